@@ -1,0 +1,2 @@
+//! Numbers without learning: streams of randomness, alias tables, Gaussians, fixed-order sums.
+pub mod streams;
