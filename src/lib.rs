@@ -13,3 +13,6 @@ pub mod federation;
 pub mod experiment;
 pub mod report;
 pub mod cli;
+#[cfg(test)]
+#[allow(dead_code)] // a tool box: not every reader is used by a test of every build
+pub(crate) mod golden;
