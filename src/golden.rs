@@ -197,12 +197,7 @@ impl Golden {
         file.tensor(name).unwrap_or_else(|e| panic!("{}: {name}: {e}", self.file)).dtype()
     }
 
-    fn with<R>(
-        &self,
-        name: &str,
-        dtype: Option<Dtype>,
-        read: impl Fn(&[usize], &[u8]) -> R,
-    ) -> R {
+    fn with<R>(&self, name: &str, dtype: Option<Dtype>, read: impl Fn(&[usize], &[u8]) -> R) -> R {
         let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
         let view = file.tensor(name).unwrap_or_else(|e| panic!("{}: {name}: {e}", self.file));
         if let Some(dtype) = dtype {

@@ -72,7 +72,9 @@ impl fmt::Display for TaskId {
 }
 
 /// A number of bytes. `Display` uses decimal units (1 MB = 1,000,000 B), as the papers do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
@@ -118,7 +120,9 @@ impl fmt::Display for Bytes {
 }
 
 /// A moment (or a span) on the simulated clock, in whole nanoseconds since the run began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct VirtualTime(pub u64);
 
