@@ -1,1 +1,13 @@
-fn main() {}
+//! The `fedcast` binary: parse, dispatch, exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Parallelism is ours: one client per worker thread. Inner thread pools would fight for the
+    // same cores, so they are set to one thread, before any thread exists.
+    for pool in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
+        // SAFETY: no other thread runs yet that could read the environment.
+        unsafe { std::env::set_var(pool, "1") };
+    }
+    ExitCode::SUCCESS
+}

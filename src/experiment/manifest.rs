@@ -1,0 +1,167 @@
+//! `manifest.json`: what a run is, what it was computed from and on, and how far it came.
+//!
+//! It is written before the first round with `status = "running"` and rewritten, atomically,
+//! when the run ends. A run that was killed therefore never looks whole: its manifest still
+//! says `running` and carries no digests.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::machine::Machine;
+
+/// Layout version of the run directory.
+pub const FORMAT: u32 = 1;
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Being computed, or killed while it was.
+    Running,
+    /// Complete; the digests are final.
+    Done,
+    /// Stopped by the user between two events; the journal is valid as far as it goes.
+    Interrupted,
+    /// Ended by an error, told in `error`.
+    Failed,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Running => "running",
+            Status::Done => "done",
+            Status::Interrupted => "interrupted",
+            Status::Failed => "failed",
+        })
+    }
+}
+
+/// How much of a run another machine can repeat (see the crate's front page).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Level {
+    /// Events only.
+    E,
+    /// Events and every number, bit for bit: same binary, same class of CPU, any worker count.
+    N,
+    /// Events, and numbers within a tolerance: GPUs.
+    T,
+}
+
+/// The two digests of a run, in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digests {
+    /// Cohorts, order, virtual times, outcomes, bytes: no float takes part.
+    pub events: String,
+    /// All of that, and every metric and tensor digest.
+    pub numbers: String,
+}
+
+impl fmt::Display for Digests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "E {}  N {}", self.events, self.numbers)
+    }
+}
+
+/// The three seeds of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seeds {
+    /// Everything that happens in the run.
+    pub run: u64,
+    /// Who holds which samples.
+    pub partition: u64,
+    /// The order in which classes arrive, where it is drawn.
+    pub class_order: u64,
+}
+
+/// Something read from outside: its name and the digest of its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Name, for people.
+    pub name: String,
+    /// 64-bit digest of the content, in hexadecimal.
+    pub digest: String,
+}
+
+/// The scenario a run belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScenarioId {
+    /// Its `name`.
+    pub name: String,
+    /// Digest of the effective scenario (every default written out, paths as given).
+    pub hash: String,
+}
+
+/// The content of `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`] of the directory.
+    pub format: u32,
+    /// Version of fedcast that wrote it.
+    pub fedcast: String,
+    /// How far the run came.
+    pub status: Status,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// What was run.
+    pub scenario: ScenarioId,
+    /// The method.
+    pub method: String,
+    /// Its seeds.
+    pub seeds: Seeds,
+    /// The data set.
+    pub data: Option<Source>,
+    /// The backbone.
+    pub backbone: Option<Source>,
+    /// The level of sameness this run claims.
+    pub level: Level,
+    /// Worker threads; no result depends on it.
+    pub workers: usize,
+    /// Where it was computed.
+    pub machine: Machine,
+    /// Journal lines written (known at the end).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub events: Option<u64>,
+    /// The digests (known at the end).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub digests: Option<Digests>,
+}
+
+impl Manifest {
+    /// The text of the file.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
+        text.push('\n');
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_manifest_carries_no_digests_and_reads_back() {
+        let manifest = Manifest {
+            format: FORMAT,
+            fedcast: "0.1.0".into(),
+            status: Status::Running,
+            error: None,
+            scenario: ScenarioId { name: "tiny".into(), hash: "00ff".into() },
+            method: "hgp".into(),
+            seeds: Seeds { run: 1, partition: 2, class_order: 3 },
+            data: Some(Source { name: "digits".into(), digest: "aa".into() }),
+            backbone: None,
+            level: Level::N,
+            workers: 2,
+            machine: Machine::here(),
+            events: None,
+            digests: None,
+        };
+        let text = manifest.to_json();
+        assert!(text.contains("\"status\": \"running\"") && !text.contains("digests"));
+        assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
+    }
+}

@@ -1,0 +1,262 @@
+//! The directory of one run: who may write into it, and how files get there.
+//!
+//! ```text
+//! manifest.json            what, from what, on what, how far; rewritten when the run ends
+//! scenario.effective.toml  the scenario with every default written out; runs to the same digests
+//! events.jsonl             the journal, appended and flushed as things happen
+//! rounds.csv bytes.csv clients.csv matrix.csv   tables derived from the journal
+//! summary.json             the figures of the final table
+//! profile.jsonl            wall times; outside both digests
+//! histograms/*.hgrm        distributions of frame sizes and latencies
+//! run.lock                 held by the writing process; the system frees it with the process
+//! ```
+//!
+//! A directory that another process writes, or that holds a run of another scenario, is
+//! refused; `--force` replaces the latter. Replacing removes the files named above and
+//! nothing else, so a mistyped `--out` never costs anybody their own files.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::manifest::Manifest;
+
+/// File names of a run directory.
+pub mod names {
+    /// What the run is.
+    pub const MANIFEST: &str = "manifest.json";
+    /// The scenario with every default.
+    pub const SCENARIO: &str = "scenario.effective.toml";
+    /// The journal.
+    pub const EVENTS: &str = "events.jsonl";
+    /// One row per round.
+    pub const ROUNDS: &str = "rounds.csv";
+    /// One row per round, client, direction, kind and outcome.
+    pub const BYTES: &str = "bytes.csv";
+    /// One row per client.
+    pub const CLIENTS: &str = "clients.csv";
+    /// One row per (task learnt, task tested).
+    pub const MATRIX: &str = "matrix.csv";
+    /// Figures of the final table.
+    pub const SUMMARY: &str = "summary.json";
+    /// Wall times, outside the digests.
+    pub const PROFILE: &str = "profile.jsonl";
+    /// Folder of distributions.
+    pub const HISTOGRAMS: &str = "histograms";
+    /// The lock.
+    pub const LOCK: &str = "run.lock";
+}
+
+const OURS: [&str; 9] = [
+    names::MANIFEST,
+    names::SCENARIO,
+    names::EVENTS,
+    names::ROUNDS,
+    names::BYTES,
+    names::CLIENTS,
+    names::MATRIX,
+    names::SUMMARY,
+    names::PROFILE,
+];
+
+/// Why a run directory cannot be used.
+#[derive(Debug, Error)]
+pub enum DirectoryError {
+    /// Another process holds the lock.
+    #[error("{0} is being written by another fedcast process; wait for it or choose another --out")]
+    InUse(PathBuf),
+    /// It holds something else.
+    #[error(
+        "{path} holds a run of another scenario ({found}); choose another --out, or replace it with --force"
+    )]
+    OtherScenario {
+        /// The directory.
+        path: PathBuf,
+        /// Name and hash of what is there.
+        found: String,
+    },
+    /// It is not empty and not a run.
+    #[error(
+        "{0} is not empty and not a run of fedcast; choose another --out (--force writes into it and leaves other files alone)"
+    )]
+    NotARun(PathBuf),
+    /// No run there.
+    #[error("{path} is not the directory of a run: {why}")]
+    Unreadable {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The file system refused.
+    #[error("cannot write {path}: {source}; the recording is incomplete")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A run directory held for writing.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    // Held, never read: dropping it frees the lock.
+    _lock: File,
+}
+
+impl RunDirectory {
+    /// Takes `path` for the run of the scenario with this hash and leaves it empty of earlier
+    /// results. The same scenario may replace its own run; another one only with `force`.
+    pub fn claim(path: &Path, hash: &str, force: bool) -> Result<RunDirectory, DirectoryError> {
+        let write = |source| DirectoryError::Write { path: path.to_path_buf(), source };
+        let existed = path.is_dir();
+        fs::create_dir_all(path).map_err(write)?;
+        let foreign = existed && !path.join(names::MANIFEST).exists() && has_entries(path)?;
+        if foreign && !force {
+            return Err(DirectoryError::NotARun(path.to_path_buf()));
+        }
+        let lock_path = path.join(names::LOCK);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(|source| DirectoryError::Write { path: lock_path.clone(), source })?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse(path.to_path_buf())),
+            Err(TryLockError::Error(source)) => {
+                return Err(DirectoryError::Write { path: lock_path, source });
+            }
+        }
+        if !force && let Ok(there) = read_manifest(path) {
+            if there.scenario.hash != hash {
+                let found = format!("{}, {}", there.scenario.name, there.scenario.hash);
+                return Err(DirectoryError::OtherScenario { path: path.to_path_buf(), found });
+            }
+        }
+        let directory = RunDirectory { path: path.to_path_buf(), _lock: lock };
+        directory.clear()?;
+        Ok(directory)
+    }
+
+    fn clear(&self) -> Result<(), DirectoryError> {
+        for name in OURS {
+            let file = self.path.join(name);
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(DirectoryError::Write { path: file, source: error });
+                }
+                _ => {}
+            }
+        }
+        let histograms = self.path.join(names::HISTOGRAMS);
+        if histograms.is_dir() {
+            fs::remove_dir_all(&histograms)
+                .map_err(|source| DirectoryError::Write { path: histograms, source })?;
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a file that grows while the run goes on.
+    pub fn append(&self, name: &str) -> Result<File, DirectoryError> {
+        let path = self.path.join(name);
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|source| DirectoryError::Write { path, source })
+    }
+
+    /// Writes a whole file so that a reader sees the old content or the new, never a half.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), DirectoryError> {
+        write_atomically(&self.path.join(name), content)
+    }
+
+    /// Writes the manifest.
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), DirectoryError> {
+        self.write(names::MANIFEST, manifest.to_json().as_bytes())
+    }
+}
+
+/// Reads the manifest of the run at `path`.
+pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
+    let unreadable = |why: String| DirectoryError::Unreadable { path: path.to_path_buf(), why };
+    let text = fs::read_to_string(path.join(names::MANIFEST))
+        .map_err(|error| unreadable(format!("manifest.json: {error}")))?;
+    serde_json::from_str(&text).map_err(|error| unreadable(format!("manifest.json: {error}")))
+}
+
+fn has_entries(path: &Path) -> Result<bool, DirectoryError> {
+    let write = |source| DirectoryError::Write { path: path.to_path_buf(), source };
+    Ok(fs::read_dir(path).map_err(write)?.flatten().any(|entry| entry.file_name() != names::LOCK))
+}
+
+/// Writes beside the target, flushes to the device, renames.
+pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
+    let fail = |source| DirectoryError::Write { path: path.to_path_buf(), source };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(fail)?;
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".part");
+    let beside = path.with_file_name(name);
+    let mut file = File::create(&beside).map_err(fail)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&beside, path)) {
+        let _ = fs::remove_file(&beside);
+        return Err(fail(error));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_in_use_is_refused_and_free_again_when_dropped() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a");
+        let held = RunDirectory::claim(&path, "1", false).unwrap();
+        assert!(matches!(
+            RunDirectory::claim(&path, "1", true),
+            Err(DirectoryError::InUse(p)) if p == path
+        ));
+        drop(held);
+        RunDirectory::claim(&path, "1", false).unwrap();
+    }
+
+    #[test]
+    fn foreign_files_are_never_removed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("thesis.tex"), "years of work").unwrap();
+        assert!(matches!(
+            RunDirectory::claim(root.path(), "1", false),
+            Err(DirectoryError::NotARun(_))
+        ));
+        fs::write(root.path().join(names::EVENTS), "old").unwrap();
+        RunDirectory::claim(root.path(), "1", true).unwrap();
+        assert!(root.path().join("thesis.tex").exists());
+        assert!(!root.path().join(names::EVENTS).exists());
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_no_half_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("deep/summary.json");
+        write_atomically(&path, b"one").unwrap();
+        write_atomically(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,113 @@
+//! Plain text tables: first column left, the others right, a rule under the head.
+
+/// Rows of cells with a head, rendered with aligned columns.
+#[derive(Clone, Debug, Default)]
+pub struct TextTable {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+    left: usize,
+}
+
+impl TextTable {
+    /// A table with these column titles; the first column is aligned left.
+    pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> TextTable {
+        TextTable { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), left: 1 }
+    }
+
+    /// Aligns the first `columns` left.
+    pub fn left(mut self, columns: usize) -> TextTable {
+        self.left = columns;
+        self
+    }
+
+    /// Adds a row. Missing cells stay empty.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Whether no row was added.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table as text, two spaces between columns, a newline after every line.
+    pub fn render(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().chain([&self.head]);
+            cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        };
+        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        let mut text = self.line(&self.head, &widths);
+        let rule: usize = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
+        text.push_str(&"─".repeat(rule));
+        text.push('\n');
+        for row in &self.rows {
+            text.push_str(&self.line(row, &widths));
+        }
+        text
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for (column, width) in widths.iter().enumerate() {
+            let cell = cells.get(column).map_or("", String::as_str);
+            let padding = " ".repeat(width - cell.chars().count());
+            if column > 0 {
+                line.push_str("  ");
+            }
+            if column < self.left {
+                line.push_str(cell);
+                line.push_str(&padding);
+            } else {
+                line.push_str(&padding);
+                line.push_str(cell);
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line.push('\n');
+        line
+    }
+}
+
+/// An integer with thin groups: `3,379,600`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share in percent with two decimals; nothing for what was not measured.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!("{:.2}", 100.0 * share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align_by_characters_not_bytes() {
+        let mut table = TextTable::new(["kind", "bytes"]);
+        table.row(["Gewichte ü", "1"]);
+        table.row(["x", "1,000"]);
+        let text = table.render();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "kind        bytes");
+        assert_eq!(lines[2], "Gewichte ü      1");
+        assert_eq!(lines[3], "x           1,000");
+    }
+
+    #[test]
+    fn numbers_group_by_three() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(343_502_224), "343,502,224");
+    }
+}
