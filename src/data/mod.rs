@@ -1,1 +1,34 @@
-//! (under construction)
+//! Data: images and labels, the classes' order and tasks, who holds which sample, and batches.
+//!
+//! ```text
+//! Dataset { train, test }      u8 images, class ids              (cifar, folder, digits)
+//! Curriculum                   class ids -> head rows, tasks     (curriculum)
+//! Partitioner                  task -> one Shard per client      (partition)
+//! Loader                       shard + transform -> Batch        (transform, loader)
+//! ```
+//!
+//! Everything drawn here comes from named streams, and the partition from our own
+//! distributions, so that the same scenario divides the same data in the same way on every machine.
+
+mod batch;
+mod curriculum;
+mod dataset;
+pub mod digits;
+mod error;
+mod folder;
+mod loader;
+mod prepared;
+mod transform;
+
+use std::sync::Arc;
+
+pub use batch::Batch;
+pub use curriculum::{ClassOrder, Curriculum, TaskSizes, TaskView};
+pub use dataset::{Dataset, Image, Split};
+pub use error::DataError;
+pub use loader::{Batches, Loader};
+pub use prepared::Prepared;
+pub use transform::{Kernel, Normalisation, Step, Transform, Workspace};
+
+/// The samples a client holds for a task: indices into the train split, ascending.
+pub type Shard = Arc<[u32]>;

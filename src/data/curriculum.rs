@@ -1,0 +1,204 @@
+//! Which classes arrive when, and which head row each one gets.
+//!
+//! The order of classes is the data set's own or a seeded shuffle; tasks are consecutive slices of that
+//! order. A class's place in the order is its **head row**, so the rows of task `t` are contiguous and the
+//! classes seen so far are always the rows `0..seen`.
+//!
+//! ```
+//! use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
+//! let cars = Curriculum::new(196, &ClassOrder::Native, &TaskSizes::Even(10))?;
+//! assert_eq!(cars.tasks[0].rows, 0..20);
+//! assert_eq!(cars.tasks[9].rows, 180..196); // the last task is smaller
+//! assert_eq!(cars.tasks[9].seen(), 196);
+//! # Ok::<(), fedcast::data::DataError>(())
+//! ```
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::DataError;
+use crate::numerics::distributions::shuffle;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::TaskId;
+
+/// The order in which classes arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassOrder {
+    /// As the data set numbers them (the HGP benchmark's order).
+    Native,
+    /// Shuffled with this seed, apart from every other draw of a run.
+    Seeded(u64),
+}
+
+/// How many classes each task brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskSizes {
+    /// This many tasks of `ceil(classes / tasks)`; the last takes what is left.
+    Even(usize),
+    /// One entry per task; they must add up to the number of classes.
+    Explicit(Vec<usize>),
+}
+
+/// Class order and tasks of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curriculum {
+    /// Head row -> class id.
+    pub order: Vec<u32>,
+    /// The tasks, in the order they arrive.
+    pub tasks: Vec<Arc<TaskView>>,
+    rows: Vec<u32>,
+}
+
+/// One task: its head rows and the classes at those rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskView {
+    /// Which task.
+    pub task: TaskId,
+    /// Head rows that are new in this task.
+    pub rows: Range<usize>,
+    /// The data set's class ids at those rows.
+    pub classes: Vec<u32>,
+}
+
+impl TaskView {
+    /// `K_t`: classes seen up to and including this task; their head rows are `0..K_t`.
+    pub fn seen(&self) -> usize {
+        self.rows.end
+    }
+}
+
+impl Curriculum {
+    /// Lays `classes` classes out in tasks.
+    ///
+    /// # Errors
+    /// No classes, empty tasks, or sizes that do not add up.
+    pub fn new(
+        classes: usize,
+        order: &ClassOrder,
+        sizes: &TaskSizes,
+    ) -> Result<Curriculum, DataError> {
+        let sizes = sizes.resolve(classes)?;
+        let mut ids: Vec<u32> = (0..classes as u32).collect();
+        if let ClassOrder::Seeded(seed) = *order {
+            shuffle(&mut StreamKey::new(seed, Domain::ClassOrder).rng(), &mut ids);
+        }
+        let mut rows = vec![0; classes];
+        for (row, &class) in ids.iter().enumerate() {
+            rows[class as usize] = row as u32;
+        }
+        let mut start = 0;
+        let tasks = sizes.iter().enumerate().map(|(t, &size)| {
+            let rows = start..start + size;
+            start += size;
+            let classes = ids[rows.clone()].to_vec();
+            Arc::new(TaskView { task: TaskId(t as u16), rows, classes })
+        });
+        Ok(Curriculum { tasks: tasks.collect(), order: ids, rows })
+    }
+
+    /// The head row of a class id. Panics when the class is not of this data set.
+    pub fn row_of(&self, class: u32) -> u32 {
+        self.rows[class as usize]
+    }
+
+    /// The number of classes, which is the number of head rows.
+    pub fn classes(&self) -> usize {
+        self.order.len()
+    }
+}
+
+impl TaskSizes {
+    /// The size of every task, for this many classes.
+    fn resolve(&self, classes: usize) -> Result<Vec<usize>, DataError> {
+        match self {
+            TaskSizes::Explicit(sizes) => {
+                let total: usize = sizes.iter().sum();
+                if total != classes || sizes.contains(&0) || sizes.len() > usize::from(u16::MAX) {
+                    return Err(DataError::unfit(
+                        format!(
+                            "task sizes {sizes:?} add up to {total}, the data set has {classes} classes"
+                        ),
+                        format!("give at least one class to every task and {classes} in all"),
+                    ));
+                }
+                Ok(sizes.clone())
+            }
+            &TaskSizes::Even(tasks) => {
+                if tasks == 0 || tasks > classes || tasks > usize::from(u16::MAX) {
+                    return Err(DataError::unfit(
+                        format!("{classes} classes cannot be divided into {tasks} tasks"),
+                        format!("choose between 1 and {classes} tasks"),
+                    ));
+                }
+                let size = classes.div_ceil(tasks);
+                let needed = classes.div_ceil(size);
+                if needed < tasks {
+                    return Err(DataError::unfit(
+                        format!(
+                            "{classes} classes in {tasks} even tasks of {size} leave the last tasks empty"
+                        ),
+                        format!("choose {needed} tasks or list the size of every task"),
+                    ));
+                }
+                let last = classes - size * (tasks - 1);
+                Ok((0..tasks).map(|t| if t + 1 < tasks { size } else { last }).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(curriculum: &Curriculum) -> Vec<usize> {
+        curriculum.tasks.iter().map(|t| t.classes.len()).collect()
+    }
+
+    #[test]
+    fn explicit_sizes_are_kept() {
+        let want = vec![50, 10, 10, 10, 10, 10];
+        let made =
+            Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Explicit(want.clone())).unwrap();
+        assert_eq!(sizes(&made), want);
+        assert_eq!(made.tasks[1].rows, 50..60);
+        assert_eq!(made.tasks[1].seen(), 60);
+    }
+
+    #[test]
+    fn uneven_sizes_follow_the_papers() {
+        let cars = Curriculum::new(196, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+        assert_eq!(sizes(&cars), [20, 20, 20, 20, 20, 20, 20, 20, 20, 16]);
+    }
+
+    #[test]
+    fn a_seeded_order_is_a_permutation_and_depends_on_its_seed_only() {
+        let of =
+            |seed| Curriculum::new(10, &ClassOrder::Seeded(seed), &TaskSizes::Even(5)).unwrap();
+        let (a, b) = (of(1), of(2));
+        assert_eq!(a, of(1));
+        assert_ne!(a.order, b.order);
+        let mut sorted = a.order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..10).collect::<Vec<u32>>());
+        for (row, &class) in a.order.iter().enumerate() {
+            assert_eq!(a.row_of(class), row as u32);
+        }
+        let other = Curriculum::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2)).unwrap();
+        assert_eq!(a.order, other.order, "the order does not depend on the tasks");
+    }
+
+    #[test]
+    fn impossible_divisions_say_what_to_do() {
+        let even = |classes, tasks| {
+            Curriculum::new(classes, &ClassOrder::Native, &TaskSizes::Even(tasks))
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(even(10, 6).contains("choose 5 tasks"), "{}", even(10, 6));
+        assert!(even(10, 0).contains("between 1 and 10"), "{}", even(10, 0));
+        let explicit =
+            Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Explicit(vec![5, 6])).unwrap_err();
+        assert!(explicit.to_string().contains("add up to 11"), "{explicit}");
+    }
+}

@@ -1,0 +1,189 @@
+//! A data set: two splits of labelled u8 images and the names of their classes.
+//!
+//! Images are kept as bytes, in one buffer when they all have one size, and become floats
+//! only in batches. Labels here are the *data set's* class ids; the [`Curriculum`](super::Curriculum)
+//! maps them to head rows.
+//!
+//! ```
+//! use fedcast::data::digits;
+//! let digits = digits::embedded()?;
+//! let image = digits.train.image(0)?;
+//! assert_eq!((image.channels, image.height, image.width), (1, 8, 8));
+//! assert_eq!(digits.train.len() + digits.test.len(), 1_797);
+//! # Ok::<(), fedcast::data::DataError>(())
+//! ```
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use super::DataError;
+use super::folder;
+use super::prepared::Prepared;
+use super::transform::Transform;
+
+/// Two splits over the same classes.
+#[derive(Debug)]
+pub struct Dataset {
+    /// For people: `cifar-100`, `digits`, the folder's name.
+    pub name: String,
+    /// Class id -> name.
+    pub class_names: Vec<String>,
+    /// What clients learn from; shards index it.
+    pub train: Arc<Split>,
+    /// What the server measures accuracy on.
+    pub test: Arc<Split>,
+}
+
+impl Dataset {
+    /// The number of classes.
+    pub fn classes(&self) -> usize {
+        self.class_names.len()
+    }
+
+    /// Training samples of each class, all that a nominal partition needs.
+    pub fn class_sizes(&self) -> Vec<usize> {
+        self.train.by_class().iter().map(Vec::len).collect()
+    }
+}
+
+/// One image: bytes in channel, row, column order.
+#[derive(Clone, Debug)]
+pub struct Image<'a> {
+    /// 1 (grey) or 3 (red, green, blue).
+    pub channels: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+    /// `channels * height * width` bytes.
+    pub pixels: Cow<'a, [u8]>,
+}
+
+/// Labelled images, in a fixed order.
+#[derive(Debug)]
+pub struct Split {
+    labels: Vec<u32>,
+    by_class: Vec<Vec<u32>>,
+    store: Store,
+    /// Pixels after deterministic transforms, shared by everyone who asks for the same one.
+    prepared: Mutex<Vec<(Transform, Option<Arc<Prepared>>)>>,
+    prepared_budget: usize,
+}
+
+/// Where the pixels are.
+#[derive(Debug)]
+pub(crate) enum Store {
+    /// All images in one buffer, one size.
+    Buffer { bytes: Vec<u8>, shape: [usize; 3] },
+    /// Decoded at each access (and resized to a square of `side`, when given).
+    Files { paths: Vec<PathBuf>, side: Option<usize> },
+}
+
+/// Prepared pixels may take this much per split unless [`Split::set_prepared_budget`] says otherwise.
+const PREPARED_BUDGET: usize = 512 << 20;
+
+impl Split {
+    /// A split of images of one size. `bytes` holds them one after the other, each in
+    /// channel, row, column order; `shape` is `[channels, height, width]`.
+    pub fn from_buffer(
+        bytes: Vec<u8>,
+        shape: [usize; 3],
+        labels: Vec<u32>,
+        classes: usize,
+    ) -> Result<Split, DataError> {
+        let image = shape.iter().product::<usize>();
+        if bytes.len() != image * labels.len() {
+            return Err(DataError::unfit(
+                format!("{} bytes for {} images of {image} bytes", bytes.len(), labels.len()),
+                "give one label per image and whole images",
+            ));
+        }
+        Split::new(Store::Buffer { bytes, shape }, labels, classes)
+    }
+
+    pub(crate) fn new(store: Store, labels: Vec<u32>, classes: usize) -> Result<Split, DataError> {
+        let mut by_class = vec![Vec::new(); classes];
+        for (i, &label) in labels.iter().enumerate() {
+            let Some(samples) = by_class.get_mut(label as usize) else {
+                return Err(DataError::unfit(
+                    format!("sample {i} has label {label} but there are {classes} classes"),
+                    "labels must be below the number of classes",
+                ));
+            };
+            samples.push(i as u32);
+        }
+        let prepared = Mutex::new(Vec::new());
+        Ok(Split { labels, by_class, store, prepared, prepared_budget: PREPARED_BUDGET })
+    }
+
+    /// The number of samples.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no sample at all.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The data set's class id of every sample.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// The samples of every class id, ascending.
+    pub fn by_class(&self) -> &[Vec<u32>] {
+        &self.by_class
+    }
+
+    /// Sample `i`. Panics when `i` is not below [`Split::len`].
+    ///
+    /// # Errors
+    /// A file that cannot be read or decoded, when images are decoded at each access.
+    pub fn image(&self, i: usize) -> Result<Image<'_>, DataError> {
+        match &self.store {
+            Store::Buffer { bytes, shape } => {
+                let [channels, height, width] = *shape;
+                let size = channels * height * width;
+                let pixels = Cow::Borrowed(&bytes[i * size..(i + 1) * size]);
+                Ok(Image { channels, height, width, pixels })
+            }
+            Store::Files { paths, side } => folder::decode(&paths[i], *side),
+        }
+    }
+
+    /// `[channels, height, width]` of every image, when they are known to agree.
+    pub fn image_shape(&self) -> Option<[usize; 3]> {
+        match &self.store {
+            Store::Buffer { shape, .. } => Some(*shape),
+            Store::Files { side, .. } => side.map(|s| [3, s, s]),
+        }
+    }
+
+    /// How many bytes of floats [`Split::prepared`] may keep (0: prepare nothing).
+    pub fn set_prepared_budget(&mut self, bytes: usize) {
+        self.prepared_budget = bytes;
+    }
+
+    /// The whole split after a deterministic transform, made once and then shared; `None`
+    /// when the transform draws, an image fails, or the result would not fit the budget.
+    ///
+    /// Evaluation and frozen-feature passes read the same pixels again and again; whoever asks first
+    /// prepares them while others wait.
+    pub fn prepared(&self, transform: &Transform) -> Option<Arc<Prepared>> {
+        if !transform.is_deterministic() || self.is_empty() {
+            return None;
+        }
+        // A panic elsewhere leaves the list whole: it is only pushed to.
+        let mut known = self.prepared.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((_, found)) = known.iter().find(|(t, _)| t == transform) {
+            return found.clone();
+        }
+        let used: usize = known.iter().flat_map(|(_, p)| p).map(|p| p.bytes()).sum();
+        let left = self.prepared_budget.saturating_sub(used);
+        let made = Prepared::make(self, transform, left).map(Arc::new);
+        known.push((transform.clone(), made.clone()));
+        made
+    }
+}

@@ -1,0 +1,110 @@
+//! What can be wrong with data: always which file, what was expected, what was found, what to do.
+
+use std::path::{Path, PathBuf};
+
+use crate::quantity::TaskId;
+
+/// Data that is missing, damaged or cannot be divided as asked (exit code 6).
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// A file or folder is not where it should be.
+    #[error("{}: not found; expected {expected}. {advice}", path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What should be there.
+        expected: String,
+        /// What to do.
+        advice: String,
+    },
+    /// The operating system could not read a file.
+    #[error("{}: cannot be read: {source}. {advice}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+        /// What to do.
+        advice: String,
+    },
+    /// A file is there but its content is not what its format says.
+    #[error("{}: expected {expected}, found {found}. {advice}", path.display())]
+    Corrupt {
+        /// The file (for an archive: archive/member).
+        path: PathBuf,
+        /// What the format asks for.
+        expected: String,
+        /// What is there.
+        found: String,
+        /// What to do.
+        advice: String,
+    },
+    /// A request that this data set cannot meet.
+    #[error("{what}; {advice}")]
+    Unfit {
+        /// What does not fit.
+        what: String,
+        /// What to change.
+        advice: String,
+    },
+    /// No acceptable partition was drawn.
+    #[error(
+        "{task}: no partition gives each of {clients} clients at least {minimum} samples: after {attempts} attempts the best one leaves a client with {smallest}. {advice}"
+    )]
+    Infeasible {
+        /// The task that could not be divided.
+        task: TaskId,
+        /// Clients that share the task.
+        clients: u32,
+        /// The smallest shard that would have been accepted.
+        minimum: u32,
+        /// Partitions drawn.
+        attempts: u32,
+        /// The smallest shard of the best partition drawn.
+        smallest: u32,
+        /// What to change.
+        advice: String,
+    },
+    /// A batch could not be put on the device.
+    #[error("a batch could not be moved to the device: {0}")]
+    Device(#[from] candle_core::Error),
+}
+
+const AGAIN: &str = "Fetch or unpack the data set again";
+
+impl DataError {
+    /// The error for a failed operation on `path`; a file that is not there becomes `Missing`.
+    pub(crate) fn io(path: &Path, expected: &str, source: std::io::Error) -> DataError {
+        match source.kind() {
+            std::io::ErrorKind::NotFound => DataError::Missing {
+                path: path.to_owned(),
+                expected: expected.to_owned(),
+                advice: "Check the data path of the scenario (relative paths start at the scenario file)"
+                    .to_owned(),
+            },
+            _ => DataError::Unreadable {
+                path: path.to_owned(),
+                source,
+                advice: "Check its permissions and that it is a regular file or folder".to_owned(),
+            },
+        }
+    }
+
+    /// A file whose content is damaged and that should be fetched again.
+    pub(crate) fn corrupt(
+        path: &Path,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> DataError {
+        DataError::Corrupt {
+            path: path.to_owned(),
+            expected: expected.into(),
+            found: found.into(),
+            advice: AGAIN.to_owned(),
+        }
+    }
+
+    pub(crate) fn unfit(what: impl Into<String>, advice: impl Into<String>) -> DataError {
+        DataError::Unfit { what: what.into(), advice: advice.into() }
+    }
+}

@@ -1,0 +1,262 @@
+//! Batches of a shard: shuffled and augmented for training, in order for everything else.
+//!
+//! ```
+//! use fedcast::data::{digits, ClassOrder, Curriculum, Loader, TaskSizes, Transform};
+//! use fedcast::numerics::streams::{Domain, StreamKey};
+//! use std::sync::Arc;
+//! let digits = digits::embedded()?;
+//! let curriculum = Arc::new(Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?);
+//! let shard: fedcast::data::Shard = (0..40).collect();
+//! let loader = Loader::new(digits.train.clone(), shard, curriculum, Arc::new(Transform::default()));
+//! let key = StreamKey::new(7, Domain::Shuffle).client(3);
+//! let sizes: Vec<usize> = loader
+//!     .epoch(0, 16, key, key.domain(Domain::Augment))
+//!     .map(|batch| batch.map(|b| b.len()))
+//!     .collect::<Result<_, _>>()?;
+//! assert_eq!(sizes, [16, 16, 8]); // the last partial batch is kept
+//! # Ok::<(), fedcast::data::DataError>(())
+//! ```
+
+use std::sync::Arc;
+
+use super::prepared::Prepared;
+use super::transform::{Transform, Workspace};
+use super::{Batch, Curriculum, DataError, Shard, Split};
+use crate::numerics::distributions::shuffle;
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// A shard of a split, seen through a transform, with labels as head rows.
+#[derive(Clone, Debug)]
+pub struct Loader {
+    split: Arc<Split>,
+    shard: Shard,
+    curriculum: Arc<Curriculum>,
+    transform: Arc<Transform>,
+}
+
+impl Loader {
+    /// Nothing is read until batches are asked for.
+    pub fn new(
+        split: Arc<Split>,
+        shard: Shard,
+        curriculum: Arc<Curriculum>,
+        transform: Arc<Transform>,
+    ) -> Loader {
+        Loader { split, shard, curriculum, transform }
+    }
+
+    /// Samples per epoch.
+    pub fn len(&self) -> usize {
+        self.shard.len()
+    }
+
+    /// Whether the shard is empty.
+    pub fn is_empty(&self) -> bool {
+        self.shard.is_empty()
+    }
+
+    /// Batches per epoch; the last one may be smaller.
+    pub fn batches(&self, batch_size: usize) -> usize {
+        self.shard.len().div_ceil(batch_size.max(1))
+    }
+
+    /// Head rows of the shard, in shard order.
+    pub fn labels(&self) -> Vec<u32> {
+        self.shard.iter().map(|&i| self.row(i)).collect()
+    }
+
+    /// One epoch in random order. The order is drawn at `shuffle_key.step(epoch)`, the augmentation of sample `i`
+    /// at `augment_key` with the step made of `epoch` and `i`, so neither depends on the batch size.
+    pub fn epoch(
+        &self,
+        epoch: u64,
+        batch_size: usize,
+        shuffle_key: StreamKey,
+        augment_key: StreamKey,
+    ) -> Batches<'_> {
+        let mut order = self.shard.to_vec();
+        shuffle(&mut shuffle_key.step(epoch).rng(), &mut order);
+        self.batches_of(order, batch_size, epoch, augment_key)
+    }
+
+    /// The shard once, in its own order. A random transform draws as in epoch 0 of seed 0:
+    /// give a deterministic one.
+    pub fn in_order(&self, batch_size: usize) -> Batches<'_> {
+        let key = StreamKey::new(0, Domain::Augment);
+        self.batches_of(self.shard.to_vec(), batch_size, 0, key)
+    }
+
+    fn batches_of(
+        &self,
+        order: Vec<u32>,
+        batch_size: usize,
+        epoch: u64,
+        augment_key: StreamKey,
+    ) -> Batches<'_> {
+        Batches {
+            prepared: self.split.prepared(&self.transform),
+            loader: self,
+            order,
+            next: 0,
+            batch_size: batch_size.max(1),
+            epoch,
+            augment_key,
+            workspace: Workspace::default(),
+        }
+    }
+
+    fn row(&self, sample: u32) -> u32 {
+        self.curriculum.row_of(self.split.labels()[sample as usize])
+    }
+}
+
+/// Iterator over the batches of one pass; ends after the first error.
+#[derive(Debug)]
+pub struct Batches<'a> {
+    loader: &'a Loader,
+    prepared: Option<Arc<Prepared>>,
+    order: Vec<u32>,
+    next: usize,
+    batch_size: usize,
+    epoch: u64,
+    augment_key: StreamKey,
+    workspace: Workspace,
+}
+
+impl Batches<'_> {
+    fn read(&mut self, samples: &[u32]) -> Result<Batch, DataError> {
+        let split = &self.loader.split;
+        let mut pixels = Vec::new();
+        let mut shape = [0; 3];
+        for (k, &sample) in samples.iter().enumerate() {
+            let got = match &self.prepared {
+                Some(prepared) => {
+                    pixels.extend_from_slice(prepared.image(sample as usize));
+                    prepared.shape()
+                }
+                None => {
+                    let key = self.augment_key.step((self.epoch << 32) | u64::from(sample));
+                    let image = split.image(sample as usize)?;
+                    self.loader.transform.apply(&image, key, &mut self.workspace, &mut pixels)?
+                }
+            };
+            if k == 0 {
+                shape = got;
+                pixels.reserve_exact((samples.len() - 1) * pixels.len());
+            } else if got != shape {
+                return Err(DataError::unfit(
+                    format!(
+                        "samples {} and {sample} differ in shape: {shape:?} and {got:?}",
+                        samples[0]
+                    ),
+                    "end the transform with a crop, or give the data set a stored size",
+                ));
+            }
+        }
+        let labels = samples.iter().map(|&i| self.loader.row(i)).collect();
+        let [channels, height, width] = shape;
+        let shape = [samples.len(), channels, height, width];
+        Ok(Batch::Images { pixels, shape, labels, samples: samples.to_vec() })
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<Batch, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let end = (self.next + self.batch_size).min(self.order.len());
+        if self.next >= end {
+            return None;
+        }
+        let samples = self.order[self.next..end].to_vec();
+        let batch = self.read(&samples);
+        self.next = if batch.is_ok() { end } else { self.order.len() };
+        Some(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ClassOrder, Kernel, Step, TaskSizes, digits};
+
+    fn loader(order: ClassOrder, steps: Vec<Step>, shard: Vec<u32>) -> Loader {
+        let digits = digits::embedded().unwrap();
+        let curriculum = Curriculum::new(10, &order, &TaskSizes::Even(5)).unwrap();
+        let transform = Transform { steps, ..Transform::default() };
+        Loader::new(digits.train, shard.into(), Arc::new(curriculum), Arc::new(transform))
+    }
+
+    fn keys() -> (StreamKey, StreamKey) {
+        let key = StreamKey::new(5, Domain::Shuffle).round(2).client(1);
+        (key, key.domain(Domain::Augment))
+    }
+
+    /// `(sample, label, pixels)` of every sample of a pass.
+    fn samples(batches: Batches<'_>) -> Vec<(u32, u32, Vec<f32>)> {
+        let mut all = Vec::new();
+        for batch in batches {
+            let Batch::Images { pixels, shape, labels, samples } = batch.unwrap() else { panic!() };
+            let size = shape[1] * shape[2] * shape[3];
+            for (k, image) in pixels.chunks_exact(size).enumerate() {
+                all.push((samples[k], labels[k], image.to_vec()));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn an_epoch_is_a_permutation_that_changes_with_the_epoch() {
+        let loader = loader(ClassOrder::Native, vec![], (0..50).map(|i| i * 3).collect());
+        let (shuffle, augment) = keys();
+        let order = |epoch| -> Vec<u32> {
+            samples(loader.epoch(epoch, 16, shuffle, augment)).into_iter().map(|s| s.0).collect()
+        };
+        assert_eq!(order(0), order(0));
+        assert_ne!(order(0), order(1));
+        let mut sorted = order(4);
+        sorted.sort_unstable();
+        assert_eq!(sorted, loader.shard.to_vec());
+        assert_eq!(loader.epoch(0, 16, shuffle, augment).count(), loader.batches(16));
+    }
+
+    #[test]
+    fn augmentation_depends_on_the_sample_and_epoch_only() {
+        let steps = vec![Step::RandomCrop { side: 8, padding: 2 }, Step::Flip { probability: 0.5 }];
+        let (shuffle, augment) = keys();
+        let whole = loader(ClassOrder::Native, steps.clone(), (0..30).collect());
+        let part = loader(ClassOrder::Native, steps, (10..20).collect());
+        let mut a = samples(whole.epoch(3, 7, shuffle, augment));
+        a.retain(|(i, ..)| (10..20).contains(i));
+        let mut b = samples(part.epoch(3, 4, shuffle.client(9), augment));
+        a.sort_by_key(|s| s.0);
+        b.sort_by_key(|s| s.0);
+        assert_eq!(a, b);
+        let mut later = samples(part.epoch(4, 4, shuffle, augment));
+        later.sort_by_key(|s| s.0);
+        assert_ne!(b, later);
+    }
+
+    #[test]
+    fn labels_are_head_rows() {
+        let loader = loader(ClassOrder::Seeded(1), vec![], (0..30).collect());
+        let rows = loader.labels();
+        for (sample, row, _) in samples(loader.in_order(8)) {
+            let class = loader.split.labels()[sample as usize];
+            assert_eq!(loader.curriculum.order[row as usize], class);
+            assert_eq!(rows[sample as usize], row);
+        }
+    }
+
+    #[test]
+    fn prepared_pixels_equal_fresh_ones() {
+        let steps = vec![Step::Resize { side: 16, kernel: Kernel::Antialias }];
+        let fast = loader(ClassOrder::Native, steps.clone(), (0..30).collect());
+        assert!(fast.split.prepared(&fast.transform).is_some());
+        let mut digits = digits::embedded().unwrap();
+        Arc::get_mut(&mut digits.train).unwrap().set_prepared_budget(1_000);
+        let slow = Loader { split: digits.train, ..fast.clone() };
+        assert!(slow.split.prepared(&slow.transform).is_none());
+        assert_eq!(samples(fast.in_order(7)), samples(slow.in_order(30)));
+    }
+}

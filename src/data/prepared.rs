@@ -1,0 +1,56 @@
+//! Pixels after a deterministic transform, computed once per split.
+
+use super::Split;
+use super::transform::{Transform, Workspace};
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// All images of a split as the network sees them, `(len, channels, height, width)`.
+#[derive(Debug)]
+pub struct Prepared {
+    shape: [usize; 3],
+    pixels: Vec<f32>,
+}
+
+impl Prepared {
+    /// `None` when an image fails (the caller meets the error again on its own path), shapes
+    /// differ, or the result would exceed `budget` bytes.
+    pub(super) fn make(split: &Split, transform: &Transform, budget: usize) -> Option<Prepared> {
+        let mut workspace = Workspace::default();
+        let mut pixels = Vec::new();
+        let mut shape = [0; 3];
+        // Never drawn from: the transform is deterministic.
+        let key = StreamKey::new(0, Domain::Augment);
+        for i in 0..split.len() {
+            let image = split.image(i).ok()?;
+            let got = transform.apply(&image, key, &mut workspace, &mut pixels).ok()?;
+            if i == 0 {
+                shape = got;
+                let total = split.len() * pixels.len();
+                if total * size_of::<f32>() > budget {
+                    return None;
+                }
+                pixels.reserve_exact(total - pixels.len());
+            }
+            if got != shape {
+                return None;
+            }
+        }
+        Some(Prepared { shape, pixels })
+    }
+
+    /// `[channels, height, width]` of every image.
+    pub fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    /// The pixels of sample `i`.
+    pub fn image(&self, i: usize) -> &[f32] {
+        let size = self.shape.iter().product::<usize>();
+        &self.pixels[i * size..(i + 1) * size]
+    }
+
+    /// Memory taken.
+    pub fn bytes(&self) -> usize {
+        self.pixels.len() * size_of::<f32>()
+    }
+}

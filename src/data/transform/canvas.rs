@@ -1,0 +1,199 @@
+//! The image under way: bytes or floats, with scratch memory that is reused from image to image.
+
+use std::collections::BTreeMap;
+
+use super::crop::Window;
+use super::resize::{Kernel, Table, resize_f32, resize_u8};
+use super::{DataError, Image, Normalisation};
+
+/// Scratch memory and resize weights; keep one per worker. Starts empty, never changes results.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    channels: usize,
+    height: usize,
+    width: usize,
+    depth: Depth,
+    bytes: Planes<u8>,
+    floats: Planes<f32>,
+    tables: BTreeMap<(Kernel, usize, usize), Table>,
+}
+
+/// Which of the two holds the image now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Depth {
+    #[default]
+    Bytes,
+    Floats,
+}
+
+/// An image and room for the next one.
+#[derive(Debug, Default)]
+struct Planes<T> {
+    image: Vec<T>,
+    middle: Vec<T>,
+    next: Vec<T>,
+}
+
+/// Random crops meet many sizes; tables are small, but not without end.
+const MOST_TABLES: usize = 1_024;
+
+/// The size after the shorter side became `side` (torchvision truncates the longer one).
+pub(super) fn shorter_to(height: usize, width: usize, side: usize) -> (usize, usize) {
+    if height <= width {
+        (side, (side * width / height.max(1)).max(1))
+    } else {
+        ((side * height / width.max(1)).max(1), side)
+    }
+}
+
+impl Workspace {
+    pub(super) fn load(&mut self, image: &Image<'_>) {
+        (self.channels, self.height, self.width) = (image.channels, image.height, image.width);
+        self.depth = Depth::Bytes;
+        self.bytes.image.clear();
+        self.bytes.image.extend_from_slice(&image.pixels);
+    }
+
+    /// Height and width now.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.height, self.width)
+    }
+
+    pub(super) fn check_window(&self, side: usize) -> Result<(), DataError> {
+        if side <= self.height && side <= self.width {
+            return Ok(());
+        }
+        let (h, w) = self.size();
+        Err(DataError::unfit(
+            format!("a crop of {side} pixels does not fit an image of {h} x {w}"),
+            "put a resize before the crop, or crop less",
+        ))
+    }
+
+    pub(super) fn resize(&mut self, kernel: Kernel, height: usize, width: usize) {
+        if (height, width) == (self.height, self.width) {
+            return;
+        }
+        // Pillow's arithmetic needs bytes; the others, and what already is floats, need floats.
+        if kernel != Kernel::Pillow {
+            self.to_floats();
+        }
+        if self.tables.len() >= MOST_TABLES {
+            self.tables.clear();
+        }
+        for (from, to) in [(self.height, height), (self.width, width)] {
+            self.tables.entry((kernel, from, to)).or_insert_with(|| Table::new(kernel, from, to));
+        }
+        let rows = &self.tables[&(kernel, self.height, height)];
+        let columns = &self.tables[&(kernel, self.width, width)];
+        match self.depth {
+            Depth::Bytes => {
+                let Planes { image, middle, next } = &mut self.bytes;
+                resize_u8(rows, columns, image, middle, next);
+                std::mem::swap(image, next);
+            }
+            Depth::Floats => {
+                let Planes { image, middle, next } = &mut self.floats;
+                resize_f32(rows, columns, image, middle, next);
+                std::mem::swap(image, next);
+            }
+        }
+        (self.height, self.width) = (height, width);
+    }
+
+    /// Keeps only a window that lies inside the image.
+    pub(super) fn cut(&mut self, window: Window) {
+        match self.depth {
+            Depth::Bytes => self.bytes.cut(self.height, self.width, window),
+            Depth::Floats => self.floats.cut(self.height, self.width, window),
+        }
+        (self.height, self.width) = (window.height, window.width);
+    }
+
+    /// Adds black pixels at every border.
+    pub(super) fn pad(&mut self, by: usize) {
+        if by == 0 {
+            return;
+        }
+        match self.depth {
+            Depth::Bytes => self.bytes.pad(self.height, self.width, by),
+            Depth::Floats => self.floats.pad(self.height, self.width, by),
+        }
+        (self.height, self.width) = (self.height + 2 * by, self.width + 2 * by);
+    }
+
+    pub(super) fn mirror(&mut self) {
+        match self.depth {
+            Depth::Bytes => self.bytes.image.chunks_exact_mut(self.width).for_each(<[_]>::reverse),
+            Depth::Floats => {
+                self.floats.image.chunks_exact_mut(self.width).for_each(<[_]>::reverse)
+            }
+        }
+    }
+
+    /// Appends the normalised floats to `out`; a grey image may be repeated to `channels`.
+    pub(super) fn finish(
+        &mut self,
+        normalise: &Normalisation,
+        channels: Option<usize>,
+        out: &mut Vec<f32>,
+    ) -> Result<[usize; 3], DataError> {
+        let channels = channels.unwrap_or(self.channels);
+        if channels != self.channels && self.channels != 1 {
+            return Err(DataError::unfit(
+                format!("an image of {} channels cannot become one of {channels}", self.channels),
+                "only grey images can be repeated; leave the channels as they are",
+            ));
+        }
+        let Some(scales) = normalise.channels(channels) else {
+            return Err(DataError::unfit(
+                format!("this normalisation is not for images of {channels} channels"),
+                "use \"half\" or \"none\", one mean and deviation for all channels, or one per channel",
+            ));
+        };
+        self.to_floats();
+        let plane = self.height * self.width;
+        for (c, (mean, deviation)) in scales.into_iter().enumerate() {
+            let from = if self.channels == 1 { 0 } else { c * plane };
+            let values = &self.floats.image[from..from + plane];
+            out.extend(values.iter().map(|v| (v - mean) / deviation));
+        }
+        Ok([channels, self.height, self.width])
+    }
+
+    fn to_floats(&mut self) {
+        if self.depth == Depth::Bytes {
+            self.floats.image.clear();
+            self.floats.image.extend(self.bytes.image.iter().map(|&v| f32::from(v) / 255.0));
+            self.depth = Depth::Floats;
+        }
+    }
+}
+
+impl<T: Copy + Default> Planes<T> {
+    fn cut(&mut self, height: usize, width: usize, window: Window) {
+        self.next.clear();
+        for plane in self.image.chunks_exact(height * width) {
+            for row in window.top..window.top + window.height {
+                let start = row * width + window.left;
+                self.next.extend_from_slice(&plane[start..start + window.width]);
+            }
+        }
+        std::mem::swap(&mut self.image, &mut self.next);
+    }
+
+    fn pad(&mut self, height: usize, width: usize, by: usize) {
+        let (wide, high) = (width + 2 * by, height + 2 * by);
+        let planes = self.image.len() / (height * width);
+        self.next.clear();
+        self.next.resize(planes * high * wide, T::default());
+        for (from, to) in
+            self.image.chunks_exact(height * width).zip(self.next.chunks_exact_mut(high * wide))
+        {
+            for (row, line) in from.chunks_exact(width).enumerate() {
+                to[(row + by) * wide + by..][..width].copy_from_slice(line);
+            }
+        }
+        std::mem::swap(&mut self.image, &mut self.next);
+    }
+}

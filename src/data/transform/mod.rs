@@ -1,0 +1,181 @@
+//! From bytes to what the network sees: resize, crop, flip, normalise.
+//!
+//! A [`Transform`] is a list of steps; the draws of one image come from one named stream, so
+//! the order in which images are read changes nothing. Images stay bytes until a step needs floats (Pillow's
+//! resize works on bytes, the other two on floats in `[0, 1]`).
+//!
+//! ```
+//! use fedcast::data::{digits, Kernel, Normalisation, Step, Transform, Workspace};
+//! use fedcast::numerics::streams::{Domain, StreamKey};
+//! let transform = Transform {
+//!     steps: vec![Step::Resize { side: 32, kernel: Kernel::Pillow }],
+//!     normalise: Normalisation::Half,
+//!     channels: Some(3), // grey becomes red = green = blue
+//! };
+//! let digits = digits::embedded()?;
+//! let (key, mut pixels) = (StreamKey::new(0, Domain::Augment), Vec::new());
+//! let shape = transform.apply(&digits.train.image(0)?, key, &mut Workspace::default(), &mut pixels)?;
+//! assert_eq!(shape, [3, 32, 32]);
+//! # Ok::<(), fedcast::data::DataError>(())
+//! ```
+
+mod canvas;
+mod crop;
+mod normalise;
+mod resize;
+
+pub use canvas::Workspace;
+pub use normalise::Normalisation;
+pub use resize::Kernel;
+pub(crate) use resize::{Table, resize_u8};
+
+use rand::RngCore;
+
+use super::{DataError, Image};
+use crate::numerics::distributions::chance;
+use crate::numerics::streams::StreamKey;
+
+/// One operation on an image.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The shorter side becomes `side`, the other follows in proportion.
+    Resize {
+        /// Pixels of the shorter side.
+        side: usize,
+        /// Which bicubic.
+        kernel: Kernel,
+    },
+    /// The middle `side x side`.
+    CentreCrop {
+        /// Pixels of both sides.
+        side: usize,
+    },
+    /// A random `side x side` window, after adding `padding` black pixels at every border.
+    RandomCrop {
+        /// Pixels of both sides.
+        side: usize,
+        /// Pixels added at every border.
+        padding: usize,
+    },
+    /// torchvision's `RandomResizedCrop` to `side x side`.
+    RandomResizedCrop {
+        /// Pixels of both sides of the result.
+        side: usize,
+        /// Smallest and largest share of the area.
+        scale: [f64; 2],
+        /// Smallest and largest width/height.
+        ratio: [f64; 2],
+        /// Which bicubic.
+        kernel: Kernel,
+    },
+    /// Mirrors left and right.
+    Flip {
+        /// How often, 0.5 as a rule.
+        probability: f64,
+    },
+}
+
+/// A pipeline: the steps in order, then normalisation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transform {
+    /// What happens to the image, in order.
+    pub steps: Vec<Step>,
+    /// Applied last, per channel.
+    pub normalise: Normalisation,
+    /// Repeat a grey image to this many channels; `None` leaves channels alone.
+    pub channels: Option<usize>,
+}
+
+impl Transform {
+    /// Whether no step draws: the same image always gives the same pixels.
+    pub fn is_deterministic(&self) -> bool {
+        self.steps.iter().all(|s| matches!(s, Step::Resize { .. } | Step::CentreCrop { .. }))
+    }
+
+    /// `[channels, height, width]` of what comes out for an image of this shape; a random
+    /// step has a fixed output too.
+    pub fn output_shape(&self, [channels, height, width]: [usize; 3]) -> [usize; 3] {
+        let (mut h, mut w) = (height, width);
+        for step in &self.steps {
+            (h, w) = match *step {
+                Step::Resize { side, .. } => canvas::shorter_to(h, w, side),
+                Step::CentreCrop { side }
+                | Step::RandomCrop { side, .. }
+                | Step::RandomResizedCrop { side, .. } => (side, side),
+                Step::Flip { .. } => (h, w),
+            };
+        }
+        [self.channels.unwrap_or(channels), h, w]
+    }
+
+    /// Appends the pixels of one image to `out` and returns its `[channels, height, width]`.
+    ///
+    /// `key` is the stream of this image in this epoch; a deterministic transform does not
+    /// read it. `workspace` keeps scratch memory and resize weights between images.
+    ///
+    /// # Errors
+    /// A crop larger than the image, or numbers of channels that do not fit.
+    pub fn apply(
+        &self,
+        image: &Image<'_>,
+        key: StreamKey,
+        workspace: &mut Workspace,
+        out: &mut Vec<f32>,
+    ) -> Result<[usize; 3], DataError> {
+        workspace.load(image);
+        let mut rng = (!self.is_deterministic()).then(|| key.rng());
+        for step in &self.steps {
+            match rng.as_mut() {
+                Some(rng) => workspace.random_step(step, rng)?,
+                None => workspace.plain_step(step)?,
+            }
+        }
+        workspace.finish(&self.normalise, self.channels, out)
+    }
+}
+
+impl Workspace {
+    fn plain_step(&mut self, step: &Step) -> Result<(), DataError> {
+        let (h, w) = self.size();
+        match *step {
+            Step::Resize { side, kernel } => {
+                let (height, width) = canvas::shorter_to(h, w, side);
+                self.resize(kernel, height, width);
+            }
+            Step::CentreCrop { side } => {
+                self.check_window(side)?;
+                self.cut(crop::centre(h, w, side));
+            }
+            Step::RandomCrop { .. } | Step::RandomResizedCrop { .. } | Step::Flip { .. } => {
+                unreachable!("a transform with a random step has a generator")
+            }
+        }
+        Ok(())
+    }
+
+    fn random_step(&mut self, step: &Step, rng: &mut impl RngCore) -> Result<(), DataError> {
+        match *step {
+            Step::RandomCrop { side, padding } => {
+                self.pad(padding);
+                self.check_window(side)?;
+                let (h, w) = self.size();
+                self.cut(crop::random(rng, h, w, side));
+            }
+            Step::RandomResizedCrop { side, scale, ratio, kernel } => {
+                let (h, w) = self.size();
+                self.cut(crop::random_resized(rng, h, w, scale, ratio));
+                self.resize(kernel, side, side);
+            }
+            Step::Flip { probability } => {
+                if chance(rng, probability) {
+                    self.mirror();
+                }
+            }
+            Step::Resize { .. } | Step::CentreCrop { .. } => self.plain_step(step)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Bicubic resizing, in the three variants that pretrained networks are fed with. They are not
+//! the same: at a strong edge they differ by several grey levels.
+//!
+//! | kernel | constant | border | arithmetic | who does it |
+//! |---|---|---|---|---|
+//! | [`Kernel::Torch`] | A = -0.75, always 4 taps | indices clamped | float, overshoot kept | `interpolate(antialias=False)` |
+//! | [`Kernel::Antialias`] | A = -0.5, widened when shrinking | taps outside dropped, rest renormalised | float, overshoot kept | torchvision on tensors |
+//! | [`Kernel::Pillow`] | as `Antialias` | as `Antialias` | u8, 22-bit fixed point, clipped after each pass | Pillow, torchvision on images |
+//!
+//! All are separable: first along rows, then along columns.
+
+/// Which bicubic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kernel {
+    /// PyTorch's `interpolate(mode="bicubic", align_corners=False)`.
+    Torch,
+    /// The same with `antialias=True`.
+    Antialias,
+    /// Pillow's `BICUBIC` on bytes, bit for bit. What image loaders of most papers use.
+    #[default]
+    Pillow,
+}
+
+const FIXED_BITS: u32 = 22;
+
+/// Weights that take a line of `from` pixels to one of `to`, computed once per pair of sizes.
+#[derive(Clone, Debug)]
+pub struct Table {
+    from: usize,
+    taps: usize,
+    /// First source pixel of each target pixel.
+    starts: Vec<usize>,
+    /// `to * taps`; unused taps are zero and still lie inside the source line.
+    weights: Vec<f32>,
+    /// The same, times 2^22 (`Pillow` only).
+    fixed: Vec<i32>,
+}
+
+impl Table {
+    /// The weights of `kernel` from `from` to `to` pixels, both positive.
+    pub fn new(kernel: Kernel, from: usize, to: usize) -> Table {
+        let lines: Vec<(usize, Vec<f64>)> = (0..to)
+            .map(|o| match kernel {
+                Kernel::Torch => plain(o, from, to),
+                Kernel::Antialias | Kernel::Pillow => antialiased(o, from, to),
+            })
+            .collect();
+        let taps = lines.iter().map(|(_, w)| w.len()).max().unwrap_or(0);
+        let mut table = Table { from, taps, starts: vec![], weights: vec![], fixed: vec![] };
+        for (start, mut line) in lines {
+            // Pad in front rather than behind where the line would leave the source.
+            let shift = (start + taps).saturating_sub(from);
+            line.splice(0..0, std::iter::repeat_n(0.0, shift));
+            line.resize(taps, 0.0);
+            table.starts.push(start - shift);
+            table.weights.extend(line.iter().map(|&w| w as f32));
+            if kernel == Kernel::Pillow {
+                let scale = f64::from(1 << FIXED_BITS);
+                // `as` truncates towards zero, as C does.
+                table.fixed.extend(line.iter().map(|&w| (w * scale + 0.5f64.copysign(w)) as i32));
+            }
+        }
+        table
+    }
+
+    /// The length of the line it produces.
+    pub fn to(&self) -> usize {
+        self.starts.len()
+    }
+}
+
+/// Keys' cubic convolution kernel.
+fn cubic(x: f64, a: f64) -> f64 {
+    let x = x.abs();
+    if x < 1.0 {
+        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        (((x - 5.0) * x + 8.0) * x - 4.0) * a
+    } else {
+        0.0
+    }
+}
+
+/// Four taps around the source coordinate; indices outside fall on the border pixel.
+fn plain(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
+    let at = (o as f64 + 0.5) * from as f64 / to as f64 - 0.5;
+    let base = at.floor();
+    let clamp = |i: f64| i.clamp(0.0, from as f64 - 1.0) as usize;
+    let start = clamp(base - 1.0);
+    let mut line = vec![0.0; clamp(base + 2.0) - start + 1];
+    for k in [-1.0, 0.0, 1.0, 2.0] {
+        line[clamp(base + k) - start] += cubic(at - base - k, -0.75);
+    }
+    (start, line)
+}
+
+/// Taps under the kernel, which widens with the shrinking factor; what is left sums to one.
+fn antialiased(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
+    let scale = from as f64 / to as f64;
+    let stretch = scale.max(1.0);
+    let support = 2.0 * stretch;
+    let centre = (o as f64 + 0.5) * scale;
+    let start = (centre - support + 0.5).max(0.0) as usize;
+    let end = ((centre + support + 0.5) as usize).min(from);
+    let mut line: Vec<f64> =
+        (start..end).map(|i| cubic((i as f64 - centre + 0.5) / stretch, -0.5)).collect();
+    let total: f64 = line.iter().sum();
+    if total != 0.0 {
+        line.iter_mut().for_each(|w| *w /= total);
+    }
+    (start, line)
+}
+
+/// Resizes planes of floats: `input` is `(planes, rows.from, columns.from)`, `output` becomes
+/// `(planes, rows.to, columns.to)`. `middle` is scratch.
+pub fn resize_f32(
+    rows: &Table,
+    columns: &Table,
+    input: &[f32],
+    middle: &mut Vec<f32>,
+    output: &mut Vec<f32>,
+) {
+    let (width, planes) = (columns.to(), input.len() / (rows.from * columns.from));
+    middle.clear();
+    middle.reserve(planes * rows.from * width);
+    for line in input.chunks_exact(columns.from) {
+        for (start, weights) in
+            columns.starts.iter().zip(columns.weights.chunks_exact(columns.taps))
+        {
+            let taps = &line[*start..start + columns.taps];
+            middle.push(taps.iter().zip(weights).map(|(v, w)| v * w).sum());
+        }
+    }
+    output.clear();
+    output.resize(planes * rows.to() * width, 0.0);
+    let planes = middle.chunks_exact(rows.from * width);
+    for (plane, out) in planes.zip(output.chunks_exact_mut(rows.to() * width)) {
+        for (o, line) in out.chunks_exact_mut(width).enumerate() {
+            for (k, &w) in rows.weights[o * rows.taps..(o + 1) * rows.taps].iter().enumerate() {
+                let source = &plane[(rows.starts[o] + k) * width..][..width];
+                line.iter_mut().zip(source).for_each(|(out, v)| *out += w * v);
+            }
+        }
+    }
+}
+
+/// [`resize_f32`] on bytes with Pillow's arithmetic; the tables must be `Pillow`'s.
+pub fn resize_u8(
+    rows: &Table,
+    columns: &Table,
+    input: &[u8],
+    middle: &mut Vec<u8>,
+    output: &mut Vec<u8>,
+) {
+    const HALF: i32 = 1 << (FIXED_BITS - 1);
+    let clip = |sum: i32| (sum >> FIXED_BITS).clamp(0, 255) as u8;
+    let (width, planes) = (columns.to(), input.len() / (rows.from * columns.from));
+    middle.clear();
+    middle.reserve(planes * rows.from * width);
+    for line in input.chunks_exact(columns.from) {
+        for (start, weights) in columns.starts.iter().zip(columns.fixed.chunks_exact(columns.taps))
+        {
+            let taps = &line[*start..start + columns.taps];
+            let sum: i32 = taps.iter().zip(weights).map(|(&v, w)| i32::from(v) * w).sum();
+            middle.push(clip(HALF + sum));
+        }
+    }
+    output.clear();
+    output.reserve(planes * rows.to() * width);
+    let mut sums = vec![0i32; width];
+    for plane in middle.chunks_exact(rows.from * width) {
+        for o in 0..rows.to() {
+            sums.fill(HALF);
+            for (k, &w) in rows.fixed[o * rows.taps..(o + 1) * rows.taps].iter().enumerate() {
+                let source = &plane[(rows.starts[o] + k) * width..][..width];
+                sums.iter_mut().zip(source).for_each(|(sum, &v)| *sum += w * i32::from(v));
+            }
+            output.extend(sums.iter().map(|&sum| clip(sum)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_size_changes_nothing() {
+        let line: Vec<u8> = (0..49).map(|i| (i * 37 % 256) as u8).collect();
+        let floats: Vec<f32> = line.iter().map(|&v| f32::from(v)).collect();
+        for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow] {
+            let table = Table::new(kernel, 7, 7);
+            let (mut middle, mut out) = (vec![], vec![]);
+            resize_f32(&table, &table, &floats, &mut middle, &mut out);
+            assert_eq!(out, floats, "{kernel:?}");
+        }
+        let table = Table::new(Kernel::Pillow, 7, 7);
+        let (mut middle, mut out) = (vec![], vec![]);
+        resize_u8(&table, &table, &line, &mut middle, &mut out);
+        assert_eq!(out, line);
+    }
+
+    #[test]
+    fn weights_sum_to_one_at_every_pair_of_sizes() {
+        for (from, to) in [(1, 5), (2, 7), (8, 32), (32, 224), (224, 256), (256, 224), (90, 7)] {
+            for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow] {
+                let table = Table::new(kernel, from, to);
+                for (o, line) in table.weights.chunks_exact(table.taps).enumerate() {
+                    let sum: f32 = line.iter().sum();
+                    assert!((sum - 1.0).abs() < 1e-5, "{kernel:?} {from}->{to} at {o}: {sum}");
+                    assert!(table.starts[o] + table.taps <= from);
+                }
+            }
+        }
+    }
+}

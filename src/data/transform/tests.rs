@@ -1,0 +1,153 @@
+//! Golden vectors of preprocessing, and what the random steps promise.
+
+use super::*;
+use crate::data::Image;
+use crate::golden::Golden;
+use crate::numerics::streams::{Domain, StreamKey};
+
+fn key(step: u64) -> StreamKey {
+    StreamKey::new(3, Domain::Augment).step(step)
+}
+
+fn apply(transform: &Transform, image: &Image<'_>, step: u64) -> Vec<f32> {
+    let mut out = Vec::new();
+    transform.apply(image, key(step), &mut Workspace::default(), &mut out).unwrap();
+    out
+}
+
+fn image(pixels: &[u8], shape: [usize; 3]) -> Image<'_> {
+    Image { channels: shape[0], height: shape[1], width: shape[2], pixels: pixels.into() }
+}
+
+fn noise(shape: [usize; 3]) -> Vec<u8> {
+    let mut rng = key(99).rng();
+    (0..shape.iter().product()).map(|_| (rng.next_u32() >> 24) as u8).collect()
+}
+
+/// The stored images `0..` that the pixels of `name` were made from, through `transform`.
+fn preprocessed(golden: &Golden, name: &str, transform: &Transform) -> Vec<f32> {
+    let bytes = golden.u8("images_u8");
+    let stored = golden.shape("images_u8");
+    let shape = [stored[1], stored[2], stored[3]];
+    let size: usize = shape.iter().product();
+    (0..golden.shape(name)[0])
+        .flat_map(|i| apply(transform, &image(&bytes[i * size..(i + 1) * size], shape), 0))
+        .collect()
+}
+
+fn resized(golden: &Golden, name: &str, kernel: Kernel, normalise: Normalisation) -> Vec<f32> {
+    let side = golden.shape(name)[2];
+    let steps = vec![Step::Resize { side, kernel }];
+    preprocessed(golden, name, &Transform { steps, normalise, channels: None })
+}
+
+#[test]
+fn golden_bicubic_torch() {
+    let Some(golden) = Golden::open("vit_tiny_real_inputs") else { return };
+    let got = resized(&golden, "pixels_torch", Kernel::Torch, Normalisation::Half);
+    golden.assert_close("pixels_torch", &got);
+}
+
+#[test]
+fn golden_bicubic_antialiased() {
+    let Some(golden) = Golden::open("vit_tiny_real_inputs") else { return };
+    let got = resized(&golden, "pixels_aa", Kernel::Antialias, Normalisation::Half);
+    golden.assert_close("pixels_aa", &got);
+}
+
+#[test]
+fn golden_bicubic_pillow_is_exact() {
+    let Some(golden) = Golden::open("vit_tiny_real_inputs") else { return };
+    let got = resized(&golden, "pixels_pil_u8", Kernel::Pillow, Normalisation::None);
+    let bytes: Vec<u8> = got.iter().map(|v| (v * 255.0).round() as u8).collect();
+    golden.assert_close("pixels_pil_u8", &bytes);
+}
+
+#[test]
+fn the_workspace_never_changes_a_result() {
+    let (large, small) = (noise([3, 40, 30]), noise([3, 21, 21]));
+    let transform = Transform {
+        steps: vec![
+            Step::RandomResizedCrop {
+                side: 16,
+                scale: [0.1, 1.0],
+                ratio: [0.75, 4.0 / 3.0],
+                kernel: Kernel::Antialias,
+            },
+            Step::Flip { probability: 0.5 },
+        ],
+        normalise: Normalisation::ImageNet,
+        channels: None,
+    };
+    let mut workspace = Workspace::default();
+    for step in 0..20 {
+        for (pixels, shape) in [(&large, [3, 40, 30]), (&small, [3, 21, 21])] {
+            let input = image(pixels, shape);
+            let mut out = Vec::new();
+            let got = transform.apply(&input, key(step), &mut workspace, &mut out).unwrap();
+            assert_eq!(got, transform.output_shape(shape));
+            assert_eq!(out, apply(&transform, &input, step));
+        }
+    }
+}
+
+#[test]
+fn a_flip_mirrors_every_row_about_half_the_time() {
+    let pixels: Vec<u8> = (0..12).collect();
+    let input = image(&pixels, [2, 2, 3]);
+    let flip = Transform { steps: vec![Step::Flip { probability: 0.5 }], ..Transform::default() };
+    let mirrored: Vec<f32> =
+        [2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9].iter().map(|&v| v as f32 / 255.0).collect();
+    let straight = apply(&Transform::default(), &input, 0);
+    let flips = (0..1_000).map(|step| apply(&flip, &input, step)).filter(|out| {
+        assert!(*out == mirrored || *out == straight);
+        *out == mirrored
+    });
+    let flips = flips.count();
+    assert!((450..550).contains(&flips), "{flips}");
+}
+
+#[test]
+fn a_padded_crop_shifts_the_image_over_black() {
+    let input = image(&[255; 4], [1, 2, 2]);
+    let crop =
+        Transform { steps: vec![Step::RandomCrop { side: 2, padding: 1 }], ..Transform::default() };
+    let mut sums = std::collections::BTreeSet::new();
+    for step in 0..200 {
+        sums.insert(apply(&crop, &input, step).iter().sum::<f32>() as u32);
+    }
+    // A corner, an edge or the whole image is left.
+    assert_eq!(sums.into_iter().collect::<Vec<_>>(), [1, 2, 4]);
+}
+
+#[test]
+fn grey_repeats_and_wrong_channels_are_refused() {
+    let grey = noise([1, 4, 4]);
+    let to = |channels, normalise| Transform { steps: vec![], normalise, channels };
+    let out = apply(&to(Some(3), Normalisation::Half), &image(&grey, [1, 4, 4]), 0);
+    assert_eq!(out[..16], out[16..32]);
+    assert_eq!(out[..16], out[32..]);
+    let colour = noise([3, 4, 4]);
+    let refused = |transform: Transform, input: Image<'_>| {
+        let mut out = Vec::new();
+        let made = transform.apply(&input, key(0), &mut Workspace::default(), &mut out);
+        made.unwrap_err().to_string()
+    };
+    let message = refused(to(Some(4), Normalisation::None), image(&colour, [3, 4, 4]));
+    assert!(message.contains("3 channels cannot become one of 4"), "{message}");
+    let message = refused(to(None, Normalisation::ImageNet), image(&grey, [1, 4, 4]));
+    assert!(message.contains("not for images of 1 channels"), "{message}");
+    let crop = Transform { steps: vec![Step::CentreCrop { side: 5 }], ..Transform::default() };
+    let message = refused(crop, image(&grey, [1, 4, 4]));
+    assert!(message.contains("crop of 5 pixels does not fit an image of 4 x 4"), "{message}");
+}
+
+#[test]
+fn the_shorter_side_rules() {
+    let resize = Transform {
+        steps: vec![Step::Resize { side: 10, kernel: Kernel::Pillow }],
+        ..Transform::default()
+    };
+    assert_eq!(resize.output_shape([3, 20, 41]), [3, 10, 20]);
+    assert_eq!(resize.output_shape([3, 41, 20]), [3, 20, 10]);
+}
