@@ -1,1 +1,3 @@
-//! (under construction)
+//! Networks and the differentiable kernels they are made of.
+
+pub mod ops;

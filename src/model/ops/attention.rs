@@ -1,0 +1,294 @@
+//! Multi-head attention on the packed output of a qkv layer, with optional prefix keys and
+//! values (prefix tuning, Li and Liang 2021; HGP's shared prompt).
+//!
+//! Per sample and head, with `c = d / heads`:
+//! `softmax(Q [P_k ; K]^T / sqrt(c)) [P_v ; V]`. Prefix rows are used as they are: no
+//! projection, no position, and they ask no queries. An all-zero prefix of length `l` is not
+//! neutral: it multiplies the output by `Z / (Z + l)` with `Z` the sum of `exp(logits)`.
+//!
+//! The kernel reads and writes each head in place by strides (nothing is transposed or
+//! concatenated) and keeps the probabilities for the backward pass only if there is one.
+
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::{CpuStorage, CustomOp1, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
+
+use super::attention_kernel::{Geometry, PrefixValues};
+use super::storage::{lend, served, tensor_like, values};
+
+/// Attention on `packed` `(b, n, 3 d)`, columns `[queries | keys | values]`, each `heads`
+/// slices of `d / heads`. `prefix` is `(keys, values)`, both `(L, d)` for all samples or
+/// `(b, L, d)` per sample. Only the first `queries` tokens ask (`n` for all; 1 where just CLS
+/// is wanted). Gives `(b, queries, d)`.
+///
+/// # Errors
+/// When shapes, heads or queries do not fit.
+pub fn attention(
+    packed: &Tensor,
+    heads: usize,
+    prefix: Option<(&Tensor, &Tensor)>,
+    queries: usize,
+) -> Result<Tensor> {
+    let geometry = geometry(packed, heads, prefix, queries)?;
+    match prefix {
+        None if served(&[packed]) => {
+            packed.contiguous()?.apply_op1(Attention::new(geometry, packed.track_op()))
+        }
+        Some((keys, values)) if served(&[packed, keys, values]) => {
+            let tracked = packed.track_op() || keys.track_op() || values.track_op();
+            let op = Attention::new(geometry, tracked);
+            packed.contiguous()?.apply_op3(&keys.contiguous()?, &values.contiguous()?, op)
+        }
+        _ => composition(packed, heads, prefix, queries),
+    }
+}
+
+fn geometry(
+    packed: &Tensor,
+    heads: usize,
+    prefix: Option<(&Tensor, &Tensor)>,
+    queries: usize,
+) -> Result<Geometry> {
+    let (batch, tokens, packed_width) = packed.dims3()?;
+    let width = packed_width / 3;
+    if heads == 0 || packed_width % 3 != 0 || width % heads != 0 || !(1..=tokens).contains(&queries)
+    {
+        bail!("attention: {heads} heads and {queries} queries on packed {:?}", packed.shape());
+    }
+    let (prefix_length, shared) = match prefix {
+        None => (0, true),
+        Some((keys, values)) => {
+            let fits = match *keys.dims() {
+                [_, d] => d == width,
+                [b, _, d] => b == batch && d == width,
+                _ => false,
+            };
+            if !fits || keys.dims() != values.dims() {
+                bail!(
+                    "attention: prefix keys {:?} and values {:?} on packed {:?}",
+                    keys.shape(),
+                    values.shape(),
+                    packed.shape()
+                );
+            }
+            (keys.dim(D::Minus2)?, keys.rank() == 2)
+        }
+    };
+    Ok(Geometry { batch, tokens, queries, width, heads, prefix: prefix_length, shared })
+}
+
+/// The same from candle's differentiable ops.
+fn composition(
+    packed: &Tensor,
+    heads: usize,
+    prefix: Option<(&Tensor, &Tensor)>,
+    queries: usize,
+) -> Result<Tensor> {
+    let (batch, tokens, packed_width) = packed.dims3()?;
+    let width = packed_width / 3;
+    let split = |t: &Tensor| -> Result<Tensor> {
+        let length = t.dim(1)?;
+        t.reshape((batch, length, heads, width / heads))?.transpose(1, 2)?.contiguous()
+    };
+    let part = |i: usize| packed.narrow(2, i * width, width)?.contiguous();
+    let q = split(&part(0)?.narrow(1, 0, queries)?.contiguous()?)?;
+    let (mut k, mut v) = (split(&part(1)?)?, split(&part(2)?)?);
+    if let Some((keys, values)) = prefix {
+        let per_sample = |t: &Tensor| -> Result<Tensor> {
+            let length = t.dim(D::Minus2)?;
+            split(&t.broadcast_as((batch, length, width))?.contiguous()?)
+        };
+        k = Tensor::cat(&[per_sample(keys)?, k], 2)?.contiguous()?;
+        v = Tensor::cat(&[per_sample(values)?, v], 2)?.contiguous()?;
+    }
+    debug_assert!(k.dim(2)? >= tokens);
+    let scale = 1.0 / ((width / heads) as f64).sqrt();
+    let scores = (q.matmul(&k.t()?.contiguous()?)? * scale)?;
+    let weights = candle_nn::ops::softmax(&scores, D::Minus1)?;
+    weights.matmul(&v)?.transpose(1, 2)?.contiguous()?.reshape((batch, queries, width))
+}
+
+struct Attention {
+    geometry: Geometry,
+    /// Whether a backward pass may follow.
+    tracked: bool,
+    probabilities: Mutex<Vec<f32>>,
+}
+
+impl Attention {
+    fn new(geometry: Geometry, tracked: bool) -> Attention {
+        Attention { geometry, tracked, probabilities: Mutex::new(Vec::new()) }
+    }
+
+    fn run(&self, packed: &[f32], prefix: PrefixValues<'_>) -> (CpuStorage, Shape) {
+        let (output, kept) = self.geometry.forward(packed, prefix, self.tracked);
+        *self.probabilities.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        let Geometry { batch, queries, width, .. } = self.geometry;
+        (CpuStorage::F32(output), Shape::from((batch, queries, width)))
+    }
+}
+
+impl CustomOp1 for Attention {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+
+    fn cpu_fwd(&self, packed: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        Ok(self.run(values(packed, layout)?, PrefixValues { keys: &[], values: &[] }))
+    }
+
+    fn bwd(&self, packed: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+        let kept = self.probabilities.lock().unwrap_or_else(PoisonError::into_inner);
+        let gradients = lend(packed, |data| {
+            lend(g, |g| {
+                let none = PrefixValues { keys: &[], values: &[] };
+                Ok(self.geometry.backward(data, none, &kept, g, true, false))
+            })
+        })?;
+        gradients.packed.map(|data| tensor_like(data, packed)).transpose()
+    }
+}
+
+impl CustomOp3 for Attention {
+    fn name(&self) -> &'static str {
+        "attention-with-prefix"
+    }
+
+    fn cpu_fwd(
+        &self,
+        packed: &CpuStorage,
+        layout: &Layout,
+        keys: &CpuStorage,
+        keys_layout: &Layout,
+        values_: &CpuStorage,
+        values_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let prefix = PrefixValues {
+            keys: values(keys, keys_layout)?,
+            values: values(values_, values_layout)?,
+        };
+        Ok(self.run(values(packed, layout)?, prefix))
+    }
+
+    fn bwd(
+        &self,
+        packed: &Tensor,
+        keys: &Tensor,
+        values: &Tensor,
+        _result: &Tensor,
+        g: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let kept = self.probabilities.lock().unwrap_or_else(PoisonError::into_inner);
+        let want_prefix = keys.track_op() || values.track_op();
+        let gradients = lend(packed, |data| {
+            lend(keys, |key_data| {
+                lend(values, |value_data| {
+                    lend(g, |g| {
+                        let prefix = PrefixValues { keys: key_data, values: value_data };
+                        let want = packed.track_op();
+                        Ok(self.geometry.backward(data, prefix, &kept, g, want, want_prefix))
+                    })
+                })
+            })
+        })?;
+        let by_packed = gradients.packed.map(|data| tensor_like(data, packed)).transpose()?;
+        let (by_keys, by_values) = match gradients.prefix {
+            Some([by_keys, by_values]) => (
+                keys.track_op().then(|| tensor_like(by_keys, keys)).transpose()?,
+                values.track_op().then(|| tensor_like(by_values, values)).transpose()?,
+            ),
+            None => (None, None),
+        };
+        Ok((by_packed, by_keys, by_values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{agree, draw, finite_difference};
+    use super::*;
+    use candle_core::{DType, Device, Var};
+
+    /// (b, n, 3d) with 2 samples, 5 tokens, width 8.
+    fn packed() -> Tensor {
+        (draw("packed", (2, 5, 24)) * 2.0).unwrap()
+    }
+
+    #[test]
+    fn plain_attention_agrees_with_the_composition() {
+        for queries in [5, 1, 3] {
+            let op = |t: &[Tensor]| attention(&t[0], 2, None, queries);
+            agree(&[&packed()], op, |t| composition(&t[0], 2, None, queries));
+            finite_difference(&[&packed()], op);
+        }
+    }
+
+    #[test]
+    fn a_prefix_agrees_with_the_composition_shared_and_per_sample() {
+        let shapes: [Shape; 2] = [(3, 8).into(), (2, 3, 8).into()];
+        for shape in shapes {
+            for queries in [5, 1] {
+                let inputs = [&packed(), &draw("keys", shape.clone()), &draw("v", shape.clone())];
+                let op = |t: &[Tensor]| attention(&t[0], 2, Some((&t[1], &t[2])), queries);
+                agree(&inputs, op, |t| composition(&t[0], 2, Some((&t[1], &t[2])), queries));
+                finite_difference(&inputs, op);
+            }
+        }
+    }
+
+    #[test]
+    fn frozen_operands_get_no_gradient() -> Result<()> {
+        let (keys, values) = (draw("keys", (3, 8)), draw("values", (3, 8)));
+        let trained = Var::from_tensor(&packed())?;
+        let y = attention(&trained, 2, Some((&keys, &values)), 5)?;
+        let grads = y.sqr()?.sum_all()?.backward()?;
+        assert!(grads.get(&keys).is_none() && grads.get(&values).is_none());
+        assert!(grads.get(&trained).is_some());
+
+        let (frozen, trained) = (packed(), Var::from_tensor(&keys)?);
+        let y = attention(&frozen, 2, Some((&trained, &values)), 5)?;
+        let grads = y.sqr()?.sum_all()?.backward()?;
+        assert!(grads.get(&frozen).is_none() && grads.get(&values).is_none());
+        assert!(grads.get(&trained).is_some());
+
+        assert!(!attention(&frozen, 2, Some((&keys, &values)), 5)?.track_op());
+        Ok(())
+    }
+
+    /// hgp.md section 10.4: each head and query is shrunk by Z / (Z + l).
+    #[test]
+    fn a_zero_prefix_shrinks_the_output_by_z_over_z_plus_l() -> Result<()> {
+        let (packed, length) = (packed(), 7);
+        let zeros = Tensor::zeros((length, 8), DType::F32, &Device::Cpu)?;
+        let plain = attention(&packed, 2, None, 5)?.to_vec3::<f32>()?;
+        let shrunk = attention(&packed, 2, Some((&zeros, &zeros)), 5)?.to_vec3::<f32>()?;
+        let rows = packed.to_vec3::<f32>()?;
+        for (s, sample) in rows.iter().enumerate() {
+            for (i, token) in sample.iter().enumerate() {
+                for head in 0..2 {
+                    let columns = head * 4..head * 4 + 4;
+                    let q = &token[columns.clone()];
+                    let logit = |other: &Vec<f32>| -> f32 {
+                        let k = &other[8 + head * 4..8 + head * 4 + 4];
+                        q.iter().zip(k).map(|(q, k)| q * k).sum::<f32>() / 2.0
+                    };
+                    let z: f32 = sample.iter().map(|other| logit(other).exp()).sum();
+                    let factor = z / (z + length as f32);
+                    for c in columns {
+                        let expected = plain[s][i][c] * factor;
+                        assert!((shrunk[s][i][c] - expected).abs() < 1e-6);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_errors() {
+        assert!(attention(&packed(), 3, None, 5).is_err(), "8 columns in 3 heads");
+        assert!(attention(&packed(), 2, None, 6).is_err(), "more queries than tokens");
+        let (keys, values) = (draw("keys", (3, 8)), draw("values", (2, 8)));
+        assert!(attention(&packed(), 2, Some((&keys, &values)), 5).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! Softmax cross-entropy over a slice of the columns: the training mask of nearly every
+//! class-incremental method.
+//!
+//! `loss = mean_i ( log sum_{c in [lo, hi)} exp z_ic - z_i,y_i )`; logits outside `[lo, hi)`
+//! do not enter and their gradient is exactly zero, so head rows of other tasks stay
+//! bit-identical under plain SGD.
+
+use std::ops::Range;
+
+use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor, bail};
+
+use super::storage::{lend, served, tensor_like, values};
+use super::wide::{exp, largest, sum_of, wide};
+
+/// Mean cross-entropy of `logits` `(b, C)` on the columns `columns`; `labels` are head rows
+/// (absolute columns), one per sample. Gives a scalar (shape `[]`).
+///
+/// # Errors
+/// When the columns are empty or beyond `C`, the batch is empty, or a label lies outside
+/// the columns.
+pub fn cross_entropy(logits: &Tensor, labels: &[u32], columns: Range<usize>) -> Result<Tensor> {
+    let (batch, classes) = logits.dims2()?;
+    if columns.is_empty() || columns.end > classes || batch == 0 {
+        bail!("cross-entropy: columns {columns:?} of logits {:?}", logits.shape());
+    }
+    if labels.len() != batch {
+        bail!("cross-entropy: {} labels for {batch} samples", labels.len());
+    }
+    if let Some(label) = labels.iter().find(|&&y| !columns.contains(&(y as usize))) {
+        bail!("cross-entropy: label {label} lies outside the columns {columns:?}");
+    }
+    if served(&[logits]) {
+        logits.contiguous()?.apply_op1(CrossEntropy { labels: labels.to_vec(), columns })
+    } else {
+        composition(logits, labels, columns)
+    }
+}
+
+fn composition(logits: &Tensor, labels: &[u32], columns: Range<usize>) -> Result<Tensor> {
+    let slice = logits.narrow(1, columns.start, columns.len())?;
+    let slice = if slice.dtype() == DType::F64 { slice } else { slice.to_dtype(DType::F32)? };
+    let shifted: Vec<u32> = labels.iter().map(|y| y - columns.start as u32).collect();
+    let labels = Tensor::from_vec(shifted, (labels.len(), 1), logits.device())?;
+    let centred = slice.broadcast_sub(&slice.max_keepdim(D::Minus1)?.detach())?;
+    let log_sum = centred.exp()?.sum_keepdim(D::Minus1)?.log()?;
+    (log_sum - centred.contiguous()?.gather(&labels, 1)?)?.mean_all()
+}
+
+struct CrossEntropy {
+    labels: Vec<u32>,
+    columns: Range<usize>,
+}
+
+impl CustomOp1 for CrossEntropy {
+    fn name(&self) -> &'static str {
+        "cross-entropy"
+    }
+
+    fn cpu_fwd(&self, logits: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let (batch, classes) = layout.shape().dims2()?;
+        let logits = values(logits, layout)?;
+        let mut total = 0f64;
+        for (row, &label) in logits.chunks_exact(classes).zip(&self.labels) {
+            let slice = &row[self.columns.clone()];
+            let top = largest(slice);
+            let sum = sum_of(slice, |z| exp(z - top));
+            // A pinned logarithm: the loss steers nothing, but it is journalled.
+            total += libm::log(f64::from(sum)) + f64::from(top) - f64::from(row[label as usize]);
+        }
+        let mean = (total / batch as f64) as f32;
+        Ok((CpuStorage::F32(vec![mean]), Shape::from(())))
+    }
+
+    fn bwd(&self, logits: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+        let (batch, classes) = logits.dims2()?;
+        let scale = g.to_scalar::<f32>()? / batch as f32;
+        let mut gradient = vec![0f32; batch * classes];
+        lend(logits, |logits| {
+            let rows = logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes));
+            wide(|| {
+                for ((row, out), &label) in rows.zip(&self.labels) {
+                    let slice = &row[self.columns.clone()];
+                    let out_slice = &mut out[self.columns.clone()];
+                    let top = largest(slice);
+                    for (p, &z) in out_slice.iter_mut().zip(slice) {
+                        *p = exp(z - top);
+                    }
+                    let inverse = scale / sum_of(out_slice, |p| p);
+                    for p in out_slice.iter_mut() {
+                        *p *= inverse;
+                    }
+                    out[label as usize] -= scale;
+                }
+            });
+            Ok(())
+        })?;
+        tensor_like(gradient, logits).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{agree, draw, finite_difference};
+    use super::*;
+    use candle_core::{Device, Var};
+
+    const LABELS: [u32; 4] = [3, 5, 4, 3];
+
+    #[test]
+    fn agrees_with_the_composition_and_finite_differences() {
+        let z = (draw("z", (4, 9)) * 3.0).unwrap();
+        agree(
+            &[&z],
+            |t| cross_entropy(&t[0], &LABELS, 3..7),
+            |t| composition(&t[0], &LABELS, 3..7),
+        );
+        finite_difference(&[&z], |t| cross_entropy(&t[0], &LABELS, 3..7));
+    }
+
+    #[test]
+    fn columns_outside_the_slice_get_exactly_zero() -> Result<()> {
+        let z = Var::from_tensor(&draw("z", (4, 9)))?;
+        let grads = cross_entropy(&z, &LABELS, 3..7)?.backward()?;
+        for row in grads.get(&z).unwrap().to_vec2::<f32>()? {
+            assert!(row[..3].iter().chain(&row[7..]).all(|g| *g == 0.0));
+            assert!(row[3..7].iter().all(|g| *g != 0.0));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn uniform_logits_cost_the_logarithm_of_the_classes() -> Result<()> {
+        let z = Tensor::zeros((2, 10), DType::F32, &Device::Cpu)?;
+        let loss = cross_entropy(&z, &[0, 1], 0..4)?.to_scalar::<f32>()?;
+        assert!((loss - 4f32.ln()).abs() < 1e-6);
+        Ok(())
+    }
+
+    #[test]
+    fn a_label_outside_the_slice_is_an_error() {
+        let error = cross_entropy(&draw("z", (1, 9)), &[8], 3..7).unwrap_err().to_string();
+        assert!(error.contains("label 8"), "{error}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Layer normalisation over the last dimension, with its backward pass.
+//!
+//! `y = (x - mean) / sqrt(var + eps) * weight + bias` with the biased variance. With
+//! `z = (x - mean) rstd` and `u = g weight`: `dx = rstd (u - mean(u) - z mean(u z))`
+//! (Ba, Kiros, Hinton 2016). candle's fused version drops this gradient without an error.
+
+use candle_core::{CpuStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor, bail};
+
+use super::storage::{lend, served, tensor_like, values};
+use super::wide::{sum_of, sum_of_pairs, wide};
+
+/// Normalises the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
+///
+/// # Errors
+/// When the shapes do not fit.
+pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+    let width = x.dim(D::Minus1)?;
+    if weight.dims() != [width] || bias.dims() != [width] {
+        bail!(
+            "layer norm: input {:?}, weight {:?} and bias {:?} do not fit",
+            x.shape(),
+            weight.shape(),
+            bias.shape()
+        );
+    }
+    if served(&[x, weight, bias]) {
+        let op = LayerNorm { eps: eps as f32 };
+        x.contiguous()?.apply_op3(&weight.contiguous()?, &bias.contiguous()?, op)
+    } else {
+        composition(x, weight, bias, eps)
+    }
+}
+
+fn composition(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+    // Half precision is too narrow for sums over the width.
+    let dtype = x.dtype();
+    let wide_type = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let x = x.to_dtype(wide_type)?;
+    let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
+    let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
+    let z = centred.broadcast_div(&(variance + eps)?.sqrt()?)?.to_dtype(dtype)?;
+    z.broadcast_mul(weight)?.broadcast_add(bias)
+}
+
+struct LayerNorm {
+    eps: f32,
+}
+
+impl LayerNorm {
+    /// Mean and reciprocal standard deviation of a row.
+    #[inline(always)]
+    fn moments(&self, row: &[f32]) -> (f32, f32) {
+        let scale = 1.0 / row.len() as f32;
+        let mean = sum_of(row, |x| x) * scale;
+        let variance = sum_of(row, |x| (x - mean) * (x - mean)) * scale;
+        (mean, 1.0 / (variance + self.eps).sqrt())
+    }
+
+    fn gradient_of_input(&self, x: &Tensor, weight: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+        if !x.track_op() {
+            return Ok(None);
+        }
+        let mut gradient = Vec::with_capacity(x.elem_count());
+        lend(x, |x| {
+            lend(g, |g| {
+                lend(weight, |w| {
+                    let width = w.len();
+                    let scale = 1.0 / width as f32;
+                    let mut u = vec![0f32; width];
+                    wide(|| {
+                        for (x, g) in x.chunks_exact(width).zip(g.chunks_exact(width)) {
+                            let (mean, rstd) = self.moments(x);
+                            for ((u, &g), &w) in u.iter_mut().zip(g).zip(w) {
+                                *u = g * w;
+                            }
+                            let mean_u = sum_of(&u, |u| u) * scale;
+                            let mean_uz =
+                                sum_of_pairs(&u, x, |u, x| u * ((x - mean) * rstd)) * scale;
+                            gradient.extend(
+                                u.iter().zip(x).map(|(&u, &x)| {
+                                    rstd * (u - mean_u - (x - mean) * rstd * mean_uz)
+                                }),
+                            );
+                        }
+                    });
+                    Ok(())
+                })
+            })
+        })?;
+        tensor_like(gradient, x).map(Some)
+    }
+
+    fn gradients_of_affine(&self, x: &Tensor, weight: &Tensor, g: &Tensor) -> Result<[Tensor; 2]> {
+        let width = weight.elem_count();
+        let (mut by_weight, mut by_bias) = (vec![0f32; width], vec![0f32; width]);
+        lend(x, |x| {
+            lend(g, |g| {
+                wide(|| {
+                    for (x, g) in x.chunks_exact(width).zip(g.chunks_exact(width)) {
+                        let (mean, rstd) = self.moments(x);
+                        for ((w, &x), &g) in by_weight.iter_mut().zip(x).zip(g) {
+                            *w += g * ((x - mean) * rstd);
+                        }
+                        for (b, &g) in by_bias.iter_mut().zip(g) {
+                            *b += g;
+                        }
+                    }
+                });
+                Ok(())
+            })
+        })?;
+        Ok([tensor_like(by_weight, weight)?, tensor_like(by_bias, weight)?])
+    }
+}
+
+impl CustomOp3 for LayerNorm {
+    fn name(&self) -> &'static str {
+        "layer-norm"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        weight: &CpuStorage,
+        weight_layout: &Layout,
+        bias: &CpuStorage,
+        bias_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let (weight, bias) = (values(weight, weight_layout)?, values(bias, bias_layout)?);
+        let x = values(x, x_layout)?;
+        let mut y = Vec::with_capacity(x.len());
+        wide(|| {
+            for row in x.chunks_exact(weight.len()) {
+                let (mean, rstd) = self.moments(row);
+                let affine = row.iter().zip(weight).zip(bias);
+                y.extend(affine.map(|((&x, &w), &b)| (x - mean) * rstd * w + b));
+            }
+        });
+        Ok((CpuStorage::F32(y), x_layout.shape().clone()))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: &Tensor,
+        _result: &Tensor,
+        g: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let by_input = self.gradient_of_input(x, weight, g)?;
+        if !weight.track_op() && !bias.track_op() {
+            return Ok((by_input, None, None));
+        }
+        let [by_weight, by_bias] = self.gradients_of_affine(x, weight, g)?;
+        Ok((by_input, weight.track_op().then_some(by_weight), bias.track_op().then_some(by_bias)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{agree, draw, finite_difference};
+    use super::*;
+    use candle_core::Var;
+
+    #[test]
+    fn agrees_with_the_composition_and_finite_differences() {
+        let inputs = [&draw("x", (2, 3, 21)), &draw("w", 21), &draw("b", 21)];
+        agree(
+            &inputs,
+            |t| layer_norm(&t[0], &t[1], &t[2], 1e-6),
+            |t| composition(&t[0], &t[1], &t[2], 1e-6),
+        );
+        finite_difference(&inputs, |t| layer_norm(&t[0], &t[1], &t[2], 1e-6));
+    }
+
+    #[test]
+    fn a_frozen_affine_passes_the_gradient_on_and_gets_none() -> Result<()> {
+        let x = Var::from_tensor(&draw("x", (4, 8)))?;
+        let (w, b) = (draw("w", 8), draw("b", 8));
+        let y = layer_norm(&x, &w, &b, 1e-6)?;
+        let grads = y.sqr()?.sum_all()?.backward()?;
+        assert!(grads.get(&w).is_none() && grads.get(&b).is_none());
+        let gradient = grads.get(&x).expect("a gradient through the frozen norm");
+        assert!(gradient.abs()?.sum_all()?.to_scalar::<f32>()? > 1e-3);
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Strided matrices inside plain buffers and their product on one thread.
+//!
+//! Attention reads queries, keys and values of each head in place from one packed buffer:
+//! strides replace every transposition and concatenation.
+
+use gemm::Parallelism;
+
+/// A `(rows, columns)` view of a buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Consecutive rows of `columns` values.
+    pub(super) fn dense(data: &'a [f32], rows: usize, columns: usize) -> Self {
+        Matrix::strided(data, rows, columns, columns)
+    }
+
+    /// Rows of `columns` values that start `row_stride` values apart.
+    pub(super) fn strided(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
+        assert_inside(data.len(), rows, columns, row_stride);
+        Matrix { data, rows, columns, row_stride, column_stride: 1 }
+    }
+
+    /// The transpose, without moving anything.
+    pub(super) fn t(self) -> Self {
+        Matrix {
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+            ..self
+        }
+    }
+}
+
+/// A `(rows, columns)` view to write to.
+pub(super) struct MatrixMut<'a> {
+    data: &'a mut [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+}
+
+impl<'a> MatrixMut<'a> {
+    /// Consecutive rows of `columns` values.
+    pub(super) fn dense(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
+        MatrixMut::strided(data, rows, columns, columns)
+    }
+
+    /// Rows of `columns` values that start `row_stride` values apart.
+    pub(super) fn strided(
+        data: &'a mut [f32],
+        rows: usize,
+        columns: usize,
+        row_stride: usize,
+    ) -> Self {
+        assert_inside(data.len(), rows, columns, row_stride);
+        MatrixMut { data, rows, columns, row_stride }
+    }
+
+    /// `self = scale * a b`.
+    pub(super) fn set(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
+        self.multiply(false, scale, a, b);
+    }
+
+    /// `self += scale * a b`.
+    pub(super) fn add(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
+        self.multiply(true, scale, a, b);
+    }
+
+    fn multiply(self, accumulate: bool, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
+        assert!(a.rows == self.rows && b.columns == self.columns && a.columns == b.rows);
+        // Safety: every view was checked to lie inside its buffer when it was made, and the
+        // shapes agree; `self` is borrowed exclusively.
+        unsafe {
+            gemm::gemm(
+                self.rows,
+                self.columns,
+                a.columns,
+                self.data.as_mut_ptr(),
+                1,
+                self.row_stride as isize,
+                accumulate,
+                a.data.as_ptr(),
+                a.column_stride as isize,
+                a.row_stride as isize,
+                b.data.as_ptr(),
+                b.column_stride as isize,
+                b.row_stride as isize,
+                1.0,
+                scale,
+                false,
+                false,
+                false,
+                Parallelism::None,
+            );
+        }
+    }
+}
+
+fn assert_inside(len: usize, rows: usize, columns: usize, row_stride: usize) {
+    let end = if rows == 0 || columns == 0 { 0 } else { (rows - 1) * row_stride + columns };
+    assert!(end <= len, "a {rows} x {columns} view does not fit into {len} values");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strided_products_agree_with_the_definition() {
+        // A is the middle two columns of a 3 x 4 buffer, B the transpose of a dense 2 x 2.
+        let a: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        let b = [1f32, 2.0, 3.0, 4.0];
+        let mut out = vec![100f32; 9]; // 3 x 2 inside rows of 3
+        MatrixMut::strided(&mut out, 3, 2, 3).add(
+            2.0,
+            Matrix::strided(&a[1..], 3, 2, 4),
+            Matrix::dense(&b, 2, 2).t(),
+        );
+        // row 0: (1, 2) . (1, 2) = 5, (1, 2) . (3, 4) = 11, doubled and added to 100
+        assert_eq!(out, [110.0, 122.0, 100.0, 134.0, 178.0, 100.0, 158.0, 234.0, 100.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not fit")]
+    fn a_view_beyond_its_buffer_is_refused() {
+        Matrix::strided(&[0.0; 5], 2, 3, 3);
+    }
+}

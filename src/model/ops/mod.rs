@@ -1,0 +1,54 @@
+//! Differentiable kernels: what stock candle does slowly, wrongly or not at all on the CPU.
+//!
+//! candle's fused layer norm and softmax silently cut the gradient, its `matmul` always
+//! computes the gradient of both operands (also of frozen weights), and its backward pass
+//! copies and transposes a lot. The ops here have their own backward:
+//!
+//! | op | computes | gradients |
+//! |---|---|---|
+//! | [`linear()`] | `x W^T + b` | `x`, and `W`, `b` where they are variables |
+//! | [`layer_norm()`] | normalised rows, affine | `x`, and the affine where it is a variable |
+//! | [`gelu()`] | exact (erf) GELU | `x` |
+//! | [`relu()`] | `max(x, 0)`, slope 0 at 0 | `x` |
+//! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
+//! | [`cross_entropy()`] | mean softmax cross-entropy on a slice of columns | logits |
+//!
+//! Each is **one function**. On the CPU in `f32` it runs our kernel; on any other device or
+//! type it runs a composition of candle's differentiable ops, which is also the reference of
+//! the tests. An operand that is not tracked (neither a `Var` nor computed from one) never
+//! gets a gradient. Kernels use one thread: clients are what runs in parallel.
+//!
+//! ```
+//! use candle_core::{Device, Tensor, Var};
+//! use fedcast::model::ops;
+//! # fn main() -> candle_core::Result<()> {
+//! let device = Device::Cpu;
+//! let x = Var::new(&[[1f32, 2.0]], &device)?;
+//! let frozen = Tensor::new(&[[1f32, 0.0], [0.0, 1.0], [1.0, 1.0]], &device)?;
+//! let y = ops::linear(&x, &frozen, None)?; // (1, 2) x (3, 2)^T
+//! let grads = y.sum_all()?.backward()?;
+//! assert_eq!(grads.get(&x).unwrap().to_vec2::<f32>()?, [[2.0, 2.0]]);
+//! assert!(grads.get(&frozen).is_none());
+//! # Ok(())
+//! # }
+//! ```
+
+mod attention;
+mod attention_kernel;
+mod cross_entropy;
+mod gelu;
+mod layer_norm;
+mod linear;
+mod matrix;
+mod relu;
+mod storage;
+#[cfg(test)]
+mod testing;
+mod wide;
+
+pub use attention::attention;
+pub use cross_entropy::cross_entropy;
+pub use gelu::gelu;
+pub use layer_norm::layer_norm;
+pub use linear::linear;
+pub use relu::relu;

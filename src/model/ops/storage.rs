@@ -1,0 +1,32 @@
+//! The narrow door between candle tensors and plain slices.
+
+use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, bail};
+
+/// Our kernels serve `f32` on the CPU; everything else takes the composition.
+pub(super) fn served(tensors: &[&Tensor]) -> bool {
+    tensors.iter().all(|t| t.device().is_cpu() && t.dtype() == DType::F32)
+}
+
+/// The values of a contiguous `f32` storage.
+pub(super) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
+    match (storage, layout.contiguous_offsets()) {
+        (CpuStorage::F32(data), Some((from, to))) => Ok(&data[from..to]),
+        (CpuStorage::F32(_), None) => bail!("this kernel needs a contiguous tensor"),
+        _ => bail!("this kernel needs f32 values"),
+    }
+}
+
+/// Lends the values of `tensor` (made contiguous if they are not) to `work`.
+pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
+    let tensor = tensor.contiguous()?;
+    let (storage, layout) = tensor.storage_and_layout();
+    match &*storage {
+        Storage::Cpu(storage) => work(values(storage, layout)?),
+        _ => bail!("this kernel runs on the CPU only"),
+    }
+}
+
+/// A CPU tensor shaped like `like`.
+pub(super) fn tensor_like(data: Vec<f32>, like: &Tensor) -> Result<Tensor> {
+    Tensor::from_vec(data, like.shape().clone(), &Device::Cpu)
+}

@@ -1,0 +1,90 @@
+//! How the ops are tested: against their composition, and against finite differences.
+
+use candle_core::{Device, Result, Shape, Tensor, Var};
+use rand::Rng;
+
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// A tensor of values in (-1, 1), fixed by `name`.
+pub(super) fn draw(name: &str, shape: impl Into<Shape>) -> Tensor {
+    let step = name.bytes().fold(0u64, |hash, byte| hash * 257 + u64::from(byte));
+    let mut rng = StreamKey::new(3, Domain::Init).step(step).rng();
+    let shape = shape.into();
+    let data: Vec<f32> = (0..shape.elem_count()).map(|_| rng.random_range(-1f32..1.0)).collect();
+    Tensor::from_vec(data, shape, &Device::Cpu).expect("as many values as the shape has")
+}
+
+/// A scalar that depends on every output with a different weight.
+fn probe(output: &Tensor) -> Result<Tensor> {
+    (output * draw("probe", output.shape().clone()))?.sum_all()
+}
+
+fn values(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().and_then(|t| t.to_vec1()).expect("an f32 tensor")
+}
+
+fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    let scale = expected.iter().fold(1e-6f32, |m, v| m.max(v.abs()));
+    for (i, (a, b)) in got.iter().zip(expected).enumerate() {
+        assert!((a - b).abs() <= tolerance * scale, "{what}[{i}]: {a} instead of {b}");
+    }
+}
+
+/// Values and all gradients of `op` and `reference` agree to 1e-5 of the largest entry.
+pub(super) fn agree(
+    inputs: &[&Tensor],
+    op: impl Fn(&[Tensor]) -> Result<Tensor>,
+    reference: impl Fn(&[Tensor]) -> Result<Tensor>,
+) {
+    let run = |f: &dyn Fn(&[Tensor]) -> Result<Tensor>| -> Result<(Vec<f32>, Vec<Vec<f32>>)> {
+        let vars = inputs.iter().map(|t| Var::from_tensor(t)).collect::<Result<Vec<_>>>()?;
+        let tensors: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();
+        let output = f(&tensors)?;
+        let grads = probe(&output)?.backward()?;
+        let gradients = vars.iter().map(|v| values(grads.get(v).expect("a gradient"))).collect();
+        Ok((values(&output), gradients))
+    };
+    let (ours, our_gradients) = run(&op).expect("the op runs");
+    let (theirs, their_gradients) = run(&reference).expect("the composition runs");
+    assert_close("value", &ours, &theirs, 1e-5);
+    for (i, (a, b)) in our_gradients.iter().zip(&their_gradients).enumerate() {
+        assert!(b.iter().any(|v| *v != 0.0), "gradient {i} is zero: the test is blind");
+        assert_close(&format!("gradient of input {i}"), a, b, 1e-5);
+    }
+}
+
+/// Every gradient entry of `op` equals the central difference of its own forward pass.
+pub(super) fn finite_difference(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    const STEP: f32 = 1e-2;
+    let vars: Vec<Var> = inputs.iter().map(|t| Var::from_tensor(t).expect("a variable")).collect();
+    let tensors: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();
+    let output = op(&tensors).expect("the op runs");
+    let grads = probe(&output).and_then(|s| s.backward()).expect("backward runs");
+    let weights: Vec<f32> = values(&draw("probe", output.shape().clone()));
+    // The probe is summed in f64, so that only the op's own rounding remains.
+    let at = |tensors: &[Tensor]| -> f64 {
+        let output = values(&op(tensors).expect("the op runs"));
+        output.iter().zip(&weights).map(|(o, w)| f64::from(*o) * f64::from(*w)).sum()
+    };
+    for (i, var) in vars.iter().enumerate() {
+        let gradient = values(grads.get(var).expect("a gradient"));
+        let scale = gradient.iter().fold(1e-3f32, |m, v| m.max(v.abs()));
+        let base = values(inputs[i]);
+        for (j, expected) in gradient.iter().enumerate() {
+            let moved = |by: f32| {
+                let mut data = base.clone();
+                data[j] += by;
+                let mut moved: Vec<Tensor> = inputs.iter().map(|t| (*t).clone()).collect();
+                moved[i] = Tensor::from_vec(data, inputs[i].shape().clone(), &Device::Cpu)
+                    .expect("the same shape");
+                at(&moved)
+            };
+            let slope = ((moved(STEP) - moved(-STEP)) / (2.0 * f64::from(STEP))) as f32;
+            assert!(
+                (slope - expected).abs() <= 2e-3 * scale,
+                "input {i}, entry {j}: gradient {expected}, finite difference {slope}"
+            );
+        }
+    }
+}
