@@ -1,0 +1,344 @@
+//! What happens in a federation, as one enum: the only way out of the simulation.
+//!
+//! Journal, ledger, metrics, progress and reports all read the same stream of [`Entry`]s. An
+//! entry has two halves, which carry the two levels of sameness:
+//!
+//! * [`Entry::event`] holds integers and strings only: cohorts, order, virtual times, outcomes,
+//!   bytes. It is the same on every machine (level E).
+//! * [`Entry::numbers`] holds everything that floats have touched: metrics, tensor digests,
+//!   counts of right answers. It is the same for the same binary and CPU class (level N).
+//!
+//! ```
+//! use fedcast::federation::{Digest, Entry, Event, Numbers};
+//! use fedcast::quantity::{Round, TaskId, VirtualTime};
+//! let entry = Entry {
+//!     seq: 7,
+//!     at: VirtualTime(1_500),
+//!     event: Event::RoundClosed { round: Round(0), task: TaskId(0), phase: 0, folded: 3, missing: vec![] },
+//!     numbers: Some(Numbers { digest: Some(Digest(0xab)), ..Numbers::default() }),
+//! };
+//! let line = entry.to_line();
+//! assert_eq!(Entry::from_line(&line).unwrap(), entry);
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::figure::{Digest, Figure};
+use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+
+/// Version of the journal's line format, written in [`Event::RunStarted`].
+pub const JOURNAL_FORMAT: u32 = 1;
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Number of the entry, from 0.
+    pub seq: u64,
+    /// When it happened on the simulated clock.
+    pub at: VirtualTime,
+    /// What happened (level E).
+    pub event: Event,
+    /// What was measured (level N).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<Numbers>,
+}
+
+/// Everything derived from floats that belongs to an event.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Numbers {
+    /// Digest of the tensors the event is about (an upload, the server's state).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// Named figures (loss, steps, entropy ...).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, Figure>,
+    /// Right answers per task, in the order of tasks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskScore>,
+    /// Right answers per class, in the order of head rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassScore>,
+}
+
+/// Answers on the test samples of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskScore {
+    /// The task the samples belong to.
+    pub task: TaskId,
+    /// How many were answered rightly.
+    pub correct: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// Answers on the test samples of one class: `[row, correct, total]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassScore(pub u32, pub u64, pub u64);
+
+/// Which way a frame travels, as seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the server to a client.
+    Down,
+    /// From a client to the server.
+    Up,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrameOutcome {
+    /// It arrived in time.
+    Delivered,
+    /// It arrived after its round had closed and was thrown away.
+    Late,
+    /// It, its sender or its receiver vanished.
+    Lost,
+}
+
+/// Bytes of a frame by part: `frame = header + meta + table + payload`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameBytes {
+    /// The fixed header.
+    pub header: u64,
+    /// Typed fields that are not tensors.
+    pub meta: u64,
+    /// The tensor table.
+    pub table: u64,
+    /// Tensor data before the codec.
+    pub raw: u64,
+    /// Tensor data after the codec.
+    pub payload: u64,
+    /// `payload` split by kind (weights, prompt, head, prototypes ...).
+    pub kinds: BTreeMap<String, u64>,
+}
+
+impl FrameBytes {
+    /// `header + meta + table`.
+    pub fn control(&self) -> u64 {
+        self.header + self.meta + self.table
+    }
+
+    /// Everything that crosses the link.
+    pub fn frame(&self) -> u64 {
+        self.control() + self.payload
+    }
+}
+
+/// When an evaluation took place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvaluationPoint {
+    /// After a round: a point of the learning curve.
+    Round,
+    /// After a task: a row of the accuracy matrix, the one that counts.
+    Task,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// All tasks are over.
+    Done,
+    /// Somebody asked for it (Ctrl-C).
+    Interrupted,
+    /// The scenario's rule for bad updates, or an error, stopped it.
+    Aborted,
+}
+
+/// What happened. Integers and strings only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The run begins.
+    RunStarted {
+        /// [`JOURNAL_FORMAT`].
+        format: u32,
+        /// The run's seed.
+        seed: u64,
+        /// Name of the method.
+        method: String,
+        /// Clients that own data.
+        clients: u32,
+        /// Number of tasks.
+        tasks: u32,
+    },
+    /// A task arrives.
+    TaskStarted {
+        /// The task.
+        task: TaskId,
+        /// Dataset class ids, in the order of their head rows.
+        classes: Vec<u32>,
+    },
+    /// A phase of a task begins.
+    PhaseStarted {
+        /// The task.
+        task: TaskId,
+        /// Index of the phase within the task.
+        phase: u32,
+        /// Its name.
+        name: String,
+        /// Its rounds, at most.
+        rounds: u32,
+    },
+    /// The server drew a cohort and broadcast.
+    RoundOpened {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Its phase.
+        phase: u32,
+        /// The clients asked, sorted.
+        cohort: Vec<ClientId>,
+        /// Number of seats.
+        seats: u32,
+    },
+    /// The fate of a frame is known: it was delivered or lost at this moment, and is charged.
+    FrameCharged {
+        /// The round it belongs to.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Its phase.
+        phase: u32,
+        /// The seat it belongs to.
+        seat: SeatId,
+        /// The client at the other end of the server's link.
+        client: ClientId,
+        /// Its direction.
+        direction: Direction,
+        /// What became of it.
+        outcome: FrameOutcome,
+        /// Its size by part.
+        bytes: FrameBytes,
+        /// Bytes that crossed the link: all of them unless it was lost.
+        sent: u64,
+        /// Nanoseconds from sending to this moment.
+        latency: u64,
+        /// An equal frame was sent to another seat of this round.
+        #[serde(default, skip_serializing_if = "is_false")]
+        copy: bool,
+        /// Name and version of the asset the frame carries, where it carries one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asset: Option<String>,
+    },
+    /// A client finished its local work. Numbers: metrics and the digest of its upload.
+    Trained {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Its phase.
+        phase: u32,
+        /// The seat.
+        seat: SeatId,
+        /// The client.
+        client: ClientId,
+        /// Samples it holds for this seat.
+        samples: u64,
+        /// Nanoseconds of simulated work.
+        worked: u64,
+    },
+    /// A seat sends nothing.
+    ClientFailed {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// The seat.
+        seat: SeatId,
+        /// The client.
+        client: ClientId,
+        /// `crashed`, `lost`, `panicked`, `non_finite`, `no_data` or `policy`.
+        reason: String,
+        /// In words.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        detail: String,
+    },
+    /// An upload arrived that must not be folded.
+    UpdateRejected {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// The seat.
+        seat: SeatId,
+        /// The client.
+        client: ClientId,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The server folded what arrived and learned. Numbers: digest of the server's state.
+    RoundClosed {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Its phase.
+        phase: u32,
+        /// How many seats were folded.
+        folded: u32,
+        /// Seats that were not.
+        missing: Vec<SeatId>,
+    },
+    /// The global model was tested on all tasks seen. Numbers: scores per task and class.
+    Evaluated {
+        /// The last round before it.
+        round: Round,
+        /// The current task.
+        task: TaskId,
+        /// Whether it counts.
+        point: EvaluationPoint,
+    },
+    /// How far client models were apart before synchronisation. Numbers: metrics
+    /// `response_entropy`, `prototype_distance`.
+    Bias {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// How many client models were compared.
+        clients: u32,
+    },
+    /// All phases of a task are over.
+    TaskEnded {
+        /// The task.
+        task: TaskId,
+    },
+    /// The last entry.
+    RunEnded {
+        /// Why.
+        reason: EndReason,
+    },
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Event {
+    /// The event's name, as in its `type` field.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::RunStarted { .. } => "run_started",
+            Event::TaskStarted { .. } => "task_started",
+            Event::PhaseStarted { .. } => "phase_started",
+            Event::RoundOpened { .. } => "round_opened",
+            Event::FrameCharged { .. } => "frame_charged",
+            Event::Trained { .. } => "trained",
+            Event::ClientFailed { .. } => "client_failed",
+            Event::UpdateRejected { .. } => "update_rejected",
+            Event::RoundClosed { .. } => "round_closed",
+            Event::Evaluated { .. } => "evaluated",
+            Event::Bias { .. } => "bias",
+            Event::TaskEnded { .. } => "task_ended",
+            Event::RunEnded { .. } => "run_ended",
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The canonical form of the journal and its two rolling digests.
+//!
+//! A line is `{"seq":..,"at":..,"event":{..}}`, with `"numbers":{..}` last where there are any. Digest
+//! **E** hashes every line without its numbers, digest **N** every line whole, so E is the same on
+//! every machine and N on machines whose arithmetic is the same. Both roll: the digest after
+//! line `n` tells whether two runs agree so far.
+//!
+//! ```
+//! use fedcast::federation::{EndReason, Entry, Event, Journal};
+//! use fedcast::quantity::VirtualTime;
+//! let mut journal = Journal::new();
+//! let event = Event::RunEnded { reason: EndReason::Done };
+//! let line = journal.push(&Entry { seq: 0, at: VirtualTime::ZERO, event, numbers: None });
+//! assert_eq!(line, "{\"seq\":0,\"at\":0,\"event\":{\"type\":\"run_ended\",\"reason\":\"done\"}}");
+//! assert_eq!(journal.digests().events, journal.digests().numbers); // no numbers were measured
+//! ```
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{Entry, Event, Numbers};
+use crate::quantity::VirtualTime;
+
+/// Both digests as hexadecimal text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digests {
+    /// Level E: everything but measured numbers.
+    pub events: String,
+    /// Level N: everything.
+    pub numbers: String,
+}
+
+impl fmt::Display for Digests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "E {}  N {}", &self.events[..16], &self.numbers[..16])
+    }
+}
+
+/// Writes canonical lines and rolls the digests over them.
+#[derive(Clone, Default)]
+pub struct Journal {
+    events: blake3::Hasher,
+    numbers: blake3::Hasher,
+    entries: u64,
+    line: Vec<u8>,
+}
+
+impl Journal {
+    /// An empty journal.
+    pub fn new() -> Journal {
+        Journal::default()
+    }
+
+    /// Takes the next entry into the digests; answers its line, without a line end.
+    pub fn push(&mut self, entry: &Entry) -> &str {
+        self.line.clear();
+        let without_numbers = write_line(&mut self.line, entry);
+        self.events.update(&self.line[..without_numbers]).update(b"}\n");
+        self.numbers.update(&self.line).update(b"\n");
+        self.entries += 1;
+        std::str::from_utf8(&self.line).expect("JSON is UTF-8")
+    }
+
+    /// How many entries were taken.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The digests over all entries so far.
+    pub fn digests(&self) -> Digests {
+        Digests {
+            events: self.events.finalize().to_hex().to_string(),
+            numbers: self.numbers.finalize().to_hex().to_string(),
+        }
+    }
+}
+
+/// Appends the line; answers where its level-E part ends (before the closing brace).
+fn write_line(out: &mut Vec<u8>, entry: &Entry) -> usize {
+    #[derive(Serialize)]
+    struct Head<'a> {
+        seq: u64,
+        at: VirtualTime,
+        event: &'a Event,
+    }
+    const IN_MEMORY: &str = "writing JSON of plain values to memory cannot fail";
+    let head = Head { seq: entry.seq, at: entry.at, event: &entry.event };
+    serde_json::to_writer(&mut *out, &head).expect(IN_MEMORY);
+    out.pop();
+    let end = out.len();
+    if let Some(numbers) = &entry.numbers {
+        let numbers: &Numbers = numbers;
+        out.extend_from_slice(b",\"numbers\":");
+        serde_json::to_writer(&mut *out, numbers).expect(IN_MEMORY);
+    }
+    out.push(b'}');
+    end
+}
+
+impl Entry {
+    /// The canonical line, without a line end.
+    pub fn to_line(&self) -> String {
+        let mut line = Vec::new();
+        write_line(&mut line, self);
+        String::from_utf8(line).expect("JSON is UTF-8")
+    }
+
+    /// Reads a line.
+    pub fn from_line(line: &str) -> Result<Entry, serde_json::Error> {
+        serde_json::from_str(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::event::*;
+    use crate::federation::{Digest, Figure};
+    use crate::quantity::{ClientId, Round, SeatId, TaskId};
+
+    fn entries() -> Vec<Entry> {
+        let frame = Event::FrameCharged {
+            round: Round(3),
+            task: TaskId(1),
+            phase: 0,
+            seat: SeatId(2),
+            client: ClientId(17),
+            direction: Direction::Up,
+            outcome: FrameOutcome::Delivered,
+            bytes: FrameBytes {
+                header: 40,
+                payload: 8,
+                raw: 16,
+                kinds: [("prompt".to_string(), 8)].into(),
+                ..FrameBytes::default()
+            },
+            sent: 48,
+            latency: 11,
+            copy: true,
+            asset: Some("teacher@1".to_string()),
+        };
+        let numbers = Numbers {
+            digest: Some(Digest(7)),
+            metrics: [
+                ("loss".to_string(), Figure(0.1 + 0.2)),
+                ("bad".to_string(), Figure(f64::NAN)),
+            ]
+            .into(),
+            tasks: vec![TaskScore { task: TaskId(0), correct: 3, total: 4 }],
+            classes: vec![ClassScore(0, 3, 4)],
+        };
+        let evaluated =
+            Event::Evaluated { round: Round(3), task: TaskId(1), point: EvaluationPoint::Task };
+        vec![
+            Entry { seq: 0, at: VirtualTime(5), event: frame, numbers: None },
+            Entry { seq: 1, at: VirtualTime(9), event: evaluated, numbers: Some(numbers) },
+        ]
+    }
+
+    #[test]
+    fn lines_are_read_back_and_are_plain_json() {
+        for entry in entries() {
+            let line = entry.to_line();
+            assert_eq!(Entry::from_line(&line).expect("reads back"), entry);
+            let plain = serde_json::to_string(&entry).expect("plain JSON");
+            assert_eq!(line, plain, "the canonical line is serde's own form");
+        }
+    }
+
+    #[test]
+    fn numbers_move_only_digest_n_and_events_move_both() {
+        let digests = |entries: &[Entry]| {
+            let mut journal = Journal::new();
+            entries.iter().for_each(|entry| {
+                journal.push(entry);
+            });
+            journal.digests()
+        };
+        let base = digests(&entries());
+        let mut other = entries();
+        other[1].numbers.as_mut().expect("has numbers").tasks[0].correct = 2;
+        let numbers_changed = digests(&other);
+        assert_eq!(numbers_changed.events, base.events);
+        assert_ne!(numbers_changed.numbers, base.numbers);
+        let mut other = entries();
+        other[0].at = VirtualTime(6);
+        let event_changed = digests(&other);
+        assert_ne!(event_changed.events, base.events);
+        assert_ne!(event_changed.numbers, base.numbers);
+    }
+}

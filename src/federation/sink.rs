@@ -1,0 +1,93 @@
+//! Where entries and wall times go: the two doors through which a run is observed.
+
+use thiserror::Error;
+
+use super::event::Entry;
+use super::journal::{Digests, Journal};
+
+/// Why an entry could not be taken; it stops the run cleanly.
+#[derive(Debug, Error)]
+pub enum SinkError {
+    /// The medium refused (full, read-only).
+    #[error("recording failed: {0}")]
+    Io(#[from] std::io::Error),
+    /// The receiver does not want more, for a reason of its own (a first divergence from
+    /// a recorded run).
+    #[error("{0}")]
+    Stop(String),
+}
+
+/// Takes every entry of a run, in order.
+pub trait EventSink: Send {
+    /// Takes one entry; an error ends the run.
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError>;
+}
+
+/// What a device worker did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// Local training of a pack.
+    Train,
+    /// Checking and lifting an upload, and merging parts.
+    Fold,
+    /// A step of the server's policy.
+    Server,
+    /// A block of test samples.
+    Evaluate,
+    /// Packing, coding and sizing of messages.
+    Codec,
+    /// Comparison of client models.
+    Bias,
+}
+
+/// Wall time of one job. Never part of a digest.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Span {
+    /// What was done.
+    pub job: JobKind,
+    /// By which worker.
+    pub worker: usize,
+    /// Nanoseconds between asking and starting.
+    pub waited: u64,
+    /// Nanoseconds of work.
+    pub wall: u64,
+}
+
+/// Takes wall times, in any order, from any worker.
+pub trait ProfileSink: Send {
+    /// Takes one span.
+    fn record(&mut self, span: &Span);
+}
+
+/// Forgets all spans.
+impl ProfileSink for () {
+    fn record(&mut self, _span: &Span) {}
+}
+
+/// Keeps everything in memory, for tests and small programs. Clones share what was kept.
+#[derive(Clone, Default)]
+pub struct Memory {
+    kept: std::sync::Arc<std::sync::Mutex<(Vec<Entry>, Journal)>>,
+}
+
+impl Memory {
+    /// All entries so far.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.kept.lock().expect("no holder panics").0.clone()
+    }
+
+    /// The digests so far.
+    pub fn digests(&self) -> Digests {
+        self.kept.lock().expect("no holder panics").1.digests()
+    }
+}
+
+impl EventSink for Memory {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let mut kept = self.kept.lock().expect("no holder panics");
+        kept.1.push(entry);
+        kept.0.push(entry.clone());
+        Ok(())
+    }
+}
