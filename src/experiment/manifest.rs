@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
+use crate::federation::Digests;
 
 /// Layout version of the run directory.
 pub const FORMAT: u32 = 1;
@@ -47,21 +48,6 @@ pub enum Level {
     N,
     /// Events, and numbers within a tolerance: GPUs.
     T,
-}
-
-/// The two digests of a run, in hexadecimal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digests {
-    /// Cohorts, order, virtual times, outcomes, bytes: no float takes part.
-    pub events: String,
-    /// All of that, and every metric and tensor digest.
-    pub numbers: String,
-}
-
-impl fmt::Display for Digests {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "E {}  N {}", self.events, self.numbers)
-    }
 }
 
 /// The three seeds of a scenario.

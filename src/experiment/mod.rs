@@ -5,5 +5,5 @@ mod manifest;
 mod run_directory;
 
 pub use machine::Machine;
-pub use manifest::{Digests, FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
+pub use manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
 pub use run_directory::{DirectoryError, RunDirectory, names, read_manifest, write_atomically};
