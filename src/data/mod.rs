@@ -17,6 +17,7 @@ pub mod digits;
 mod error;
 mod folder;
 mod loader;
+pub mod partition;
 mod prepared;
 mod transform;
 
@@ -27,6 +28,7 @@ pub use curriculum::{ClassOrder, Curriculum, TaskSizes, TaskView};
 pub use dataset::{Dataset, Image, Split};
 pub use error::DataError;
 pub use loader::{Batches, Loader};
+pub use partition::{FreshClients, FreshLaw, PartitionKind, Partitioner};
 pub use prepared::Prepared;
 pub use transform::{Kernel, Normalisation, Step, Transform, Workspace};
 

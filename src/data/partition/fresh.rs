@@ -1,0 +1,204 @@
+//! Shards of fresh clients: populations so large that every round meets new ones.
+//!
+//! A client's shard is keyed by (task, client) alone and drawn when it is needed; a population of a million costs
+//! nothing until somebody is asked. Shards of different clients are independent and **may overlap**.
+
+use rand::RngCore;
+
+use crate::data::{Shard, TaskView};
+use crate::numerics::distributions::{Categorical, choose, dirichlet, shuffle};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::ClientId;
+
+/// What a fresh client holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FreshLaw {
+    /// A label distribution from Dirichlet(`beta`) over the task's classes, then
+    /// `samples` labels from it, each a different sample of the task.
+    Dirichlet {
+        /// Concentration; small is unequal.
+        beta: f64,
+        /// Samples per client; all of the task when it has fewer.
+        samples: u32,
+    },
+    /// HePCo's ratios: a random `category` share of the task's classes, of each the `split` share of its
+    /// samples, thinned out from the first chosen class (1) to the last (`imbalance`).
+    Ratios {
+        /// Kappa: share of classes held, 0.6 in the paper.
+        category: f64,
+        /// Gamma: share of each held class, 0.1 in the paper.
+        split: f64,
+        /// Beta: the tail's size relative to the head's, 1 for balanced.
+        imbalance: f64,
+    },
+}
+
+/// The shards of a stateless population.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FreshClients {
+    /// The rule.
+    pub law: FreshLaw,
+    /// The partition's own seed.
+    pub seed: u64,
+}
+
+/// Tells these streams from those of [`super::Partitioner`], by `StreamKey::unit`.
+const FRESH: u32 = 2;
+
+impl FreshClients {
+    /// What `client` holds of a task; `by_class` are the train samples of every class id.
+    pub fn shard(&self, view: &TaskView, client: ClientId, by_class: &[Vec<u32>]) -> Shard {
+        let sizes: Vec<usize> = view.classes.iter().map(|&c| by_class[c as usize].len()).collect();
+        let mut rng = self.key(view, client).rng();
+        let counts = self.draw(&mut rng, &sizes);
+        let mut shard = Vec::with_capacity(counts.iter().sum::<u32>() as usize);
+        for (&class, count) in view.classes.iter().zip(counts) {
+            let samples = &by_class[class as usize];
+            let chosen = choose(&mut rng, samples.len() as u64, u64::from(count));
+            shard.extend(chosen.into_iter().map(|at| samples[at as usize]));
+        }
+        shard.sort_unstable();
+        shard.into()
+    }
+
+    /// Samples per class of the view, from the sizes of all class ids alone; equal to those of [`Self::shard`].
+    pub fn counts(&self, view: &TaskView, client: ClientId, class_sizes: &[usize]) -> Vec<u32> {
+        let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();
+        self.draw(&mut self.key(view, client).rng(), &sizes)
+    }
+
+    fn key(&self, view: &TaskView, client: ClientId) -> StreamKey {
+        StreamKey::new(self.seed, Domain::Partition)
+            .task(u32::from(view.task.0))
+            .client(client.0)
+            .unit(FRESH)
+    }
+
+    fn draw(&self, rng: &mut impl RngCore, sizes: &[usize]) -> Vec<u32> {
+        match self.law {
+            FreshLaw::Dirichlet { beta, samples } => by_labels(rng, sizes, beta, samples),
+            FreshLaw::Ratios { category, split, imbalance } => {
+                by_ratios(rng, sizes, category, split, imbalance)
+            }
+        }
+    }
+}
+
+/// Labels one by one; a class that has no sample left drops out of the distribution.
+fn by_labels(rng: &mut impl RngCore, sizes: &[usize], beta: f64, samples: u32) -> Vec<u32> {
+    let mut shares = dirichlet(rng, beta, sizes.len());
+    let mut counts = vec![0u32; sizes.len()];
+    let drop_full = |shares: &mut [f64], counts: &[u32]| {
+        for ((share, &count), &size) in shares.iter_mut().zip(counts).zip(sizes) {
+            if count as usize >= size {
+                *share = 0.0;
+            }
+        }
+        Categorical::new(shares)
+    };
+    let mut law = drop_full(&mut shares, &counts);
+    let total = sizes.iter().sum::<usize>().min(samples as usize);
+    for _ in 0..total {
+        if law.is_none() {
+            // What is left had underflowed to no share at all: the rest is drawn evenly.
+            shares.fill(1.0);
+            law = drop_full(&mut shares, &counts);
+        }
+        let Some(now) = &law else { break };
+        let class = now.sample(rng);
+        counts[class] += 1;
+        if counts[class] as usize >= sizes[class] {
+            law = drop_full(&mut shares, &counts);
+        }
+    }
+    counts
+}
+
+/// HePCo (protocol-others, section 2), with the floors where the release has them.
+fn by_ratios(
+    rng: &mut impl RngCore,
+    sizes: &[usize],
+    category: f64,
+    split: f64,
+    imbalance: f64,
+) -> Vec<u32> {
+    let classes = sizes.len();
+    let held = classes - ((1.0 - category) * classes as f64 + 1e-9).floor() as usize;
+    let mut order: Vec<usize> = (0..classes).collect();
+    shuffle(rng, &mut order);
+    let average = sizes.iter().sum::<usize>() as f64 / classes as f64;
+    let mut counts = vec![0; classes];
+    for (i, &class) in order.iter().take(held).enumerate() {
+        let available = if imbalance == 1.0 {
+            sizes[class] as f64
+        } else {
+            let depth = i as f64 / (held - 1).max(1) as f64;
+            (average * libm::pow(imbalance, depth)).floor().min(sizes[class] as f64)
+        };
+        counts[class] = (split * available + 1e-9).floor() as u32;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ClassOrder, Curriculum, TaskSizes};
+
+    fn task() -> (std::sync::Arc<TaskView>, Vec<Vec<u32>>) {
+        let by_class = (0..20u32).map(|c| (c * 500..(c + 1) * 500).collect()).collect();
+        let made = Curriculum::new(20, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        (made.tasks[1].clone(), by_class)
+    }
+
+    fn per_class(shard: &[u32]) -> Vec<u32> {
+        let mut counts = vec![0; 10];
+        shard.iter().for_each(|s| counts[(s / 500 - 10) as usize] += 1);
+        counts
+    }
+
+    #[test]
+    fn a_shard_depends_on_task_and_client_only_and_matches_its_counts() {
+        let (view, by_class) = task();
+        let sizes = vec![500; 20];
+        let laws = [
+            FreshLaw::Dirichlet { beta: 0.1, samples: 120 },
+            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 1.0 },
+        ];
+        for law in laws {
+            let fresh = FreshClients { law, seed: 4 };
+            let shard = fresh.shard(&view, ClientId(999_999), &by_class);
+            assert_eq!(shard, fresh.shard(&view, ClientId(999_999), &by_class));
+            assert_ne!(shard, fresh.shard(&view, ClientId(7), &by_class));
+            assert!(shard.windows(2).all(|w| w[0] < w[1]), "sorted, no sample twice");
+            assert_eq!(per_class(&shard), fresh.counts(&view, ClientId(999_999), &sizes));
+        }
+    }
+
+    #[test]
+    fn a_client_that_wants_more_than_a_class_has_takes_from_others() {
+        let (view, by_class) = task();
+        let law = FreshLaw::Dirichlet { beta: 1e-4, samples: 1_200 };
+        let shard = FreshClients { law, seed: 4 }.shard(&view, ClientId(1), &by_class);
+        assert_eq!(shard.len(), 1_200);
+        assert_eq!(per_class(&shard).iter().max(), Some(&500));
+        let all = FreshLaw::Dirichlet { beta: 1.0, samples: u32::MAX };
+        let shard = FreshClients { law: all, seed: 4 }.shard(&view, ClientId(1), &by_class);
+        assert_eq!(shard.len(), 5_000);
+    }
+
+    #[test]
+    fn the_ratios_give_the_papers_sizes() {
+        let sizes = [500; 10];
+        let mut rng = StreamKey::new(1, Domain::Partition).rng();
+        let sorted = |mut counts: Vec<u32>| {
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            counts
+        };
+        // CIFAR-100: 6 of 10 classes, 50 images each; the long tail at 0.01.
+        let even = sorted(by_ratios(&mut rng, &sizes, 0.6, 0.1, 1.0));
+        assert_eq!(even, [50, 50, 50, 50, 50, 50, 0, 0, 0, 0]);
+        let tail = sorted(by_ratios(&mut rng, &sizes, 0.6, 0.1, 0.01));
+        assert_eq!(tail, [50, 19, 7, 3, 1, 0, 0, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,22 @@
+//! Equal random parts.
+
+use rand::RngCore;
+
+use super::Owners;
+use crate::numerics::distributions::shuffle;
+
+/// Deals the shuffled task out one sample at a time, so that shards differ by at most one.
+pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32) -> Owners {
+    let total: usize = sizes.iter().sum();
+    let mut deal: Vec<u32> = (0..total).map(|k| (k % clients as usize) as u32).collect();
+    shuffle(rng, &mut deal);
+    let mut rest = deal.as_slice();
+    sizes
+        .iter()
+        .map(|&size| {
+            let (class, after) = rest.split_at(size);
+            rest = after;
+            class.to_vec()
+        })
+        .collect()
+}

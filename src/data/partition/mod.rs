@@ -1,0 +1,250 @@
+//! Who holds which sample: one shard per client and task, disjoint, together the whole task.
+//!
+//! A partition is drawn task by task from named streams. The draws see only the *sizes* of the classes, never
+//! pixels, so [`Partitioner::counts`] gives, without any data present, exactly the counts that
+//! [`Partitioner::shards`] will have. Neither idle clients nor the method nor the number of
+//! workers is part of a key. Fresh clients of a stateless population are in [`FreshClients`].
+//!
+//! ```
+//! use fedcast::data::{digits, ClassOrder, Curriculum, PartitionKind, Partitioner, TaskSizes};
+//! let digits = digits::embedded()?;
+//! let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?;
+//! let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, 4, 7);
+//! let shards = partitioner.shards(&curriculum.tasks[0], digits.train.by_class())?;
+//! let counts = partitioner.counts(&curriculum.tasks[0], &digits.class_sizes())?;
+//! assert!(shards.iter().zip(&counts).all(|(s, c)| s.len() == c.iter().sum::<u32>() as usize));
+//! assert!(shards.iter().all(|s| s.len() >= 6)); // the protocol's minimum
+//! # Ok::<(), fedcast::data::DataError>(())
+//! ```
+
+mod dirichlet;
+mod extended;
+mod fresh;
+mod iid;
+mod quantity;
+
+pub use fresh::{FreshClients, FreshLaw};
+
+use super::{DataError, Shard, TaskView};
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// How a task is divided. Sections are of the HGP benchmark protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartitionKind {
+    /// Every client gets an equal random part.
+    Iid,
+    /// Distribution-based label imbalance (section 2): for every class shares
+    /// from Dirichlet(`beta`), every sample drawn on its own from the shares.
+    Dirichlet {
+        /// Concentration; small is unequal.
+        beta: f64,
+    },
+    /// Every client holds this many classes of the task (section 2, "other modes").
+    Quantity {
+        /// Classes per client.
+        classes: usize,
+    },
+    /// [`PartitionKind::Dirichlet`] after reserving a few samples for each client, for many
+    /// clients at small `beta` (section 5).
+    Extended {
+        /// Concentration of the unreserved part.
+        beta: f64,
+        /// Concentration of the reservation; 0.05 in the code.
+        reserve_beta: f64,
+        /// Samples asked for by each client; 7 in the code.
+        picks: u32,
+    },
+}
+
+/// Draws the shards of a run's clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partitioner {
+    /// The rule.
+    pub kind: PartitionKind,
+    /// Clients that hold data; idle ones are not counted.
+    pub clients: u32,
+    /// The smallest acceptable shard, all classes of the task together.
+    pub min_samples: u32,
+    /// Draws per task before giving up.
+    pub attempts: u32,
+    /// The partition's own seed.
+    pub seed: u64,
+}
+
+/// The owner of every sample: per class of the task, per position within the class.
+type Owners = Vec<Vec<u32>>;
+
+impl Partitioner {
+    /// The protocol's limits: at least 6 samples per client, 9,999 attempts.
+    pub fn new(kind: PartitionKind, clients: u32, seed: u64) -> Partitioner {
+        Partitioner { kind, clients, min_samples: 6, attempts: 9_999, seed }
+    }
+
+    /// The shard of every client for one task; `by_class` are the train samples of every class id.
+    ///
+    /// # Errors
+    /// [`DataError::Infeasible`] when no draw gave every client enough samples.
+    pub fn shards(&self, view: &TaskView, by_class: &[Vec<u32>]) -> Result<Vec<Shard>, DataError> {
+        let classes: Vec<&[u32]> =
+            view.classes.iter().map(|&c| by_class[c as usize].as_slice()).collect();
+        let sizes: Vec<usize> = classes.iter().map(|samples| samples.len()).collect();
+        let mut shards = vec![Vec::new(); self.clients as usize];
+        for (samples, owners) in classes.iter().zip(self.owners(view, &sizes)?) {
+            for (&sample, owner) in samples.iter().zip(owners) {
+                shards[owner as usize].push(sample);
+            }
+        }
+        shards.iter_mut().for_each(|s| s.sort_unstable());
+        Ok(shards.into_iter().map(Shard::from).collect())
+    }
+
+    /// The number of samples per client and class of the task, `[client][class of the view]`, from the sizes
+    /// of all class ids alone: what [`Partitioner::shards`] gives on data of these sizes.
+    ///
+    /// # Errors
+    /// As [`Partitioner::shards`].
+    pub fn counts(
+        &self,
+        view: &TaskView,
+        class_sizes: &[usize],
+    ) -> Result<Vec<Vec<u32>>, DataError> {
+        let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();
+        let mut counts = vec![vec![0; sizes.len()]; self.clients as usize];
+        for (class, owners) in self.owners(view, &sizes)?.into_iter().enumerate() {
+            owners.into_iter().for_each(|owner| counts[owner as usize][class] += 1);
+        }
+        Ok(counts)
+    }
+
+    /// Draws whole tasks until one is acceptable.
+    fn owners(&self, view: &TaskView, sizes: &[usize]) -> Result<Owners, DataError> {
+        self.check(view, sizes)?;
+        let mut best = 0;
+        for attempt in 0..self.attempts.max(1) {
+            let Some(owners) = self.attempt(view, sizes, attempt) else { continue };
+            let smallest = smallest_shard(&owners, self.clients);
+            if smallest >= self.min_samples {
+                return Ok(owners);
+            }
+            best = best.max(smallest);
+        }
+        Err(self.infeasible(view, sizes, best))
+    }
+
+    /// One draw; `None` when it left a class without an owner.
+    fn attempt(&self, view: &TaskView, sizes: &[usize], attempt: u32) -> Option<Owners> {
+        let task = StreamKey::new(self.seed, Domain::Partition).task(u32::from(view.task.0));
+        let rng = &mut task.step(u64::from(attempt)).rng();
+        match self.kind {
+            PartitionKind::Iid => Some(iid::draw(rng, sizes, self.clients)),
+            PartitionKind::Dirichlet { beta } => {
+                Some(dirichlet::draw(rng, sizes, self.clients, beta))
+            }
+            PartitionKind::Quantity { classes } => {
+                quantity::draw(rng, sizes, self.clients, classes)
+            }
+            PartitionKind::Extended { beta, reserve_beta, picks } => {
+                // The reservation is drawn once per task, before and apart from the attempts.
+                let once = &mut task.unit(RESERVATION).rng();
+                let kept = extended::reserve(once, sizes, self.clients, reserve_beta, picks);
+                let mut owners = dirichlet::draw(rng, sizes, self.clients, beta);
+                extended::keep(&kept, &mut owners);
+                Some(owners)
+            }
+        }
+    }
+
+    /// What can be refused without drawing.
+    fn check(&self, view: &TaskView, sizes: &[usize]) -> Result<(), DataError> {
+        let refuse = |what: String, advice: &str| Err(DataError::unfit(what, advice));
+        if self.clients == 0 {
+            return refuse("a partition among 0 clients".into(), "give at least one client data");
+        }
+        let positive = |v: f64| v.is_finite() && v > 0.0;
+        match self.kind {
+            PartitionKind::Dirichlet { beta } if !positive(beta) => {
+                refuse(format!("beta = {beta}"), "beta must be a positive number")
+            }
+            PartitionKind::Extended { beta, reserve_beta, .. }
+                if !positive(beta) || !positive(reserve_beta) =>
+            {
+                refuse(format!("beta = {beta}, {reserve_beta}"), "beta must be a positive number")
+            }
+            PartitionKind::Quantity { classes } if classes == 0 || classes > sizes.len() => refuse(
+                format!("{}: {classes} of {} classes for every client", view.task, sizes.len()),
+                "choose between one and all classes of the smallest task",
+            ),
+            PartitionKind::Quantity { classes }
+                if (self.clients as usize).saturating_mul(classes) < sizes.len() =>
+            {
+                refuse(
+                    format!(
+                        "{}: {} clients with {classes} classes each cannot cover {} classes",
+                        view.task,
+                        self.clients,
+                        sizes.len()
+                    ),
+                    "raise the classes per client or the number of clients",
+                )
+            }
+            _ if (sizes.iter().sum::<usize>() as u64)
+                < u64::from(self.min_samples) * u64::from(self.clients) =>
+            {
+                refuse(
+                    format!(
+                        "{}: {} samples are too few for {} clients with at least {} each",
+                        view.task,
+                        sizes.iter().sum::<usize>(),
+                        self.clients,
+                        self.min_samples
+                    ),
+                    "use fewer clients, fewer tasks or a smaller minimum",
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn infeasible(&self, view: &TaskView, sizes: &[usize], smallest: u32) -> DataError {
+        let advice = match self.kind {
+            PartitionKind::Dirichlet { beta } => format!(
+                "Raise beta (now {beta}), lower the minimum (now {}), use fewer clients, or choose the \
+                 partition \"extended\", which reserves samples for every client",
+                self.min_samples
+            ),
+            PartitionKind::Extended { beta, picks, .. } => format!(
+                "Raise beta (now {beta}) or the reserved samples per client (now {picks}), lower the minimum \
+                 (now {}), or use fewer clients",
+                self.min_samples
+            ),
+            PartitionKind::Quantity { classes } => format!(
+                "Raise the classes per client (now {classes} of {}) or lower the minimum (now {})",
+                sizes.len(),
+                self.min_samples
+            ),
+            PartitionKind::Iid => {
+                format!("Lower the minimum (now {}) or use fewer clients", self.min_samples)
+            }
+        };
+        DataError::Infeasible {
+            task: view.task,
+            clients: self.clients,
+            minimum: self.min_samples,
+            attempts: self.attempts.max(1),
+            smallest,
+            advice,
+        }
+    }
+}
+
+/// Tells the reservation's stream from those of the attempts, by `StreamKey::unit`.
+const RESERVATION: u32 = 1;
+
+fn smallest_shard(owners: &Owners, clients: u32) -> u32 {
+    let mut held = vec![0u32; clients as usize];
+    owners.iter().flatten().for_each(|&owner| held[owner as usize] += 1);
+    held.into_iter().min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;
