@@ -1,0 +1,201 @@
+//! The body of a message: typed meta bytes and sections of named tensors.
+//!
+//! A method packs its own types into a `Body` and unpacks them on the other side; everything between
+//! (sizes, codecs, digests, the ledger) sees bodies only.
+//!
+//! ```
+//! use fedcast::wire::{Body, Kind, MetaWriter, MetaReader, NamedTensor, Section};
+//! let mut meta = MetaWriter::new();
+//! meta.u64(37); // samples
+//! let body = Body::new(
+//!     meta.finish(),
+//!     vec![Section::new(Kind::Head, vec![NamedTensor::f32("weight", [2, 3], vec![1.0; 6])?])],
+//! );
+//! let weight = body.tensor(Kind::Head, "weight")?.shaped(&[2, 3])?.as_f32()?;
+//! assert_eq!(weight.len(), 6);
+//! let mut meta = MetaReader::new(&body.meta);
+//! assert_eq!(meta.u64()?, 37);
+//! meta.finish()?;
+//! # Ok::<(), fedcast::wire::WireError>(())
+//! ```
+
+use super::{BodySketch, Kind, NamedTensor, SectionSketch, WireError};
+
+/// Tensors of one kind, in the order in which they travel.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// What they are for.
+    pub kind: Kind,
+    /// The tensors; names are unique within the section.
+    pub tensors: Vec<NamedTensor>,
+}
+
+impl Section {
+    /// A section of these tensors.
+    pub fn new(kind: Kind, tensors: Vec<NamedTensor>) -> Section {
+        Section { kind, tensors }
+    }
+
+    /// Kind, shapes and types without the values.
+    pub fn sketch(&self) -> SectionSketch {
+        SectionSketch {
+            kind: self.kind,
+            tensors: self.tensors.iter().map(NamedTensor::sketch).collect(),
+        }
+    }
+}
+
+/// Everything a message says, apart from who says it to whom. Cloning copies pointers, not values.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    /// Fields that are not tensors, written by [`MetaWriter`](super::MetaWriter).
+    pub meta: Vec<u8>,
+    /// The tensors by kind; several sections may have the same kind.
+    pub sections: Vec<Section>,
+}
+
+impl Body {
+    /// A body of these parts.
+    pub fn new(meta: Vec<u8>, sections: Vec<Section>) -> Body {
+        Body { meta, sections }
+    }
+
+    /// All tensors with their kinds, in the order in which they travel.
+    pub fn tensors(&self) -> impl Iterator<Item = (Kind, &NamedTensor)> {
+        self.sections.iter().flat_map(|s| s.tensors.iter().map(move |t| (s.kind, t)))
+    }
+
+    /// All tensors of one kind, in order.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &NamedTensor> {
+        self.tensors().filter(move |(k, _)| *k == kind).map(|(_, t)| t)
+    }
+
+    /// The first tensor of this kind and name, else [`WireError::Missing`] with what there is.
+    pub fn tensor(&self, kind: Kind, name: &str) -> Result<&NamedTensor, WireError> {
+        self.of_kind(kind).find(|t| &**t.name() == name).ok_or_else(|| {
+            let mut present: Vec<String> =
+                self.tensors().take(9).map(|(k, t)| format!("{k}/{}", t.name())).collect();
+            match present.len() {
+                0 => present.push("no tensors".into()),
+                9 => present[8] = "...".into(),
+                _ => (),
+            }
+            WireError::Missing {
+                kind: kind.name(),
+                name: name.to_owned(),
+                present: present.join(", "),
+            }
+        })
+    }
+
+    /// Shapes and types without the values: what `plan`, load clients and skipped stragglers need.
+    pub fn sketch(&self) -> BodySketch {
+        BodySketch {
+            meta: self.meta.len(),
+            sections: self.sections.iter().map(Section::sketch).collect(),
+        }
+    }
+
+    /// Whether every float of every tensor is finite.
+    pub fn is_finite(&self) -> bool {
+        self.first_not_finite().is_none()
+    }
+
+    /// The first tensor that holds a NaN or an infinity.
+    pub fn first_not_finite(&self) -> Option<&NamedTensor> {
+        self.tensors().find(|(_, t)| !t.values().is_finite()).map(|(_, t)| t)
+    }
+
+    /// 64 bits over meta, kinds, names, types, shapes and raw value bits (first 8 bytes of BLAKE3). This is what
+    /// the journal's N digest records; equal bodies of any machine have equal digests.
+    pub fn digest(&self) -> u64 {
+        let mut hash = blake3::Hasher::new();
+        let number = |hash: &mut blake3::Hasher, n: usize| {
+            hash.update(&(n as u64).to_le_bytes());
+        };
+        number(&mut hash, self.meta.len());
+        hash.update(&self.meta);
+        number(&mut hash, self.sections.len());
+        for section in &self.sections {
+            hash.update(&[section.kind as u8]);
+            number(&mut hash, section.tensors.len());
+            for tensor in &section.tensors {
+                number(&mut hash, tensor.name().len());
+                hash.update(tensor.name().as_bytes());
+                hash.update(&[tensor.dtype() as u8]);
+                number(&mut hash, tensor.shape().len());
+                tensor.shape().iter().for_each(|d| number(&mut hash, *d));
+                tensor.values().visit_le(|bytes| {
+                    hash.update(bytes);
+                });
+            }
+        }
+        let mut reader = hash.finalize_xof();
+        let mut first = [0; 8];
+        reader.fill(&mut first);
+        u64::from_le_bytes(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(value: f32) -> Body {
+        let tensor = |name: &str, v: f32| NamedTensor::f32(name, [2, 2], vec![v; 4]).unwrap();
+        Body::new(
+            vec![7],
+            vec![
+                Section::new(Kind::Prompt, vec![tensor("k", 1.0), tensor("v", value)]),
+                Section::new(Kind::Head, vec![tensor("w", 2.0)]),
+            ],
+        )
+    }
+
+    #[test]
+    fn the_digest_sees_every_bit_and_only_content() {
+        let same = body(0.0).digest();
+        assert_eq!(same, body(0.0).clone().digest());
+        assert_ne!(same, body(-0.0).digest());
+        let mut other = body(0.0);
+        other.sections[1].kind = Kind::Weights;
+        assert_ne!(same, other.digest());
+        let mut other = body(0.0);
+        other.meta = vec![8];
+        assert_ne!(same, other.digest());
+        // A tensor moved from one section's end to the next one's start is another message.
+        let mut other = body(0.0);
+        other.sections[1].kind = Kind::Prompt;
+        let before = other.digest();
+        let moved = other.sections[0].tensors.pop().unwrap();
+        other.sections[1].tensors.insert(0, moved);
+        assert_ne!(before, other.digest());
+    }
+
+    #[test]
+    fn a_missing_tensor_says_what_is_there() {
+        let error = body(0.0).tensor(Kind::Head, "bias").unwrap_err().to_string();
+        assert!(error.contains("`bias` of kind head"), "{error}");
+        assert!(error.contains("prompt/k, prompt/v, head/w"), "{error}");
+        let body = body(0.0);
+        let error = body.tensor(Kind::Head, "w").unwrap().as_u32().unwrap_err().to_string();
+        assert_eq!(error, "tensor `w` holds f32, not u32");
+        assert!(body.tensor(Kind::Head, "w").unwrap().shaped(&[4]).is_err());
+    }
+
+    #[test]
+    fn the_first_infinite_tensor_is_named() {
+        assert!(body(1.0).is_finite());
+        let bad = body(f32::NEG_INFINITY);
+        assert_eq!(&**bad.first_not_finite().unwrap().name(), "v");
+        assert!(!body(f32::NAN).is_finite());
+    }
+
+    #[test]
+    fn a_sketch_keeps_shapes() {
+        let sketch = body(1.0).sketch();
+        assert_eq!(sketch.meta, 1);
+        assert_eq!(sketch.sections[0].tensors[1].shape, [2, 2]);
+        assert_eq!(sketch, body(3.0).sketch());
+    }
+}

@@ -1,0 +1,82 @@
+//! What can go wrong with a message.
+
+/// An error of the wire layer. Decoding errors mean damaged or foreign bytes; the others mean a method that
+/// packs and unpacks its messages differently.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The values of a tensor do not fill its shape.
+    #[error(
+        "tensor `{name}` of shape {shape:?} and type {dtype} needs {wanted} bytes of values, not {got}"
+    )]
+    Shape {
+        /// Name of the tensor.
+        name: String,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Its element type.
+        dtype: &'static str,
+        /// Bytes the shape asks for.
+        wanted: u64,
+        /// Bytes that were given.
+        got: u64,
+    },
+    /// A section or tensor that the receiver expects is not in the message.
+    #[error("the message has no tensor `{name}` of kind {kind}; it holds {present}")]
+    Missing {
+        /// Kind of the section that was searched.
+        kind: &'static str,
+        /// Name that was asked for.
+        name: String,
+        /// What the message holds instead.
+        present: String,
+    },
+    /// A tensor has another element type than the receiver expects.
+    #[error("tensor `{name}` holds {got}, not {wanted}")]
+    Type {
+        /// Name of the tensor.
+        name: String,
+        /// The type asked for.
+        wanted: &'static str,
+        /// The type it has.
+        got: &'static str,
+    },
+    /// A tensor has another shape than the receiver expects.
+    #[error("tensor `{name}` has shape {got:?}, not {wanted:?}")]
+    OtherShape {
+        /// Name of the tensor.
+        name: String,
+        /// The shape asked for.
+        wanted: Vec<usize>,
+        /// The shape it has.
+        got: Vec<usize>,
+    },
+    /// The bytes end inside the named part.
+    #[error("the frame ends inside its {0}")]
+    Truncated(&'static str),
+    /// The bytes are no frame of this version, or contradict themselves.
+    #[error("not a readable frame: {0}")]
+    Malformed(String),
+    /// A lossy codec met a value it cannot represent.
+    #[error(
+        "tensor `{name}`: codec {codec} cannot carry {value} at index {index}; \
+         use codec f32 or find out why the value is not finite"
+    )]
+    NotEncodable {
+        /// Name of the tensor.
+        name: String,
+        /// Name of the codec.
+        codec: &'static str,
+        /// The value as text.
+        value: String,
+        /// Its place in row-major order.
+        index: usize,
+    },
+    /// A message larger than the length field of a frame can say.
+    #[error(
+        "a frame body of {0} bytes exceeds the 4 GiB a frame can hold; split the message into several sections sent apart"
+    )]
+    TooLarge(u64),
+    /// Verify mode found a value that did not survive.
+    #[error("verify: {0} changed on the wire although its codec is lossless")]
+    Changed(String),
+}

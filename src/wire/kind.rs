@@ -1,0 +1,100 @@
+//! What the bytes of a message are *for*, so that a report can say what grows.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The purpose of a section. The order is that of columns in reports; the discriminants are part of the frame
+/// format: append, never renumber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Kind {
+    /// Parameters of the backbone or of adapters inside it.
+    Weights = 1,
+    /// Prefixes, prompt tokens, prompt pools and their keys.
+    Prompt = 2,
+    /// The classifier.
+    Head = 3,
+    /// Class means, Gaussians, any representative of a class in feature space.
+    Prototypes = 4,
+    /// Closed-form statistics: Grams, Fisher information, batch-norm moments.
+    Statistics = 5,
+    /// Generators of images or features.
+    Generator = 6,
+    /// Images or features that a generator made.
+    SyntheticData = 7,
+    /// Stored real samples.
+    Exemplars = 8,
+    /// Sample and class counts, seeds, losses, flags.
+    Control = 9,
+}
+
+impl Kind {
+    /// Every kind, in order.
+    pub const ALL: [Kind; 9] = [
+        Kind::Weights,
+        Kind::Prompt,
+        Kind::Head,
+        Kind::Prototypes,
+        Kind::Statistics,
+        Kind::Generator,
+        Kind::SyntheticData,
+        Kind::Exemplars,
+        Kind::Control,
+    ];
+
+    /// Every kind, in order.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter()
+    }
+
+    /// The name in scenarios, tables and journals.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Weights => "weights",
+            Kind::Prompt => "prompt",
+            Kind::Head => "head",
+            Kind::Prototypes => "prototypes",
+            Kind::Statistics => "statistics",
+            Kind::Generator => "generator",
+            Kind::SyntheticData => "synthetic_data",
+            Kind::Exemplars => "exemplars",
+            Kind::Control => "control",
+        }
+    }
+
+    /// Whether a lossy codec may touch its f32 tensors: parameters bear rounding, statistics and data do not.
+    pub fn is_learnable(self) -> bool {
+        matches!(
+            self,
+            Kind::Weights | Kind::Prompt | Kind::Head | Kind::Prototypes | Kind::Generator
+        )
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Kind> {
+        Kind::all().find(|k| *k as u8 == code)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_serde_writes_and_codes_return() {
+        for kind in Kind::all() {
+            let text = serde_json::to_string(&kind).unwrap();
+            assert_eq!(text, format!("\"{}\"", kind.name()));
+            assert_eq!(Kind::from_code(kind as u8), Some(kind));
+        }
+        assert_eq!(Kind::from_code(0), None);
+        assert!(Kind::ALL.is_sorted());
+    }
+}

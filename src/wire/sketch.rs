@@ -1,0 +1,67 @@
+//! Messages without values: what a method promises to send, before anything is trained.
+//!
+//! `plan` sizes a whole run from sketches, with no data and no weights present.
+
+use std::sync::Arc;
+
+use super::{Dtype, Kind, tensor::shape_elements};
+
+/// A tensor without its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSketch {
+    /// The name.
+    pub name: Arc<str>,
+    /// The dimensions; empty for a scalar.
+    pub shape: Vec<usize>,
+    /// The element type.
+    pub dtype: Dtype,
+}
+
+impl TensorSketch {
+    /// A tensor of this shape and type.
+    pub fn new(name: impl Into<Arc<str>>, shape: impl Into<Vec<usize>>, dtype: Dtype) -> Self {
+        TensorSketch { name: name.into(), shape: shape.into(), dtype }
+    }
+
+    /// A tensor of f32.
+    pub fn f32(name: impl Into<Arc<str>>, shape: impl Into<Vec<usize>>) -> Self {
+        TensorSketch::new(name, shape, Dtype::F32)
+    }
+
+    /// The number of elements; 1 for a scalar.
+    pub fn elements(&self) -> u64 {
+        shape_elements(&self.shape)
+    }
+}
+
+/// A section without values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionSketch {
+    /// What the tensors are for.
+    pub kind: Kind,
+    /// Their shapes, in the order in which they travel.
+    pub tensors: Vec<TensorSketch>,
+}
+
+impl SectionSketch {
+    /// A section of these tensors.
+    pub fn new(kind: Kind, tensors: Vec<TensorSketch>) -> Self {
+        SectionSketch { kind, tensors }
+    }
+}
+
+/// A body without values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BodySketch {
+    /// Length of the meta bytes.
+    pub meta: usize,
+    /// The sections in order.
+    pub sections: Vec<SectionSketch>,
+}
+
+impl BodySketch {
+    /// A body of these parts.
+    pub fn new(meta: usize, sections: Vec<SectionSketch>) -> Self {
+        BodySketch { meta, sections }
+    }
+}
