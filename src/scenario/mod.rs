@@ -1,1 +1,82 @@
-//! (under construction)
+//! The scenario: everything a run depends on, as one plain value read from one TOML file.
+//!
+//! A [`Scenario`] is made of one section per concern, each in a file of its own here with its
+//! keys, defaults and sources. Same scenario and seeds, same run.
+
+mod backbone;
+mod client;
+mod data;
+mod devices;
+mod faults;
+mod federation;
+mod links;
+mod method;
+mod participation;
+mod partition;
+mod record;
+mod seeds;
+mod tasks;
+mod time;
+mod transform;
+mod wire;
+
+pub use backbone::{Architecture, BackboneSection, VitShape, Weights};
+pub use client::{ClientSection, OptimiserSection};
+pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
+pub use devices::{DevicesSection, Workers};
+pub use faults::FaultsSection;
+pub use federation::{FederationSection, OnBadUpdate};
+pub use links::{LinksPreset, LinksSection};
+pub use method::MethodSection;
+pub use participation::{Participants, ParticipationSection, Population, Unit};
+pub use partition::{PartitionKind, PartitionSection};
+pub use record::{Evaluate, Metric, RecordSection};
+pub use seeds::Seeds;
+pub use tasks::{ClassOrder, TaskSplit, TasksSection};
+pub use time::{TimePreset, TimeSection};
+pub use transform::{Crop, Interpolation, Normalise, TransformSection};
+pub use wire::{Cache, CodecName, DirectionSection, Form, WireSection};
+
+use serde::Serialize;
+
+/// The schema this program reads; a file says `schema = 1`.
+pub const SCHEMA: u32 = 1;
+
+/// A whole experiment. Paths in it are absolute.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scenario {
+    /// Version of the file format, [`SCHEMA`].
+    pub schema: u32,
+    /// A label for people; the file's name unless given. Changes no result.
+    pub name: String,
+    /// The three seeds.
+    pub seed: Seeds,
+    /// Which images, and what is done to them.
+    pub data: DataSection,
+    /// How classes arrive.
+    pub tasks: TasksSection,
+    /// Who holds which samples.
+    pub partition: PartitionSection,
+    /// The pretrained feature extractor.
+    pub backbone: BackboneSection,
+    /// What is learnt, and how.
+    pub method: MethodSection,
+    /// How many clients and rounds.
+    pub federation: FederationSection,
+    /// Who is asked in a round.
+    pub participation: ParticipationSection,
+    /// Local training.
+    pub client: ClientSection,
+    /// How long training takes on the simulated clock.
+    pub time: TimeSection,
+    /// How long messages take on the simulated clock.
+    pub links: LinksSection,
+    /// What goes wrong.
+    pub faults: FaultsSection,
+    /// How messages are encoded.
+    pub wire: WireSection,
+    /// What computes.
+    pub devices: DevicesSection,
+    /// What is measured and written down.
+    pub record: RecordSection,
+}
