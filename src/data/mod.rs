@@ -19,7 +19,7 @@ mod folder;
 mod loader;
 pub mod partition;
 mod prepared;
-mod transform;
+pub(crate) mod transform;
 
 use std::sync::Arc;
 

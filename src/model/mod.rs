@@ -1,3 +1,39 @@
 //! Networks and the differentiable kernels they are made of.
+//!
+//! * [`ops`]: kernels with their own backward pass;
+//! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
+//!   with an [`Adaptation`] (prefix keys and values per block) handed over as plain tensors;
+//! * [`LinearHead`]: the classifier on top of its features;
+//! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
+//!   digests hold. Tensors never travel between threads, parameter sets do.
+//!
+//! ```
+//! use fedcast::model::{Adaptation, LinearHead, Vit, VitConfig};
+//! use fedcast::numerics::streams::{Domain, StreamKey};
+//! use candle_core::{DType, Device, Tensor};
+//! # fn main() -> Result<(), fedcast::model::ModelError> {
+//! let config = VitConfig { image: 16, patch: 4, dim: 32, depth: 2, heads: 2, mlp: 64, ..VitConfig::default() };
+//! let key = StreamKey::new(1, Domain::Init);
+//! let vit = Vit::from_parameters(config, &Vit::initial_parameters(&config, key))?;
+//! let pixels = Tensor::zeros((5, 3, 16, 16), DType::F32, &Device::Cpu)?;
+//! let features = vit.features(&pixels, &Adaptation::none())?; // (5, 32)
+//! let logits = LinearHead::zeros(10, 32)?.logits(&features)?; // (5, 10)
+//! assert_eq!(logits.dims(), [5, 10]);
+//! # Ok(())
+//! # }
+//! ```
 
+mod adaptation;
+mod embedded;
+mod error;
+mod head;
 pub mod ops;
+mod parameters;
+pub mod vit;
+
+pub use adaptation::{Adaptation, Prefix};
+pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
+pub use error::ModelError;
+pub use head::LinearHead;
+pub use parameters::{Parameter, ParameterSet, Variables};
+pub use vit::{Vit, VitConfig};

@@ -1,0 +1,81 @@
+//! What a method adds to the frozen network: plain tensors, handed over per forward pass.
+//!
+//! A method computes tensors (from `Var`s, prompts pools, generators ...) and puts them
+//! here; the network never learns which method they come from. Prompt tokens, LoRA pairs and
+//! adapters will be further fields of [`Adaptation`].
+
+use candle_core::{D, Tensor};
+
+use super::ModelError;
+
+/// Extra keys and values of one block's attention, seen by every query of the block; not
+/// projected, not normalised, without position.
+#[derive(Clone, Debug)]
+pub struct Prefix {
+    /// `(L, d)` for all samples or `(b, L, d)` per sample.
+    pub keys: Tensor,
+    /// As `keys`.
+    pub values: Tensor,
+}
+
+impl Prefix {
+    /// Splits a prompt `(2 L, d)` (or `(b, 2 L, d)`) into keys, its first half, and values.
+    ///
+    /// # Errors
+    /// When the length is odd.
+    pub fn halves(prompt: &Tensor) -> Result<Prefix, ModelError> {
+        let length = prompt.dim(D::Minus2)?;
+        if length % 2 != 0 {
+            let reason = format!("a prefix prompt of length {length} has no two halves");
+            return Err(ModelError::Input { reason });
+        }
+        let half = length / 2;
+        Ok(Prefix {
+            keys: prompt.narrow(D::Minus2, 0, half)?,
+            values: prompt.narrow(D::Minus2, half, half)?,
+        })
+    }
+}
+
+/// Everything a method adds to the network for one forward pass.
+#[derive(Clone, Debug, Default)]
+pub struct Adaptation {
+    /// By block; blocks beyond the end have none.
+    pub prefix: Vec<Option<Prefix>>,
+}
+
+impl Adaptation {
+    /// The network as it is.
+    pub fn none() -> Adaptation {
+        Adaptation::default()
+    }
+
+    /// Prefixes for blocks 0, 1, ....
+    pub fn prefixes(prefixes: impl IntoIterator<Item = Prefix>) -> Adaptation {
+        Adaptation { prefix: prefixes.into_iter().map(Some).collect() }
+    }
+
+    /// [`Prefix::halves`] of one prompt per block, for blocks 0, 1, ....
+    ///
+    /// # Errors
+    /// When a prompt's length is odd.
+    pub fn prompts<'a>(
+        prompts: impl IntoIterator<Item = &'a Tensor>,
+    ) -> Result<Adaptation, ModelError> {
+        let prefixes = prompts.into_iter().map(Prefix::halves).collect::<Result<Vec<_>, _>>()?;
+        Ok(Adaptation::prefixes(prefixes))
+    }
+
+    /// The first block that differs from the plain network: whatever lies below can be
+    /// computed once per sample. `None` when nothing is adapted.
+    pub fn first_adapted_block(&self) -> Option<usize> {
+        self.prefix.iter().position(Option::is_some)
+    }
+
+    /// The prefix of a block as the attention kernel takes it.
+    pub(super) fn prefix_of(&self, block: usize) -> Option<(&Tensor, &Tensor)> {
+        let prefix = self.prefix.get(block)?.as_ref()?;
+        // A prefix of length 0 is no prefix.
+        (prefix.keys.elem_count() > 0).then_some((&prefix.keys, &prefix.values))
+    }
+}

@@ -1,0 +1,131 @@
+//! The linear classifier on top of the features.
+
+use candle_core::{Device, Tensor, Var};
+
+use super::parameters::{Parameter, ParameterSet, Variables};
+use super::{ModelError, ops};
+use crate::numerics::distributions::uniform;
+use crate::numerics::streams::StreamKey;
+
+/// `logits = W h + b`: frozen tensors, or variables in training.
+///
+/// Row `c` of `weight` belongs to head row `c`, that is to the class the curriculum puts there.
+#[derive(Clone, Debug)]
+pub struct LinearHead {
+    /// `(C, d)`.
+    pub weight: Tensor,
+    /// `(C)`.
+    pub bias: Tensor,
+}
+
+impl LinearHead {
+    /// Name of the weight in parameter sets.
+    pub const WEIGHT: &'static str = "head.weight";
+    /// Name of the bias in parameter sets.
+    pub const BIAS: &'static str = "head.bias";
+
+    /// A head of zeros for `classes` rows and `dim` features.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn zeros(classes: usize, dim: usize) -> Result<LinearHead, ModelError> {
+        let zeros = |shape: &[usize]| Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu);
+        Ok(LinearHead { weight: zeros(&[classes, dim])?, bias: zeros(&[classes])? })
+    }
+
+    /// Start values as PyTorch's `nn.Linear`: weight and bias uniform on `±1/sqrt(dim)`.
+    pub fn initial_parameters(classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
+        let bound = 1.0 / (dim.max(1) as f64).sqrt();
+        let mut rng = key.rng();
+        let mut draw = |shape: &[usize]| Parameter {
+            shape: shape.to_vec(),
+            values: (0..shape.iter().product::<usize>())
+                .map(|_| uniform(&mut rng, -bound, bound) as f32)
+                .collect(),
+        };
+        let (weight, bias) = (draw(&[classes, dim]), draw(&[classes]));
+        [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
+    }
+
+    /// A frozen head from the entries `head.weight` and `head.bias` of a set.
+    ///
+    /// # Errors
+    /// When an entry is missing or the two do not fit.
+    pub fn from_parameters(set: &ParameterSet) -> Result<LinearHead, ModelError> {
+        let (weight, bias) = LinearHead::entries(set)?;
+        let device = Device::Cpu;
+        Ok(LinearHead { weight: weight.tensor(&device)?, bias: bias.tensor(&device)? })
+    }
+
+    /// The same head over fresh variables, which come back sorted by name.
+    ///
+    /// # Errors
+    /// When an entry is missing or the two do not fit.
+    pub fn with_trainables(set: &ParameterSet) -> Result<(LinearHead, Variables), ModelError> {
+        let (weight, bias) = LinearHead::entries(set)?;
+        let weight = Var::from_tensor(&weight.tensor(&Device::Cpu)?)?;
+        let bias = Var::from_tensor(&bias.tensor(&Device::Cpu)?)?;
+        let head =
+            LinearHead { weight: weight.as_tensor().clone(), bias: bias.as_tensor().clone() };
+        Ok((head, vec![(LinearHead::BIAS.into(), bias), (LinearHead::WEIGHT.into(), weight)]))
+    }
+
+    fn entries(set: &ParameterSet) -> Result<(&Parameter, &Parameter), ModelError> {
+        let shape = set.get(LinearHead::WEIGHT).map(|w| w.shape.clone()).unwrap_or_default();
+        let &[classes, dim] = shape.as_slice() else {
+            return Err(ModelError::Missing {
+                file: "parameter set".to_owned(),
+                name: LinearHead::WEIGHT.to_owned(),
+                expected: None,
+                advice: "a linear head is a matrix (classes, features) and a bias".to_owned(),
+            });
+        };
+        let weight = set.expect("parameter set", LinearHead::WEIGHT, &[classes, dim])?;
+        Ok((weight, set.expect("parameter set", LinearHead::BIAS, &[classes])?))
+    }
+
+    /// Copies weight and bias.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        ParameterSet::snapshot(&[
+            (LinearHead::WEIGHT, &self.weight),
+            (LinearHead::BIAS, &self.bias),
+        ])
+    }
+
+    /// Rows of the head.
+    pub fn classes(&self) -> usize {
+        self.bias.elem_count()
+    }
+
+    /// `features` `(b, d)` to logits `(b, C)`.
+    ///
+    /// # Errors
+    /// When the features have another width.
+    pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
+        Ok(ops::linear(features, &self.weight, Some(&self.bias))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::streams::Domain;
+
+    #[test]
+    fn parameters_survive_the_round_trip_and_train() -> Result<(), ModelError> {
+        let start = LinearHead::initial_parameters(3, 5, StreamKey::new(1, Domain::Init));
+        assert_eq!(LinearHead::from_parameters(&start)?.parameters()?, start);
+        let (head, variables) = LinearHead::with_trainables(&start)?;
+        let features = Tensor::ones((2, 5), candle_core::DType::F32, &Device::Cpu)?;
+        let loss = ops::cross_entropy(&head.logits(&features)?, &[0, 1], 0..3)?;
+        let grads = loss.backward()?;
+        for (name, variable) in &variables {
+            let total = grads.get(variable).map(|g| g.sqr()?.sum_all()?.to_scalar::<f32>());
+            assert!(total.is_some_and(|t| t.is_ok_and(|t| t > 0.0)), "{name} does not train");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! Named parameters at rest: what messages carry, checkpoints keep and digests cover.
+//!
+//! A `Var` shares its storage with every clone and every "snapshot" taken by cloning, so
+//! nothing but a [`ParameterSet`], a copy behind an `Arc`, leaves the place that trains.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor, Var};
+
+use super::ModelError;
+
+/// Variables in training, sorted by name.
+pub type Variables = Vec<(Arc<str>, Var)>;
+
+/// One tensor's shape and its row-major values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Extents; empty for a scalar.
+    pub shape: Vec<usize>,
+    /// Row-major values, shared, never changed.
+    pub values: Arc<[f32]>,
+}
+
+impl Parameter {
+    /// Copies a tensor out (from any device, as f32).
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn of(tensor: &Tensor) -> Result<Parameter, ModelError> {
+        let flat = tensor.to_dtype(candle_core::DType::F32)?.flatten_all()?;
+        Ok(Parameter { shape: tensor.dims().to_vec(), values: flat.to_vec1::<f32>()?.into() })
+    }
+
+    /// A plain (frozen) tensor with these values.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn tensor(&self, device: &Device) -> Result<Tensor, ModelError> {
+        Ok(Tensor::from_slice(&self.values, self.shape.as_slice(), device)?)
+    }
+}
+
+/// Parameters by name, in sorted order. Cloning shares the values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParameterSet {
+    parameters: BTreeMap<Arc<str>, Parameter>,
+}
+
+impl ParameterSet {
+    /// The empty set.
+    pub fn new() -> ParameterSet {
+        ParameterSet::default()
+    }
+
+    /// Copies the current values of variables (or of any named tensors).
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn snapshot<N, T>(variables: &[(N, T)]) -> Result<ParameterSet, ModelError>
+    where
+        N: AsRef<str>,
+        T: std::ops::Deref<Target = Tensor>,
+    {
+        let mut set = ParameterSet::new();
+        for (name, variable) in variables {
+            set.insert(name.as_ref(), Parameter::of(variable)?);
+        }
+        Ok(set)
+    }
+
+    /// Adds or replaces a parameter.
+    ///
+    /// # Panics
+    /// When the number of values is not that of the shape.
+    pub fn insert(&mut self, name: impl Into<Arc<str>>, parameter: Parameter) {
+        assert_eq!(parameter.values.len(), parameter.shape.iter().product::<usize>());
+        self.parameters.insert(name.into(), parameter);
+    }
+
+    /// The parameter of that name.
+    pub fn get(&self, name: &str) -> Option<&Parameter> {
+        self.parameters.get(name)
+    }
+
+    /// All parameters in sorted order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
+        self.parameters.iter()
+    }
+
+    /// Number of tensors.
+    pub fn len(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.parameters.is_empty()
+    }
+
+    /// Number of scalars in all tensors together.
+    pub fn flat_length(&self) -> usize {
+        self.parameters.values().map(|p| p.values.len()).sum()
+    }
+
+    /// Size of the values in f32.
+    pub fn bytes(&self) -> u64 {
+        4 * self.flat_length() as u64
+    }
+
+    /// blake3 over sorted names, shapes and the bits of the values: equal exactly when the
+    /// sets are equal bit by bit (so `0.0` and `-0.0` differ).
+    pub fn digest(&self) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new();
+        for (name, parameter) in &self.parameters {
+            hasher.update(&(name.len() as u64).to_le_bytes());
+            hasher.update(name.as_bytes());
+            hasher.update(&(parameter.shape.len() as u64).to_le_bytes());
+            for extent in &parameter.shape {
+                hasher.update(&(*extent as u64).to_le_bytes());
+            }
+            for chunk in parameter.values.chunks(4096) {
+                let bytes: Vec<u8> = chunk.iter().flat_map(|v| v.to_le_bytes()).collect();
+                hasher.update(&bytes);
+            }
+        }
+        hasher.finalize()
+    }
+
+    /// Fresh variables with these values, sorted by name.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn variables(&self, device: &Device) -> Result<Variables, ModelError> {
+        self.iter()
+            .map(|(name, p)| Ok((name.clone(), Var::from_tensor(&p.tensor(device)?)?)))
+            .collect()
+    }
+
+    /// Writes these values into variables of the same names and shapes; other entries of the
+    /// set are left alone.
+    ///
+    /// # Errors
+    /// When a variable is missing from the set or has another shape.
+    pub fn store_into<N: AsRef<str>>(&self, variables: &[(N, Var)]) -> Result<(), ModelError> {
+        for (name, variable) in variables {
+            let parameter = self.expect("parameter set", name.as_ref(), variable.dims())?;
+            variable.set(&parameter.tensor(variable.device())?)?;
+        }
+        Ok(())
+    }
+
+    /// The parameter of that name and shape.
+    ///
+    /// # Errors
+    /// When it is missing or of another shape; `file` says where the set comes from.
+    pub(super) fn expect(
+        &self,
+        file: &str,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<&Parameter, ModelError> {
+        let Some(parameter) = self.get(name) else {
+            return Err(ModelError::Missing {
+                file: file.to_owned(),
+                name: name.to_owned(),
+                expected: Some(shape.to_vec()),
+                advice: "the network needs every parameter of its configuration, by timm's names"
+                    .to_owned(),
+            });
+        };
+        if parameter.shape != shape {
+            return Err(ModelError::Shape {
+                file: file.to_owned(),
+                name: name.to_owned(),
+                found: parameter.shape.clone(),
+                expected: shape.to_vec(),
+                advice: "use weights of the network the scenario names, or leave out its sizes \
+                         so that they are read from the file"
+                    .to_owned(),
+            });
+        }
+        Ok(parameter)
+    }
+}
+
+impl<N: Into<Arc<str>>> FromIterator<(N, Parameter)> for ParameterSet {
+    fn from_iter<I: IntoIterator<Item = (N, Parameter)>>(parameters: I) -> ParameterSet {
+        let mut set = ParameterSet::new();
+        for (name, parameter) in parameters {
+            set.insert(name, parameter);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(values: &[f32]) -> ParameterSet {
+        let parameter = Parameter { shape: vec![values.len()], values: values.into() };
+        [("b", parameter.clone()), ("a", parameter)].into_iter().collect()
+    }
+
+    #[test]
+    fn a_snapshot_does_not_follow_the_variable() -> Result<(), ModelError> {
+        let variables = set(&[1.0, 2.0]).variables(&Device::Cpu)?;
+        let before = ParameterSet::snapshot(&variables)?;
+        set(&[5.0, 6.0]).store_into(&variables)?;
+        assert_eq!(before, set(&[1.0, 2.0]));
+        assert_eq!(ParameterSet::snapshot(&variables)?, set(&[5.0, 6.0]));
+        assert_eq!(variables.iter().map(|(n, _)| &**n).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!((before.flat_length(), before.bytes()), (4, 16));
+        Ok(())
+    }
+
+    #[test]
+    fn the_digest_covers_names_shapes_and_bits() {
+        let base = set(&[0.0, 2.0]);
+        assert_eq!(base.digest(), set(&[0.0, 2.0]).digest());
+        let mut reshaped = base.clone();
+        reshaped.insert("a", Parameter { shape: vec![1, 2], values: [0.0, 2.0].into() });
+        let mut renamed = set(&[0.0, 2.0]);
+        renamed.insert("c", Parameter { shape: vec![0], values: [].into() });
+        for other in [set(&[-0.0, 2.0]), reshaped, renamed] {
+            assert_ne!(base.digest(), other.digest());
+        }
+    }
+
+    #[test]
+    fn a_missing_variable_is_named() {
+        let variables = set(&[1.0]).variables(&Device::Cpu).unwrap();
+        let error = ParameterSet::new().store_into(&variables).unwrap_err().to_string();
+        assert!(error.contains("`a`"), "{error}");
+    }
+}

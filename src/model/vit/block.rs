@@ -1,0 +1,52 @@
+//! A pre-norm transformer block: attention and a two-layer perceptron, each with a residual.
+
+use candle_core::{Result, Tensor};
+
+use super::VitConfig;
+use crate::model::ops;
+
+/// Weight and bias of a linear layer or a layer norm.
+#[derive(Clone, Debug)]
+pub(super) struct Affine {
+    pub weight: Tensor,
+    pub bias: Tensor,
+}
+
+impl Affine {
+    pub(super) fn linear(&self, x: &Tensor) -> Result<Tensor> {
+        ops::linear(x, &self.weight, Some(&self.bias))
+    }
+
+    pub(super) fn norm(&self, x: &Tensor, eps: f64) -> Result<Tensor> {
+        ops::layer_norm(x, &self.weight, &self.bias, eps)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub norm1: Affine,
+    pub qkv: Affine,
+    pub proj: Affine,
+    pub norm2: Affine,
+    pub fc1: Affine,
+    pub fc2: Affine,
+}
+
+impl Block {
+    /// `x` `(b, n, d)` to `(b, queries, d)`: every token is attended to, the first `queries`
+    /// go on.
+    pub(super) fn forward(
+        &self,
+        x: &Tensor,
+        config: &VitConfig,
+        prefix: Option<(&Tensor, &Tensor)>,
+        queries: usize,
+    ) -> Result<Tensor> {
+        let packed = self.qkv.linear(&self.norm1.norm(x, config.norm_eps)?)?;
+        let mixed = self.proj.linear(&ops::attention(&packed, config.heads, prefix, queries)?)?;
+        let x = if queries == x.dim(1)? { x.clone() } else { x.narrow(1, 0, queries)? };
+        let x = (x + mixed)?;
+        let hidden = ops::gelu(&self.fc1.linear(&self.norm2.norm(&x, config.norm_eps)?)?)?;
+        x + self.fc2.linear(&hidden)?
+    }
+}

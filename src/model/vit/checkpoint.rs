@@ -1,0 +1,224 @@
+//! timm-named safetensors files: reading with errors that name the tensor, and writing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+use super::VitConfig;
+use super::position::resample;
+use crate::model::ModelError;
+use crate::model::parameters::{Parameter, ParameterSet};
+
+/// A checkpoint in memory: the network's parameters as f32, whatever the file's type.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// Where it comes from, for errors.
+    pub origin: String,
+    /// Dimensions, read off the shapes.
+    pub config: VitConfig,
+    /// Exactly the parameters of [`VitConfig::parameter_shapes`].
+    pub parameters: ParameterSet,
+}
+
+impl Checkpoint {
+    /// Reads a file; `heads` is `dim / 64` unless given.
+    ///
+    /// # Errors
+    /// When it cannot be read, or see [`Checkpoint::from_bytes`].
+    pub fn read(path: &Path, heads: Option<usize>) -> Result<Checkpoint, ModelError> {
+        let file = path.display().to_string();
+        let bytes = std::fs::read(path)
+            .map_err(|source| ModelError::Unreadable { file: file.clone(), source })?;
+        Checkpoint::from_bytes(&file, &bytes, heads)
+    }
+
+    /// Reads the bytes of a safetensors file that comes from `origin`. Tensors of a head
+    /// (`head.*`, `head_dist.*`, `fc_norm.*`) and others the network has no use for are ignored; f16, bf16
+    /// and f64 become f32.
+    ///
+    /// # Errors
+    /// When it is malformed, or a tensor is missing, of a wrong shape or type, or not finite.
+    pub fn from_bytes(
+        origin: &str,
+        bytes: &[u8],
+        heads: Option<usize>,
+    ) -> Result<Checkpoint, ModelError> {
+        let malformed = |reason: String| ModelError::Malformed { file: origin.to_owned(), reason };
+        if bytes.is_empty() {
+            return Err(malformed("it is empty".to_owned()));
+        }
+        let file = SafeTensors::deserialize(bytes).map_err(|e| malformed(e.to_string()))?;
+        let mut all = ParameterSet::new();
+        for (name, view) in file.iter() {
+            if is_backbone(name) {
+                all.insert(name, read_tensor(origin, name, &view)?);
+            }
+        }
+        let config = VitConfig::infer(origin, &all, heads)?;
+        let mut parameters = ParameterSet::new();
+        for (name, shape) in config.parameter_shapes() {
+            let parameter = all.expect(origin, &name, &shape)?.clone();
+            parameters.insert(name, parameter);
+        }
+        Ok(Checkpoint { origin: origin.to_owned(), config, parameters })
+    }
+
+    /// The same network for images of `image` pixels a side: the position embedding is
+    /// resampled, everything else is shared.
+    ///
+    /// # Errors
+    /// When `image` is not a multiple of the patch.
+    pub fn at_resolution(mut self, image: usize) -> Result<Checkpoint, ModelError> {
+        let config = self.config.at_resolution(image);
+        config.validate()?;
+        let shape = [1, self.config.tokens(), self.config.dim];
+        let old = self.parameters.expect(&self.origin, "pos_embed", &shape)?;
+        let values = resample(&old.values, config.dim, self.config.grid(), config.grid()).into();
+        let shape = vec![1, config.tokens(), config.dim];
+        self.parameters.insert("pos_embed", Parameter { shape, values });
+        self.config = config;
+        Ok(self)
+    }
+}
+
+/// Writes parameters as a safetensors file, f32, sorted by name.
+///
+/// # Errors
+/// [`ModelError::Unreadable`] when the file cannot be written.
+pub fn to_bytes(parameters: &ParameterSet) -> Result<Vec<u8>, ModelError> {
+    let raw: Vec<(&Arc<str>, &[usize], Vec<u8>)> = parameters
+        .iter()
+        .map(|(name, p)| {
+            (name, p.shape.as_slice(), p.values.iter().flat_map(|v| v.to_le_bytes()).collect())
+        })
+        .collect();
+    let malformed = |e: safetensors::SafeTensorError| ModelError::Malformed {
+        file: "parameter set".to_owned(),
+        reason: e.to_string(),
+    };
+    let views = raw
+        .iter()
+        .map(|(name, shape, bytes)| {
+            Ok((&***name, TensorView::new(Dtype::F32, shape.to_vec(), bytes)?))
+        })
+        .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
+        .map_err(malformed)?;
+    safetensors::serialize(views, None).map_err(malformed)
+}
+
+/// Whether the network has a place for a tensor of this name.
+fn is_backbone(name: &str) -> bool {
+    ["cls_token", "pos_embed", "patch_embed.", "blocks.", "norm."]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+fn read_tensor(file: &str, name: &str, view: &TensorView<'_>) -> Result<Parameter, ModelError> {
+    let data = view.data();
+    let values: Arc<[f32]> = match view.dtype() {
+        Dtype::F32 => collect(data, f32::from_le_bytes),
+        Dtype::F64 => collect(data, |b| f64::from_le_bytes(b) as f32),
+        Dtype::F16 => collect(data, |b| f16::from_le_bytes(b).to_f32()),
+        Dtype::BF16 => collect(data, |b| bf16::from_le_bytes(b).to_f32()),
+        other => {
+            return Err(ModelError::Type {
+                file: file.to_owned(),
+                name: name.to_owned(),
+                dtype: format!("{other:?}"),
+            });
+        }
+    };
+    if let Some(index) = values.iter().position(|v| !v.is_finite()) {
+        return Err(ModelError::NotFinite {
+            file: file.to_owned(),
+            name: name.to_owned(),
+            index,
+            value: values[index],
+        });
+    }
+    Ok(Parameter { shape: view.shape().to_vec(), values })
+}
+
+fn collect<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Arc<[f32]> {
+    data.as_chunks::<N>().0.iter().map(|bytes| read(*bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Vit;
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn small() -> VitConfig {
+        let default = VitConfig::default();
+        VitConfig { image: 8, patch: 4, dim: 12, depth: 2, heads: 3, mlp: 20, ..default }
+    }
+
+    fn parameters() -> ParameterSet {
+        Vit::initial_parameters(&small(), StreamKey::new(1, Domain::Init))
+    }
+
+    fn reread(set: &ParameterSet) -> Result<Checkpoint, ModelError> {
+        Checkpoint::from_bytes("file", &to_bytes(set).unwrap(), Some(3))
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_a_head_is_ignored() {
+        let mut set = parameters();
+        set.insert("head.weight", Parameter { shape: vec![1], values: [f32::NAN].into() });
+        let read = reread(&set).unwrap();
+        assert_eq!(read.config, small());
+        assert_eq!(read.parameters, parameters());
+    }
+
+    #[test]
+    fn damage_is_told_by_name() {
+        let mut set = parameters();
+        set.insert("blocks.1.norm1.bias", Parameter { shape: vec![2], values: [0.0; 2].into() });
+        let error = reread(&set).unwrap_err().to_string();
+        assert!(error.contains("blocks.1.norm1.bias") && error.contains("[12]"), "{error}");
+
+        let without: ParameterSet = parameters()
+            .iter()
+            .filter(|(name, _)| &***name != "norm.weight")
+            .map(|(n, p)| (n.clone(), p.clone()))
+            .collect();
+        let error = reread(&without).unwrap_err().to_string();
+        assert!(error.contains("no tensor `norm.weight`"), "{error}");
+
+        let mut set = parameters();
+        let mut values = vec![0f32; 12];
+        values[7] = f32::NAN;
+        set.insert("norm.bias", Parameter { shape: vec![12], values: values.into() });
+        let error = reread(&set).unwrap_err().to_string();
+        assert!(error.contains("norm.bias") && error.contains("element 7"), "{error}");
+
+        let bytes = to_bytes(&parameters()).unwrap();
+        let error = Checkpoint::from_bytes("file", &bytes[..bytes.len() - 9], Some(3));
+        assert!(matches!(error, Err(ModelError::Malformed { .. })));
+        assert!(matches!(
+            Checkpoint::from_bytes("file", &bytes, None),
+            Err(ModelError::Config { .. })
+        ));
+    }
+
+    #[test]
+    fn half_precision_is_widened() {
+        let (name, bytes) = ("norm.bias", bf16::from_f32(1.5).to_le_bytes());
+        let view = TensorView::new(Dtype::BF16, vec![1], &bytes).unwrap();
+        assert_eq!(&*read_tensor("file", name, &view).unwrap().values, [1.5]);
+        let bytes = f16::from_f32(-0.25).to_le_bytes();
+        let view = TensorView::new(Dtype::F16, vec![1], &bytes).unwrap();
+        assert_eq!(&*read_tensor("file", name, &view).unwrap().values, [-0.25]);
+    }
+
+    #[test]
+    fn another_resolution_changes_the_positions_only() {
+        let bigger = reread(&parameters()).unwrap().at_resolution(16).unwrap();
+        assert_eq!(bigger.config, small().at_resolution(16));
+        assert_eq!(bigger.parameters.get("pos_embed").unwrap().shape, [1, 17, 12]);
+        assert!(reread(&parameters()).unwrap().at_resolution(10).is_err());
+    }
+}

@@ -1,0 +1,241 @@
+//! Dimensions of a vision transformer and, from them, the name and shape of every parameter.
+
+use crate::model::ModelError;
+use crate::model::parameters::ParameterSet;
+
+/// Dimensions of a [`Vit`](super::Vit). The default is ViT-Tiny.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VitConfig {
+    /// Side of the (square) image in pixels.
+    pub image: usize,
+    /// Side of a patch in pixels.
+    pub patch: usize,
+    /// Colour channels.
+    pub channels: usize,
+    /// Width of a token, `d`.
+    pub dim: usize,
+    /// Blocks.
+    pub depth: usize,
+    /// Attention heads; must divide `dim`.
+    pub heads: usize,
+    /// Hidden width of the blocks' perceptron.
+    pub mlp: usize,
+    /// Added to the variance in every layer norm.
+    pub norm_eps: f64,
+}
+
+impl Default for VitConfig {
+    fn default() -> VitConfig {
+        VitConfig {
+            image: 224,
+            patch: 16,
+            channels: 3,
+            dim: 192,
+            depth: 12,
+            heads: 3,
+            mlp: 768,
+            norm_eps: 1e-6,
+        }
+    }
+}
+
+impl VitConfig {
+    /// Names of [`VitConfig::preset`].
+    pub const PRESETS: [&'static str; 3] =
+        ["vit-tiny-patch16-224", "vit-small-patch16-224", "vit-base-patch16-224"];
+
+    /// A standard network by name, with or without its `-patch16-224`.
+    pub fn preset(name: &str) -> Option<VitConfig> {
+        let (dim, heads) = match name.strip_suffix("-patch16-224").unwrap_or(name) {
+            "vit-tiny" => (192, 3),
+            "vit-small" => (384, 6),
+            "vit-base" => (768, 12),
+            _ => return None,
+        };
+        Some(VitConfig { dim, heads, mlp: 4 * dim, ..VitConfig::default() })
+    }
+
+    /// Patches per side.
+    pub fn grid(&self) -> usize {
+        self.image / self.patch
+    }
+
+    /// Tokens: CLS and one per patch.
+    pub fn tokens(&self) -> usize {
+        self.grid() * self.grid() + 1
+    }
+
+    /// Values in a patch.
+    pub fn patch_values(&self) -> usize {
+        self.channels * self.patch * self.patch
+    }
+
+    /// The same network for images of another side.
+    pub fn at_resolution(self, image: usize) -> VitConfig {
+        VitConfig { image, ..self }
+    }
+
+    /// Scalars in all parameters, without a head: protocol-hgp.md section 0, for any patch,
+    /// channels and perceptron. ViT-B/16 has 85,798,656.
+    pub fn parameter_count(&self) -> usize {
+        let VitConfig { dim: d, mlp: m, .. } = *self;
+        let embedding = (self.patch_values() + 1) * d + d + self.tokens() * d;
+        let block = (4 * d * d + 4 * d) + (2 * d * m + m + d) + 4 * d;
+        embedding + self.depth * block + 2 * d
+    }
+
+    /// timm's name and the shape of every parameter, sorted by name.
+    pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let (d, m) = (self.dim, self.mlp);
+        let mut shapes = vec![
+            ("cls_token".to_owned(), vec![1, 1, d]),
+            ("pos_embed".to_owned(), vec![1, self.tokens(), d]),
+            ("patch_embed.proj.weight".to_owned(), vec![d, self.channels, self.patch, self.patch]),
+            ("patch_embed.proj.bias".to_owned(), vec![d]),
+            ("norm.weight".to_owned(), vec![d]),
+            ("norm.bias".to_owned(), vec![d]),
+        ];
+        for block in 0..self.depth {
+            for (layer, outputs, inputs) in
+                [("attn.qkv", 3 * d, d), ("attn.proj", d, d), ("mlp.fc1", m, d), ("mlp.fc2", d, m)]
+            {
+                shapes.push((format!("blocks.{block}.{layer}.weight"), vec![outputs, inputs]));
+                shapes.push((format!("blocks.{block}.{layer}.bias"), vec![outputs]));
+            }
+            for norm in ["norm1", "norm2"] {
+                shapes.push((format!("blocks.{block}.{norm}.weight"), vec![d]));
+                shapes.push((format!("blocks.{block}.{norm}.bias"), vec![d]));
+            }
+        }
+        shapes.sort();
+        shapes
+    }
+
+    /// Checks that the dimensions fit together.
+    ///
+    /// # Errors
+    /// [`ModelError::Config`] saying what to change.
+    pub fn validate(&self) -> Result<(), ModelError> {
+        let refuse = |reason: String| Err(ModelError::Config { reason });
+        let all = [self.image, self.patch, self.channels, self.dim, self.heads, self.mlp];
+        if all.contains(&0) {
+            return refuse(format!("a dimension is zero: {self:?}"));
+        }
+        if self.image % self.patch != 0 {
+            let near = self.image.div_ceil(self.patch) * self.patch;
+            return refuse(format!(
+                "an image of {} pixels cannot be cut into patches of {}; use a multiple, such as {near}",
+                self.image, self.patch
+            ));
+        }
+        if self.dim % self.heads != 0 {
+            return refuse(format!(
+                "width {} cannot be split into {} heads; give `heads` as a divisor of the width",
+                self.dim, self.heads
+            ));
+        }
+        Ok(())
+    }
+
+    /// Reads the dimensions off the shapes of a checkpoint; `heads` cannot be seen there and
+    /// is `dim / 64` unless given.
+    ///
+    /// # Errors
+    /// When a tensor that tells a dimension is missing or odd.
+    pub fn infer(
+        file: &str,
+        set: &ParameterSet,
+        heads: Option<usize>,
+    ) -> Result<VitConfig, ModelError> {
+        let shape = |name: &str, rank: usize| {
+            match set.get(name) {
+            Some(p) if p.shape.len() == rank => Ok(p.shape.clone()),
+            Some(p) => Err(ModelError::Shape {
+                file: file.to_owned(),
+                name: name.to_owned(),
+                found: p.shape.clone(),
+                expected: vec![0; rank],
+                advice: format!("a vision transformer has {rank} extents here"),
+            }),
+            None => Err(ModelError::Missing {
+                file: file.to_owned(),
+                name: name.to_owned(),
+                expected: None,
+                advice: "this is no timm vision transformer (names such as `blocks.0.attn.qkv.weight`); \
+                         Hugging Face and torchvision checkpoints must be renamed first"
+                    .to_owned(),
+            }),
+        }
+        };
+        let patches = shape("patch_embed.proj.weight", 4)?;
+        let positions = shape("pos_embed", 3)?[1];
+        let fc1 = shape("blocks.0.mlp.fc1.weight", 2)?;
+        let grid = positions.saturating_sub(1).isqrt();
+        if grid * grid + 1 != positions {
+            return Err(ModelError::Config {
+                reason: format!(
+                    "{file}: {positions} positions are not one CLS token and a square grid of patches"
+                ),
+            });
+        }
+        let dim = patches[0];
+        let heads = match heads {
+            Some(heads) => heads,
+            None if dim % 64 == 0 => dim / 64,
+            None => {
+                return Err(ModelError::Config {
+                    reason: format!(
+                        "{file}: width {dim} is not a multiple of 64, so give the number of `heads`"
+                    ),
+                });
+            }
+        };
+        let depth = (0..).take_while(|i| has_block(set, *i)).count();
+        let config = VitConfig {
+            image: grid * patches[2],
+            patch: patches[2],
+            channels: patches[1],
+            dim,
+            depth,
+            heads,
+            mlp: fc1[0],
+            ..VitConfig::default()
+        };
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+fn has_block(set: &ParameterSet, block: usize) -> bool {
+    let prefix = format!("blocks.{block}.");
+    set.iter().any(|(name, _)| name.starts_with(&prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_counted_as_the_protocol_counts_them() {
+        let base = VitConfig::preset("vit-base").unwrap();
+        assert_eq!(base.parameter_count(), 85_798_656);
+        for name in VitConfig::PRESETS {
+            let config = VitConfig::preset(name).unwrap();
+            let listed: usize = config
+                .parameter_shapes()
+                .iter()
+                .map(|(_, shape)| shape.iter().product::<usize>())
+                .sum();
+            assert_eq!(listed, config.parameter_count(), "{name}");
+        }
+        assert_eq!(VitConfig::preset("vit-huge"), None);
+    }
+
+    #[test]
+    fn impossible_dimensions_are_refused_with_advice() {
+        let odd = VitConfig::default().at_resolution(100);
+        assert!(odd.validate().unwrap_err().to_string().contains("such as 112"));
+        let heads = VitConfig { heads: 5, ..VitConfig::default() };
+        assert!(heads.validate().unwrap_err().to_string().contains("5 heads"));
+    }
+}

@@ -1,0 +1,14 @@
+//! The one vision transformer all methods share (Dosovitskiy et al. 2021, timm's layout).
+
+mod block;
+mod checkpoint;
+mod config;
+#[cfg(test)]
+mod golden;
+mod initialise;
+mod network;
+mod position;
+
+pub use checkpoint::{Checkpoint, to_bytes};
+pub use config::VitConfig;
+pub use network::Vit;

@@ -1,0 +1,268 @@
+//! The network: patches, position, blocks, final norm.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+
+use super::block::{Affine, Block};
+use super::{Checkpoint, VitConfig};
+use crate::model::parameters::{ParameterSet, Variables};
+use crate::model::{Adaptation, ModelError, ops};
+
+/// A vision transformer with timm's parameters, frozen or over variables.
+///
+/// Frozen is the rule: then the graph starts at the first block whose [`Adaptation`] holds a
+/// variable, and everything below is computed without history. For full fine-tuning
+/// [`Vit::with_trainables`] builds the same network over `Var`s.
+#[derive(Clone, Debug)]
+pub struct Vit {
+    config: VitConfig,
+    patch: Affine,
+    /// `(1, 1, d)`.
+    cls: Tensor,
+    /// `(1, n, d)`.
+    position: Tensor,
+    blocks: Vec<Block>,
+    norm: Affine,
+    /// All parameters by name; the fields above share their storage.
+    named: BTreeMap<Arc<str>, Tensor>,
+    variables: Variables,
+}
+
+impl Vit {
+    /// Reads a timm-named safetensors file. `resolution` asks for another image side than the
+    /// file's (positions are resampled), `heads` for another number of heads than `dim / 64`.
+    ///
+    /// # Errors
+    /// Told by file and tensor, see [`ModelError`].
+    pub fn load(
+        path: &Path,
+        resolution: Option<usize>,
+        heads: Option<usize>,
+    ) -> Result<Vit, ModelError> {
+        Vit::from_checkpoint(Checkpoint::read(path, heads)?, resolution)
+    }
+
+    /// [`Vit::load`] from bytes in memory; `origin` stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`Vit::load`].
+    pub fn from_bytes(
+        origin: &str,
+        bytes: &[u8],
+        resolution: Option<usize>,
+        heads: Option<usize>,
+    ) -> Result<Vit, ModelError> {
+        Vit::from_checkpoint(Checkpoint::from_bytes(origin, bytes, heads)?, resolution)
+    }
+
+    fn from_checkpoint(read: Checkpoint, resolution: Option<usize>) -> Result<Vit, ModelError> {
+        let read = match resolution {
+            Some(image) if image != read.config.image => read.at_resolution(image)?,
+            _ => read,
+        };
+        Vit::from_parameters(read.config, &read.parameters)
+    }
+
+    /// A frozen network with these parameters (entries it has no place for are ignored).
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn from_parameters(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
+        let mut named = BTreeMap::new();
+        for (name, shape) in config.parameter_shapes() {
+            let tensor = set.expect("parameter set", &name, &shape)?.tensor(&Device::Cpu)?;
+            named.insert(Arc::from(name), tensor);
+        }
+        Vit::assemble(config, named, Vec::new())
+    }
+
+    /// The same network over fresh variables: every parameter trains.
+    ///
+    /// # Errors
+    /// As [`Vit::from_parameters`].
+    pub fn with_trainables(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
+        let mut own = ParameterSet::new();
+        for (name, shape) in config.parameter_shapes() {
+            let parameter = set.expect("parameter set", &name, &shape)?.clone();
+            own.insert(name, parameter);
+        }
+        let variables = own.variables(&Device::Cpu)?;
+        let named = variables.iter().map(|(n, v)| (n.clone(), v.as_tensor().clone())).collect();
+        Vit::assemble(config, named, variables)
+    }
+
+    fn assemble(
+        config: VitConfig,
+        named: BTreeMap<Arc<str>, Tensor>,
+        variables: Variables,
+    ) -> Result<Vit, ModelError> {
+        config.validate()?;
+        let tensor = |name: &str| named[name].clone();
+        let affine = |layer: &str| Affine {
+            weight: tensor(&format!("{layer}.weight")),
+            bias: tensor(&format!("{layer}.bias")),
+        };
+        let blocks = (0..config.depth)
+            .map(|i| Block {
+                norm1: affine(&format!("blocks.{i}.norm1")),
+                qkv: affine(&format!("blocks.{i}.attn.qkv")),
+                proj: affine(&format!("blocks.{i}.attn.proj")),
+                norm2: affine(&format!("blocks.{i}.norm2")),
+                fc1: affine(&format!("blocks.{i}.mlp.fc1")),
+                fc2: affine(&format!("blocks.{i}.mlp.fc2")),
+            })
+            .collect();
+        Ok(Vit {
+            config,
+            patch: affine("patch_embed.proj"),
+            cls: tensor("cls_token"),
+            position: tensor("pos_embed"),
+            blocks,
+            norm: affine("norm"),
+            named,
+            variables,
+        })
+    }
+
+    /// The dimensions.
+    pub fn config(&self) -> &VitConfig {
+        &self.config
+    }
+
+    /// The variables, sorted by name; empty for a frozen network.
+    pub fn variables(&self) -> &[(Arc<str>, candle_core::Var)] {
+        &self.variables
+    }
+
+    /// Copies all parameters as they are now. Its digest is the backbone hash of caches and
+    /// manifests.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        let named: Vec<(&Arc<str>, &Tensor)> = self.named.iter().collect();
+        ParameterSet::snapshot(&named)
+    }
+
+    /// CLS after the final norm: `pixels` `(b, c, h, w)`, normalised, to `(b, d)`.
+    ///
+    /// # Errors
+    /// When pixels or adaptation do not fit.
+    pub fn features(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
+        self.features_from(&self.embed(pixels)?, 0, adaptation)
+    }
+
+    /// The rest of [`Vit::features`] for tokens `(b, n, d)` that have passed the blocks below
+    /// `first` (see [`Vit::advance`]): what a cache of frozen lower blocks continues with.
+    ///
+    /// # Errors
+    /// When tokens or adaptation do not fit.
+    pub fn features_from(
+        &self,
+        tokens: &Tensor,
+        first: usize,
+        adaptation: &Adaptation,
+    ) -> Result<Tensor, ModelError> {
+        let last = self.blocks.len().saturating_sub(1);
+        let cls = if first <= last && !self.blocks.is_empty() {
+            // In the last block only CLS needs queries, projection and perceptron.
+            let tokens = self.advance(tokens, first..last, adaptation)?;
+            self.block(&tokens, last, adaptation, 1)?
+        } else {
+            tokens.narrow(1, 0, 1)?
+        };
+        Ok(self.norm.norm(&cls.squeeze(1)?, self.config.norm_eps)?)
+    }
+
+    /// All tokens after the final norm, `(b, n, d)`; token 0 is CLS.
+    ///
+    /// # Errors
+    /// When pixels or adaptation do not fit.
+    pub fn tokens(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
+        let tokens = self.advance(&self.embed(pixels)?, 0..self.blocks.len(), adaptation)?;
+        Ok(self.norm.norm(&tokens, self.config.norm_eps)?)
+    }
+
+    /// The residual stream `tokens` `(b, n, d)` through a range of blocks, before any final norm.
+    ///
+    /// # Errors
+    /// When tokens or adaptation do not fit.
+    pub fn advance(
+        &self,
+        tokens: &Tensor,
+        blocks: Range<usize>,
+        adaptation: &Adaptation,
+    ) -> Result<Tensor, ModelError> {
+        let mut tokens = tokens.clone();
+        for block in blocks {
+            let all = tokens.dim(1)?;
+            tokens = self.block(&tokens, block, adaptation, all)?;
+        }
+        Ok(tokens)
+    }
+
+    fn block(
+        &self,
+        tokens: &Tensor,
+        block: usize,
+        adaptation: &Adaptation,
+        queries: usize,
+    ) -> Result<Tensor, ModelError> {
+        let prefix = adaptation.prefix_of(block);
+        Ok(self.blocks[block].forward(tokens, &self.config, prefix, queries)?)
+    }
+
+    /// The input of block 0: CLS and patch embeddings with their positions, `(b, n, d)`.
+    ///
+    /// # Errors
+    /// When the pixels are not `(b, channels, image, image)`.
+    pub fn embed(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+        // The bias joins CLS and positions in one small table (n, d), so that the big tensor
+        // is passed once: row 0 of `unfold` is zero and becomes CLS.
+        let (patches, dim) = (self.config.tokens() - 1, self.config.dim);
+        let bias = self.patch.bias.reshape((1, dim))?.broadcast_as((patches, dim))?.contiguous()?;
+        let start = Tensor::cat(&[self.cls.reshape((1, dim))?, bias], 0)?;
+        let table = (start + self.position.squeeze(0)?)?;
+        let tokens = ops::linear(&self.unfold(pixels, 1)?, &self.patch_matrix()?, None)?;
+        Ok(tokens.broadcast_add(&table)?)
+    }
+
+    /// Patch embeddings without position or CLS, `(b, n - 1, d)`.
+    ///
+    /// # Errors
+    /// As [`Vit::embed`].
+    pub fn patch_tokens(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+        let patches = self.unfold(pixels, 0)?;
+        Ok(ops::linear(&patches, &self.patch_matrix()?, Some(&self.patch.bias))?)
+    }
+
+    fn patch_matrix(&self) -> Result<Tensor, ModelError> {
+        Ok(self.patch.weight.reshape((self.config.dim, self.config.patch_values()))?)
+    }
+
+    /// Patches as rows, `(b, extra + patches, c p p)` in the order of the convolution's weight,
+    /// behind `extra` rows of zeros.
+    fn unfold(&self, pixels: &Tensor, extra: usize) -> Result<Tensor, ModelError> {
+        let VitConfig { image, patch: p, channels, .. } = self.config;
+        let (b, c, h, w) = pixels.dims4()?;
+        if (c, h, w) != (channels, image, image) {
+            return Err(ModelError::Input {
+                reason: format!(
+                    "the network takes images of {channels} x {image} x {image}, got {c} x {h} x {w}; \
+                     set the transform's size or the backbone's resolution"
+                ),
+            });
+        }
+        let grid = self.config.grid();
+        let rows = pixels
+            .reshape(&[b, c, grid, p, grid, p][..])?
+            .permute([0, 2, 4, 1, 3, 5])?
+            .contiguous()?
+            .reshape((b, grid * grid, c * p * p))?;
+        Ok(if extra == 0 { rows } else { rows.pad_with_zeros(1, extra, 0)?.contiguous()? })
+    }
+}
