@@ -1,12 +1,56 @@
-//! fedcast simulates federated class-incremental learning in one process.
+//! **fedcast** simulates federated class-incremental learning (FCIL) in one process.
+//!
+//! A [scenario file](scenario) says what happens. The server and every client are **actors**
+//! that exchange **typed messages** over simulated links; compute runs as pure jobs on **device
+//! workers**; a **method** (HGP, FedAvg, ...) is a pair of server and client **policies**. Three
+//! things follow that are hard to have elsewhere:
+//!
+//! * **Exact bytes.** Every message is a typed frame; its size is what the encoder writes, and
+//!   each link crossing is charged once, by kind, direction and outcome.
+//! * **Replay.** The same scenario and seeds give the same journal, byte for byte, whatever the
+//!   number of workers. `fedcast replay RUN --verify` executes again and stops at the first
+//!   difference.
+//! * **Virtual time.** Compute and links take simulated nanoseconds, so slow clients and lost
+//!   messages are events in a fixed order, not accidents of the machine.
+//!
+//! # The house
+//! A floor imports only from floors below it.
+//!
+//! | floor | what lives there |
+//! |---|---|
+//! | [`cli`] | one file per command, exit codes |
+//! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
+//! | [`experiment`] | a run as a whole: assemble, record, replay, verify, plan, pretrain |
+//! | [`federation`] | the actors and the physics: conductor, server, clients, links, devices, ledger |
+//! | [`methods`] | one folder or file per method, and the registry |
+//! | [`policy`] | what a method implements and the lab it is given |
+//! | [`learning`] | local training, optimisers, losses, evaluation, metrics |
+//! | [`model`] | the ViT, its differentiable ops, adaptations, checkpoints |
+//! | [`data`] | data sets, transforms, tasks, partitions, batches |
+//! | [`wire`] | frames, codecs, the counting encoder |
+//! | [`scenario`] | the schema, strict reading with spans, overrides |
+//! | [`numerics`] | streams of randomness, distributions, alias tables, fixed-order sums |
+//! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
+//!
+//! # A round
+//! The conductor pops the next event by `(virtual time, class, actor, sequence)`. The server
+//! draws a cohort, its policy broadcasts one Down per seat, links deliver them, clients train as
+//! device jobs, their Ups travel back, are checked, lifted to parts and merged in a fixed binary
+//! tree over seats; the round closes with the policy's server step and an evaluation. Recorder,
+//! ledger, metrics and progress all read one stream of [`federation::Event`]s; there is no other
+//! way out of the simulation.
+//!
+//! # Levels of sameness
+//! | level | identical | holds for |
+//! |---|---|---|
+//! | E | cohorts, order, virtual times, outcomes, bytes | any machine and worker count |
+//! | N | E plus every metric and weight, bit for bit | same binary and CPU class, any worker count |
+//! | T | E plus metrics within a tolerance | other CPUs |
 
 pub mod cli;
 pub mod data;
 pub mod experiment;
 pub mod federation;
-#[cfg(test)]
-#[allow(dead_code)] // a tool box: not every reader is used by a test of every build
-pub(crate) mod golden;
 pub mod learning;
 pub mod methods;
 pub mod model;

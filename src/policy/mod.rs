@@ -1,1 +1,35 @@
-//! (under construction)
+//! What a method is: a pair of policies, a server's and a client's, and the messages between
+//! them. Nothing here knows actors, channels, files or the command line.
+//!
+//! A method implements [`Method`] (types, shapes, folding), [`ServerPolicy`] and
+//! [`ClientPolicy`]. The engine talks to it through the erased [`AnyMethod`], so the federation
+//! is compiled once; [`erase`] is the only place where types are put away and taken out again.
+//!
+//! A round, as a policy sees it:
+//! 1. [`ServerPolicy::seats`] and [`ServerPolicy::broadcast`] give one Down per seat;
+//! 2. [`ClientPolicy::train`] answers each with an Up;
+//! 3. [`Method::lift`] reduces each Up to a [`Part`]; parts merge in a fixed tree over seats;
+//! 4. [`ServerPolicy::end_round`] takes the merged part and learns.
+
+mod erased;
+mod error;
+mod lab;
+mod message;
+mod method;
+mod part;
+mod predictor;
+mod seat;
+mod sketch;
+
+pub use erased::{AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Payload, erase};
+pub use error::PolicyError;
+pub use lab::Lab;
+pub use message::{Asset, Message};
+pub use method::{
+    ClientPolicy, ClientState, Failure, Member, Method, Next, Outcome, ServerPolicy, UpMeta,
+    one_seat_each, shared,
+};
+pub use part::{Field, Folding, Keep, Part, WeightedDelta};
+pub use predictor::{Predictor, Scope};
+pub use seat::{CohortRule, Period, Phase, Role, RoundContext, Rounds, Seat};
+pub use sketch::{ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, UpSize, WireForm};

@@ -1,0 +1,301 @@
+//! The thin typed adapter between methods and the engine: the only place that downcasts.
+//!
+//! The federation handles [`AnyMethod`], [`AnyServer`] and opaque payloads; [`erase`] wraps a
+//! typed [`Method`] into them. A failed downcast is a broken invariant of the engine (a payload
+//! of one method handed to another) and panics.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::{
+    Asset, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member, Message, Method,
+    Next, Outcome, Part, Period, Phase, PolicyError, Predictor, RoundContext, Seat, ServerPolicy,
+    SketchFacts, UpMeta,
+};
+use crate::data::Shard;
+use crate::learning::TrainingPlan;
+use crate::numerics::streams::StreamKey;
+use crate::quantity::{ClientId, TaskId};
+use crate::wire::{Body, WireError};
+
+/// A Down or an Up whose type only the method knows.
+pub type Payload = Arc<dyn Any + Send + Sync>;
+
+/// A client's state whose type only the method knows.
+pub type AnyState = Box<dyn Any + Send>;
+
+/// A part whose type only the method knows.
+pub type AnyPart = Box<dyn Any + Send>;
+
+/// One seat of a pack, erased.
+pub struct AnyMember {
+    /// The seat.
+    pub seat: Seat,
+    /// Index of the phase.
+    pub phase: usize,
+    /// The Down.
+    pub down: Payload,
+    /// The client's state, updated in place.
+    pub state: AnyState,
+    /// The seat's samples.
+    pub shard: Shard,
+    /// The address of everything drawn here.
+    pub key: StreamKey,
+    /// Tasks the client held data of since the last contact.
+    pub missed: Vec<TaskId>,
+}
+
+/// What a seat sends back, erased.
+pub struct AnyOutcome {
+    /// The Up.
+    pub up: Payload,
+    /// Figures for the journal.
+    pub metrics: Vec<(&'static str, f64)>,
+}
+
+/// A [`Method`] without its types.
+pub trait AnyMethod: Send + Sync {
+    /// See [`Method::server`].
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError>;
+    /// See [`Method::phases`].
+    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase>;
+    /// See [`Method::sketch`].
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch;
+    /// See [`Method::fields`].
+    fn fields(&self) -> Vec<Field>;
+    /// See [`Method::work`].
+    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64;
+    /// Whether clients keep nothing between rounds.
+    fn stateless(&self) -> bool;
+    /// A client's state before its first round.
+    fn fresh_state(&self) -> AnyState;
+    /// See [`ClientState::save`].
+    fn save_state(&self, state: &AnyState) -> Body;
+    /// See [`ClientState::load`].
+    fn load_state(&self, saved: &Body) -> Result<AnyState, WireError>;
+    /// See [`ClientPolicy::train`]; the members keep their (updated) states.
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>>;
+    /// See [`ClientPolicy::predictor`].
+    fn client_predictor(
+        &self,
+        down: &Payload,
+        up: &Payload,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError>;
+    /// The body of a Down.
+    fn pack_down(&self, down: &Payload) -> Body;
+    /// The assets a Down names.
+    fn down_assets(&self, down: &Payload) -> Vec<Arc<Asset>>;
+    /// A Down from its body.
+    fn unpack_down(&self, body: &Body) -> Result<Payload, WireError>;
+    /// The body of an Up.
+    fn pack_up(&self, up: &Payload) -> Body;
+    /// An Up from its body.
+    fn unpack_up(&self, body: &Body) -> Result<Payload, WireError>;
+    /// See [`Method::lift`]; `up` arrives as its body.
+    fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError>;
+    /// See [`Part::merge`].
+    fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart;
+}
+
+/// A [`ServerPolicy`] without its types.
+pub trait AnyServer: Send {
+    /// See [`ServerPolicy::begin_period`].
+    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError>;
+    /// See [`ServerPolicy::seats`].
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat>;
+    /// See [`ServerPolicy::broadcast`].
+    fn broadcast(
+        &mut self,
+        round: &RoundContext,
+        seats: &[Seat],
+        lab: &Lab,
+    ) -> Result<Vec<Payload>, PolicyError>;
+    /// See [`ServerPolicy::end_round`].
+    fn end_round(
+        &mut self,
+        round: &RoundContext,
+        folded: Option<AnyPart>,
+        lab: &Lab,
+    ) -> Result<Next, PolicyError>;
+    /// See [`ServerPolicy::end_period`].
+    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError>;
+    /// See [`ServerPolicy::predictor`].
+    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError>;
+    /// See [`ServerPolicy::save`].
+    fn save(&self) -> Body;
+    /// See [`ServerPolicy::load`].
+    fn load(&mut self, saved: &Body) -> Result<(), WireError>;
+}
+
+/// Puts a method's types away.
+pub fn erase<M: Method>(method: M) -> Arc<dyn AnyMethod> {
+    let client = method.client();
+    Arc::new(Erased { method, client })
+}
+
+struct Erased<M: Method> {
+    method: M,
+    client: M::Client,
+}
+
+struct ErasedServer<M: Method>(M::Server);
+
+fn open<T: 'static>(payload: &Payload) -> &T {
+    payload.downcast_ref().expect("payload belongs to this method")
+}
+
+fn typed<T: Send + Sync + 'static>(payload: &Payload) -> Arc<T> {
+    Arc::clone(payload).downcast().expect("payload belongs to this method")
+}
+
+fn part_of<M: Method>(part: AnyPart) -> M::Part {
+    *part.downcast().expect("part belongs to this method")
+}
+
+fn state_of<M: Method>(state: &AnyState) -> &M::State {
+    state.downcast_ref().expect("state belongs to this method")
+}
+
+impl<M: Method> AnyMethod for Erased<M> {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+        Ok(Box::new(ErasedServer::<M>(self.method.server(lab, init)?)))
+    }
+
+    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+        self.method.phases(period, rounds)
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        self.method.sketch(facts)
+    }
+
+    fn fields(&self) -> Vec<Field> {
+        self.method.fields().to_vec()
+    }
+
+    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.method.work(phase, samples, plan)
+    }
+
+    fn stateless(&self) -> bool {
+        M::State::STATELESS
+    }
+
+    fn fresh_state(&self) -> AnyState {
+        Box::new(M::State::default())
+    }
+
+    fn save_state(&self, state: &AnyState) -> Body {
+        state_of::<M>(state).save()
+    }
+
+    fn load_state(&self, saved: &Body) -> Result<AnyState, WireError> {
+        Ok(Box::new(M::State::load(saved)?))
+    }
+
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        let mut typed_members: Vec<Member<'_, M>> = members
+            .iter_mut()
+            .map(|member| Member {
+                seat: member.seat.clone(),
+                phase: member.phase,
+                down: typed(&member.down),
+                state: member.state.downcast_mut().expect("state belongs to this method"),
+                shard: Arc::clone(&member.shard),
+                key: member.key,
+                missed: member.missed.clone(),
+            })
+            .collect();
+        let outcomes = self.client.train(&mut typed_members, lab);
+        outcomes
+            .into_iter()
+            .map(|outcome| {
+                outcome.map(|Outcome { up, metrics }| AnyOutcome { up: Arc::new(up), metrics })
+            })
+            .collect()
+    }
+
+    fn client_predictor(
+        &self,
+        down: &Payload,
+        up: &Payload,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        self.client.predictor(open::<M::Down>(down), open::<M::Up>(up), lab)
+    }
+
+    fn pack_down(&self, down: &Payload) -> Body {
+        open::<M::Down>(down).pack()
+    }
+
+    fn down_assets(&self, down: &Payload) -> Vec<Arc<Asset>> {
+        open::<M::Down>(down).assets()
+    }
+
+    fn unpack_down(&self, body: &Body) -> Result<Payload, WireError> {
+        Ok(Arc::new(M::Down::unpack(body)?))
+    }
+
+    fn pack_up(&self, up: &Payload) -> Body {
+        open::<M::Up>(up).pack()
+    }
+
+    fn unpack_up(&self, body: &Body) -> Result<Payload, WireError> {
+        Ok(Arc::new(M::Up::unpack(body)?))
+    }
+
+    fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError> {
+        let up = M::Up::unpack(up)?;
+        Ok(Box::new(self.method.lift(open::<M::Down>(down), up, meta)?))
+    }
+
+    fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
+        Box::new(part_of::<M>(earlier).merge(part_of::<M>(later)))
+    }
+}
+
+impl<M: Method> AnyServer for ErasedServer<M> {
+    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        self.0.begin_period(period, lab)
+    }
+
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        self.0.seats(round, cohort)
+    }
+
+    fn broadcast(
+        &mut self,
+        round: &RoundContext,
+        seats: &[Seat],
+        lab: &Lab,
+    ) -> Result<Vec<Payload>, PolicyError> {
+        let downs = self.0.broadcast(round, seats, lab)?;
+        Ok(downs.into_iter().map(|down| down as Payload).collect())
+    }
+
+    fn end_round(
+        &mut self,
+        round: &RoundContext,
+        folded: Option<AnyPart>,
+        lab: &Lab,
+    ) -> Result<Next, PolicyError> {
+        self.0.end_round(round, folded.map(part_of::<M>), lab)
+    }
+
+    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        self.0.end_period(period, lab)
+    }
+
+    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+        self.0.predictor(lab)
+    }
+
+    fn save(&self) -> Body {
+        self.0.save()
+    }
+
+    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
+        self.0.load(saved)
+    }
+}

@@ -1,0 +1,30 @@
+//! Errors of policies.
+
+use thiserror::Error;
+
+use crate::data::DataError;
+use crate::model::ModelError;
+use crate::wire::WireError;
+
+/// Why a policy could not do its part.
+#[derive(Debug, Error)]
+pub enum PolicyError {
+    /// A value that must be finite is not.
+    #[error("{0} is not finite; lower the learning rate or check the data")]
+    NonFinite(String),
+    /// A configuration the method cannot work with.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The backbone or an op refused.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A sample could not be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A message does not have the expected shape.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The tensor library refused.
+    #[error("compute: {0}")]
+    Compute(#[from] candle_core::Error),
+}

@@ -1,0 +1,62 @@
+//! The lab: all that a policy may touch. No files, no clocks, no threads, no actors.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+
+use super::{PolicyError, Predictor};
+use crate::data::{Batch, Curriculum, Dataset, Loader, Shard, Transform};
+use crate::learning::TrainingPlan;
+use crate::model::Vit;
+
+/// Device, frozen backbone, data and the local training plan of a run.
+///
+/// Cloning is cheap; every worker owns one.
+#[derive(Clone)]
+pub struct Lab {
+    /// Where tensors live.
+    pub device: Device,
+    /// The backbone as loaded, frozen.
+    pub backbone: Arc<Vit>,
+    /// The data set; shards index its train split.
+    pub dataset: Arc<Dataset>,
+    /// Class order and tasks.
+    pub curriculum: Arc<Curriculum>,
+    /// Augmentation of local training.
+    pub train_transform: Arc<Transform>,
+    /// Transform of statistics passes (prototypes, Gaussians).
+    pub statistics_transform: Arc<Transform>,
+    /// Epochs, batch size, optimiser and clipping of local training, from `[client]`.
+    pub training: TrainingPlan,
+    /// Samples per block in passes without gradient.
+    pub evaluation_batch: usize,
+    /// Features frozen by the first of two staged methods.
+    pub staged: Option<Arc<dyn Predictor>>,
+}
+
+impl Lab {
+    /// Shuffled, augmented batches of a shard.
+    pub fn train_loader(&self, shard: &Shard) -> Loader {
+        Loader::new(
+            Arc::clone(&self.dataset.train),
+            Arc::clone(shard),
+            Arc::clone(&self.curriculum),
+            Arc::clone(&self.train_transform),
+        )
+    }
+
+    /// In-order batches of a shard for passes without gradient.
+    pub fn statistics_loader(&self, shard: &Shard) -> Loader {
+        Loader::new(
+            Arc::clone(&self.dataset.train),
+            Arc::clone(shard),
+            Arc::clone(&self.curriculum),
+            Arc::clone(&self.statistics_transform),
+        )
+    }
+
+    /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.
+    pub fn pixels(&self, batch: &Batch) -> Result<Tensor, PolicyError> {
+        batch.pixels(&self.device).map_err(PolicyError::from)
+    }
+}

@@ -1,0 +1,136 @@
+//! Who exchanges what with whom: seats, phases, rounds and periods.
+//!
+//! The unit of exchange is a **seat**, not a client: one Down and one Up per seat. By default
+//! a sampled client has one seat; a unit (a sub-shard acting for itself), a role (learner,
+//! reviewer) or a fresh client are further seats.
+
+use std::sync::Arc;
+
+use crate::data::TaskView;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::{ClientId, Round, SeatId, TaskId};
+
+/// What a seat does in its round; methods with more than one role number them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Role(pub u8);
+
+/// One place at the table of one round.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Position in the round; folding happens in this order.
+    pub id: SeatId,
+    /// Whose data and state the seat works on.
+    pub client: ClientId,
+    /// What the seat does.
+    pub role: Role,
+    /// Which sub-shard of the client, where units have seats of their own.
+    pub unit: Option<u32>,
+    /// The classes this seat learns and the head rows they have.
+    pub view: Arc<TaskView>,
+}
+
+impl Seat {
+    /// The address of everything this seat draws in `round`; choose the purpose with
+    /// [`StreamKey::domain`].
+    pub fn key(&self, run_seed: u64, round: Round) -> StreamKey {
+        StreamKey::new(run_seed, Domain::Method)
+            .task(u32::from(self.view.task.0))
+            .round(round.0)
+            .client(self.client.0)
+            .unit(self.unit.map_or(0, |unit| unit + 1))
+    }
+}
+
+/// How long a phase lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// Exactly so many rounds.
+    Fixed(u32),
+    /// At most so many; the server policy may answer [`Next::EndPhase`] earlier.
+    ///
+    /// [`Next::EndPhase`]: super::Next::EndPhase
+    AtMost(u32),
+}
+
+impl Rounds {
+    /// The largest number of rounds the phase can have.
+    pub fn limit(self) -> u32 {
+        match self {
+            Rounds::Fixed(rounds) | Rounds::AtMost(rounds) => rounds,
+        }
+    }
+}
+
+/// Who is asked in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CohortRule {
+    /// The scenario's participation draws a cohort.
+    Sampled,
+    /// Every client that took part in an earlier phase of this period.
+    Participants,
+    /// Every client that holds data of the period's task. Refused for fresh populations.
+    Holders,
+}
+
+/// A kind of exchange within a period (train, estimate, statistics, ...).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Name in journals and reports.
+    pub name: &'static str,
+    /// How many rounds.
+    pub rounds: Rounds,
+    /// Who is asked.
+    pub cohort: CohortRule,
+}
+
+impl Phase {
+    /// The usual phase: `rounds` rounds of training with the sampled cohort.
+    pub fn train(rounds: u32) -> Phase {
+        Phase { name: "train", rounds: Rounds::Fixed(rounds), cohort: CohortRule::Sampled }
+    }
+}
+
+/// A stretch of the timeline that gives every client a task view. With global task arrival
+/// a period is a task.
+#[derive(Clone, Debug)]
+pub struct Period {
+    /// The task that arrives.
+    pub task: TaskId,
+    /// How many tasks the run has.
+    pub tasks: usize,
+    /// The view that holds for every client.
+    pub view: Arc<TaskView>,
+}
+
+impl Period {
+    /// The classes and head rows `client` works on in this period.
+    pub fn view_of(&self, _client: ClientId) -> Arc<TaskView> {
+        Arc::clone(&self.view)
+    }
+}
+
+/// Where in the run a round stands.
+#[derive(Clone, Debug)]
+pub struct RoundContext {
+    /// Run-wide number of the round.
+    pub round: Round,
+    /// The period it belongs to.
+    pub period: Period,
+    /// Index of the phase in [`Method::phases`](super::Method::phases).
+    pub phase: usize,
+    /// Name of that phase.
+    pub phase_name: &'static str,
+    /// Number of the round within its phase, from 0.
+    pub round_in_phase: u32,
+    /// The run's seed, for the server's own draws.
+    pub run_seed: u64,
+}
+
+impl RoundContext {
+    /// The address of what the server draws in this round for `domain`.
+    pub fn key(&self, domain: Domain) -> StreamKey {
+        StreamKey::new(self.run_seed, domain)
+            .task(u32::from(self.period.task.0))
+            .round(self.round.0)
+    }
+}

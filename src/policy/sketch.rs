@@ -1,0 +1,73 @@
+//! Sizes before training: the shapes of a Down and an Up without their data.
+//!
+//! Sketches are what `plan` prints, what load clients and skipped stragglers send, and what a
+//! real message is checked against.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::data::TaskView;
+use crate::model::VitConfig;
+use crate::wire::BodySketch;
+
+/// How many samples of which head row a shard holds.
+pub type ClassCounts = BTreeMap<u32, u32>;
+
+/// Whether a growing head travels whole or only in the rows that matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireForm {
+    /// Everything, always (the papers' convention).
+    #[default]
+    Full,
+    /// Only what the receiver cannot already know.
+    Lean,
+}
+
+/// What is known about the model before any weight is read.
+#[derive(Clone, Debug)]
+pub struct ModelFacts {
+    /// The backbone's dimensions.
+    pub vit: VitConfig,
+    /// Rows of the head: all classes of the run.
+    pub classes: usize,
+    /// How messages are cut.
+    pub form: WireForm,
+}
+
+/// What is known about one exchange before it happens.
+#[derive(Clone, Debug)]
+pub struct SketchFacts<'a> {
+    /// The model.
+    pub model: &'a ModelFacts,
+    /// The seat's task view.
+    pub view: &'a Arc<TaskView>,
+    /// Index of the phase.
+    pub phase: usize,
+    /// Number of the round within its phase.
+    pub round_in_phase: u32,
+    /// The seat's shard.
+    pub counts: &'a ClassCounts,
+}
+
+/// Whether the size of an Up is known before training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpSize {
+    /// The same for every client.
+    Static,
+    /// Follows from the shard's class counts.
+    FromShard,
+    /// Depends on learned values; known only when training is done.
+    FromValues,
+}
+
+/// Shapes of one exchange.
+#[derive(Clone, Debug)]
+pub struct ExchangeSketch {
+    /// Server to client.
+    pub down: BodySketch,
+    /// Client to server.
+    pub up: BodySketch,
+    /// Whether `up` is binding.
+    pub up_size: UpSize,
+}
