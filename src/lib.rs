@@ -60,3 +60,6 @@ pub mod quantity;
 pub mod report;
 pub mod scenario;
 pub mod wire;
+
+#[cfg(test)]
+pub(crate) mod golden;
