@@ -1,0 +1,79 @@
+//! How long local work takes on the simulated clock: a model, never a measurement.
+//!
+//! `setup + passes * ms * slowness * jitter`: slowness is drawn once per client, jitter per client
+//! and round, both from [`Domain::Compute`]; rounded once to whole nanoseconds.
+
+use super::rules::ComputeRules;
+use crate::numerics::distributions::log_normal;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::{ClientId, Round, VirtualTime};
+
+/// The cost model of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    rules: ComputeRules,
+    seed: u64,
+}
+
+impl Clock {
+    /// The model of these rules under a run's seed.
+    pub fn new(rules: ComputeRules, seed: u64) -> Clock {
+        Clock { rules, seed }
+    }
+
+    /// How many times slower than the median a client is.
+    pub fn slowness(&self, client: ClientId) -> f64 {
+        let key = StreamKey::new(self.seed, Domain::Compute).client(client.0);
+        spread(key, self.rules.speed_sigma)
+    }
+
+    /// Time of `passes` sample passes by a client in a round; `unit` tells seats of one
+    /// client apart.
+    pub fn work(&self, client: ClientId, round: Round, unit: u32, passes: f64) -> VirtualTime {
+        let rules = &self.rules;
+        if rules.setup_ms == 0.0 && rules.sample_ms == 0.0 {
+            return VirtualTime::ZERO;
+        }
+        let key = StreamKey::new(self.seed, Domain::Compute)
+            .client(client.0)
+            .round(round.0)
+            .unit(unit)
+            .step(1);
+        let jitter = spread(key, rules.jitter_sigma);
+        let work = passes * rules.sample_ms * self.slowness(client) * jitter;
+        VirtualTime::from_seconds((rules.setup_ms + work) / 1e3)
+    }
+}
+
+/// A log-normal factor with median 1.
+pub(super) fn spread(key: StreamKey, sigma: f64) -> f64 {
+    if sigma == 0.0 { 1.0 } else { log_normal(&mut key.rng(), 0.0, sigma) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ideal_work_is_free_and_mobile_work_scales_with_passes() {
+        let ideal = Clock::new(ComputeRules::IDEAL, 1);
+        assert_eq!(ideal.work(ClientId(3), Round(2), 0, 1e6), VirtualTime::ZERO);
+        let mobile = Clock::new(ComputeRules::MOBILE, 1);
+        let once = mobile.work(ClientId(3), Round(2), 0, 100.0).0;
+        let twice = mobile.work(ClientId(3), Round(2), 0, 200.0).0;
+        assert!(twice.abs_diff(2 * once) <= 2, "{once} {twice}");
+        assert_ne!(once, mobile.work(ClientId(4), Round(2), 0, 100.0).0);
+        assert_ne!(once, mobile.work(ClientId(3), Round(3), 0, 100.0).0);
+    }
+
+    #[test]
+    fn slowness_has_the_median_and_spread_of_its_law() {
+        let clock = Clock::new(ComputeRules::MOBILE, 9);
+        let mut logs: Vec<f64> =
+            (0..4001).map(|c| libm::log(clock.slowness(ClientId(c)))).collect();
+        let mean_square = logs.iter().map(|l| l * l).sum::<f64>() / 4001.0;
+        assert!((mean_square.sqrt() - 0.6).abs() < 0.03, "{mean_square}");
+        logs.sort_by(f64::total_cmp);
+        assert!(logs[2000].abs() < 0.04, "{}", logs[2000]);
+    }
+}

@@ -1,0 +1,180 @@
+//! How long frames travel on the simulated clock, and which are lost.
+//!
+//! `round trip / 2 + (bytes / bandwidth) * jitter`: bandwidths and round trip are drawn once per
+//! client, jitter per transfer, all from [`Domain::Link`]; losses from [`Domain::Fault`]; rounded
+//! once to whole nanoseconds.
+
+use super::clock::spread;
+use super::event::Direction;
+use super::rules::{FaultRules, LinkRules};
+use crate::numerics::distributions::{exponential, normal_pair, unit};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::{ClientId, Round, VirtualTime};
+
+/// The links of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Links {
+    rules: LinkRules,
+    faults: FaultRules,
+    seed: u64,
+}
+
+/// What a client's link is like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Download bandwidth in bytes per second; `None` is infinite.
+    pub down: Option<f64>,
+    /// Upload bandwidth in bytes per second; `None` is infinite.
+    pub up: Option<f64>,
+    /// Round trip in seconds.
+    pub round_trip: f64,
+}
+
+/// Which transfer is meant: draws of different transfers are independent.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// At the far end of the server's link.
+    pub client: ClientId,
+    /// In this round.
+    pub round: Round,
+    /// Unit of the client plus one, or zero.
+    pub unit: u32,
+    /// Number of the frame among those of its seat and direction.
+    pub frame: u32,
+    /// Which way.
+    pub direction: Direction,
+}
+
+/// What becomes of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// Whether it arrives.
+    pub arrives: bool,
+    /// Bytes that crossed the link.
+    pub sent: u64,
+    /// From sending until it arrived or was lost.
+    pub latency: VirtualTime,
+}
+
+impl Links {
+    /// The links of these rules under a run's seed.
+    pub fn new(rules: LinkRules, faults: FaultRules, seed: u64) -> Links {
+        Links { rules, faults, seed }
+    }
+
+    /// A client's link.
+    pub fn link(&self, client: ClientId) -> Link {
+        let rules = &self.rules;
+        let mut rng = StreamKey::new(self.seed, Domain::Link).client(client.0).rng();
+        let (first, other) = normal_pair(&mut rng);
+        let rho = rules.correlation.clamp(-1.0, 1.0);
+        let second = rho * first + (1.0 - rho * rho).sqrt() * other;
+        let tail = exponential(&mut rng, rules.round_trip_tail_ms);
+        let round_trip = (rules.round_trip_ms + tail).min(rules.round_trip_cap_ms);
+        Link {
+            down: rules.down.map(|median| median * libm::exp(rules.down_sigma * first)),
+            up: rules.up.map(|median| median * libm::exp(rules.up_sigma * second)),
+            round_trip: round_trip / 1e3,
+        }
+    }
+
+    /// What becomes of a frame of this size.
+    pub fn send(&self, transfer: Transfer, bytes: u64) -> Fate {
+        let whole = self.latency(transfer, bytes);
+        let loss = match transfer.direction {
+            Direction::Down => self.faults.lose_down,
+            Direction::Up => self.faults.lose_up,
+        };
+        if loss > 0.0 {
+            let mut rng = key(self.seed, Domain::Fault, transfer).rng();
+            if unit(&mut rng) < loss {
+                let part = unit(&mut rng);
+                return Fate {
+                    arrives: false,
+                    sent: (bytes as f64 * part) as u64,
+                    latency: VirtualTime((whole.0 as f64 * part) as u64),
+                };
+            }
+        }
+        Fate { arrives: true, sent: bytes, latency: whole }
+    }
+
+    fn latency(&self, transfer: Transfer, bytes: u64) -> VirtualTime {
+        let ideal = self.rules.down.is_none() && self.rules.up.is_none();
+        if ideal && self.rules.round_trip_cap_ms == 0.0 {
+            return VirtualTime::ZERO;
+        }
+        let link = self.link(transfer.client);
+        let bandwidth = match transfer.direction {
+            Direction::Down => link.down,
+            Direction::Up => link.up,
+        };
+        let jitter = spread(key(self.seed, Domain::Link, transfer), self.rules.jitter_sigma);
+        let travel = bandwidth.map_or(0.0, |b| bytes as f64 / b * jitter);
+        VirtualTime::from_seconds(link.round_trip / 2.0 + travel)
+    }
+}
+
+/// Steps 0 to 15 of a seat are its client's own draws.
+fn key(seed: u64, domain: Domain, transfer: Transfer) -> StreamKey {
+    let way = match transfer.direction {
+        Direction::Down => 0,
+        Direction::Up => 1,
+    };
+    StreamKey::new(seed, domain)
+        .client(transfer.client.0)
+        .round(transfer.round.0)
+        .unit(transfer.unit)
+        .step(16 + 2 * u64::from(transfer.frame) + way)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transfer(client: u32, direction: Direction) -> Transfer {
+        Transfer { client: ClientId(client), round: Round(1), unit: 0, frame: 0, direction }
+    }
+
+    #[test]
+    fn ideal_links_are_instant_and_lossless() {
+        let links = Links::new(LinkRules::IDEAL, FaultRules::default(), 1);
+        let fate = links.send(transfer(3, Direction::Up), 1 << 40);
+        assert_eq!(fate, Fate { arrives: true, sent: 1 << 40, latency: VirtualTime::ZERO });
+    }
+
+    #[test]
+    fn mobile_links_follow_their_table() {
+        let links = Links::new(LinkRules::MOBILE, FaultRules::default(), 1);
+        let all: Vec<Link> = (0..4001).map(|c| links.link(ClientId(c))).collect();
+        let logs = |f: fn(&Link) -> f64, median: f64| -> Vec<f64> {
+            all.iter().map(|link| libm::log(f(link) / median)).collect()
+        };
+        let down = logs(|l| l.down.expect("finite"), 4.3e6);
+        let up = logs(|l| l.up.expect("finite"), 3.3e6);
+        let mean = |a: &[f64], b: &[f64]| {
+            a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>() / a.len() as f64
+        };
+        assert!((mean(&down, &down).sqrt() - 0.5).abs() < 0.02);
+        assert!((mean(&up, &up).sqrt() - 0.7).abs() < 0.03);
+        assert!((mean(&down, &up) / (0.5 * 0.7) - 0.45).abs() < 0.05);
+        assert!(all.iter().all(|l| (0.02..=0.4).contains(&l.round_trip)));
+        let (small, large) = (
+            links.send(transfer(5, Direction::Down), 1_000).latency,
+            links.send(transfer(5, Direction::Down), 10_000_000).latency,
+        );
+        assert!(large > small && small > VirtualTime::ZERO);
+    }
+
+    #[test]
+    fn losses_have_their_rate_and_send_a_part() {
+        let faults = FaultRules { lose_up: 0.25, ..FaultRules::default() };
+        let links = Links::new(LinkRules::MOBILE, faults, 1);
+        let fates: Vec<Fate> =
+            (0..2000).map(|c| links.send(transfer(c, Direction::Up), 1000)).collect();
+        let lost: Vec<&Fate> = fates.iter().filter(|f| !f.arrives).collect();
+        assert!((420..580).contains(&lost.len()), "{}", lost.len());
+        assert!(lost.iter().all(|f| f.sent < 1000));
+        assert!((0..2000).all(|c| links.send(transfer(c, Direction::Down), 1000).arrives));
+    }
+}

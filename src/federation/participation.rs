@@ -1,0 +1,90 @@
+//! Who is asked: the cohort of a round, drawn from its own stream and nothing else.
+//!
+//! Only clients that own data are ever drawn, so idle clients change no cohort; any round can be
+//! drawn without the rounds before it.
+
+use super::permutation::Permutation;
+use super::rules::{Participation, Population, Unit};
+use crate::numerics::distributions::choose;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::{ClientId, Round, TaskId};
+
+/// The sampled cohort of a round, sorted by client.
+pub fn cohort(
+    rules: &Participation,
+    clients: u32,
+    seed: u64,
+    task: TaskId,
+    round: Round,
+) -> Vec<ClientId> {
+    let count = rules.count(clients);
+    let key = StreamKey::new(seed, Domain::Cohort);
+    let mut drawn: Vec<u64> = match rules.population {
+        Population::Fixed => {
+            let key = key.task(u32::from(task.0));
+            let key = if rules.unit == Unit::Round { key.round(round.0) } else { key };
+            choose(&mut key.rng(), u64::from(clients), u64::from(count))
+        }
+        Population::Fresh => {
+            let turn =
+                u64::from(if rules.unit == Unit::Round { round.0 } else { u32::from(task.0) });
+            // Whole cohorts only: a population used up starts again in another order.
+            let turns = u64::from(clients / count.max(1)).max(1);
+            let permutation = Permutation::new(u64::from(clients), key.step(turn / turns));
+            let first = (turn % turns) * u64::from(count);
+            (first..first + u64::from(count)).map(|i| permutation.at(i)).collect()
+        }
+    };
+    drawn.sort_unstable();
+    drawn.into_iter().map(|client| ClientId(client as u32)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rules::Share;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn rules(share: Share, unit: Unit, population: Population) -> Participation {
+        Participation { share, unit, population }
+    }
+
+    #[test]
+    fn fractions_are_floored_and_never_empty() {
+        let count = |fraction, clients| {
+            rules(Share::Fraction(fraction), Unit::Round, Population::Fixed).count(clients)
+        };
+        assert_eq!(
+            [count(0.1, 100), count(0.29, 100), count(0.05, 10), count(1.0, 7)],
+            [10, 29, 1, 7]
+        );
+    }
+
+    #[test]
+    fn a_cohort_is_sorted_distinct_and_drawn_anew_per_unit() {
+        let by_round = rules(Share::Count(10), Unit::Round, Population::Fixed);
+        let draw =
+            |rules: &Participation, task, round| cohort(rules, 100, 5, TaskId(task), Round(round));
+        let first = draw(&by_round, 0, 0);
+        assert_eq!(first.len(), 10);
+        assert!(first.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_ne!(first, draw(&by_round, 0, 1));
+        let by_task = rules(Share::Count(10), Unit::Task, Population::Fixed);
+        assert_eq!(draw(&by_task, 0, 0), draw(&by_task, 0, 1));
+        assert_ne!(draw(&by_task, 0, 0), draw(&by_task, 1, 2));
+    }
+
+    #[test]
+    fn fresh_clients_do_not_come_back_until_all_were_asked() {
+        let fresh = rules(Share::Count(7), Unit::Round, Population::Fresh);
+        let mut met = BTreeSet::new();
+        for round in 0..14 {
+            for client in cohort(&fresh, 100, 5, TaskId(0), Round(round)) {
+                assert!(met.insert(client), "{client} came back in round {round}");
+            }
+        }
+        assert_eq!(met.len(), 98);
+        let next = cohort(&fresh, 100, 5, TaskId(0), Round(14));
+        assert_eq!(next.iter().collect::<BTreeSet<_>>().len(), 7);
+    }
+}

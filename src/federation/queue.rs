@@ -1,0 +1,157 @@
+//! The order of events: `(virtual time, class, actor, sequence)`.
+//!
+//! No part of the key depends on when something really happened. Classes settle ties: what was
+//! delivered at an instant counts before work that ends at it, and a deadline comes last, so
+//! "exactly at the deadline" is in time.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::quantity::{ClientId, VirtualTime};
+
+/// What kind of event it is; earlier variants come first at the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// A frame, or the news of its loss, arrives.
+    Delivery,
+    /// Work an actor began is over.
+    Timer,
+    /// Time is up.
+    Deadline,
+}
+
+/// Who an event is for; the server comes first at the same instant and class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ActorId {
+    /// The one server.
+    Server,
+    /// A client.
+    Client(ClientId),
+}
+
+/// An event's place in the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// When.
+    pub at: VirtualTime,
+    /// What kind.
+    pub class: Class,
+    /// For whom.
+    pub to: ActorId,
+    /// In the order in which events were made.
+    pub sequence: u64,
+}
+
+/// Events yet to happen, soonest first.
+#[derive(Debug)]
+pub struct EventQueue<T> {
+    heap: BinaryHeap<Waiting<T>>,
+    made: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    place: Place,
+    what: T,
+}
+
+impl<T> Default for EventQueue<T> {
+    fn default() -> Self {
+        EventQueue { heap: BinaryHeap::new(), made: 0 }
+    }
+}
+
+impl<T> EventQueue<T> {
+    /// Adds an event.
+    pub fn push(&mut self, at: VirtualTime, class: Class, to: ActorId, what: T) {
+        let place = Place { at, class, to, sequence: self.made };
+        self.made += 1;
+        self.heap.push(Waiting { place, what });
+    }
+
+    /// Takes the next event.
+    pub fn pop(&mut self) -> Option<(Place, T)> {
+        self.heap.pop().map(|Waiting { place, what }| (place, what))
+    }
+
+    /// How many events are yet to happen.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether nothing will ever happen.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+}
+
+impl<T> PartialEq for Waiting<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl<T> Eq for Waiting<T> {}
+
+impl<T> PartialOrd for Waiting<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Waiting<T> {
+    /// Reversed: the heap gives its greatest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.place.cmp(&self.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn class() -> impl Strategy<Value = Class> {
+        prop_oneof![Just(Class::Delivery), Just(Class::Timer), Just(Class::Deadline)]
+    }
+
+    fn actor() -> impl Strategy<Value = ActorId> {
+        prop_oneof![
+            Just(ActorId::Server),
+            (0u32..4).prop_map(|client| ActorId::Client(ClientId(client)))
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_by_time_class_actor_and_sequence(
+            events in prop::collection::vec((0u64..5, class(), actor()), 0..60)
+        ) {
+            let mut queue = EventQueue::default();
+            for (number, (at, class, to)) in events.iter().enumerate() {
+                queue.push(VirtualTime(*at), *class, *to, number);
+            }
+            let mut expected: Vec<usize> = (0..events.len()).collect();
+            expected.sort_by_key(|&n| (events[n].0, events[n].1, events[n].2)); // stable
+            let popped: Vec<usize> =
+                std::iter::from_fn(|| queue.pop().map(|(_, number)| number)).collect();
+            prop_assert_eq!(popped, expected);
+        }
+
+        /// Events of different actors may be made in any order without changing when they come.
+        #[test]
+        fn the_order_of_making_matters_only_within_a_place(
+            mut events in prop::collection::btree_set((0u64..9, class(), actor()), 0..40)
+                .prop_map(|set| set.into_iter().collect::<Vec<_>>()).prop_shuffle()
+        ) {
+            let drain = |events: &[(u64, Class, ActorId)]| {
+                let mut queue = EventQueue::default();
+                events.iter().for_each(|e| queue.push(VirtualTime(e.0), e.1, e.2, *e));
+                std::iter::from_fn(|| queue.pop().map(|(_, e)| e)).collect::<Vec<_>>()
+            };
+            let shuffled = drain(&events);
+            events.sort();
+            prop_assert_eq!(shuffled, drain(&events));
+        }
+    }
+}
