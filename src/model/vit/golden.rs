@@ -1,1 +1,50 @@
+//! Golden vectors: the pretrained ViT-Tiny on real images, and a small ViT with formula
+//! weights, against timm and PyTorch in float64.
 
+mod pretrained;
+mod small;
+
+use candle_core::{Device, Tensor, Var, backprop::GradStore};
+
+use crate::golden::Golden;
+use crate::model::{LinearHead, Prefix};
+
+pub(super) fn tensor(values: Vec<f32>, shape: &[usize]) -> Tensor {
+    Tensor::from_vec(values, shape, &Device::Cpu).expect("as many values as the shape has")
+}
+
+pub(super) fn stored(golden: &Golden, name: &str) -> Tensor {
+    tensor(golden.f32(name), &golden.shape(name))
+}
+
+pub(super) fn flat(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().and_then(|t| t.to_vec1()).expect("an f32 tensor")
+}
+
+pub(super) fn labels(golden: &Golden) -> Vec<u32> {
+    golden.i64("labels").into_iter().map(|y| y as u32).collect()
+}
+
+/// The CLS rows of `(b, n, d)`.
+pub(super) fn cls(tokens: &Tensor) -> Vec<f32> {
+    flat(&tokens.narrow(1, 0, 1).expect("a CLS token"))
+}
+
+/// A head over variables: weight, bias, and the head itself.
+pub(super) fn trained_head(weight: Tensor, bias: Tensor) -> (Var, Var, LinearHead) {
+    let weight = Var::from_tensor(&weight).expect("a variable");
+    let bias = Var::from_tensor(&bias).expect("a variable");
+    let head = LinearHead { weight: weight.as_tensor().clone(), bias: bias.as_tensor().clone() };
+    (weight, bias, head)
+}
+
+pub(super) fn prefixes(prompts: &[Var]) -> Vec<Prefix> {
+    prompts.iter().map(|p| Prefix::halves(p).expect("an even prompt")).collect()
+}
+
+/// The gradient of a declared trainable: present, finite, not all zero.
+pub(super) fn gradient(grads: &GradStore, variable: &Var) -> Vec<f32> {
+    let gradient = flat(grads.get(variable).expect("a trainable has a gradient"));
+    assert!(gradient.iter().all(|g| g.is_finite()) && gradient.iter().any(|g| *g != 0.0));
+    gradient
+}

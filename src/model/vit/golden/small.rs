@@ -1,0 +1,158 @@
+//! `vit_tokens`: the plain and prefix parts, and HGP's client step in small.
+
+use candle_core::{Tensor, Var};
+
+use super::{cls, flat, gradient, labels, prefixes, stored, tensor, trained_head};
+use crate::golden::{Golden, Wave};
+use crate::model::vit::{Vit, VitConfig};
+use crate::model::{Adaptation, LinearHead, ModelError, Parameter, ops};
+
+const COLUMNS: std::ops::Range<usize> = 4..8;
+
+fn config() -> VitConfig {
+    let default = VitConfig::default();
+    VitConfig { image: 32, patch: 8, dim: 48, depth: 4, heads: 3, mlp: 192, ..default }
+}
+
+/// The small ViT of the README; `embedding` scales CLS, positions and patch embedding.
+fn vit(golden: &Golden, wave: Wave, embedding: f64) -> Vit {
+    let fill = |name: &str, shape: Vec<usize>| {
+        let scale = |w: f64| match name {
+            "cls_token" | "pos_embed" => 0.5 * embedding * w,
+            _ if name.contains("norm") && name.ends_with(".weight") => 1.0 + 0.1 * w,
+            "patch_embed.proj.bias" => 0.05 * embedding * w,
+            "patch_embed.proj.weight" => 0.2 * embedding * w,
+            _ if name.ends_with(".bias") => 0.05 * w,
+            _ => 0.2 * w,
+        };
+        Parameter { values: golden.map_wave(wave, name, &shape, scale).into(), shape }
+    };
+    let parameters = config()
+        .parameter_shapes()
+        .into_iter()
+        .map(|(name, shape)| {
+            let parameter = fill(&name, shape);
+            (name, parameter)
+        })
+        .collect();
+    Vit::from_parameters(config(), &parameters).expect("every parameter is filled")
+}
+
+fn head(golden: &Golden) -> (Var, Var, LinearHead) {
+    let classes = golden.shape("plain.logits")[1];
+    let shape = [classes, config().dim];
+    trained_head(
+        tensor(golden.fill("head.weight", &shape, 0.2), &shape),
+        tensor(golden.fill("head.bias", &[classes], 0.05), &[classes]),
+    )
+}
+
+fn prompts(fill: impl Fn(usize, &[usize]) -> Vec<f32>, shape: &[usize]) -> Vec<Var> {
+    (0..shape[0])
+        .map(|j| Var::from_tensor(&tensor(fill(j, &shape[1..]), &shape[1..])).expect("a variable"))
+        .collect()
+}
+
+fn loss(
+    vit: &Vit,
+    head: &LinearHead,
+    prompts: &[Var],
+    golden: &Golden,
+) -> Result<(Tensor, Tensor), ModelError> {
+    let adaptation = Adaptation::prefixes(prefixes(prompts));
+    let features = vit.features(&stored(golden, "x"), &adaptation)?;
+    let loss = ops::cross_entropy(&head.logits(&features)?, &labels(golden), COLUMNS)?;
+    Ok((features, loss))
+}
+
+#[test]
+fn golden_vit_tokens_plain() -> Result<(), ModelError> {
+    let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
+    let (vit, x, plain) =
+        (vit(&golden, Wave::Chirp, 1.0), stored(&golden, "x"), Adaptation::none());
+    golden.assert_close("plain.tokens", &flat(&vit.tokens(&x, &plain)?));
+    let (mut stream, mut after_blocks) = (vit.embed(&x)?, Vec::new());
+    for block in 0..vit.config().depth {
+        stream = vit.advance(&stream, block..block + 1, &plain)?;
+        after_blocks.extend(cls(&stream));
+    }
+    golden.assert_close("plain.block_cls", &after_blocks);
+    let (_, _, head) = head(&golden);
+    golden.assert_close("plain.logits", &flat(&head.logits(&vit.features(&x, &plain)?)?));
+    Ok(())
+}
+
+#[test]
+fn golden_vit_tokens_sine_and_eps() -> Result<(), ModelError> {
+    let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
+    let (x, plain) = (stored(&golden, "x"), Adaptation::none());
+    let sine = vit(&golden, Wave::Sine, 1.0).features(&x, &plain)?;
+    golden.assert_close("sine.feature", &flat(&sine));
+    let faint = vit(&golden, Wave::Chirp, 1e-3);
+    let stream = faint.advance(&faint.embed(&x)?, 0..1, &plain)?;
+    golden.assert_close("eps.cls_block0", &cls(&stream));
+    Ok(())
+}
+
+#[test]
+fn golden_vit_tokens_prefix() -> Result<(), ModelError> {
+    let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
+    let vit = vit(&golden, Wave::Chirp, 1.0);
+    let (_, _, head) = head(&golden);
+    let name = |j: usize| format!("prefix.{j}");
+    let prompts =
+        prompts(|j, shape| golden.fill(&name(j), shape, 0.5), &golden.shape("prefix.grad"));
+    let (features, loss) = loss(&vit, &head, &prompts, &golden)?;
+    golden.assert_close("prefix.feature", &flat(&features));
+    golden.assert_close("prefix.loss", &flat(&loss));
+    let grads = loss.backward()?;
+    let by_prompt: Vec<f32> = prompts.iter().flat_map(|p| gradient(&grads, p)).collect();
+    golden.assert_close("prefix.grad", &by_prompt);
+    Ok(())
+}
+
+/// Five AdamW steps with clipping, written out here so that a failure points at the network.
+#[test]
+fn golden_vit_tokens_train() -> Result<(), ModelError> {
+    let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
+    let vit = vit(&golden, Wave::Chirp, 1.0);
+    let (weight, bias, head) = head(&golden);
+    let shape = golden.shape("train.prefix");
+    let prompts = prompts(|_, shape| vec![0.0; shape.iter().product()], &shape);
+    let trained: Vec<&Var> = prompts.iter().chain([&weight, &bias]).collect();
+    let mut moments: Vec<[Vec<f64>; 2]> =
+        trained.iter().map(|v| [(); 2].map(|()| vec![0f64; v.elem_count()])).collect();
+    let (mut losses, mut norms) = (Vec::new(), Vec::new());
+    for step in 1..=golden.shape("train.norms")[0] as i32 {
+        let (_, loss) = loss(&vit, &head, &prompts, &golden)?;
+        losses.extend(flat(&loss));
+        let grads = loss.backward()?;
+        let gradients: Vec<Vec<f32>> = trained.iter().map(|v| gradient(&grads, v)).collect();
+        let norm = gradients.iter().flatten().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+        norms.push(norm);
+        let clip = (1.0 / (norm + 1e-6)).min(1.0);
+        for ((variable, gradient), [first, second]) in
+            trained.iter().zip(&gradients).zip(&mut moments)
+        {
+            let mut values = flat(variable);
+            for (i, value) in values.iter_mut().enumerate() {
+                let g = clip * f64::from(gradient[i]);
+                first[i] = 0.9 * first[i] + 0.1 * g;
+                second[i] = 0.999 * second[i] + 0.001 * g * g;
+                let (m, v) =
+                    (first[i] / (1.0 - 0.9f64.powi(step)), second[i] / (1.0 - 0.999f64.powi(step)));
+                *value = (f64::from(*value) - 3e-3 * m / (v.sqrt() + 1e-8)) as f32;
+            }
+            variable.set(&tensor(values, variable.dims()))?;
+        }
+    }
+    let (features, loss) = loss(&vit, &head, &prompts, &golden)?;
+    losses.extend(flat(&loss));
+    golden.assert_close("train.losses", &losses);
+    golden.assert_close("train.norms", &norms);
+    golden.assert_close("train.prefix", &prompts.iter().flat_map(|p| flat(p)).collect::<Vec<_>>());
+    golden
+        .assert_close("train.head_weight", &flat(&weight.narrow(0, COLUMNS.start, COLUMNS.len())?));
+    golden.assert_close("train.logits", &flat(&head.logits(&features)?));
+    Ok(())
+}
