@@ -11,11 +11,12 @@
 //! distributions, so that the same scenario divides the same data in the same way on every machine.
 
 mod batch;
+pub mod cifar;
 mod curriculum;
 mod dataset;
 pub mod digits;
 mod error;
-mod folder;
+pub mod folder;
 mod loader;
 pub mod partition;
 mod prepared;
@@ -24,9 +25,11 @@ pub(crate) mod transform;
 use std::sync::Arc;
 
 pub use batch::Batch;
+pub use cifar::Cifar;
 pub use curriculum::{ClassOrder, Curriculum, TaskSizes, TaskView};
 pub use dataset::{Dataset, Image, Split};
 pub use error::DataError;
+pub use folder::FolderOptions;
 pub use loader::{Batches, Loader};
 pub use partition::{FreshClients, FreshLaw, PartitionKind, Partitioner};
 pub use prepared::Prepared;
