@@ -27,7 +27,7 @@ mod resize;
 pub use canvas::Workspace;
 pub use normalise::Normalisation;
 pub use resize::Kernel;
-pub(crate) use resize::{Table, resize_f32};
+pub(crate) use resize::{Table, resize_f32, resize_u8};
 
 use rand::RngCore;
 
