@@ -63,6 +63,8 @@ pub trait AnyMethod: Send + Sync {
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch;
     /// See [`Method::fields`].
     fn fields(&self) -> Vec<Field>;
+    /// See [`Method::charged`].
+    fn charged(&self) -> bool;
     /// See [`Method::work`].
     fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64;
     /// Whether clients keep nothing between rounds.
@@ -172,6 +174,10 @@ impl<M: Method> AnyMethod for Erased<M> {
 
     fn fields(&self) -> Vec<Field> {
         self.method.fields().to_vec()
+    }
+
+    fn charged(&self) -> bool {
+        self.method.charged()
     }
 
     fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {

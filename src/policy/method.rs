@@ -56,6 +56,11 @@ pub trait Method: Send + Sync + Sized + 'static {
         meta: &UpMeta,
     ) -> Result<Self::Part, PolicyError>;
 
+    /// Whether its messages cross a network; a method of a single site pays for none.
+    fn charged(&self) -> bool {
+        true
+    }
+
     /// Sample passes a seat computes in a round, for virtual time: a forward and a backward of
     /// one sample is 1.
     fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {

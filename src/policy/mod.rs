@@ -11,16 +11,20 @@
 //! 3. [`Method::lift`] reduces each Up to a [`Part`]; parts merge in a fixed tree over seats;
 //! 4. [`ServerPolicy::end_round`] takes the merged part and learns.
 
+mod average;
 mod erased;
 mod error;
 mod lab;
 mod message;
 mod method;
+mod parameters;
 mod part;
 mod predictor;
 mod seat;
 mod sketch;
+mod staged;
 
+pub use average::ParameterAverage;
 pub use erased::{AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Payload, erase};
 pub use error::PolicyError;
 pub use lab::Lab;
@@ -29,7 +33,9 @@ pub use method::{
     ClientPolicy, ClientState, Failure, Member, Method, Next, Outcome, ServerPolicy, UpMeta,
     one_seat_each, shared,
 };
+pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
 pub use part::{Field, Folding, Keep, Part, WeightedDelta};
 pub use predictor::{Predictor, Scope};
 pub use seat::{CohortRule, Period, Phase, Role, RoundContext, Rounds, Seat};
 pub use sketch::{ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, UpSize, WireForm};
+pub use staged::Staged;

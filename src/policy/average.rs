@@ -1,0 +1,190 @@
+//! The weighted mean of parameters, as FedAvg takes it: base plus weighted differences, in f64.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Part, PolicyError, WeightedDelta};
+use crate::model::{Parameter, ParameterSet};
+
+/// `sum over seats of weight * (value - base)` for every parameter.
+///
+/// Kept as differences, so that coordinates no client changed keep their bits, and in f64, so
+/// that the result hardly depends on the order of the clients (which is fixed anyway).
+///
+/// A client may send fewer leading rows of a matrix than the server holds (a head that grows
+/// with the classes): the rows it does not send count as unchanged.
+#[derive(Clone, Debug, Default)]
+pub struct ParameterAverage {
+    weight: f64,
+    deltas: BTreeMap<Arc<str>, WeightedDelta>,
+}
+
+impl ParameterAverage {
+    /// The part of one seat: what it received, what it sends, and how much it counts.
+    pub fn one(
+        weight: f64,
+        base: &ParameterSet,
+        value: &ParameterSet,
+    ) -> Result<ParameterAverage, PolicyError> {
+        let mut deltas = BTreeMap::new();
+        for (name, parameter) in value.iter() {
+            let fits = |from: &&Parameter| {
+                from.values.len() == parameter.values.len() && from.shape == parameter.shape
+            };
+            let from = base.get(name).filter(fits).ok_or_else(|| {
+                PolicyError::Unsupported(format!(
+                    "an upload holds `{name}` of shape {:?}, which its receiver was not sent",
+                    parameter.shape
+                ))
+            })?;
+            let delta = WeightedDelta::one(weight, &from.values, &parameter.values);
+            deltas.insert(Arc::clone(name), delta);
+        }
+        Ok(ParameterAverage { weight, deltas })
+    }
+
+    /// Sum of the weights.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// `base + mean difference`; parameters nobody sent stay as they are.
+    pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
+        let mut result = base.clone();
+        for (name, delta) in &self.deltas {
+            let Some(from) = base.get(name) else { continue };
+            let mut values = from.values.to_vec();
+            let changed = delta.sum.len().min(values.len());
+            let moved = delta.apply(&values[..changed]);
+            values[..changed].copy_from_slice(&moved);
+            let shape = from.shape.clone();
+            result.insert(Arc::clone(name), Parameter { shape, values: values.into() });
+        }
+        result
+    }
+}
+
+impl Part for ParameterAverage {
+    fn merge(mut self, later: Self) -> Self {
+        self.weight += later.weight;
+        for (name, delta) in later.deltas {
+            match self.deltas.remove(&name) {
+                None => {
+                    self.deltas.insert(name, delta);
+                }
+                Some(mut mine) => {
+                    let rows = mine.sum.len().max(delta.sum.len());
+                    mine.sum.resize(rows, 0.0);
+                    self.deltas.insert(name, mine.merge(delta));
+                }
+            }
+        }
+        // Whoever did not send a parameter left it unchanged, and still counts in its mean.
+        let weight = self.weight;
+        self.deltas.values_mut().for_each(|delta| delta.weight = weight);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn set(values: &[f32]) -> ParameterSet {
+        let (a, b) = values.split_at(values.len() / 2);
+        let parameter = |v: &[f32]| Parameter { shape: vec![v.len()], values: v.into() };
+        [("a", parameter(a)), ("b", parameter(b))].into_iter().collect()
+    }
+
+    fn flat(set: &ParameterSet) -> Vec<f32> {
+        set.iter().flat_map(|(_, p)| p.values.to_vec()).collect()
+    }
+
+    fn fold(base: &ParameterSet, ups: &[(f64, ParameterSet)]) -> ParameterSet {
+        let parts = ups.iter().map(|(w, up)| ParameterAverage::one(*w, base, up).unwrap());
+        parts.reduce(Part::merge).unwrap().apply(base)
+    }
+
+    fn close(a: &ParameterSet, b: &ParameterSet) -> bool {
+        flat(a).iter().zip(flat(b)).all(|(x, y)| (x - y).abs() <= 1e-6 * (1.0 + y.abs()))
+    }
+
+    const N: usize = 6;
+
+    prop_compose! {
+        fn uploads()(ups in prop::collection::vec(
+            (1u32..500, prop::collection::vec(-3f32..3.0, N)), 1..6))
+        -> Vec<(f64, ParameterSet)> {
+            ups.into_iter().map(|(n, values)| (f64::from(n), set(&values))).collect()
+        }
+    }
+
+    proptest! {
+        /// FedAvg card, invariants 4 (permutation), 6, 7 and 8.
+        #[test]
+        fn a_mean_as_the_card_asks(base in prop::collection::vec(-3f32..3.0, N), ups in uploads()) {
+            let base = set(&base);
+            let mean = fold(&base, &ups);
+
+            let mut reversed = ups.clone();
+            reversed.reverse();
+            prop_assert!(close(&fold(&base, &reversed), &mean));
+
+            let scaled: Vec<_> = ups.iter().map(|(w, up)| (w * 8.0, up.clone())).collect();
+            prop_assert_eq!(&fold(&base, &scaled), &mean);
+
+            let mut with_silent = ups.clone();
+            with_silent.push((0.0, set(&[1e30; N])));
+            prop_assert!(close(&fold(&base, &with_silent), &mean));
+
+            let halves: Vec<_> =
+                ups.iter().flat_map(|(w, up)| vec![(w / 2.0, up.clone()); 2]).collect();
+            prop_assert!(close(&fold(&base, &halves), &mean));
+
+            for (i, value) in flat(&mean).into_iter().enumerate() {
+                let all = ups.iter().map(|(_, up)| flat(up)[i]);
+                let (low, high) = all.fold((f32::MAX, f32::MIN), |(l, h), v| (l.min(v), h.max(v)));
+                prop_assert!(low - 1e-6 <= value && value <= high + 1e-6);
+            }
+        }
+
+        /// FedAvg card, invariants 2 and 4: equal uploads are the identity, and a coordinate
+        /// that nobody moved keeps its bits.
+        #[test]
+        fn equal_uploads_are_the_identity(
+            base in prop::collection::vec(-3f32..3.0, N),
+            up in prop::collection::vec(-3f32..3.0, N),
+            weights in prop::collection::vec(1u32..500, 1..6),
+        ) {
+            let (base_set, mut up) = (set(&base), up);
+            up[2] = base[2];
+            let ups: Vec<_> = weights.iter().map(|w| (f64::from(*w), set(&up))).collect();
+            let mean = flat(&fold(&base_set, &ups));
+            prop_assert_eq!(mean[2].to_bits(), base[2].to_bits());
+            for (got, want) in mean.iter().zip(&up) {
+                prop_assert!((got - want).abs() <= f32::EPSILON * want.abs().max(1e-3));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_only_some_sent_count_as_unchanged_elsewhere() {
+        let rows = |values: &[f32]| -> ParameterSet {
+            [("head.bias", Parameter { shape: vec![values.len()], values: values.into() })]
+                .into_iter()
+                .collect()
+        };
+        let (old, new) = (rows(&[0.0, 0.0]), rows(&[0.0, 0.0, 0.0]));
+        let early = ParameterAverage::one(1.0, &old, &rows(&[1.0, 1.0])).unwrap();
+        let late = ParameterAverage::one(3.0, &new, &rows(&[1.0, 1.0, 4.0])).unwrap();
+        assert_eq!(early.clone().merge(late).apply(&new), rows(&[1.0, 1.0, 3.0]));
+        assert_eq!(early.weight(), 1.0);
+    }
+
+    #[test]
+    fn an_upload_of_another_shape_is_refused() {
+        let error = ParameterAverage::one(1.0, &set(&[0.0; 4]), &set(&[0.0; 6])).unwrap_err();
+        assert!(error.to_string().contains("`a`"), "{error}");
+    }
+}

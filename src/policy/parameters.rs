@@ -1,0 +1,58 @@
+//! How parameters travel: named tensors in sections by what they are for.
+//!
+//! A parameter's kind follows from its name: `prompt.*` is [`Kind::Prompt`], `head.*` is
+//! [`Kind::Head`], everything else belongs to the backbone ([`Kind::Weights`]). Sections come in
+//! this order, names sorted within them; the same shapes give the same [`SectionSketch`]es.
+
+use std::sync::Arc;
+
+use crate::model::{Parameter, ParameterSet};
+use crate::wire::{Body, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError};
+
+const KINDS: [Kind; 3] = [Kind::Weights, Kind::Prompt, Kind::Head];
+
+/// What a parameter of this name is for.
+pub fn kind_of(name: &str) -> Kind {
+    match name.split_once('.') {
+        Some(("prompt", _)) => Kind::Prompt,
+        Some(("head", _)) => Kind::Head,
+        _ => Kind::Weights,
+    }
+}
+
+/// The sections that carry `parameters`; values are shared, not copied.
+pub fn parameter_sections(parameters: &ParameterSet) -> Vec<Section> {
+    let of_kind = |kind| {
+        let tensors = parameters.iter().filter(|(name, _)| kind_of(name) == kind);
+        let tensors = tensors.map(|(name, parameter)| {
+            let Parameter { shape, values } = parameter.clone();
+            NamedTensor::f32(Arc::clone(name), shape, values).expect("a parameter fills its shape")
+        });
+        Section::new(kind, tensors.collect())
+    };
+    KINDS.map(of_kind).into_iter().filter(|section| !section.tensors.is_empty()).collect()
+}
+
+/// The parameters a body carries, whatever else is in it.
+pub fn parameters_of(body: &Body) -> Result<ParameterSet, WireError> {
+    let mut parameters = ParameterSet::default();
+    for kind in KINDS {
+        for tensor in body.of_kind(kind) {
+            let (shape, values) = (tensor.shape().to_vec(), Arc::clone(tensor.as_f32()?));
+            parameters.insert(Arc::clone(tensor.name()), Parameter { shape, values });
+        }
+    }
+    Ok(parameters)
+}
+
+/// The sections that parameters of these names and shapes fill.
+pub fn parameter_sketches(shapes: &[(String, Vec<usize>)]) -> Vec<SectionSketch> {
+    let mut sorted: Vec<&(String, Vec<usize>)> = shapes.iter().collect();
+    sorted.sort();
+    let of_kind = |kind| {
+        let tensors = sorted.iter().filter(|(name, _)| kind_of(name) == kind);
+        let tensors = tensors.map(|(name, shape)| TensorSketch::f32(name.as_str(), shape.clone()));
+        SectionSketch::new(kind, tensors.collect())
+    };
+    KINDS.map(of_kind).into_iter().filter(|section| !section.tensors.is_empty()).collect()
+}

@@ -1,0 +1,301 @@
+//! Composition: one method learns the features, another learns upon them.
+//!
+//! [`Staged`] runs the phases of its first method in the first task, freezes that method's
+//! [`Predictor::features`], and from then on runs the second method, whose server and clients find
+//! the frozen features as [`Lab::staged`]. So "STSA over LoRA" or "over prompts" is a line in a
+//! scenario (`[method.first]`), not a method of its own.
+//!
+//! What a client needs to compute the features itself ([`Predictor::feature_state`]) is an
+//! [`Asset`] named by every Down of the second method, shipped to whoever lacks it.
+//!
+//! In the first task the phases of the first method come first and those of the second follow.
+
+mod bodies;
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::bodies::{DIGEST_BYTES, join, malformed, split, stage_of};
+use self::server::StagedServer;
+use super::{
+    AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Asset, ExchangeSketch, Failure,
+    Field, Lab, Payload, Period, Phase, PolicyError, Predictor, SketchFacts, UpMeta,
+};
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::numerics::streams::StreamKey;
+use crate::quantity::TaskId;
+use crate::wire::{Body, Kind, WireError};
+
+/// Two methods, one after the other.
+#[derive(Clone)]
+pub struct Staged {
+    first: Arc<dyn AnyMethod>,
+    then: Arc<dyn AnyMethod>,
+    shared: Arc<Shared>,
+}
+
+/// What the server and the clients of one run have in common.
+#[derive(Default)]
+struct Shared {
+    /// Frozen features by the digest of their asset. In one process a client takes them from
+    /// here; the asset is what it would have to receive, and what is charged.
+    frozen: Mutex<BTreeMap<u64, Frozen>>,
+    /// Rounds of the first method's last phase, as last planned.
+    last_phase_rounds: AtomicU32,
+}
+
+#[derive(Clone)]
+struct Frozen {
+    features: Arc<dyn Predictor>,
+    asset: Arc<Asset>,
+}
+
+impl Shared {
+    fn freeze(&self, features: Arc<dyn Predictor>) -> Frozen {
+        let asset = Asset::new("features", 0, Kind::Weights, features.feature_state());
+        let frozen = Frozen { features, asset: Arc::new(asset) };
+        let mut all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(frozen.asset.digest(), frozen.clone());
+        frozen
+    }
+
+    fn find(&self, digest: u64) -> Option<Frozen> {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+    }
+}
+
+/// Which of the two methods a payload belongs to, and the features it builds upon.
+struct StagedDown {
+    inner: Payload,
+    /// `None` in the first stage.
+    features: Option<Frozen>,
+}
+
+struct StagedUp {
+    inner: Payload,
+    second: bool,
+}
+
+struct StagedPart {
+    inner: AnyPart,
+    second: bool,
+}
+
+/// Both methods' states of one client.
+struct StagedState {
+    first: AnyState,
+    then: AnyState,
+}
+
+impl Staged {
+    /// `first` runs in the first task, `then` from its end on.
+    pub fn new(first: Arc<dyn AnyMethod>, then: Arc<dyn AnyMethod>) -> Staged {
+        Staged { first, then, shared: Arc::default() }
+    }
+
+    /// How many phases the first method has in the first task; it may not depend on how many
+    /// rounds they have.
+    fn first_phases(&self, view: &Arc<TaskView>) -> usize {
+        let period = Period { task: TaskId(0), tasks: 1, view: Arc::clone(view) };
+        self.first.phases(&period, 1).len()
+    }
+
+    /// Whether a phase of a view belongs to the second method, and its index in its method.
+    fn stage(&self, view: &Arc<TaskView>, phase: usize) -> (bool, usize) {
+        let before = if view.task == TaskId(0) { self.first_phases(view) } else { 0 };
+        match phase.checked_sub(before) {
+            None => (false, phase),
+            Some(phase) => (true, phase),
+        }
+    }
+
+    fn method_of(&self, second: bool) -> &Arc<dyn AnyMethod> {
+        if second { &self.then } else { &self.first }
+    }
+
+    fn lab_for(&self, down: &StagedDown, lab: &Lab) -> Lab {
+        match &down.features {
+            None => lab.clone(),
+            Some(frozen) => with_features(lab, frozen),
+        }
+    }
+}
+
+fn with_features(lab: &Lab, frozen: &Frozen) -> Lab {
+    Lab { staged: Some(Arc::clone(&frozen.features)), ..lab.clone() }
+}
+
+fn open<T: 'static>(payload: &Payload) -> &T {
+    payload.downcast_ref().expect("payload belongs to the staged method")
+}
+
+fn state_of(state: &AnyState) -> &StagedState {
+    state.downcast_ref().expect("state belongs to the staged method")
+}
+
+impl AnyMethod for Staged {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+        let first = self.first.server(lab, init)?;
+        Ok(Box::new(StagedServer::new(self.clone(), first, lab, init)))
+    }
+
+    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+        let mut phases = Vec::new();
+        if period.task == TaskId(0) {
+            phases = self.first.phases(period, rounds);
+            let limit = phases.last().map_or(0, |phase| phase.rounds.limit());
+            self.shared.last_phase_rounds.store(limit, Ordering::Relaxed);
+        }
+        phases.extend(self.then.phases(period, rounds));
+        phases
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        let (second, phase) = self.stage(facts.view, facts.phase);
+        let mut sketch = self.method_of(second).sketch(&SketchFacts { phase, ..facts.clone() });
+        sketch.down.meta += if second { 1 + DIGEST_BYTES } else { 1 };
+        sketch.up.meta += 1;
+        sketch
+    }
+
+    fn fields(&self) -> Vec<Field> {
+        let mut fields = self.first.fields();
+        fields.extend(self.then.fields());
+        fields
+    }
+
+    fn charged(&self) -> bool {
+        self.first.charged() || self.then.charged()
+    }
+
+    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        // The task is not known here: the dearer of the two is the honest bound.
+        self.first.work(phase, samples, plan).max(self.then.work(phase, samples, plan))
+    }
+
+    fn stateless(&self) -> bool {
+        self.first.stateless() && self.then.stateless()
+    }
+
+    fn fresh_state(&self) -> AnyState {
+        let (first, then) = (self.first.fresh_state(), self.then.fresh_state());
+        Box::new(StagedState { first, then })
+    }
+
+    fn save_state(&self, state: &AnyState) -> Body {
+        let state = state_of(state);
+        join(self.first.save_state(&state.first), self.then.save_state(&state.then))
+    }
+
+    fn load_state(&self, saved: &Body) -> Result<AnyState, WireError> {
+        let (first, then) = split(saved)?;
+        let first = self.first.load_state(&first)?;
+        Ok(Box::new(StagedState { first, then: self.then.load_state(&then)? }))
+    }
+
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        members.iter_mut().map(|member| self.train_one(member, lab)).collect()
+    }
+
+    fn client_predictor(
+        &self,
+        down: &Payload,
+        up: &Payload,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let (down, up) = (open::<StagedDown>(down), open::<StagedUp>(up));
+        let lab = self.lab_for(down, lab);
+        self.method_of(up.second).client_predictor(&down.inner, &up.inner, &lab)
+    }
+
+    fn pack_down(&self, down: &Payload) -> Body {
+        let down = open::<StagedDown>(down);
+        let mut body = self.method_of(down.features.is_some()).pack_down(&down.inner);
+        let mut tag = vec![u8::from(down.features.is_some())];
+        if let Some(frozen) = &down.features {
+            tag.extend(frozen.asset.digest().to_le_bytes());
+        }
+        body.meta.splice(0..0, tag);
+        body
+    }
+
+    fn down_assets(&self, down: &Payload) -> Vec<Arc<Asset>> {
+        let down = open::<StagedDown>(down);
+        let mut assets = self.method_of(down.features.is_some()).down_assets(&down.inner);
+        assets.extend(down.features.iter().map(|frozen| Arc::clone(&frozen.asset)));
+        assets
+    }
+
+    fn unpack_down(&self, body: &Body) -> Result<Payload, WireError> {
+        let (second, mut inner) = stage_of(body)?;
+        if !second {
+            let inner = self.first.unpack_down(&inner)?;
+            return Ok(Arc::new(StagedDown { inner, features: None }));
+        }
+        let digest = inner.meta.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let features = digest.and_then(|digest| self.shared.find(digest));
+        let features = features.ok_or_else(|| malformed("names features nobody has frozen"))?;
+        inner.meta.drain(..DIGEST_BYTES);
+        let inner = self.then.unpack_down(&inner)?;
+        Ok(Arc::new(StagedDown { inner, features: Some(features) }))
+    }
+
+    fn pack_up(&self, up: &Payload) -> Body {
+        let up = open::<StagedUp>(up);
+        let mut body = self.method_of(up.second).pack_up(&up.inner);
+        body.meta.insert(0, u8::from(up.second));
+        body
+    }
+
+    fn unpack_up(&self, body: &Body) -> Result<Payload, WireError> {
+        let (second, inner) = stage_of(body)?;
+        Ok(Arc::new(StagedUp { inner: self.method_of(second).unpack_up(&inner)?, second }))
+    }
+
+    fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError> {
+        let (second, inner) = stage_of(up)?;
+        let down = open::<StagedDown>(down);
+        let inner = self.method_of(second).lift(&down.inner, &inner, meta)?;
+        Ok(Box::new(StagedPart { inner, second }))
+    }
+
+    fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
+        let (earlier, later) = (part_of(earlier), part_of(later));
+        let second = earlier.second;
+        let inner = self.method_of(second).merge(earlier.inner, later.inner);
+        Box::new(StagedPart { inner, second })
+    }
+}
+
+impl Staged {
+    fn train_one(&self, member: &mut AnyMember, lab: &Lab) -> Result<AnyOutcome, Failure> {
+        let down: Arc<StagedDown> =
+            Arc::clone(&member.down).downcast().expect("payload belongs to the staged method");
+        let (second, phase) = self.stage(&member.seat.view, member.phase);
+        let state: &mut StagedState =
+            member.state.downcast_mut().expect("state belongs to the staged method");
+        let mine = if second { &mut state.then } else { &mut state.first };
+        let mut inner = AnyMember {
+            seat: member.seat.clone(),
+            phase,
+            down: Arc::clone(&down.inner),
+            state: std::mem::replace(mine, Box::new(())),
+            shard: Arc::clone(&member.shard),
+            key: member.key,
+            missed: member.missed.clone(),
+        };
+        let lab = self.lab_for(&down, lab);
+        let outcome = self.method_of(second).train(std::slice::from_mut(&mut inner), &lab).pop();
+        *mine = inner.state;
+        let AnyOutcome { up, metrics } =
+            outcome.unwrap_or_else(|| Err(Failure::Policy("no outcome for a seat".into())))?;
+        Ok(AnyOutcome { up: Arc::new(StagedUp { inner: up, second }), metrics })
+    }
+}
+
+fn part_of(part: AnyPart) -> StagedPart {
+    *part.downcast().expect("part belongs to the staged method")
+}

@@ -1,0 +1,47 @@
+//! Two bodies in one, and the tag that says which of two methods a body belongs to.
+
+use crate::wire::{Body, WireError};
+
+/// Bytes of the digest by which a Down of the second stage names its features.
+pub(super) const DIGEST_BYTES: usize = 8;
+
+/// Takes the leading tag off: whether the body belongs to the second method, and its own body.
+pub(super) fn stage_of(body: &Body) -> Result<(bool, Body), WireError> {
+    let mut inner = body.clone();
+    match body.meta.first() {
+        Some(tag @ (0 | 1)) => {
+            inner.meta.remove(0);
+            Ok((*tag == 1, inner))
+        }
+        _ => Err(malformed("does not say which of the two methods it belongs to")),
+    }
+}
+
+/// One body that holds two: the meta says how much of it is the first's.
+pub(super) fn join(first: Body, then: Body) -> Body {
+    let mut meta = Vec::with_capacity(8 + first.meta.len() + then.meta.len());
+    meta.extend((first.meta.len() as u32).to_le_bytes());
+    meta.extend((first.sections.len() as u32).to_le_bytes());
+    meta.extend(first.meta);
+    meta.extend(then.meta);
+    let sections = first.sections.into_iter().chain(then.sections).collect();
+    Body { meta, sections }
+}
+
+/// The inverse of [`join`].
+pub(super) fn split(body: &Body) -> Result<(Body, Body), WireError> {
+    let number = |at: usize| {
+        let bytes = body.meta.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes) as usize)
+    };
+    let cut = || malformed("is cut short");
+    let (meta, sections) = (number(0).ok_or_else(cut)?, number(4).ok_or_else(cut)?);
+    let (first_meta, then_meta) = body.meta[8..].split_at_checked(meta).ok_or_else(cut)?;
+    let (first, then) = body.sections.split_at_checked(sections).ok_or_else(cut)?;
+    let part = |meta: &[u8], sections: &[_]| Body { meta: meta.into(), sections: sections.into() };
+    Ok((part(first_meta, first), part(then_meta, then)))
+}
+
+pub(super) fn malformed(what: &str) -> WireError {
+    WireError::Malformed(format!("the body of a staged method {what}"))
+}

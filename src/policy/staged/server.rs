@@ -1,0 +1,181 @@
+//! The server of two methods, one after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::bodies::{join, malformed, split};
+use super::{Frozen, Staged, StagedDown, StagedPart, part_of, with_features};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor, RoundContext, Seat,
+    one_seat_each,
+};
+use crate::quantity::{ClientId, TaskId};
+use crate::wire::{Body, WireError};
+
+pub(super) struct StagedServer {
+    method: Staged,
+    first: Box<dyn AnyServer>,
+    second: Option<Second>,
+    /// For the second server, which cannot be built before the features are there.
+    lab: Lab,
+    init: StreamKey,
+}
+
+struct Second {
+    server: Box<dyn AnyServer>,
+    frozen: Frozen,
+}
+
+impl StagedServer {
+    pub(super) fn new(
+        method: Staged,
+        first: Box<dyn AnyServer>,
+        lab: &Lab,
+        init: StreamKey,
+    ) -> Self {
+        StagedServer { method, first, second: None, lab: lab.clone(), init }
+    }
+
+    /// Freezes the first method's features as they stand, with a second server upon them.
+    fn freeze(&self) -> Result<Second, PolicyError> {
+        let frozen = self.method.shared.freeze(self.first.predictor(&self.lab)?);
+        let server = self.method.then.server(&with_features(&self.lab, &frozen), self.init)?;
+        Ok(Second { server, frozen })
+    }
+
+    /// The first method is over.
+    fn start_second(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        self.first.end_period(period, lab)?;
+        let mut second = self.freeze()?;
+        second.server.begin_period(period, &with_features(lab, &second.frozen))?;
+        self.second = Some(second);
+        Ok(())
+    }
+
+    fn second(&mut self, period: &Period, lab: &Lab) -> Result<&mut Second, PolicyError> {
+        if self.second.is_none() {
+            self.start_second(period, lab)?;
+        }
+        self.second.as_mut().ok_or_else(|| PolicyError::Unsupported("no second method".into()))
+    }
+
+    /// The round as its own method counts phases.
+    fn inner(&self, round: &RoundContext) -> (bool, RoundContext) {
+        let (second, phase) = self.method.stage(&round.period.view, round.phase);
+        (second, RoundContext { phase, ..round.clone() })
+    }
+
+    fn ends_first(&self, round: &RoundContext, next: Next) -> bool {
+        let last = self.method.first_phases(&round.period.view);
+        let limit = self.method.shared.last_phase_rounds.load(Ordering::Relaxed);
+        round.phase + 1 == last && (next == Next::EndPhase || round.round_in_phase + 1 >= limit)
+    }
+}
+
+impl AnyServer for StagedServer {
+    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        if period.task == TaskId(0) {
+            return self.first.begin_period(period, lab);
+        }
+        let second = self.second(period, lab)?;
+        second.server.begin_period(period, &with_features(lab, &second.frozen))
+    }
+
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        match (self.inner(round), &self.second) {
+            ((false, inner), _) => self.first.seats(&inner, cohort),
+            ((true, inner), Some(second)) => second.server.seats(&inner, cohort),
+            ((true, _), None) => one_seat_each(&round.period, cohort),
+        }
+    }
+
+    fn broadcast(
+        &mut self,
+        round: &RoundContext,
+        seats: &[Seat],
+        lab: &Lab,
+    ) -> Result<Vec<Payload>, PolicyError> {
+        let (is_second, inner) = self.inner(round);
+        let (downs, features) = if is_second {
+            let second = self.second(&round.period, lab)?;
+            let lab = with_features(lab, &second.frozen);
+            (second.server.broadcast(&inner, seats, &lab)?, Some(second.frozen.clone()))
+        } else {
+            (self.first.broadcast(&inner, seats, lab)?, None)
+        };
+        Ok(wrap(downs, features))
+    }
+
+    fn end_round(
+        &mut self,
+        round: &RoundContext,
+        folded: Option<AnyPart>,
+        lab: &Lab,
+    ) -> Result<Next, PolicyError> {
+        let (is_second, inner) = self.inner(round);
+        // What a late seat of the other stage sends has no place here.
+        let folded = folded.map(part_of).filter(|part| part.second == is_second);
+        let folded = folded.map(|StagedPart { inner, .. }| inner);
+        if is_second {
+            let second = self.second(&round.period, lab)?;
+            let lab = with_features(lab, &second.frozen);
+            return second.server.end_round(&inner, folded, &lab);
+        }
+        let next = self.first.end_round(&inner, folded, lab)?;
+        if self.ends_first(round, next) {
+            self.start_second(&round.period, lab)?;
+        }
+        Ok(next)
+    }
+
+    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        let second = self.second(period, lab)?;
+        second.server.end_period(period, &with_features(lab, &second.frozen))
+    }
+
+    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+        match &self.second {
+            None => self.first.predictor(lab),
+            Some(second) => second.server.predictor(&with_features(lab, &second.frozen)),
+        }
+    }
+
+    fn save(&self) -> Body {
+        let second = self.second.as_ref().map(|second| second.server.save());
+        let started = u8::from(second.is_some());
+        let mut body = join(self.first.save(), second.unwrap_or_default());
+        body.meta.insert(0, started);
+        body
+    }
+
+    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
+        let mut saved = saved.clone();
+        if saved.meta.is_empty() {
+            return Err(malformed("is empty"));
+        }
+        let started = saved.meta.remove(0) == 1;
+        let (first, then) = split(&saved)?;
+        self.first.load(&first)?;
+        self.second = None;
+        if started {
+            let mut second = self.freeze().map_err(|error| malformed(&error.to_string()))?;
+            second.server.load(&then)?;
+            self.second = Some(second);
+        }
+        Ok(())
+    }
+}
+
+/// Equal payloads stay one shared payload, so that a broadcast is still packed once.
+fn wrap(downs: Vec<Payload>, features: Option<Frozen>) -> Vec<Payload> {
+    let mut wrapped: Vec<Payload> = Vec::with_capacity(downs.len());
+    for (place, inner) in downs.iter().enumerate() {
+        let again = place.checked_sub(1).filter(|before| Arc::ptr_eq(&downs[*before], inner));
+        wrapped.push(match again {
+            Some(before) => Arc::clone(&wrapped[before]),
+            None => Arc::new(StagedDown { inner: Arc::clone(inner), features: features.clone() }),
+        });
+    }
+    wrapped
+}
