@@ -58,8 +58,8 @@ pub enum WireError {
     Malformed(String),
     /// A lossy codec met a value it cannot represent.
     #[error(
-        "tensor `{name}`: codec {codec} cannot carry {value} at index {index}; \
-         use codec f32 or find out why the value is not finite"
+        "tensor `{name}`: codec {codec} cannot carry the value {value} at index {index}; \
+         choose codec f32 or bf16 for its kind, or look for a diverging client"
     )]
     NotEncodable {
         /// Name of the tensor.
@@ -71,11 +71,12 @@ pub enum WireError {
         /// Its place in row-major order.
         index: usize,
     },
-    /// A message larger than the length field of a frame can say.
-    #[error(
-        "a frame body of {0} bytes exceeds the 4 GiB a frame can hold; split the message into several sections sent apart"
-    )]
+    /// A message larger than the 48-bit length field of a frame can say.
+    #[error("a frame body of {0} bytes exceeds what a frame can hold (2^48 bytes)")]
     TooLarge(u64),
+    /// The scenario names a kind that does not exist.
+    #[error("`{0}` is no kind of content; kinds are {1}")]
+    UnknownKind(String, String),
     /// Verify mode found a value that did not survive.
     #[error("verify: {0} changed on the wire although its codec is lossless")]
     Changed(String),

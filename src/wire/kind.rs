@@ -31,8 +31,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// How many kinds there are.
+    pub const COUNT: usize = 9;
+
     /// Every kind, in order.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; Kind::COUNT] = [
         Kind::Weights,
         Kind::Prompt,
         Kind::Head,
@@ -72,6 +75,16 @@ impl Kind {
         )
     }
 
+    /// The kind of this name; `-` may stand for `_`, as in scenario keys.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::all().find(|k| k.name() == name.replace('-', "_"))
+    }
+
+    /// Its place in [`Kind::ALL`].
+    pub fn index(self) -> usize {
+        self as usize - 1
+    }
+
     pub(crate) fn from_code(code: u8) -> Option<Kind> {
         Kind::all().find(|k| *k as u8 == code)
     }
@@ -93,7 +106,11 @@ mod tests {
             let text = serde_json::to_string(&kind).unwrap();
             assert_eq!(text, format!("\"{}\"", kind.name()));
             assert_eq!(Kind::from_code(kind as u8), Some(kind));
+            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+            assert_eq!(Kind::ALL[kind.index()], kind);
         }
+        assert_eq!(Kind::from_name("synthetic-data"), Some(Kind::SyntheticData));
+        assert_eq!(Kind::from_name("wheights"), None);
         assert_eq!(Kind::from_code(0), None);
         assert!(Kind::ALL.is_sorted());
     }

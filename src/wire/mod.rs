@@ -1,18 +1,39 @@
 //! Messages as bytes: what crosses the network, in our own versioned format, counted exactly.
 //!
 //! A method packs a [`Body`]: meta bytes and sections of named tensors, each section of one [`Kind`]. A
-//! [`BodySketch`] is the same without values.
+//! [`BodySketch`] is the same without values. Either has a [`FrameSize`]; [`encode`] and [`decode`] turn a body into the
+//! bytes of a frame and back; [`transmit`] says what the receiver gets without making bytes.
+//!
+//! ```text
+//! frame   = header | meta | table | payload      header: 40 bytes
+//! control = header + meta + table                frame = control + payload
+//! raw     = payload before the codec             ratio = raw / payload
+//! ```
 
 mod body;
+pub mod codec;
+mod decode;
+mod encode;
 mod error;
+mod header;
 mod kind;
 mod meta;
+mod size;
 mod sketch;
 mod tensor;
+#[cfg(test)]
+mod tests;
+mod transmit;
 
 pub use body::{Body, Section};
+pub use codec::{Codec, CodecPlan};
+pub use decode::decode;
+pub use encode::encode;
 pub use error::WireError;
+pub use header::{FrameHeader, HEADER_LENGTH};
 pub use kind::Kind;
 pub use meta::{MetaReader, MetaWriter};
+pub use size::{FrameSize, KindBytes};
 pub use sketch::{BodySketch, SectionSketch, TensorSketch};
 pub use tensor::{Dtype, NamedTensor, Values};
+pub use transmit::{transmit, verify};
