@@ -121,14 +121,14 @@ impl VitConfig {
         if all.contains(&0) {
             return refuse(format!("a dimension is zero: {self:?}"));
         }
-        if self.image % self.patch != 0 {
+        if !self.image.is_multiple_of(self.patch) {
             let near = self.image.div_ceil(self.patch) * self.patch;
             return refuse(format!(
                 "an image of {} pixels cannot be cut into patches of {}; use a multiple, such as {near}",
                 self.image, self.patch
             ));
         }
-        if self.dim % self.heads != 0 {
+        if !self.dim.is_multiple_of(self.heads) {
             return refuse(format!(
                 "width {} cannot be split into {} heads; give `heads` as a divisor of the width",
                 self.dim, self.heads
@@ -181,7 +181,7 @@ impl VitConfig {
         let dim = patches[0];
         let heads = match heads {
             Some(heads) => heads,
-            None if dim % 64 == 0 => dim / 64,
+            None if dim.is_multiple_of(64) => dim / 64,
             None => {
                 return Err(ModelError::Config {
                     reason: format!(

@@ -1,0 +1,155 @@
+//! One training step of ViT-Tiny on 65 tokens (128 pixels), batch 16, one thread: ours against
+//! the same step written with candle's own differentiable ops.
+//!
+//! * `prefix`: frozen backbone, 100 + 100 prefix vectors in 5 blocks and a 100-way head train;
+//! * `full`: every parameter trains.
+//!
+//! ```text
+//! RAYON_NUM_THREADS=1 cargo bench --bench prefix_step
+//! ```
+//! With `FEDCAST_WEIGHTS` a safetensors file of a ViT-Tiny is used, else random weights; the
+//! time is the same. Forward and backward are timed, not the optimiser.
+
+mod stock;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use candle_core::{Device, Tensor, Var};
+use criterion::{Criterion, criterion_group, criterion_main};
+use fedcast::model::vit::Checkpoint;
+use fedcast::model::{Adaptation, LinearHead, ModelError, ParameterSet, Vit, VitConfig, ops};
+use fedcast::numerics::distributions::fill_normal;
+use fedcast::numerics::streams::{Domain, StreamKey};
+use stock::StockVit;
+
+const SIDE: usize = 128;
+const BATCH: usize = 16;
+const CLASSES: usize = 100;
+const PROMPTED: usize = 5;
+const PROMPT: usize = 200;
+
+/// Everything both steps share.
+struct Setting {
+    config: VitConfig,
+    weights: ParameterSet,
+    pixels: Tensor,
+    labels: Vec<u32>,
+    prompts: Vec<Var>,
+    head: LinearHead,
+}
+
+fn normal(shape: &[usize], deviation: f64, step: u64) -> Result<Tensor, ModelError> {
+    let mut values = vec![0f32; shape.iter().product()];
+    fill_normal(&mut StreamKey::new(1, Domain::Drawing).step(step).rng(), &mut values);
+    Ok((Tensor::from_vec(values, shape, &Device::Cpu)? * deviation)?)
+}
+
+impl Setting {
+    fn new() -> Result<Setting, ModelError> {
+        let key = StreamKey::new(1, Domain::Init);
+        let (config, weights) = match std::env::var_os("FEDCAST_WEIGHTS") {
+            Some(path) => {
+                let read = Checkpoint::read(Path::new(&path), None)?.at_resolution(SIDE)?;
+                (read.config, read.parameters)
+            }
+            None => {
+                let config = VitConfig::default().at_resolution(SIDE);
+                (config, Vit::initial_parameters(&config, key))
+            }
+        };
+        let start = LinearHead::initial_parameters(CLASSES, config.dim, key.step(1));
+        Ok(Setting {
+            config,
+            weights,
+            pixels: normal(&[BATCH, 3, SIDE, SIDE], 1.0, 0)?,
+            labels: (0..BATCH as u32).map(|i| 10 + i % 10).collect(),
+            prompts: (0..PROMPTED)
+                .map(|j| Ok(Var::from_tensor(&normal(&[PROMPT, config.dim], 0.1, 1 + j as u64)?)?))
+                .collect::<Result<_, ModelError>>()?,
+            head: LinearHead::with_trainables(&start)?.0,
+        })
+    }
+
+    fn ours(&self, vit: &Vit, prompted: bool) -> Result<f32, ModelError> {
+        let adaptation = match prompted {
+            true => Adaptation::prompts(self.prompts.iter().map(Var::as_tensor))?,
+            false => Adaptation::none(),
+        };
+        let logits = self.head.logits(&vit.features(&self.pixels, &adaptation)?)?;
+        let loss = ops::cross_entropy(&logits, &self.labels, 10..20)?;
+        black_box(loss.backward()?);
+        Ok(loss.to_scalar()?)
+    }
+
+    fn stock(&self, vit: &StockVit, prompted: bool) -> Result<f32, ModelError> {
+        let prompts: &[Var] = if prompted { &self.prompts } else { &[] };
+        let features = vit.features(&self.pixels, prompts)?;
+        let logits = features.matmul(&self.head.weight.t()?)?.broadcast_add(&self.head.bias)?;
+        let labels: Vec<u32> = self.labels.iter().map(|y| y - 10).collect();
+        let labels = Tensor::new(labels, &Device::Cpu)?;
+        let loss =
+            candle_nn::loss::cross_entropy(&logits.narrow(1, 10, 10)?.contiguous()?, &labels)?;
+        black_box(loss.backward()?);
+        Ok(loss.to_scalar()?)
+    }
+}
+
+/// The best of several alternating repetitions, and their ratio.
+fn compare(
+    name: &str,
+    ours: impl Fn() -> Result<f32, ModelError>,
+    stock: impl Fn() -> Result<f32, ModelError>,
+) -> Result<(), ModelError> {
+    let timed =
+        |step: &dyn Fn() -> Result<f32, ModelError>| -> Result<(f32, Duration), ModelError> {
+            let start = Instant::now();
+            let loss = step()?;
+            Ok((loss, start.elapsed()))
+        };
+    let mut best = [Duration::MAX; 2];
+    for _ in 0..7 {
+        let (a, own) = timed(&ours)?;
+        let (b, other) = timed(&stock)?;
+        assert!((a - b).abs() < 1e-3 * b.abs(), "{name}: the losses differ: {a} and {b}");
+        best = [best[0].min(own), best[1].min(other)];
+    }
+    let ratio = best[1].as_secs_f64() / best[0].as_secs_f64();
+    println!("{name}: ours {:.0?}, stock candle {:.0?}: {ratio:.2} times faster", best[0], best[1]);
+    Ok(())
+}
+
+fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
+    let setting = Setting::new()?;
+    let frozen = Vit::from_parameters(setting.config, &setting.weights)?;
+    let trained = Vit::with_trainables(setting.config, &setting.weights)?;
+    let stock_frozen = StockVit::new(setting.config, &setting.weights, false)?;
+    let stock_trained = StockVit::new(setting.config, &setting.weights, true)?;
+    compare("prefix step", || setting.ours(&frozen, true), || setting.stock(&stock_frozen, true))?;
+    compare(
+        "full step",
+        || setting.ours(&trained, false),
+        || setting.stock(&stock_trained, false),
+    )?;
+
+    let mut group = criterion.benchmark_group("vit-tiny, 65 tokens, batch 16");
+    group.sample_size(10).measurement_time(Duration::from_secs(5));
+    group.bench_function("prefix step", |b| b.iter(|| setting.ours(&frozen, true)));
+    group.bench_function("prefix step, stock candle", |b| {
+        b.iter(|| setting.stock(&stock_frozen, true));
+    });
+    group.bench_function("full step", |b| b.iter(|| setting.ours(&trained, false)));
+    group.bench_function("features", |b| {
+        b.iter(|| frozen.features(&setting.pixels, &Adaptation::none()));
+    });
+    group.finish();
+    Ok(())
+}
+
+fn run(criterion: &mut Criterion) {
+    steps(criterion).expect("the steps run");
+}
+
+criterion_group!(benches, run);
+criterion_main!(benches);
