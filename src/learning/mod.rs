@@ -1,10 +1,26 @@
-//! Learning: optimisers, losses, local training, evaluation, metrics.
+//! Learning: optimisers, losses, local training, head training, evaluation, metrics.
+//!
+//! ```text
+//! Loader -> train(plan, trainables, forward) -> TrainingReport     (local_training)
+//! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
+//! features drawn on the server -> HeadTraining::run -> Head        (head_training)
+//! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
+//! ```
+//!
+//! Nothing here knows clients, rounds or messages. All sums run in a fixed order and all
+//! randomness comes in from named streams.
 
-/// How a client trains locally, from `[client]`.
-#[derive(Clone, Debug)]
-pub struct TrainingPlan {
-    /// Passes over the shard per round.
-    pub epochs: u32,
-    /// Samples of a step.
-    pub batch: usize,
-}
+mod error;
+pub mod evaluation;
+pub mod head_training;
+mod local_training;
+pub mod losses;
+pub mod metrics;
+pub mod optimiser;
+
+pub use error::LearningError;
+pub use evaluation::{Tally, evaluate};
+pub use head_training::{Head, HeadLoss, HeadTraining};
+pub use local_training::{Trainable, TrainingPlan, TrainingReport, train};
+pub use metrics::AccuracyMatrix;
+pub use optimiser::{Optimiser, OptimiserConfig, Schedule};

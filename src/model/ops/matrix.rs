@@ -7,7 +7,7 @@ use gemm::Parallelism;
 
 /// A `(rows, columns)` view of a buffer.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<'a> {
+pub(crate) struct Matrix<'a> {
     data: &'a [f32],
     rows: usize,
     columns: usize,
@@ -17,18 +17,18 @@ pub(super) struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     /// Consecutive rows of `columns` values.
-    pub(super) fn dense(data: &'a [f32], rows: usize, columns: usize) -> Self {
+    pub(crate) fn dense(data: &'a [f32], rows: usize, columns: usize) -> Self {
         Matrix::strided(data, rows, columns, columns)
     }
 
     /// Rows of `columns` values that start `row_stride` values apart.
-    pub(super) fn strided(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
+    pub(crate) fn strided(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
         assert_inside(data.len(), rows, columns, row_stride);
         Matrix { data, rows, columns, row_stride, column_stride: 1 }
     }
 
     /// The transpose, without moving anything.
-    pub(super) fn t(self) -> Self {
+    pub(crate) fn t(self) -> Self {
         Matrix {
             rows: self.columns,
             columns: self.rows,
@@ -40,7 +40,7 @@ impl<'a> Matrix<'a> {
 }
 
 /// A `(rows, columns)` view to write to.
-pub(super) struct MatrixMut<'a> {
+pub(crate) struct MatrixMut<'a> {
     data: &'a mut [f32],
     rows: usize,
     columns: usize,
@@ -49,12 +49,12 @@ pub(super) struct MatrixMut<'a> {
 
 impl<'a> MatrixMut<'a> {
     /// Consecutive rows of `columns` values.
-    pub(super) fn dense(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
+    pub(crate) fn dense(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
         MatrixMut::strided(data, rows, columns, columns)
     }
 
     /// Rows of `columns` values that start `row_stride` values apart.
-    pub(super) fn strided(
+    pub(crate) fn strided(
         data: &'a mut [f32],
         rows: usize,
         columns: usize,
@@ -65,12 +65,12 @@ impl<'a> MatrixMut<'a> {
     }
 
     /// `self = scale * a b`.
-    pub(super) fn set(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
+    pub(crate) fn set(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
         self.multiply(false, scale, a, b);
     }
 
     /// `self += scale * a b`.
-    pub(super) fn add(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
+    pub(crate) fn add(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
         self.multiply(true, scale, a, b);
     }
 

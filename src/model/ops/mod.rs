@@ -39,12 +39,12 @@ mod cross_entropy;
 mod gelu;
 mod layer_norm;
 mod linear;
-mod matrix;
+pub(crate) mod matrix;
 mod relu;
 mod storage;
 #[cfg(test)]
 mod testing;
-mod wide;
+pub(crate) mod wide;
 
 pub use attention::attention;
 pub use cross_entropy::cross_entropy;

@@ -10,7 +10,7 @@ const LANES: usize = 16;
 
 /// Runs `work` compiled for the best instruction set at hand.
 #[inline(always)]
-pub(super) fn wide<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f")
@@ -43,7 +43,7 @@ fn in_avx2<R>(work: impl FnOnce() -> R) -> R {
 /// `e^x` to about one unit in the last place (Cephes' polynomial); NaN stays NaN, results
 /// saturate at `e^-87` and `e^88`.
 #[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
@@ -80,7 +80,7 @@ fn fold(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
 
 /// `sum f(x_i)` in fixed order.
 #[inline(always)]
-pub(super) fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+pub(crate) fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];
     let chunks = xs.chunks_exact(LANES);
     let rest = chunks.remainder();
@@ -97,7 +97,7 @@ pub(super) fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
 
 /// `sum f(x_i, y_i)` in fixed order.
 #[inline(always)]
-pub(super) fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
+pub(crate) fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];
     let (xs, ys) = (&xs[..xs.len().min(ys.len())], &ys[..xs.len().min(ys.len())]);
     let (x_chunks, y_chunks) = (xs.chunks_exact(LANES), ys.chunks_exact(LANES));
@@ -115,7 +115,7 @@ pub(super) fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) 
 
 /// The largest value; NaN is skipped (it shows up in whatever is computed next).
 #[inline(always)]
-pub(super) fn largest(xs: &[f32]) -> f32 {
+pub(crate) fn largest(xs: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if b > a { b } else { a };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let chunks = xs.chunks_exact(LANES);
@@ -133,7 +133,7 @@ pub(super) fn largest(xs: &[f32]) -> f32 {
 
 /// Turns a row of scores into probabilities.
 #[inline(always)]
-pub(super) fn softmax(row: &mut [f32]) {
+pub(crate) fn softmax(row: &mut [f32]) {
     let top = largest(row);
     for x in row.iter_mut() {
         *x = exp(*x - top);

@@ -1,0 +1,214 @@
+//! Accuracy of a scorer, counted in fixed blocks of samples.
+//!
+//! Blocks depend only on the number of samples and the block size, and counts are integers, so any worker
+//! may take any block and the merged [`Tally`] is the same.
+//!
+//! ```
+//! use fedcast::learning::evaluation::{blocks, Tally};
+//! assert_eq!(blocks(10, 4).collect::<Vec<_>>(), [0..4, 4..8, 8..10]);
+//! let mut tally = Tally::new(3);
+//! tally.count(&[0.1, 0.7, 0.7], 1); // a tie goes to the lower row
+//! tally.count(&[0.9, 0.0, 0.0], 2);
+//! assert_eq!(tally.accuracy(0..3), 0.5);
+//! ```
+
+use std::ops::Range;
+
+use candle_core::{DType, Tensor};
+
+use super::LearningError;
+use crate::data::{Batch, Loader};
+
+/// The ranges `0..size`, `size..2 size`, ... that cover `0..len`.
+pub fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
+    let size = size.max(1);
+    (0..len.div_ceil(size)).map(move |k| k * size..((k + 1) * size).min(len))
+}
+
+/// What was predicted of which class; rows are head rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Right predictions per true class.
+    pub correct: Vec<u64>,
+    /// Samples per true class.
+    pub total: Vec<u64>,
+    /// Predictions per predicted class: the response histogram.
+    pub predicted: Vec<u64>,
+    /// Samples with a score that is NaN; they count as wrong and predict nothing.
+    pub not_a_number: u64,
+}
+
+impl Tally {
+    /// Nothing counted yet, over head rows `0..classes`.
+    pub fn new(classes: usize) -> Tally {
+        let zeros = vec![0; classes];
+        Tally { correct: zeros.clone(), total: zeros.clone(), predicted: zeros, not_a_number: 0 }
+    }
+
+    /// Counts one sample: `scores` are those of rows `0..scores.len()`.
+    pub fn count(&mut self, scores: &[f32], label: u32) {
+        self.count_from(0, scores, label);
+    }
+
+    /// Counts one sample whose `scores` belong to the rows from `first` on.
+    pub fn count_from(&mut self, first: usize, scores: &[f32], label: u32) {
+        self.total[label as usize] += 1;
+        match argmax(scores) {
+            Some(best) => {
+                self.predicted[first + best] += 1;
+                self.correct[label as usize] += u64::from(first + best == label as usize);
+            }
+            None => self.not_a_number += 1,
+        }
+    }
+
+    /// Adds the counts of another part of the same classes.
+    pub fn merge(&mut self, other: &Tally) {
+        let add = |to: &mut Vec<u64>, from: &[u64]| {
+            to.resize(to.len().max(from.len()), 0);
+            to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+        };
+        add(&mut self.correct, &other.correct);
+        add(&mut self.total, &other.total);
+        add(&mut self.predicted, &other.predicted);
+        self.not_a_number += other.not_a_number;
+    }
+
+    /// Share of right predictions among the samples whose class is in `rows`; 0 without samples.
+    pub fn accuracy(&self, rows: Range<usize>) -> f64 {
+        let correct: u64 = self.correct[rows.clone()].iter().sum();
+        let total: u64 = self.total[rows].iter().sum();
+        if total == 0 { 0.0 } else { correct as f64 / total as f64 }
+    }
+
+    /// Samples counted.
+    pub fn samples(&self) -> u64 {
+        self.total.iter().sum()
+    }
+}
+
+/// Index of the largest score, the lowest of equals; `None` when any is NaN or there is none.
+pub fn argmax(scores: &[f32]) -> Option<usize> {
+    if scores.iter().any(|s| s.is_nan()) {
+        return None;
+    }
+    let best = |best: Option<usize>, (i, &s): (usize, &f32)| match best {
+        Some(b) if scores[b] >= s => best,
+        _ => Some(i),
+    };
+    scores.iter().enumerate().fold(None, best)
+}
+
+/// Scores the whole shard of `loader` in its order, `block` samples at a time.
+///
+/// `scorer` gives `(b, rows.len())` scores for the head rows `rows`; `classes` is the number of
+/// head rows that labels can have.
+///
+/// # Errors
+/// What the loader or the scorer fail with, or scores of another shape.
+pub fn evaluate<E>(
+    loader: &Loader,
+    block: usize,
+    classes: usize,
+    rows: Range<usize>,
+    mut scorer: impl FnMut(&Batch) -> Result<Tensor, E>,
+) -> Result<Tally, E>
+where
+    E: From<LearningError>,
+{
+    let mut tally = Tally::new(classes);
+    for batch in loader.in_order(block) {
+        let batch = batch.map_err(LearningError::from)?;
+        let scores = scorer(&batch)?;
+        tally_batch(&mut tally, &scores, batch.labels(), rows.clone())?;
+    }
+    Ok(tally)
+}
+
+/// Counts a batch of scores `(b, rows.len())`.
+///
+/// # Errors
+/// Scores of another shape.
+pub fn tally_batch(
+    tally: &mut Tally,
+    scores: &Tensor,
+    labels: &[u32],
+    rows: Range<usize>,
+) -> Result<(), LearningError> {
+    if scores.dims() != [labels.len(), rows.len()] || rows.end > tally.predicted.len() {
+        return Err(LearningError::Shape(format!(
+            "scores {:?} for {} samples and rows {rows:?} of {}",
+            scores.shape(),
+            labels.len(),
+            tally.predicted.len()
+        )));
+    }
+    let scores = scores.to_dtype(DType::F32).and_then(|s| s.to_vec2::<f32>())?;
+    for (row, &label) in scores.iter().zip(labels) {
+        tally.count_from(rows.start, row, label);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
+    use candle_core::Device;
+    use std::sync::Arc;
+
+    #[test]
+    fn ties_go_to_the_lowest_row_and_nan_is_never_right() {
+        assert_eq!(argmax(&[1.0, 3.0, 3.0]), Some(1));
+        assert_eq!(argmax(&[f32::NEG_INFINITY; 2]), Some(0));
+        assert_eq!(argmax(&[0.0, -0.0]), Some(0));
+        assert_eq!(argmax(&[0.0, f32::NAN]), None);
+        assert_eq!(argmax(&[]), None);
+        let mut tally = Tally::new(2);
+        tally.count(&[f32::NAN, 0.0], 0);
+        assert_eq!((tally.accuracy(0..2), tally.not_a_number), (0.0, 1));
+        assert_eq!(tally.predicted, [0, 0]);
+    }
+
+    fn digits_loader(range: Range<u32>) -> Loader {
+        let digits = digits::embedded().unwrap();
+        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();
+        let transform = Arc::new(Transform::default());
+        Loader::new(digits.test, range.collect(), Arc::new(curriculum), transform)
+    }
+
+    /// Scores by the first pixels: any deterministic function of the sample will do.
+    fn scorer(batch: &Batch) -> Result<Tensor, LearningError> {
+        let pixels = batch.pixels(&Device::Cpu)?.flatten_from(1)?;
+        Ok(pixels.narrow(1, 18, 10)?)
+    }
+
+    #[test]
+    fn parts_merge_to_the_whole_whatever_their_size() {
+        let whole = evaluate(&digits_loader(0..100), 7, 10, 0..10, scorer).unwrap();
+        let mut merged = Tally::new(10);
+        for part in [60..100, 0..13, 13..60] {
+            merged.merge(&evaluate(&digits_loader(part), 32, 10, 0..10, scorer).unwrap());
+        }
+        assert_eq!(whole, merged);
+        assert_eq!(whole.samples(), 100);
+        assert_eq!(whole.predicted.iter().sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn a_constant_predictor_is_right_on_the_share_of_its_class() {
+        let loader = digits_loader(0..100);
+        let constant = |batch: &Batch| -> Result<Tensor, LearningError> {
+            let mut scores = vec![0f32; batch.len() * 4];
+            scores.iter_mut().skip(1).step_by(4).for_each(|s| *s = 1.0);
+            Ok(Tensor::from_vec(scores, (batch.len(), 4), &Device::Cpu)?)
+        };
+        // Rows 2..6 are in scope, so the second column is row 3.
+        let tally = evaluate(&loader, 9, 10, 2..6, constant).unwrap();
+        let threes = loader.labels().iter().filter(|&&l| l == 3).count() as f64;
+        assert_eq!(tally.accuracy(0..10), threes / 100.0);
+        assert_eq!(tally.predicted[3], 100);
+        let error = evaluate(&loader, 9, 10, 2..7, constant).unwrap_err();
+        assert!(error.to_string().contains("rows 2..7"), "{error}");
+    }
+}

@@ -1,0 +1,210 @@
+//! The accuracy matrix and everything that is read from it.
+//!
+//! Definitions follow the HGP benchmark (`protocol-hgp.md`, section 6) and, for forgetting, also Chaudhry
+//! et al. (2018) and the STSA release. With uneven test sets macro and micro differ: macro averages
+//! tasks, micro averages samples.
+//!
+//! ```
+//! use fedcast::learning::AccuracyMatrix;
+//! let mut a = AccuracyMatrix::new(vec![100, 300]);
+//! a.push_stage(&[90.0]);
+//! a.push_stage(&[80.0, 60.0]); // after task 2: task 1 fell from 90 to 80
+//! assert_eq!(a.faa(), 70.0);
+//! assert_eq!(a.micro(1), 65.0);
+//! assert_eq!(a.average_incremental_accuracy(), 80.0);
+//! assert_eq!((a.forgetting(), a.forgetting_from_best()), (5.0, 10.0));
+//! assert_eq!(a.new_task_accuracy(), 75.0);
+//! ```
+
+use std::ops::Range;
+
+use crate::learning::Tally;
+
+/// `A[i][j]` in percent, one column per finished task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccuracyMatrix {
+    /// Test samples per task.
+    test_counts: Vec<u64>,
+    /// `stages[j][i]`: accuracy on task `i` after task `j`; at least `j + 1` entries.
+    stages: Vec<Vec<f64>>,
+}
+
+impl AccuracyMatrix {
+    /// An empty matrix over tasks with these numbers of test samples.
+    pub fn new(test_counts: Vec<u64>) -> AccuracyMatrix {
+        AccuracyMatrix { test_counts, stages: Vec::new() }
+    }
+
+    /// Adds the accuracies after the next task: of the tasks `0..=j`, or of more where later
+    /// tasks were measured before their training. Panics when there are fewer.
+    pub fn push_stage(&mut self, accuracies: &[f64]) {
+        assert!(accuracies.len() > self.stages.len(), "every seen task needs an accuracy");
+        self.stages.push(accuracies.to_vec());
+    }
+
+    /// Adds a stage from counts over head rows; `tasks[i]` are the rows of task `i`, of which the
+    /// seen ones are taken.
+    pub fn push_tally(&mut self, tally: &Tally, tasks: &[Range<usize>]) {
+        let seen = &tasks[..=self.stages.len()];
+        let percent: Vec<f64> =
+            seen.iter().map(|rows| 100.0 * tally.accuracy(rows.clone())).collect();
+        self.push_stage(&percent);
+    }
+
+    /// Finished tasks.
+    pub fn tasks(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// `A[task][after]`, where measured.
+    pub fn at(&self, task: usize, after: usize) -> Option<f64> {
+        self.stages.get(after)?.get(task).copied()
+    }
+
+    /// Accuracies on the tasks seen after task `after`.
+    pub fn stage(&self, after: usize) -> &[f64] {
+        &self.stages[after][..=after]
+    }
+
+    /// Mean over the tasks seen after task `after`.
+    pub fn r#macro(&self, after: usize) -> f64 {
+        mean(self.stage(after).iter().copied())
+    }
+
+    /// Mean over the test samples seen after task `after`.
+    pub fn micro(&self, after: usize) -> f64 {
+        let weights = &self.test_counts[..=after];
+        let total: u64 = weights.iter().sum();
+        let sum: f64 = self.stage(after).iter().zip(weights).map(|(a, &n)| a * n as f64).sum();
+        if total == 0 { 0.0 } else { sum / total as f64 }
+    }
+
+    /// Final average accuracy (FAA): the macro accuracy after the last task; 0 before the first.
+    pub fn faa(&self) -> f64 {
+        self.last().map_or(0.0, |last| self.r#macro(last))
+    }
+
+    /// Average incremental accuracy: mean of the macro accuracies after each task.
+    pub fn average_incremental_accuracy(&self) -> f64 {
+        mean((0..self.tasks()).map(|j| self.r#macro(j)))
+    }
+
+    /// The same of the micro accuracies (STSA's A-bar).
+    pub fn average_incremental_accuracy_micro(&self) -> f64 {
+        mean((0..self.tasks()).map(|j| self.micro(j)))
+    }
+
+    /// `A_i^i - A_i^T` of every task; the last entry is 0.
+    pub fn drops(&self) -> Vec<f64> {
+        let Some(last) = self.last() else { return Vec::new() };
+        (0..=last).map(|i| self.stages[i][i] - self.stages[last][i]).collect()
+    }
+
+    /// Forgetting as the HGP code has it: mean of [`drops`](AccuracyMatrix::drops) over all `T` tasks.
+    pub fn forgetting(&self) -> f64 {
+        mean(self.drops())
+    }
+
+    /// The same over the `T - 1` old tasks: minus the backward transfer.
+    pub fn forgetting_of_old(&self) -> f64 {
+        let drops = self.drops();
+        mean(drops.iter().take(drops.len().saturating_sub(1)).copied())
+    }
+
+    /// Classical forgetting (Chaudhry et al. 2018): best accuracy before the last stage minus the
+    /// final one, mean over the `T - 1` old tasks. Negative where a task improved at the end.
+    pub fn forgetting_from_best(&self) -> f64 {
+        self.last().map_or(0.0, |last| self.forgetting_from_best_after(last))
+    }
+
+    /// [`forgetting_from_best`](AccuracyMatrix::forgetting_from_best) after task `after`; 0 after the first.
+    pub fn forgetting_from_best_after(&self, after: usize) -> f64 {
+        mean((0..after).map(|i| self.best(i, after) - self.stages[after][i]))
+    }
+
+    /// The STSA release's form: the best over **all** stages, the last included, so never negative;
+    /// mean over the `T - 1` old tasks.
+    pub fn forgetting_from_best_ever(&self) -> f64 {
+        let Some(last) = self.last() else { return 0.0 };
+        mean((0..last).map(|i| self.best(i, last + 1) - self.stages[last][i]))
+    }
+
+    /// Mean accuracy on a task right after training it (learning accuracy).
+    pub fn new_task_accuracy(&self) -> f64 {
+        mean((0..self.tasks()).map(|i| self.stages[i][i]))
+    }
+
+    fn best(&self, task: usize, before: usize) -> f64 {
+        (task..before).map(|j| self.stages[j][task]).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn last(&self) -> Option<usize> {
+        self.tasks().checked_sub(1)
+    }
+}
+
+/// 0 for no values.
+pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, n) = values.into_iter().fold((0.0, 0u32), |(sum, n), v| (sum + v, n + 1));
+    if n == 0 { 0.0 } else { sum / f64::from(n) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+
+    #[test]
+    fn golden_metrics_of_the_accuracy_matrix() {
+        let Some(golden) = Golden::open("metrics") else { return };
+        let a = golden.f64("A");
+        let tasks = golden.shape("A")[0];
+        let counts = golden.i64("test_counts").into_iter().map(|n| n as u64).collect();
+        let mut matrix = AccuracyMatrix::new(counts);
+        for j in 0..tasks {
+            // Entries above the diagonal are accuracies before training: they must not matter.
+            let column: Vec<f64> = (0..tasks).map(|i| a[i * tasks + j]).collect();
+            matrix.push_stage(&column);
+        }
+        let last = tasks - 1;
+        let stages = |f: &dyn Fn(usize) -> f64| (0..tasks).map(f).collect::<Vec<f64>>();
+        golden.assert_close("faa", &[matrix.faa()]);
+        golden.assert_close("final_micro", &[matrix.micro(last)]);
+        golden.assert_close("stage_macro", &stages(&|j| matrix.r#macro(j)));
+        golden.assert_close("stage_micro", &stages(&|j| matrix.micro(j)));
+        golden.assert_close("aia", &[matrix.average_incremental_accuracy()]);
+        golden.assert_close("aia_micro", &[matrix.average_incremental_accuracy_micro()]);
+        golden.assert_close("forget_last_per_task", &matrix.drops());
+        golden.assert_close("forget_last_mean_T", &[matrix.forgetting()]);
+        golden.assert_close("forget_last_mean_old", &[matrix.forgetting_of_old()]);
+        golden.assert_close("forget_max_before", &[matrix.forgetting_from_best()]);
+        golden.assert_close("forget_max_any", &[matrix.forgetting_from_best_ever()]);
+        let forgetting = stages(&|j| matrix.forgetting_from_best_after(j));
+        golden.assert_close("forget_stage", &forgetting);
+        golden.assert_close("learning_accuracy", &[matrix.new_task_accuracy()]);
+    }
+
+    /// The protocol's check 4: a constant predictor scores the share of its class.
+    #[test]
+    fn counts_become_percentages_of_their_tasks() {
+        let mut tally = Tally::new(4);
+        for label in [0, 0, 0, 1, 2, 3] {
+            tally.count(&[1.0, 0.0, 0.0, 0.0], label);
+        }
+        let mut matrix = AccuracyMatrix::new(vec![4, 2]);
+        matrix.push_tally(&tally, &[0..2, 2..4]);
+        matrix.push_tally(&tally, &[0..2, 2..4]);
+        assert_eq!(matrix.stage(1), [75.0, 0.0]);
+        assert_eq!((matrix.faa(), matrix.micro(1)), (37.5, 50.0));
+        assert_eq!(matrix.at(1, 0), None);
+    }
+
+    #[test]
+    fn an_empty_matrix_has_no_opinion() {
+        let matrix = AccuracyMatrix::new(vec![1]);
+        assert_eq!(
+            (matrix.faa(), matrix.forgetting(), matrix.forgetting_from_best()),
+            (0.0, 0.0, 0.0)
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), as in `torch.optim`.
+
+use super::Moments;
+use crate::model::ops::wide::wide;
+
+/// Where the weight decay enters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Decay {
+    /// AdamW: the value shrinks by `rate * decay` before the step.
+    #[default]
+    Decoupled,
+    /// Adam: `decay * value` is added to the gradient and passes through the moments.
+    Coupled,
+}
+
+/// Bias-corrected moments; epsilon is added after the root of the corrected second moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adam {
+    /// Base learning rate.
+    pub learning_rate: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the denominator.
+    pub epsilon: f64,
+    /// Weight decay, 0 for none.
+    pub weight_decay: f64,
+    /// How the decay enters.
+    pub decay: Decay,
+}
+
+impl Default for Adam {
+    fn default() -> Adam {
+        Adam {
+            learning_rate: 1e-3,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+            decay: Decay::Decoupled,
+        }
+    }
+}
+
+impl Adam {
+    pub(super) fn update(
+        &self,
+        values: &mut [f32],
+        gradient: &[f32],
+        scale: f64,
+        moments: &mut Moments,
+        rate: f64,
+        step: u64,
+    ) {
+        // Scalars in f64 and pinned `pow`, as torch computes them on the host.
+        let correction1 = 1.0 - libm::pow(self.beta1, step as f64);
+        let correction2 = (1.0 - libm::pow(self.beta2, step as f64)).sqrt() as f32;
+        let stride = (rate / correction1) as f32;
+        let (shrink, coupled) = match self.decay {
+            Decay::Decoupled => ((1.0 - rate * self.weight_decay) as f32, 0.0),
+            Decay::Coupled => (1.0, self.weight_decay as f32),
+        };
+        let (beta2, epsilon, scale) = (self.beta2 as f32, self.epsilon as f32, scale as f32);
+        let (rest1, rest2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
+        let moments = moments.first.iter_mut().zip(&mut moments.second);
+        wide(|| {
+            for ((v, &g), (m, s)) in values.iter_mut().zip(gradient).zip(moments) {
+                let g = scale * g + coupled * *v;
+                *m += rest1 * (g - *m);
+                *s = beta2 * *s + rest2 * (g * g);
+                *v = shrink * *v - stride * (*m / (s.sqrt() / correction2 + epsilon));
+            }
+        });
+    }
+}

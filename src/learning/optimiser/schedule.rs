@@ -1,0 +1,45 @@
+//! Learning-rate schedules, stepped once per epoch (or per round) from 0.
+
+use std::f64::consts::PI;
+
+/// How the learning rate changes from epoch to epoch.
+///
+/// ```
+/// use fedcast::learning::Schedule;
+/// let rate = |epoch| Schedule::Cosine.rate(0.01, epoch, 5);
+/// assert_eq!(rate(0), 0.01);
+/// assert!((rate(4) - 0.000_954_915).abs() < 1e-9); // HGP's last epoch
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Schedule {
+    /// The same rate throughout.
+    #[default]
+    Constant,
+    /// `base/2 (1 + cos(pi e / epochs))` (Loshchilov and Hutter 2017): `e = 0` gives the base
+    /// rate, and the last epoch is not yet zero.
+    Cosine,
+    /// `base * factor^k`, `k` the number of `milestones` reached.
+    MultiStep {
+        /// Epochs at which the rate falls, ascending.
+        milestones: Vec<u64>,
+        /// What it is multiplied with.
+        factor: f64,
+    },
+}
+
+impl Schedule {
+    /// The rate of epoch `epoch` out of `epochs`.
+    pub fn rate(&self, base: f64, epoch: u64, epochs: u64) -> f64 {
+        match self {
+            Schedule::Constant => base,
+            Schedule::Cosine => {
+                let share = epoch as f64 / epochs.max(1) as f64;
+                base * (1.0 + libm::cos(PI * share)) / 2.0
+            }
+            Schedule::MultiStep { milestones, factor } => {
+                let passed = milestones.iter().filter(|&&m| epoch >= m).count();
+                base * libm::pow(*factor, passed as f64)
+            }
+        }
+    }
+}

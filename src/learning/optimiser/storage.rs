@@ -1,0 +1,49 @@
+//! Values of tensors as slices, and changing a `Var` in place.
+
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor, Var, bail};
+
+/// Lends the values of `tensor`, row-major. On the CPU in `f32` nothing is copied unless the
+/// tensor is strided; from anywhere else they are fetched.
+pub(crate) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
+    if !tensor.device().is_cpu() || tensor.dtype() != DType::F32 {
+        return work(&tensor.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>()?);
+    }
+    let tensor = tensor.contiguous()?;
+    let (storage, layout) = tensor.storage_and_layout();
+    match (&*storage, layout.contiguous_offsets()) {
+        (Storage::Cpu(CpuStorage::F32(data)), Some((from, to))) => work(&data[from..to]),
+        _ => bail!("a contiguous f32 tensor on the CPU was expected"),
+    }
+}
+
+/// Changes the values of `var`: in place on the CPU in `f32`, through the host elsewhere.
+pub(super) fn edit(var: &Var, work: impl FnMut(&mut [f32]) + Send) -> Result<()> {
+    if var.device().is_cpu() && var.dtype() == DType::F32 {
+        return var.inplace_op1(&Edit(Mutex::new(work)));
+    }
+    let mut work = work;
+    let mut values = var.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>()?;
+    work(&mut values);
+    let changed = Tensor::from_vec(values, var.shape().clone(), var.device())?;
+    var.set(&changed.to_dtype(var.dtype())?)
+}
+
+struct Edit<F>(Mutex<F>);
+
+impl<F: FnMut(&mut [f32])> InplaceOp1 for Edit<F> {
+    fn name(&self) -> &'static str {
+        "edit"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        let (CpuStorage::F32(data), Some((from, to))) = (storage, layout.contiguous_offsets())
+        else {
+            bail!("a variable to train must be a contiguous f32 tensor")
+        };
+        let mut work = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut data[from..to]);
+        Ok(())
+    }
+}

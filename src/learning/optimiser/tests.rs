@@ -1,0 +1,136 @@
+use candle_core::{Device, Tensor, Var};
+
+use super::*;
+use crate::golden::{Golden, assert_close};
+
+/// `f(x) = 1/2 x^T Q x - b^T x` of the golden file, its gradient in f32.
+struct Quadratic {
+    q: Vec<f64>,
+    b: Vec<f64>,
+    start: Vec<f32>,
+}
+
+impl Quadratic {
+    fn of(golden: &Golden) -> Quadratic {
+        let start = golden.f64("theta0").iter().map(|&v| v as f32).collect();
+        Quadratic { q: golden.f64("Q"), b: golden.f64("b"), start }
+    }
+
+    fn gradient(&self, at: &[f32]) -> Vec<f32> {
+        let rows = self.q.chunks_exact(at.len()).zip(&self.b);
+        rows.map(|(row, b)| {
+            let product: f64 = row.iter().zip(at).map(|(q, &x)| q * f64::from(x)).sum();
+            (product - b) as f32
+        })
+        .collect()
+    }
+
+    /// The start and ten steps of `rule`, through `Var`s and a `GradStore`.
+    fn trajectory(
+        &self,
+        rule: OptimiserConfig,
+        rate: impl Fn(u64) -> f64,
+        change: impl Fn(&[f32], &mut Vec<f32>),
+        mut scale: impl FnMut(&GradStore, &[Var]) -> f64,
+    ) -> Vec<f32> {
+        let var = Var::from_slice(&self.start, self.start.len(), &Device::Cpu).unwrap();
+        let vars = vec![var.clone()];
+        let mut optimiser = rule.over(vars.clone());
+        let mut all = self.start.clone();
+        for step in 0..10 {
+            let at = var.to_vec1::<f32>().unwrap();
+            let mut gradient = self.gradient(&at);
+            change(&at, &mut gradient);
+            let slope = Tensor::from_vec(gradient, at.len(), &Device::Cpu).unwrap();
+            let gradients = (&slope * var.as_tensor()).unwrap().sum_all().unwrap();
+            let gradients = gradients.backward().unwrap();
+            let scale = scale(&gradients, &vars);
+            optimiser.step(&gradients, rate(step), scale).unwrap();
+            all.extend(var.to_vec1::<f32>().unwrap());
+        }
+        all
+    }
+}
+
+#[test]
+fn golden_optimisers() {
+    let Some(golden) = Golden::open("optimisers") else { return };
+    let f = Quadratic::of(&golden);
+    let plain = |_: &[f32], _: &mut Vec<f32>| {};
+    let check = |name: &str, rule: OptimiserConfig, rate: f64| {
+        golden.assert_close_f32(name, &f.trajectory(rule, |_| rate, plain, |_, _| 1.0));
+    };
+    let adamw = OptimiserConfig::adamw(3e-3);
+    check("adamw_wd0", adamw.clone(), 3e-3);
+    check("adamw_wd0.01", adamw.clone().weight_decay(0.01), 3e-3);
+    let coupled = Adam { weight_decay: 0.01, decay: Decay::Coupled, ..Adam::default() };
+    check("adam_l2_0.01", OptimiserConfig::Adam(coupled), 3e-3);
+    let sgd = OptimiserConfig::sgd(0.04).momentum(0.9).weight_decay(5e-4);
+    check("sgd_m0.9_wd5e-4", sgd, 0.04);
+
+    let cosine = |step: u64| Schedule::Cosine.rate(0.01, step / 2, 5);
+    let sgd = OptimiserConfig::sgd(0.01).momentum(0.9);
+    golden.assert_close_f32("sgd_m0.9_cosine", &f.trajectory(sgd, cosine, plain, |_, _| 1.0));
+
+    let tiny = |_: &[f32], g: &mut Vec<f32>| g.iter_mut().for_each(|g| *g *= 1e-7);
+    let got = f.trajectory(adamw.clone(), |_| 3e-3, tiny, |_, _| 1.0);
+    golden.assert_close_f32("adamw_eps_small_grad", &got);
+
+    let towards_start = |at: &[f32], g: &mut Vec<f32>| {
+        for ((g, x), x0) in g.iter_mut().zip(at).zip(&f.start) {
+            *g += 0.1 * (x - x0);
+        }
+    };
+    let got = f.trajectory(OptimiserConfig::sgd(0.05), |_| 0.05, towards_start, |_, _| 1.0);
+    golden.assert_close_f32("fedprox", &got);
+}
+
+#[test]
+fn golden_optimisers_clipping() {
+    let Some(golden) = Golden::open("optimisers") else { return };
+    let f = Quadratic::of(&golden);
+    let mut norms = Vec::new();
+    let clip = |gradients: &GradStore, vars: &[Var]| {
+        norms.push(global_norm(gradients, vars).unwrap());
+        clip_factor(norms[norms.len() - 1], 1.0)
+    };
+    let got = f.trajectory(OptimiserConfig::adamw(3e-3), |_| 3e-3, |_, _| {}, clip);
+    golden.assert_close_f32("adamw_clip1", &got);
+    golden.assert_close_f32("clip.norms", &norms);
+}
+
+#[test]
+fn golden_optimisers_schedules() {
+    let Some(golden) = Golden::open("optimisers") else { return };
+    let rates = |schedule: Schedule, base: f64, name: &str| {
+        let n = golden.shape(name)[0] as u64;
+        let got: Vec<f64> = (0..n).map(|e| schedule.rate(base, e, n)).collect();
+        golden.assert_close(name, &got);
+    };
+    rates(Schedule::Cosine, 0.01, "lr.cosine5");
+    rates(Schedule::Cosine, 0.2, "lr.cosine_rounds10");
+    let steps = Schedule::MultiStep { milestones: vec![50, 75], factor: 0.1 };
+    rates(steps, 0.1, "lr.multistep");
+}
+
+#[test]
+fn a_variable_without_a_gradient_is_an_error_and_nothing_moves() {
+    let x = Var::new(&[1f32, 2.0], &Device::Cpu).unwrap();
+    let y = Var::new(&[1f32], &Device::Cpu).unwrap();
+    let mut sgd = OptimiserConfig::sgd(1.0).over(vec![x.clone(), y]);
+    let gradients = x.sum_all().unwrap().backward().unwrap();
+    assert!(matches!(sgd.step(&gradients, 1.0, 1.0), Err(LearningError::NoGradient { .. })));
+    assert_eq!(x.to_vec1::<f32>().unwrap(), [1.0, 2.0]);
+}
+
+#[test]
+fn strided_gradients_are_read_in_the_order_of_the_variable() {
+    let x = Var::zeros((2, 3), candle_core::DType::F32, &Device::Cpu).unwrap();
+    let slope = Tensor::arange(0f32, 6.0, &Device::Cpu).unwrap().reshape((3, 2)).unwrap();
+    let loss = (x.t().unwrap() * &slope).unwrap().sum_all().unwrap();
+    let mut sgd = OptimiserConfig::sgd(1.0).over(vec![x.clone()]);
+    sgd.step(&loss.backward().unwrap(), 1.0, 1.0).unwrap();
+    let got: Vec<f64> =
+        x.flatten_all().unwrap().to_vec1::<f32>().unwrap().into_iter().map(f64::from).collect();
+    assert_close("x", &got, &[0.0, -2.0, -4.0, -1.0, -3.0, -5.0], 0.0);
+}
