@@ -91,7 +91,7 @@ pub enum HeadLoss {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadTraining {
     /// Passes; the schedule steps once per pass.
-    pub epochs: u64,
+    pub epochs: u32,
     /// Learning rate of the first epoch.
     pub rate: f64,
     /// Momentum of SGD; it starts at zero in every run.
@@ -133,7 +133,7 @@ impl HeadTraining {
         rows: Range<usize>,
         batches: usize,
         batch_size: usize,
-        mut draw: impl FnMut(u64, usize, &mut [f32], &mut [u32]),
+        mut draw: impl FnMut(u32, usize, &mut [f32], &mut [u32]),
     ) -> Result<Vec<f32>, LearningError> {
         if rows.is_empty() || rows.end > head.rows() {
             return Err(LearningError::Shape(format!(

@@ -6,9 +6,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use candle_core::{Device, Tensor};
+//! use candle_core::{DType, Device, Var};
 //! use fedcast::data::{digits, ClassOrder, Curriculum, Loader, TaskSizes, Transform};
-//! use fedcast::learning::{train, OptimiserConfig, Trainable, TrainingPlan};
+//! use fedcast::learning::{train, OptimiserConfig, TrainingPlan};
 //! use fedcast::model::ops;
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! # fn main() -> Result<(), fedcast::learning::LearningError> {
@@ -17,16 +17,17 @@
 //! let loader =
 //!     Loader::new(digits.train, (0..160).collect(), curriculum, Arc::new(Transform::default()));
 //! // A linear classifier on the 64 pixels.
-//! let weight = Trainable::from_slice("head.weight", &[0.0; 640], &[10, 64], &Device::Cpu)?;
+//! let weight = Var::zeros((10, 64), DType::F32, &Device::Cpu)?;
 //! let plan = TrainingPlan {
 //!     epochs: 20,
 //!     optimiser: OptimiserConfig::sgd(0.1).momentum(0.9),
 //!     ..TrainingPlan::default()
 //! };
 //! let key = StreamKey::new(1, Domain::Shuffle);
-//! let report = train(&plan, &loader, &[weight.clone()], key, |batch| {
+//! let trainables = [("head.weight".into(), weight.clone())];
+//! let report = train(&plan, &loader, &trainables, key, |batch| {
 //!     let pixels = batch.pixels(&Device::Cpu)?.flatten_from(1)?; // (b, 64)
-//!     let logits = ops::linear(&pixels, &weight.var, None)?; // (b, 10)
+//!     let logits = ops::linear(&pixels, &weight, None)?; // (b, 10)
 //!     Ok(ops::cross_entropy(&logits, batch.labels(), 0..10)?)
 //! })?;
 //! assert_eq!((report.steps, report.samples), (200, 3_200));
@@ -37,7 +38,7 @@
 
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor, Var};
+use candle_core::{Tensor, Var};
 
 use super::optimiser::{clip_factor, global_norm};
 use super::{LearningError, OptimiserConfig, Schedule};
@@ -48,7 +49,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingPlan {
     /// Passes over the shard.
-    pub epochs: u64,
+    pub epochs: u32,
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
     /// Created anew for every call of [`train`]: no moment survives a round.
@@ -69,36 +70,6 @@ impl Default for TrainingPlan {
             schedule: Schedule::Constant,
             clip: Some(1.0),
         }
-    }
-}
-
-/// A variable with the name it has in messages and errors.
-#[derive(Clone, Debug)]
-pub struct Trainable {
-    /// For example `prompt.0.keys`.
-    pub name: Arc<str>,
-    /// The variable; clones share its storage.
-    pub var: Var,
-}
-
-impl Trainable {
-    /// A fresh variable with these values, row-major.
-    ///
-    /// # Errors
-    /// When the values do not fill the shape.
-    pub fn from_slice(
-        name: &str,
-        values: &[f32],
-        shape: &[usize],
-        device: &Device,
-    ) -> Result<Trainable, LearningError> {
-        let tensor = Tensor::from_slice(values, shape, device)?;
-        Ok(Trainable { name: name.into(), var: Var::from_tensor(&tensor)? })
-    }
-
-    /// A copy of the current values, row-major.
-    pub fn values(&self) -> Result<Vec<f32>, LearningError> {
-        Ok(self.var.flatten_all()?.to_vec1()?)
     }
 }
 
@@ -128,18 +99,18 @@ pub struct TrainingReport {
 pub fn train(
     plan: &TrainingPlan,
     loader: &Loader,
-    trainables: &[Trainable],
+    trainables: &[(Arc<str>, Var)],
     key: StreamKey,
     mut forward: impl FnMut(&Batch) -> Result<Tensor, LearningError>,
 ) -> Result<TrainingReport, LearningError> {
-    let vars: Vec<Var> = trainables.iter().map(|t| t.var.clone()).collect();
+    let vars: Vec<Var> = trainables.iter().map(|(_, var)| var.clone()).collect();
     let mut optimiser = plan.optimiser.clone().over(vars.clone());
     let mut report = TrainingReport::default();
     let (shuffle, augment) = (key.domain(Domain::Shuffle), key.domain(Domain::Augment));
     for epoch in 0..plan.epochs {
         let rate = plan.schedule.rate(optimiser.learning_rate(), epoch, plan.epochs);
         let (mut total, mut samples) = (0f64, 0u64);
-        for batch in loader.epoch(epoch, plan.batch, shuffle, augment) {
+        for batch in loader.epoch(u64::from(epoch), plan.batch, shuffle, augment) {
             let batch = batch?;
             let loss = forward(&batch)?;
             let value = loss.to_scalar::<f32>()?;
@@ -147,16 +118,18 @@ pub fn train(
                 return Err(LearningError::NonFinite { what: "loss".into(), step: report.steps });
             }
             let gradients = loss.backward()?;
-            if let Some(missing) = trainables.iter().find(|t| gradients.get(&t.var).is_none()) {
-                return Err(LearningError::NoGradient { name: missing.name.to_string() });
+            let missing = trainables.iter().find(|(_, var)| gradients.get(var).is_none());
+            if let Some((name, _)) = missing {
+                return Err(LearningError::NoGradient { name: name.to_string() });
             }
             let norm = global_norm(&gradients, &vars)?;
             if !norm.is_finite() {
-                let spoiled = trainables.iter().find(|t| {
-                    let alone = std::slice::from_ref(&t.var);
+                let spoiled = trainables.iter().find(|(_, var)| {
+                    let alone = std::slice::from_ref(var);
                     !global_norm(&gradients, alone).is_ok_and(f64::is_finite)
                 });
-                let what = spoiled.map_or("gradient".into(), |t| format!("gradient of {}", t.name));
+                let what =
+                    spoiled.map_or("gradient".into(), |(name, _)| format!("gradient of {name}"));
                 return Err(LearningError::NonFinite { what, step: report.steps });
             }
             let scale = plan.clip.map_or(1.0, |limit| clip_factor(norm, limit));
@@ -182,6 +155,7 @@ mod tests {
     use super::*;
     use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
     use crate::model::ops;
+    use candle_core::Device;
 
     fn loader(samples: u32) -> Loader {
         let digits = digits::embedded().unwrap();
@@ -190,17 +164,24 @@ mod tests {
         Loader::new(digits.train, (0..samples).collect(), Arc::new(curriculum), transform)
     }
 
-    fn linear(scale: f32) -> (Trainable, Trainable) {
-        let weight = vec![scale; 640];
+    type Trainable = (Arc<str>, Var);
+
+    fn linear(fill: f32) -> (Trainable, Trainable) {
+        let var =
+            |values: &[f32], shape: &[usize]| Var::from_slice(values, shape, &Device::Cpu).unwrap();
         (
-            Trainable::from_slice("head.weight", &weight, &[10, 64], &Device::Cpu).unwrap(),
-            Trainable::from_slice("head.bias", &[0.0; 10], &[10], &Device::Cpu).unwrap(),
+            ("head.weight".into(), var(&[fill; 640], &[10, 64])),
+            ("head.bias".into(), var(&[0.0; 10], &[10])),
         )
+    }
+
+    fn values((_, var): &Trainable) -> Vec<f32> {
+        var.flatten_all().unwrap().to_vec1().unwrap()
     }
 
     fn loss(batch: &Batch, w: &Trainable, b: &Trainable) -> Result<Tensor, LearningError> {
         let pixels = batch.pixels(&Device::Cpu)?.flatten_from(1)?;
-        let logits = ops::linear(&pixels, &w.var, Some(&b.var))?;
+        let logits = ops::linear(&pixels, &w.1, Some(&b.1))?;
         Ok(ops::cross_entropy(&logits, batch.labels(), 0..10)?)
     }
 
@@ -216,7 +197,7 @@ mod tests {
                 train(&TrainingPlan::default(), &loader(50), &[w.clone(), b.clone()], key, |x| {
                     loss(x, &w, &b)
                 });
-            (w.values().unwrap(), report.unwrap())
+            (values(&w), report.unwrap())
         };
         let (a, again, other) = (run(key()), run(key()), run(key().client(3)));
         assert_eq!(a, again);
@@ -228,7 +209,7 @@ mod tests {
     #[test]
     fn a_trainable_outside_the_loss_is_named() {
         let (w, b) = linear(0.0);
-        let idle = Trainable::from_slice("prompt.0", &[1.0], &[1], &Device::Cpu).unwrap();
+        let idle = ("prompt.0".into(), Var::new(&[1f32], &Device::Cpu).unwrap());
         let declared = [w.clone(), idle];
         let error =
             train(&TrainingPlan::default(), &loader(8), &declared, key(), |x| loss(x, &w, &b));
@@ -245,11 +226,11 @@ mod tests {
         // A finite loss with an infinite gradient: sqrt at zero.
         let (w, _) = linear(0.0);
         let result = train(&TrainingPlan::default(), &loader(8), &[w.clone()], key(), |_| {
-            Ok(w.var.sqrt()?.sum_all()?)
+            Ok(w.1.sqrt()?.sum_all()?)
         });
         let error = result.unwrap_err().to_string();
         assert!(error.contains("gradient of head.weight"), "{error}");
-        assert!(w.values().unwrap().iter().all(|v| *v == 0.0), "nothing moved");
+        assert!(values(&w).iter().all(|v| *v == 0.0), "nothing moved");
     }
 
     #[test]
@@ -263,7 +244,7 @@ mod tests {
             ..TrainingPlan::default()
         };
         train(&plan, &loader(8), &[w.clone(), b.clone()], key(), |x| loss(x, &w, &b)).unwrap();
-        let moved = w.values().unwrap().into_iter().chain(b.values().unwrap());
+        let moved = values(&w).into_iter().chain(values(&b));
         let norm = moved.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
         assert!((norm - 1e-3).abs() < 1e-5, "{norm}");
     }
@@ -276,6 +257,6 @@ mod tests {
                 loss(x, &w, &b)
             });
         assert_eq!(report.unwrap(), TrainingReport::default());
-        assert_eq!(w.values().unwrap(), vec![0.5; 640]);
+        assert_eq!(values(&w), vec![0.5; 640]);
     }
 }

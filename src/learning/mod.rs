@@ -21,6 +21,6 @@ pub mod optimiser;
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
 pub use head_training::{Head, HeadLoss, HeadTraining};
-pub use local_training::{Trainable, TrainingPlan, TrainingReport, train};
+pub use local_training::{TrainingPlan, TrainingReport, train};
 pub use metrics::AccuracyMatrix;
 pub use optimiser::{Optimiser, OptimiserConfig, Schedule};

@@ -112,7 +112,7 @@ fn rows_outside_the_range_keep_their_bits() {
         let y = labels(8, rows.clone());
         training
             .run(&mut trained, rows.clone(), 3, 8, |e, b, h, labels| {
-                h.copy_from_slice(&normal(e * 10 + b as u64, h.len()));
+                h.copy_from_slice(&normal(u64::from(e) * 10 + b as u64, h.len()));
                 labels.copy_from_slice(&y);
             })
             .unwrap();
@@ -172,7 +172,7 @@ fn golden_losses_of_the_head() {
 fn golden_optimisers_rebalancing() {
     let Some(golden) = Golden::open("optimisers") else { return };
     let shape = golden.shape("rebalance.h");
-    let (epochs, batches, size, dim) = (shape[0] as u64, shape[1], shape[2], shape[3]);
+    let (epochs, batches, size, dim) = (shape[0] as u32, shape[1], shape[2], shape[3]);
     let features = narrow(golden.f64("rebalance.h"));
     let y = golden.i64("rebalance.y");
     let run = |loss: HeadLoss| {

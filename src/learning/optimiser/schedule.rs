@@ -21,7 +21,7 @@ pub enum Schedule {
     /// `base * factor^k`, `k` the number of `milestones` reached.
     MultiStep {
         /// Epochs at which the rate falls, ascending.
-        milestones: Vec<u64>,
+        milestones: Vec<u32>,
         /// What it is multiplied with.
         factor: f64,
     },
@@ -29,11 +29,11 @@ pub enum Schedule {
 
 impl Schedule {
     /// The rate of epoch `epoch` out of `epochs`.
-    pub fn rate(&self, base: f64, epoch: u64, epochs: u64) -> f64 {
+    pub fn rate(&self, base: f64, epoch: u32, epochs: u32) -> f64 {
         match self {
             Schedule::Constant => base,
             Schedule::Cosine => {
-                let share = epoch as f64 / epochs.max(1) as f64;
+                let share = f64::from(epoch) / f64::from(epochs.max(1));
                 base * (1.0 + libm::cos(PI * share)) / 2.0
             }
             Schedule::MultiStep { milestones, factor } => {

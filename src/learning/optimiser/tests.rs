@@ -29,7 +29,7 @@ impl Quadratic {
     fn trajectory(
         &self,
         rule: OptimiserConfig,
-        rate: impl Fn(u64) -> f64,
+        rate: impl Fn(u32) -> f64,
         change: impl Fn(&[f32], &mut Vec<f32>),
         mut scale: impl FnMut(&GradStore, &[Var]) -> f64,
     ) -> Vec<f32> {
@@ -68,7 +68,7 @@ fn golden_optimisers() {
     let sgd = OptimiserConfig::sgd(0.04).momentum(0.9).weight_decay(5e-4);
     check("sgd_m0.9_wd5e-4", sgd, 0.04);
 
-    let cosine = |step: u64| Schedule::Cosine.rate(0.01, step / 2, 5);
+    let cosine = |step: u32| Schedule::Cosine.rate(0.01, step / 2, 5);
     let sgd = OptimiserConfig::sgd(0.01).momentum(0.9);
     golden.assert_close_f32("sgd_m0.9_cosine", &f.trajectory(sgd, cosine, plain, |_, _| 1.0));
 
@@ -103,7 +103,7 @@ fn golden_optimisers_clipping() {
 fn golden_optimisers_schedules() {
     let Some(golden) = Golden::open("optimisers") else { return };
     let rates = |schedule: Schedule, base: f64, name: &str| {
-        let n = golden.shape(name)[0] as u64;
+        let n = golden.shape(name)[0] as u32;
         let got: Vec<f64> = (0..n).map(|e| schedule.rate(base, e, n)).collect();
         golden.assert_close(name, &got);
     };
