@@ -153,6 +153,25 @@ impl Split {
         }
     }
 
+    /// A split of the first `most` samples of every class, in the same order.
+    pub(crate) fn first_of_each_class(&self, most: usize) -> Result<Split, DataError> {
+        let mut kept: Vec<usize> =
+            self.by_class.iter().flat_map(|c| c.iter().take(most)).map(|&i| i as usize).collect();
+        kept.sort_unstable();
+        let store = match &self.store {
+            Store::Buffer { bytes, shape } => {
+                let size = shape.iter().product::<usize>();
+                let images = kept.iter().flat_map(|i| &bytes[i * size..(i + 1) * size]);
+                Store::Buffer { bytes: images.copied().collect(), shape: *shape }
+            }
+            Store::Files { paths, side } => Store::Files {
+                paths: kept.iter().map(|&i| paths[i].clone()).collect(),
+                side: *side,
+            },
+        };
+        Split::new(store, kept.iter().map(|&i| self.labels[i]).collect(), self.by_class.len())
+    }
+
     /// `[channels, height, width]` of every image, when they are known to agree.
     pub fn image_shape(&self) -> Option<[usize; 3]> {
         match &self.store {

@@ -19,14 +19,16 @@ use super::{DataError, Dataset, Image, Split};
 pub struct FolderOptions {
     /// Resize every image once to `side x side`; `None` keeps each image's own size.
     pub side: Option<usize>,
+    /// Keep only the first so many training images of every class.
+    pub subset: Option<usize>,
     /// Keep decoded images in memory up to this many bytes per split.
     pub budget: usize,
 }
 
 impl Default for FolderOptions {
-    /// Own sizes; 4 GiB per split.
+    /// Own sizes, all images; 4 GiB per split.
     fn default() -> Self {
-        FolderOptions { side: None, budget: 4 << 30 }
+        FolderOptions { side: None, subset: None, budget: 4 << 30 }
     }
 }
 
@@ -44,7 +46,7 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
     Ok(Dataset {
         name,
         train: Arc::new(split(&train, &class_names, options)?),
-        test: Arc::new(split(&test, &class_names, options)?),
+        test: Arc::new(split(&test, &class_names, &FolderOptions { subset: None, ..*options })?),
         class_names,
     })
 }
@@ -95,6 +97,7 @@ fn split(root: &Path, classes: &[String], options: &FolderOptions) -> Result<Spl
             return Err(DataError::corrupt(&folder, expected, "none"));
         }
         files.sort_unstable();
+        files.truncate(options.subset.unwrap_or(usize::MAX));
         labels.extend(std::iter::repeat_n(class as u32, files.len()));
         paths.append(&mut files);
     }
@@ -215,8 +218,11 @@ mod tests {
     fn memory_and_files_give_the_same_pixels() {
         let root = sample_folder();
         let side = Some(8);
-        let kept = open(root.path(), &FolderOptions { side, budget: 1 << 20 }).unwrap();
-        let lazy = open(root.path(), &FolderOptions { side, budget: 0 }).unwrap();
+        let kept =
+            open(root.path(), &FolderOptions { side, budget: 1 << 20, ..Default::default() })
+                .unwrap();
+        let lazy =
+            open(root.path(), &FolderOptions { side, budget: 0, ..Default::default() }).unwrap();
         assert!(matches!(lazy.train.image(0).unwrap().pixels, std::borrow::Cow::Owned(_)));
         assert!(matches!(kept.train.image(0).unwrap().pixels, std::borrow::Cow::Borrowed(_)));
         for (a, b) in [(&kept.train, &lazy.train), (&kept.test, &lazy.test)] {
