@@ -10,6 +10,9 @@
 //! golden.assert_close("loss", &[loss]);
 //! ```
 
+// A tool box: not every reader is used by a test of every build.
+#![allow(dead_code)]
+
 use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors};

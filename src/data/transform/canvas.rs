@@ -76,7 +76,7 @@ impl Workspace {
         }
         // Pillow's arithmetic needs bytes; the others, and what already is floats, need floats.
         if kernel != Kernel::Pillow {
-            self.to_floats();
+            self.widen();
         }
         if self.tables.len() >= MOST_TABLES {
             self.tables.clear();
@@ -151,7 +151,7 @@ impl Workspace {
                 "use \"half\" or \"none\", one mean and deviation for all channels, or one per channel",
             ));
         };
-        self.to_floats();
+        self.widen();
         let plane = self.height * self.width;
         for (c, (mean, deviation)) in scales.into_iter().enumerate() {
             let from = if self.channels == 1 { 0 } else { c * plane };
@@ -161,7 +161,7 @@ impl Workspace {
         Ok([channels, self.height, self.width])
     }
 
-    fn to_floats(&mut self) {
+    fn widen(&mut self) {
         if self.depth == Depth::Bytes {
             self.floats.image.clear();
             self.floats.image.extend(self.bytes.image.iter().map(|&v| f32::from(v) / 255.0));
