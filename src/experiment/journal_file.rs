@@ -1,0 +1,279 @@
+//! `events.jsonl`: one canonical entry per line, and from time to time a seal.
+//!
+//! A *seal* is a line `{"seal":{"entries":..,"events":"..","numbers":".."}}` with the digests
+//! of everything above it, written every 1,000 entries and at the end. A journal without its
+//! last seal was cut off; a journal whose seal disagrees was changed. Both are told apart from
+//! a difference between two runs, which is a matter for `--verify`.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::federation::{Digests, Entry, Event, Journal};
+
+/// Entries between two seals.
+const SEAL_EVERY: u64 = 1_000;
+
+#[derive(Serialize, Deserialize)]
+struct SealLine {
+    seal: Seal,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seal {
+    entries: u64,
+    #[serde(flatten)]
+    digests: Digests,
+}
+
+/// Appends entries to a journal.
+pub struct JournalWriter<W: Write> {
+    out: BufWriter<W>,
+    journal: Journal,
+}
+
+impl<W: Write> JournalWriter<W> {
+    /// An empty journal.
+    pub fn new(out: W) -> Self {
+        JournalWriter { out: BufWriter::new(out), journal: Journal::new() }
+    }
+
+    /// Writes one entry; flushed before it returns, sealed after the last one.
+    pub fn push(&mut self, entry: &Entry) -> io::Result<()> {
+        let line = self.journal.push(entry);
+        self.out.write_all(line.as_bytes())?;
+        self.out.write_all(b"\n")?;
+        let last = matches!(entry.event, Event::RunEnded { .. });
+        if last || self.journal.entries().is_multiple_of(SEAL_EVERY) {
+            self.seal()?;
+        }
+        self.out.flush()
+    }
+
+    fn seal(&mut self) -> io::Result<()> {
+        let seal = Seal { entries: self.journal.entries(), digests: self.journal.digests() };
+        serde_json::to_writer(&mut self.out, &SealLine { seal })?;
+        self.out.write_all(b"\n")
+    }
+
+    /// Entries written.
+    pub fn entries(&self) -> u64 {
+        self.journal.entries()
+    }
+
+    /// Digests of what was written.
+    pub fn digests(&self) -> Digests {
+        self.journal.digests()
+    }
+}
+
+/// What is wrong with a journal.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line is not what the program writes.
+    #[error("{path}:{line}: {why}; the journal was damaged after it was written")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// The last seal is missing.
+    #[error(
+        "{path} ends without its seal after {entries} entries: the run was killed or the disk was full. \
+         What is there is valid; run the scenario again for the rest"
+    )]
+    CutOff {
+        /// The file.
+        path: PathBuf,
+        /// Whole entries found.
+        entries: u64,
+    },
+}
+
+/// Reads a journal entry by entry, checking every line and every seal.
+pub struct JournalReader {
+    path: PathBuf,
+    lines: io::Lines<BufReader<File>>,
+    line: u64,
+    journal: Journal,
+    ended: bool,
+    sealed: bool,
+}
+
+impl JournalReader {
+    /// Opens a journal.
+    pub fn open(path: &Path) -> Result<JournalReader, JournalError> {
+        let file = File::open(path)
+            .map_err(|source| JournalError::Read { path: path.to_path_buf(), source })?;
+        Ok(JournalReader {
+            path: path.to_path_buf(),
+            lines: BufReader::new(file).lines(),
+            line: 0,
+            journal: Journal::new(),
+            ended: false,
+            sealed: false,
+        })
+    }
+
+    /// The next entry; `None` after the last seal.
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, JournalError> {
+        loop {
+            let Some(line) = self.lines.next() else {
+                let cut = JournalError::CutOff {
+                    path: self.path.clone(),
+                    entries: self.journal.entries(),
+                };
+                return if self.ended && self.sealed { Ok(None) } else { Err(cut) };
+            };
+            self.line += 1;
+            let line = match line {
+                Ok(line) => line,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(self.damaged("not text"));
+                }
+                Err(source) => {
+                    return Err(JournalError::Read { path: self.path.clone(), source });
+                }
+            };
+            if line.starts_with("{\"seal\"") {
+                self.check_seal(&line)?;
+                continue;
+            }
+            return self.check_entry(&line).map(Some);
+        }
+    }
+
+    /// Digests of the entries read so far.
+    pub fn digests(&self) -> Digests {
+        self.journal.digests()
+    }
+
+    /// Entries read so far.
+    pub fn entries(&self) -> u64 {
+        self.journal.entries()
+    }
+
+    fn check_entry(&mut self, line: &str) -> Result<Entry, JournalError> {
+        if self.ended {
+            return Err(self.damaged("an entry after the last one"));
+        }
+        let entry = match Entry::from_line(line) {
+            Ok(entry) => entry,
+            // The very last line of a killed run may be half a line.
+            Err(error) if error.is_eof() => {
+                return match self.lines.next() {
+                    None => Err(JournalError::CutOff {
+                        path: self.path.clone(),
+                        entries: self.journal.entries(),
+                    }),
+                    Some(_) => Err(self.damaged("half a line")),
+                };
+            }
+            Err(error) => return Err(self.damaged(&format!("not an entry ({error})"))),
+        };
+        if entry.seq != self.journal.entries() {
+            let expected = self.journal.entries();
+            return Err(self.damaged(&format!("entry {} where {expected} belongs", entry.seq)));
+        }
+        if self.journal.push(&entry) != line {
+            return Err(self.damaged("the line is not in canonical form"));
+        }
+        self.ended = matches!(entry.event, Event::RunEnded { .. });
+        self.sealed = false;
+        Ok(entry)
+    }
+
+    fn check_seal(&mut self, line: &str) -> Result<(), JournalError> {
+        let SealLine { seal } = serde_json::from_str(line)
+            .map_err(|error| self.damaged(&format!("not a seal ({error})")))?;
+        let expected = Seal { entries: self.journal.entries(), digests: self.journal.digests() };
+        if seal != expected {
+            return Err(self.damaged("the seal disagrees with the entries above it"));
+        }
+        self.sealed = true;
+        Ok(())
+    }
+
+    fn damaged(&self, why: &str) -> JournalError {
+        JournalError::Damaged { path: self.path.clone(), line: self.line, why: why.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::federation::{EndReason, Figure, Numbers};
+    use crate::quantity::{Round, TaskId, VirtualTime};
+
+    fn write(entries: u64) -> (tempfile::TempDir, PathBuf, Digests) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let mut writer = JournalWriter::new(File::create(&path).unwrap());
+        for seq in 0..entries {
+            let event = if seq + 1 == entries {
+                Event::RunEnded { reason: EndReason::Done }
+            } else {
+                Event::Bias { round: Round(seq as u32), task: TaskId(0), clients: 2 }
+            };
+            let figure = Figure(0.1 + seq as f64 / 3.0);
+            let numbers = Numbers { metrics: [("a".into(), figure)].into(), ..Numbers::default() };
+            let entry = Entry { seq, at: VirtualTime(seq * 7), event, numbers: Some(numbers) };
+            writer.push(&entry).unwrap();
+        }
+        (folder, path, writer.digests())
+    }
+
+    fn read(path: &Path) -> Result<(u64, Digests), JournalError> {
+        let mut reader = JournalReader::open(path)?;
+        while reader.next_entry()?.is_some() {}
+        Ok((reader.entries(), reader.digests()))
+    }
+
+    #[test]
+    fn what_was_written_reads_back_to_the_same_digests() {
+        let (_folder, path, digests) = write(2_500);
+        assert_eq!(read(&path).unwrap(), (2_500, digests));
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().filter(|line| line.starts_with("{\"seal\"")).count(), 3);
+    }
+
+    #[test]
+    fn every_cut_is_noticed() {
+        let (_folder, path, _) = write(5);
+        let whole = fs::read(&path).unwrap();
+        for cut in [whole.len() - 2, whole.len() / 2, 10, 0] {
+            fs::write(&path, &whole[..cut]).unwrap();
+            assert!(
+                matches!(
+                    read(&path),
+                    Err(JournalError::CutOff { .. } | JournalError::Damaged { .. })
+                ),
+                "cut at {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_changed_digit_is_noticed() {
+        let (_folder, path, _) = write(5);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen("\"at\":14", "\"at\":15", 1)).unwrap();
+        assert!(matches!(read(&path), Err(JournalError::Damaged { line: 6, .. })));
+    }
+}

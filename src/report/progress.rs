@@ -1,0 +1,133 @@
+//! Progress on stderr: a bar on a terminal, one plain line per round otherwise.
+
+use std::io::{IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::tables::micro_accuracy;
+use super::traffic::{TrafficBy, total};
+use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::quantity::Bytes;
+
+/// Tells how far a run is.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    tasks: u32,
+    losses: Vec<f64>,
+    traffic: TrafficBy,
+    failed: u32,
+    line: String,
+}
+
+impl Progress {
+    /// Draws a bar where stderr is a terminal, writes plain lines where it is not.
+    /// `rounds` is the planned number of rounds of the whole run.
+    pub fn on_stderr(rounds: u64) -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style =
+                ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {eta} left  {msg}")
+                    .expect("the template is a constant");
+            ProgressBar::with_draw_target(Some(rounds), ProgressDrawTarget::stderr())
+                .with_style(style)
+        });
+        Progress {
+            bar,
+            tasks: 0,
+            losses: Vec::new(),
+            traffic: TrafficBy::new(),
+            failed: 0,
+            line: String::new(),
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            // Progress that cannot be written is not worth ending a run for.
+            None => drop(writeln!(std::io::stderr(), "{line}")),
+        }
+    }
+
+    fn round_line(&mut self, entry: &Entry) -> String {
+        let Event::RoundClosed { round, task, folded, missing, .. } = &entry.event else {
+            return String::new();
+        };
+        let down = Bytes(total(&self.traffic, Direction::Down).bytes);
+        let up = Bytes(total(&self.traffic, Direction::Up).bytes);
+        let mut line = format!(
+            "task {}/{}  round {}  {folded} folded  down {down}  up {up}  at {}",
+            task.0 + 1,
+            self.tasks,
+            round.0 + 1,
+            entry.at
+        );
+        if !missing.is_empty() {
+            line.push_str(&format!("  {} missing ({} failed)", missing.len(), self.failed));
+        }
+        if !self.losses.is_empty() {
+            let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
+            line.push_str(&format!("  loss {mean:.3}"));
+        }
+        line
+    }
+}
+
+impl EventSink for Progress {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        match &entry.event {
+            Event::RunStarted { tasks, .. } => self.tasks = *tasks,
+            Event::RoundOpened { .. } => {
+                self.losses.clear();
+                self.traffic.clear();
+                self.failed = 0;
+            }
+            Event::FrameCharged { direction, outcome, bytes, sent, copy, .. } => {
+                let sum = self.traffic.entry((*direction, *outcome)).or_default();
+                sum.add(bytes, *sent, *copy);
+            }
+            Event::Trained { .. } => {
+                let loss = entry.numbers.as_ref().and_then(|numbers| numbers.metrics.get("loss"));
+                self.losses.extend(loss.map(|loss| loss.0));
+                if let Some(bar) = &self.bar {
+                    bar.tick();
+                }
+            }
+            Event::ClientFailed { client, reason, detail, .. } => {
+                self.failed += 1;
+                if !detail.is_empty() {
+                    self.say(&format!("{client} failed ({reason}): {detail}"));
+                }
+            }
+            Event::UpdateRejected { client, why, .. } => {
+                self.say(&format!("update of {client} rejected: {why}"));
+            }
+            Event::RoundClosed { .. } => {
+                self.line = self.round_line(entry);
+                match &self.bar {
+                    Some(bar) => {
+                        bar.set_message(self.line.clone());
+                        bar.inc(1);
+                    }
+                    None => self.say(&self.line),
+                }
+            }
+            Event::Evaluated { task, point: EvaluationPoint::Task, .. } => {
+                if let Some(accuracy) = entry.numbers.as_ref().and_then(micro_accuracy) {
+                    let learnt = task.0 + 1;
+                    self.say(&format!(
+                        "task {learnt}/{} learnt: {:.2} % of all classes seen",
+                        self.tasks,
+                        100.0 * accuracy
+                    ));
+                }
+            }
+            Event::RunEnded { .. } => {
+                if let Some(bar) = &self.bar {
+                    bar.finish_and_clear();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! The figures of a whole run: what the final table prints and `summary.json` keeps.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::accuracy::Accuracy;
+use super::traffic::{Traffic, TrafficBy, direction_word, outcome_word, total};
+use super::wall::WallTimes;
+use crate::federation::{
+    Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, SinkError, TaskScore,
+};
+
+/// Figures of a run; grows entry by entry.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Name of the scenario.
+    pub name: String,
+    /// Name of the method.
+    pub method: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Clients that own data.
+    pub clients: u32,
+    /// Number of tasks.
+    pub tasks: u32,
+    /// Rounds closed.
+    pub rounds: u64,
+    /// Why the run ended; `None` while it has not.
+    pub ended: Option<EndReason>,
+    /// Accuracy and forgetting.
+    pub accuracy: Accuracy,
+    /// Frames by direction, then outcome.
+    pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Traffic>>,
+    /// Seats that sent nothing.
+    pub failed: u64,
+    /// Uploads that were refused.
+    pub rejected: u64,
+    /// Simulated seconds.
+    pub virtual_s: f64,
+    /// Measures of federated bias, mean over the rounds that measured them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub bias: BTreeMap<String, f64>,
+    /// Both digests of the journal.
+    pub digests: Option<Digests>,
+    /// Where the wall time went; not part of a replay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall: Option<WallTimes>,
+    #[serde(skip)]
+    traffic: TrafficBy,
+    #[serde(skip)]
+    scores: Vec<Vec<TaskScore>>,
+    #[serde(skip)]
+    bias_sums: BTreeMap<String, (f64, u32)>,
+}
+
+impl Summary {
+    /// An empty summary of the scenario with this name.
+    pub fn new(name: &str) -> Summary {
+        Summary { name: name.to_string(), ..Summary::default() }
+    }
+
+    /// Everything of one direction, whatever became of it.
+    pub fn total(&self, direction: Direction) -> Traffic {
+        total(&self.traffic, direction)
+    }
+
+    /// Sums by direction and outcome.
+    pub fn traffic(&self) -> &TrafficBy {
+        &self.traffic
+    }
+
+    /// The file `summary.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a summary has only string keys");
+        text.push('\n');
+        text
+    }
+
+    fn finish(&mut self) {
+        self.accuracy = Accuracy::of(&self.scores);
+        self.bytes.clear();
+        for ((direction, outcome), sum) in &self.traffic {
+            let by_outcome = self.bytes.entry(direction_word(*direction)).or_default();
+            by_outcome.insert(outcome_word(*outcome), sum.clone());
+        }
+        let mean = |(sum, count): &(f64, u32)| sum / f64::from(*count);
+        self.bias = self.bias_sums.iter().map(|(name, sums)| (name.clone(), mean(sums))).collect();
+    }
+}
+
+impl EventSink for Summary {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.virtual_s = entry.at.as_seconds();
+        match &entry.event {
+            Event::RunStarted { seed, method, clients, tasks, .. } => {
+                self.seed = *seed;
+                self.method.clone_from(method);
+                self.clients = *clients;
+                self.tasks = *tasks;
+            }
+            Event::FrameCharged { direction, outcome, bytes, sent, copy, .. } => {
+                let sum = self.traffic.entry((*direction, *outcome)).or_default();
+                sum.add(bytes, *sent, *copy);
+            }
+            Event::ClientFailed { .. } => self.failed += 1,
+            Event::UpdateRejected { .. } => self.rejected += 1,
+            Event::RoundClosed { .. } => self.rounds += 1,
+            Event::Bias { .. } => {
+                for (name, figure) in entry.numbers.iter().flat_map(|numbers| &numbers.metrics) {
+                    let sums = self.bias_sums.entry(name.clone()).or_default();
+                    *sums = (sums.0 + figure.0, sums.1 + 1);
+                }
+            }
+            Event::Evaluated { point: EvaluationPoint::Task, .. } => {
+                self.scores.extend(entry.numbers.as_ref().map(|numbers| numbers.tasks.clone()));
+                self.finish();
+            }
+            Event::RunEnded { reason } => {
+                self.ended = Some(*reason);
+                self.finish();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! `rounds.csv`: the learning curve with its costs, one row per round.
+//!
+//! A row is written once nothing of its round can change any more: when the next round opens,
+//! or, while seats of it are missing (a straggler's frame may still arrive late), when its
+//! task ends. Rows are always in the order of rounds.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Write};
+
+use crate::federation::{
+    Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, SinkError,
+};
+use crate::quantity::{Round, VirtualTime};
+use crate::report::csv::{Csv, number};
+use crate::report::traffic::{Traffic, TrafficBy, total};
+
+const HEAD: [&str; 17] = [
+    "round",
+    "task",
+    "phase",
+    "opened_s",
+    "closed_s",
+    "cohort",
+    "seats",
+    "folded",
+    "failed",
+    "rejected",
+    "late",
+    "bytes_down",
+    "bytes_up",
+    "control",
+    "ratio",
+    "loss",
+    "accuracy_seen",
+];
+
+struct Row {
+    round: Round,
+    task: u16,
+    phase: String,
+    opened: VirtualTime,
+    closed: Option<VirtualTime>,
+    cohort: usize,
+    seats: u32,
+    folded: u32,
+    missing: bool,
+    failed: u32,
+    rejected: u32,
+    traffic: TrafficBy,
+    losses: Vec<f64>,
+    accuracy: Option<f64>,
+}
+
+/// Writes one row per round.
+pub struct RoundsTable<W: Write> {
+    csv: Csv<W>,
+    phases: BTreeMap<u32, String>,
+    open: VecDeque<Row>,
+}
+
+impl<W: Write> RoundsTable<W> {
+    /// Writes the head.
+    pub fn new(out: W) -> io::Result<Self> {
+        Ok(RoundsTable {
+            csv: Csv::new(out, &HEAD)?,
+            phases: BTreeMap::new(),
+            open: VecDeque::new(),
+        })
+    }
+
+    fn row(&mut self, round: Round) -> Option<&mut Row> {
+        self.open.iter_mut().rev().find(|row| row.round == round)
+    }
+
+    fn flush(&mut self, all: bool) -> io::Result<()> {
+        while let Some(row) = self.open.front() {
+            if !all && (row.closed.is_none() || row.missing) {
+                return Ok(());
+            }
+            let cells = cells(row);
+            self.csv.row(&cells)?;
+            self.open.pop_front();
+        }
+        Ok(())
+    }
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let down = total(&row.traffic, Direction::Down);
+    let up = total(&row.traffic, Direction::Up);
+    let late = |way| row.traffic.get(&(way, FrameOutcome::Late)).map_or(0, |sum| sum.frames);
+    let both = |part: fn(&Traffic) -> u64| part(&down) + part(&up);
+    let payload = both(|sum| sum.payload);
+    let ratio = (payload > 0).then(|| both(|sum| sum.raw) as f64 / payload as f64);
+    let loss =
+        (!row.losses.is_empty()).then(|| row.losses.iter().sum::<f64>() / row.losses.len() as f64);
+    vec![
+        (row.round.0 + 1).to_string(),
+        (row.task + 1).to_string(),
+        row.phase.clone(),
+        row.opened.as_seconds().to_string(),
+        number(row.closed.map(VirtualTime::as_seconds)),
+        row.cohort.to_string(),
+        row.seats.to_string(),
+        row.folded.to_string(),
+        row.failed.to_string(),
+        row.rejected.to_string(),
+        (late(Direction::Up) + late(Direction::Down)).to_string(),
+        down.bytes.to_string(),
+        up.bytes.to_string(),
+        both(|sum| sum.control).to_string(),
+        number(ratio),
+        number(loss),
+        number(row.accuracy),
+    ]
+}
+
+/// Right answers over all test samples of the tasks in an evaluation.
+pub(crate) fn micro_accuracy(numbers: &Numbers) -> Option<f64> {
+    let correct: u64 = numbers.tasks.iter().map(|score| score.correct).sum();
+    let total: u64 = numbers.tasks.iter().map(|score| score.total).sum();
+    (total > 0).then(|| correct as f64 / total as f64)
+}
+
+impl<W: Write + Send> EventSink for RoundsTable<W> {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        match &entry.event {
+            Event::PhaseStarted { phase, name, .. } => {
+                self.phases.insert(*phase, name.clone());
+            }
+            Event::RoundOpened { round, task, phase, cohort, seats } => {
+                self.flush(false)?;
+                let phase = self.phases.get(phase).cloned().unwrap_or_else(|| phase.to_string());
+                self.open.push_back(Row {
+                    round: *round,
+                    task: task.0,
+                    phase,
+                    opened: entry.at,
+                    closed: None,
+                    cohort: cohort.len(),
+                    seats: *seats,
+                    folded: 0,
+                    missing: false,
+                    failed: 0,
+                    rejected: 0,
+                    traffic: TrafficBy::new(),
+                    losses: Vec::new(),
+                    accuracy: None,
+                });
+            }
+            Event::FrameCharged { round, direction, outcome, bytes, sent, copy, .. } => {
+                if let Some(row) = self.row(*round) {
+                    let sum = row.traffic.entry((*direction, *outcome)).or_default();
+                    sum.add(bytes, *sent, *copy);
+                }
+            }
+            Event::Trained { round, .. } => {
+                let loss = entry.numbers.as_ref().and_then(|numbers| numbers.metrics.get("loss"));
+                if let (Some(loss), Some(row)) = (loss, self.row(*round)) {
+                    row.losses.push(loss.0);
+                }
+            }
+            Event::ClientFailed { round, .. } => {
+                self.row(*round).into_iter().for_each(|row| row.failed += 1);
+            }
+            Event::UpdateRejected { round, .. } => {
+                self.row(*round).into_iter().for_each(|row| row.rejected += 1);
+            }
+            Event::RoundClosed { round, folded, missing, .. } => {
+                if let Some(row) = self.row(*round) {
+                    row.closed = Some(entry.at);
+                    row.folded = *folded;
+                    row.missing = !missing.is_empty();
+                }
+            }
+            Event::Evaluated { round, point: EvaluationPoint::Round, .. } => {
+                let accuracy = entry.numbers.as_ref().and_then(micro_accuracy);
+                self.row(*round).into_iter().for_each(|row| row.accuracy = accuracy);
+            }
+            // The last round of a task may be measured only as the task's row of the matrix.
+            Event::Evaluated { round, .. } => {
+                let accuracy = entry.numbers.as_ref().and_then(micro_accuracy);
+                self.row(*round)
+                    .into_iter()
+                    .for_each(|row| row.accuracy = row.accuracy.or(accuracy));
+            }
+            Event::TaskEnded { .. } | Event::RunEnded { .. } => self.flush(true)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! A small journal by hand, and the tables it must become.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::federation::{
+    Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, Figure, FrameBytes,
+    FrameOutcome, Numbers, TaskScore,
+};
+use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Buffer {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -> Event {
+    Event::FrameCharged {
+        round: Round(round),
+        task: TaskId(0),
+        phase: 0,
+        seat: SeatId(client),
+        client: ClientId(client),
+        direction,
+        outcome,
+        bytes: FrameBytes {
+            header: 40,
+            meta: 1,
+            table: 9,
+            raw: 200,
+            payload: 100,
+            kinds: [("head".to_string(), 30), ("prompt".to_string(), 70)].into(),
+        },
+        sent: 150,
+        latency: 1,
+        copy: client > 0,
+        asset: None,
+    }
+}
+
+/// Two rounds; in the first, client 1 is late and its frame arrives when the second is open.
+fn journal() -> Vec<Entry> {
+    let (down, up) = (Direction::Down, Direction::Up);
+    let (delivered, late) = (FrameOutcome::Delivered, FrameOutcome::Late);
+    let task = TaskId(0);
+    let opened = |round| Event::RoundOpened {
+        round: Round(round),
+        task,
+        phase: 0,
+        cohort: vec![ClientId(0), ClientId(1)],
+        seats: 2,
+    };
+    let trained = |round, client| Event::Trained {
+        round: Round(round),
+        task,
+        phase: 0,
+        seat: SeatId(client),
+        client: ClientId(client),
+        samples: 12,
+        worked: 500_000_000,
+    };
+    let closed = |round, folded, missing| Event::RoundClosed {
+        round: Round(round),
+        task,
+        phase: 0,
+        folded,
+        missing,
+    };
+    let events = vec![
+        Event::RunStarted { format: 1, seed: 5, method: "hgp".into(), clients: 2, tasks: 1 },
+        Event::TaskStarted { task, classes: vec![3, 4] },
+        Event::PhaseStarted { task, phase: 0, name: "train".into(), rounds: 2 },
+        opened(0),
+        frame(0, 0, down, delivered),
+        frame(0, 1, down, delivered),
+        trained(0, 0),
+        frame(0, 0, up, delivered),
+        closed(0, 1, vec![SeatId(1)]),
+        opened(1),
+        frame(0, 1, up, late),
+        frame(1, 0, down, delivered),
+        frame(1, 1, down, delivered),
+        trained(1, 0),
+        trained(1, 1),
+        frame(1, 0, up, delivered),
+        frame(1, 1, up, delivered),
+        closed(1, 2, vec![]),
+        Event::Evaluated { round: Round(1), task, point: EvaluationPoint::Task },
+        Event::TaskEnded { task },
+        Event::RunEnded { reason: EndReason::Done },
+    ];
+    let numbers = |event: &Event| match event {
+        Event::Trained { client, .. } => Some(Numbers {
+            metrics: [("loss".to_string(), Figure(0.5 + f64::from(client.0)))].into(),
+            ..Numbers::default()
+        }),
+        Event::Evaluated { .. } => Some(Numbers {
+            tasks: vec![TaskScore { task, correct: 3, total: 4 }],
+            ..Numbers::default()
+        }),
+        _ => None,
+    };
+    events
+        .into_iter()
+        .enumerate()
+        .map(|(seq, event)| Entry {
+            seq: seq as u64,
+            at: VirtualTime(seq as u64 * 250_000_000),
+            numbers: numbers(&event),
+            event,
+        })
+        .collect()
+}
+
+fn feed(sink: &mut dyn EventSink) {
+    journal().iter().for_each(|entry| sink.record(entry).unwrap());
+}
+
+#[test]
+fn a_round_with_a_straggler_waits_for_its_late_frame() {
+    let buffer = Buffer::default();
+    feed(&mut RoundsTable::new(buffer.clone()).unwrap());
+    insta::assert_snapshot!(buffer.text());
+}
+
+#[test]
+fn kinds_of_a_round_add_up_to_its_frames() {
+    let buffer = Buffer::default();
+    feed(&mut BytesTable::new(buffer.clone()).unwrap());
+    let text = buffer.text();
+    let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|l| l.split(',').collect()).collect();
+    let sum: u64 = rows.iter().map(|row| row[7].parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, 8 * 150, "eight frames of 150 bytes");
+    assert!(rows.iter().any(|row| row[..] == ["1", "1", "0", "up", "late", "prompt", "1", "70"]));
+}
+
+#[test]
+fn clients_carry_what_they_carried() {
+    let buffer = Buffer::default();
+    feed(&mut ClientsTable::new(buffer.clone()).unwrap());
+    insta::assert_snapshot!(buffer.text());
+}
+
+#[test]
+fn the_matrix_counts_tasks_from_one() {
+    let buffer = Buffer::default();
+    feed(&mut MatrixTable::new(buffer.clone()).unwrap());
+    assert_eq!(buffer.text(), "learnt,tested,correct,total,accuracy\n1,1,3,4,0.75\n");
+}
