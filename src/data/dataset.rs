@@ -81,7 +81,7 @@ pub(crate) enum Store {
 }
 
 /// Prepared pixels may take this much per split unless [`Split::set_prepared_budget`] says otherwise.
-const PREPARED_BUDGET: usize = 512 << 20;
+const PREPARED_BUDGET: usize = 128 << 20;
 
 impl Split {
     /// A split of images of one size. `bytes` holds them one after the other, each in

@@ -79,11 +79,15 @@ impl Loader {
         self.batches_of(order, batch_size, epoch, augment_key)
     }
 
-    /// The shard once, in its own order. A random transform draws as in epoch 0 of seed 0:
-    /// give a deterministic one.
+    /// The shard once, in its own order, for deterministic transforms; a random one would draw the same
+    /// for every run (see [`Loader::in_order_drawn`]).
     pub fn in_order(&self, batch_size: usize) -> Batches<'_> {
-        let key = StreamKey::new(0, Domain::Augment);
-        self.batches_of(self.shard.to_vec(), batch_size, 0, key)
+        self.in_order_drawn(batch_size, StreamKey::new(0, Domain::Augment))
+    }
+
+    /// The shard once, in its own order; sample `i` draws its augmentation at `augment_key` with step `i`.
+    pub fn in_order_drawn(&self, batch_size: usize, augment_key: StreamKey) -> Batches<'_> {
+        self.batches_of(self.shard.to_vec(), batch_size, 0, augment_key)
     }
 
     fn batches_of(
