@@ -24,6 +24,7 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod values;
 
 pub use body::{Body, Section};
 pub use codec::{Codec, CodecPlan};
@@ -35,5 +36,6 @@ pub use kind::Kind;
 pub use meta::{MetaReader, MetaWriter};
 pub use size::{FrameSize, KindBytes};
 pub use sketch::{BodySketch, SectionSketch, TensorSketch};
-pub use tensor::{Dtype, NamedTensor, Values};
+pub use tensor::NamedTensor;
 pub use transmit::{transmit, verify};
+pub use values::{Dtype, Values};

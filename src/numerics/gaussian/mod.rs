@@ -1,0 +1,129 @@
+//! Gaussians of features: one per class and client, fitted in f64, merged, mixed and drawn from.
+//!
+//! [`Diagonal`] keeps a variance per dimension, [`Full`] a covariance. Both use the unbiased estimate (divided by
+//! `n - 1`), and both merge exactly: the merge of two clients' Gaussians is that of their samples together.
+//!
+//! ```
+//! use fedcast::numerics::gaussian::Diagonal;
+//! let rows = [[1.0f32, 5.0], [3.0, 5.0], [5.0, 5.0]];
+//! let all = Diagonal::fit(2, rows.iter().map(|r| &r[..]));
+//! assert_eq!((all.count, &all.mean[..], &all.variance[..]), (3, &[3.0, 5.0][..], &[4.0, 0.0][..]));
+//! let some = Diagonal::fit(2, rows[..1].iter().map(|r| &r[..]));
+//! let rest = Diagonal::fit(2, rows[1..].iter().map(|r| &r[..]));
+//! assert_eq!(some.merge(&rest), all);
+//! ```
+
+mod draw;
+mod full;
+
+pub use draw::Sampler;
+pub use full::Full;
+
+/// Why a Gaussian cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GaussianError {
+    /// A mean, variance or covariance is NaN or infinite, or a variance negative.
+    #[error("a class statistic is {0}; look for a client whose features are not finite")]
+    Invalid(f64),
+    /// The covariance has no Cholesky factor even with the largest jitter.
+    #[error(
+        "the covariance of {dim} dimensions from {count} samples is not positive definite even with \
+         {jitter:.1e} added to its diagonal; use diagonal Gaussians"
+    )]
+    NotPositiveDefinite {
+        /// Dimensions.
+        dim: usize,
+        /// Samples it was estimated from.
+        count: u64,
+        /// The last value that was tried.
+        jitter: f64,
+    },
+}
+
+/// A Gaussian with a diagonal covariance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagonal {
+    /// Samples it was estimated from.
+    pub count: u64,
+    /// Mean, `(dim,)`.
+    pub mean: Vec<f64>,
+    /// Unbiased variance, `(dim,)`; zeros below two samples.
+    pub variance: Vec<f64>,
+}
+
+impl Diagonal {
+    /// Mean and unbiased variance of rows of length `dim`, in one pass (Welford 1962).
+    pub fn fit<T: Copy + Into<f64>>(
+        dim: usize,
+        rows: impl IntoIterator<Item = impl AsRef<[T]>>,
+    ) -> Diagonal {
+        let mut count = 0u64;
+        let mut mean = vec![0.0; dim];
+        let mut squares = vec![0.0; dim];
+        for row in rows {
+            count += 1;
+            let n = count as f64;
+            for ((x, mean), squares) in row.as_ref().iter().zip(&mut mean).zip(&mut squares) {
+                let x: f64 = (*x).into();
+                let before = x - *mean;
+                *mean += before / n;
+                *squares += before * (x - *mean);
+            }
+        }
+        let divisor = count.saturating_sub(1).max(1) as f64;
+        squares.iter_mut().for_each(|s| *s /= divisor);
+        Diagonal { count, mean, variance: squares }
+    }
+
+    /// Dimensions.
+    pub fn dim(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// The variance divided by `n` instead of `n - 1`.
+    pub fn biased_variance(&self) -> Vec<f64> {
+        let n = self.count.max(1) as f64;
+        let scale = self.count.saturating_sub(1) as f64 / n;
+        self.variance.iter().map(|v| v * scale).collect()
+    }
+
+    /// The Gaussian of both sets of samples together (Chan, Golub and LeVeque 1979).
+    pub fn merge(&self, other: &Diagonal) -> Diagonal {
+        if self.count == 0 || other.count == 0 {
+            return if self.count == 0 { other.clone() } else { self.clone() };
+        }
+        let (a, b) = (self.count as f64, other.count as f64);
+        let share = b / (a + b);
+        let gap: Vec<f64> = other.mean.iter().zip(&self.mean).map(|(y, x)| y - x).collect();
+        let mean = self.mean.iter().zip(&gap).map(|(m, g)| m + g * share).collect();
+        let variances = self.variance.iter().zip(&other.variance).zip(&gap);
+        let variance = variances
+            .map(|((u, v), g)| ((a - 1.0) * u + (b - 1.0) * v + g * g * a * share) / (a + b - 1.0))
+            .collect();
+        Diagonal { count: self.count + other.count, mean, variance }
+    }
+}
+
+/// Mean and variance, `(dim,)` each, of a mixture `sum_m weight_m N(mean_m, inflation * variance_m)`; the weights
+/// sum to one. The variance is `sum_m weight_m (inflation * variance_m + mean_m^2) - mean^2`, computed around the mean.
+pub fn mixture_moments<'a>(
+    dim: usize,
+    parts: impl IntoIterator<Item = (f64, &'a [f64], &'a [f64])> + Clone,
+    inflation: f64,
+) -> (Vec<f64>, Vec<f64>) {
+    let mut mean = vec![0.0; dim];
+    for (weight, part, _) in parts.clone() {
+        mean.iter_mut().zip(part).for_each(|(m, p)| *m += weight * p);
+    }
+    let mut variance = vec![0.0; dim];
+    for (weight, part, spread) in parts {
+        for (i, v) in variance.iter_mut().enumerate() {
+            let gap = part[i] - mean[i];
+            *v += weight * (inflation * spread[i] + gap * gap);
+        }
+    }
+    (mean, variance)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::golden::{Golden, assert_close};
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// The samples of the golden file: `(client, class, row)`.
+struct Samples {
+    dim: usize,
+    clients: usize,
+    classes: usize,
+    rows: Vec<(i64, i64, Vec<f64>)>,
+}
+
+impl Samples {
+    fn read(golden: &Golden) -> Samples {
+        let dim = golden.shape("hgp.features")[1];
+        let (client, label) = (golden.i64("hgp.client"), golden.i64("hgp.label"));
+        let features = golden.f64("hgp.features");
+        let owners = client.into_iter().zip(label);
+        let rows = owners.zip(features.chunks(dim)).map(|((m, c), x)| (m, c, x.to_vec())).collect();
+        let shape = golden.shape("hgp.count");
+        Samples { dim, clients: shape[0], classes: shape[1], rows }
+    }
+
+    fn of(&self, client: usize, class: usize) -> Vec<&[f64]> {
+        let mine = |r: &&(i64, i64, Vec<f64>)| (r.0, r.1) == (client as i64, class as i64);
+        self.rows.iter().filter(mine).map(|r| &r.2[..]).collect()
+    }
+
+    fn diagonal(&self, client: usize, class: usize) -> Diagonal {
+        Diagonal::fit(self.dim, self.of(client, class))
+    }
+}
+
+#[test]
+fn golden_class_statistics() {
+    let Some(golden) = Golden::open("statistics") else { return };
+    let samples = Samples::read(&golden);
+    let (mut count, mut mean, mut variance) = (vec![], vec![], vec![]);
+    for client in 0..samples.clients {
+        for class in 0..samples.classes {
+            let fitted = samples.diagonal(client, class);
+            count.push(fitted.count as f64);
+            // What is not sent (fewer than two samples) is zero in the file.
+            let sent = f64::from(u8::from(fitted.count >= 2));
+            mean.extend(fitted.mean.iter().map(|m| m * sent));
+            variance.extend(fitted.variance.iter().map(|v| v * sent));
+        }
+    }
+    golden.assert_close("hgp.count", &count);
+    golden.assert_close("hgp.mean", &mean);
+    golden.assert_close("hgp.var", &variance);
+}
+
+#[test]
+fn golden_mixture_moments() {
+    let Some(golden) = Golden::open("statistics") else { return };
+    let (shape, pi) = (golden.shape("hgp.mean"), golden.f64("hgp.pi"));
+    let (mean, variance) = (golden.f64("hgp.mean"), golden.f64("hgp.var"));
+    let [clients, classes, dim] = shape[..] else { panic!("shape {shape:?}") };
+    let mix = |class: usize, inflation: f64| {
+        let parts = (0..clients).map(|m| {
+            let cell = m * classes + class;
+            let at = cell * dim..(cell + 1) * dim;
+            (pi[cell], &mean[at.clone()], &variance[at])
+        });
+        mixture_moments(dim, parts, inflation)
+    };
+    for (name, inflation) in [("hgp.mix_var1", 1.0), ("hgp.mix_var3", 3.0)] {
+        let (means, variances): (Vec<_>, Vec<_>) = (0..classes).map(|c| mix(c, inflation)).unzip();
+        golden.assert_close("hgp.mix_mean", &means.concat());
+        golden.assert_close(name, &variances.concat());
+    }
+}
+
+#[test]
+fn golden_biased_mixture() {
+    let Some(golden) = Golden::open("statistics") else { return };
+    let samples = Samples::read(&golden);
+    let (mut means, mut variances) = (vec![], vec![]);
+    for class in 0..samples.classes {
+        let local: Vec<Diagonal> =
+            (0..samples.clients).map(|m| samples.diagonal(m, class)).collect();
+        let total: u64 = local.iter().map(|g| g.count).sum();
+        let spread: Vec<Vec<f64>> = local.iter().map(Diagonal::biased_variance).collect();
+        let parts = local
+            .iter()
+            .zip(&spread)
+            .map(|(g, s)| (g.count as f64 / total as f64, &g.mean[..], &s[..]));
+        let (mean, variance) = mixture_moments(samples.dim, parts, 1.0);
+        means.extend(mean);
+        variances.extend(variance);
+    }
+    golden.assert_close("c2p.mean", &means);
+    golden.assert_close("c2p.var", &variances);
+}
+
+#[test]
+fn golden_merged_covariance() {
+    let Some(golden) = Golden::open("statistics") else { return };
+    let samples = Samples::read(&golden);
+    for (suffix, least) in [("", 1), ("_min2", 2)] {
+        let (mut means, mut covariances, mut diagonals) = (vec![], vec![], vec![]);
+        for class in 0..samples.classes {
+            let empty = Full::fit::<f64>(samples.dim, &[[]; 0]);
+            let merged = (0..samples.clients)
+                .map(|m| Full::fit(samples.dim, &samples.of(m, class)))
+                .filter(|g| g.count >= least)
+                .fold(empty, |all, one| all.merge(&one));
+            let diagonal = (0..samples.clients)
+                .map(|m| samples.diagonal(m, class))
+                .filter(|g| g.count >= least)
+                .fold(Diagonal::default(), |all, one| all.merge(&one));
+            let dim = samples.dim;
+            diagonals.extend(diagonal.variance.clone());
+            let on_diagonal: Vec<f64> = (0..dim).map(|i| merged.covariance[i * dim + i]).collect();
+            assert_close("diagonal of the merge", &diagonal.variance, &on_diagonal, 1e-12);
+            means.extend(merged.mean);
+            covariances.extend(merged.covariance);
+        }
+        golden.assert_close(&format!("ccvr.mean{suffix}"), &means);
+        golden.assert_close(&format!("ccvr.cov{suffix}"), &covariances);
+    }
+}
+
+#[test]
+fn golden_inflated_features() {
+    let Some(golden) = Golden::open("statistics") else { return };
+    let gaussian =
+        Diagonal { count: 9, mean: golden.f64("gauss.mean"), variance: golden.f64("gauss.var") };
+    let dim = gaussian.dim();
+    let sampler = gaussian.sampler(3.0, 0.0).unwrap();
+    let noise = golden.f64("gauss.eps");
+    let mut drawn = vec![0f32; noise.len()];
+    for (noise, out) in noise.chunks(dim).zip(drawn.chunks_mut(dim)) {
+        sampler.place(noise, out);
+    }
+    golden.assert_close_f32("gauss.sample3", &drawn);
+}
+
+#[test]
+fn draws_have_the_inflated_moments() {
+    let rows: Vec<[f64; 3]> = (0..40)
+        .map(|i| {
+            let x = f64::from(i % 8) - 3.5;
+            let y = f64::from(i % 5) - 2.0;
+            [x + 10.0, 0.5 * x + y, 3.0 * y - x]
+        })
+        .collect();
+    let full = Full::fit(3, &rows);
+    let diagonal = Diagonal::fit(3, &rows);
+    let samplers = [full.sampler(2.0, 1e-12).unwrap(), diagonal.sampler(2.0, 0.0).unwrap()];
+    for (sampler, correlated) in samplers.iter().zip([true, false]) {
+        let mut rng = StreamKey::new(1, Domain::Rebalance).rng();
+        let mut scratch = vec![];
+        let drawn: Vec<[f32; 3]> = (0..60_000)
+            .map(|_| {
+                let mut out = [0.0; 3];
+                sampler.draw(&mut rng, &mut scratch, &mut out);
+                out
+            })
+            .collect();
+        let got = Full::fit(3, &drawn);
+        assert_close("mean", &got.mean, &full.mean, 0.1);
+        for (i, (got, one)) in got.covariance.iter().zip(&full.covariance).enumerate() {
+            let want = if correlated || i % 4 == 0 { 2.0 * one } else { 0.0 };
+            assert!((got - want).abs() < 0.7, "covariance {i}: {got}, should be {want}");
+        }
+    }
+}
+
+#[test]
+fn a_singular_covariance_gets_jitter_and_a_broken_one_an_error() {
+    let rows = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]];
+    let singular = Full::fit(3, &rows);
+    let sampler = singular.sampler(1.0, 1e-8).unwrap();
+    let mut out = [0f32; 3];
+    sampler.place(&[0.0; 3], &mut out);
+    assert_eq!(out, [1.5, 3.0, 4.5]);
+    let same = Full::fit(3, &[[1.0, 2.0, 3.0]; 4]).sampler(3.0, 1e-8).unwrap();
+    same.place(&[5.0; 3], &mut out);
+    assert_eq!(out, [1.0, 2.0, 3.0]);
+    let mut broken = singular.clone();
+    broken.covariance[0] = -50.0;
+    assert!(matches!(broken.sampler(1.0, 1e-8), Err(GaussianError::NotPositiveDefinite { .. })));
+    broken.covariance[0] = f64::NAN;
+    assert!(matches!(broken.sampler(1.0, 1e-8), Err(GaussianError::Invalid(_))));
+    let negative = Diagonal { count: 2, mean: vec![0.0], variance: vec![-1.0] };
+    assert!(negative.sampler(1.0, 0.0).is_err());
+}
+
+#[test]
+fn a_duplicated_data_set_shrinks_the_variance_as_the_card_says() {
+    // var_dup = var (n - 1) 2 / (2 n - 1)
+    let rows = [[0.5f32, -1.0], [2.5, 4.0], [-3.0, 0.25]];
+    let once = Diagonal::fit(2, rows);
+    let twice = Diagonal::fit(2, rows.iter().chain(&rows));
+    let want: Vec<f64> = once.variance.iter().map(|v| v * 2.0 * 2.0 / 5.0).collect();
+    assert_close("variance", &twice.variance, &want, 1e-12);
+    assert_eq!(Diagonal::fit(2, &rows[..1]).variance, [0.0, 0.0]);
+}
+
+proptest! {
+    #[test]
+    fn merging_is_pooling(
+        rows in proptest::collection::vec([-1e3f64..1e3, -1.0f64..1.0], 2..30),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let cut = cut.index(rows.len());
+        let close = |got: &[f64], want: &[f64]| {
+            got.iter().zip(want).all(|(g, w)| (g - w).abs() <= 1e-7 * (1.0 + w.abs()))
+        };
+        let pooled = Full::fit(2, &rows);
+        let merged = Full::fit(2, &rows[..cut]).merge(&Full::fit(2, &rows[cut..]));
+        prop_assert_eq!(merged.count, pooled.count);
+        prop_assert!(close(&merged.mean, &pooled.mean));
+        prop_assert!(close(&merged.covariance, &pooled.covariance));
+        let packed = Full::from_packed(pooled.count, pooled.mean.clone(), &pooled.packed());
+        prop_assert_eq!(packed.unwrap(), pooled.clone());
+        let pooled_diagonal = Diagonal::fit(2, &rows);
+        let merged = Diagonal::fit(2, &rows[..cut]).merge(&Diagonal::fit(2, &rows[cut..]));
+        prop_assert!(close(&merged.variance, &pooled_diagonal.variance));
+        let on_diagonal = [pooled.covariance[0], pooled.covariance[3]];
+        prop_assert!(close(&pooled_diagonal.variance, &on_diagonal));
+    }
+}

@@ -1,0 +1,236 @@
+//! Element types, and values shared between messages.
+
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+
+/// The type of a tensor's elements. The discriminants are part of the frame format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Dtype {
+    /// 32-bit float.
+    F32 = 1,
+    /// 64-bit float.
+    F64 = 2,
+    /// IEEE half precision.
+    F16 = 3,
+    /// The upper half of an f32.
+    Bf16 = 4,
+    /// Signed byte.
+    I8 = 5,
+    /// Unsigned byte.
+    U8 = 6,
+    /// 32-bit unsigned.
+    U32 = 7,
+    /// 64-bit unsigned.
+    U64 = 8,
+    /// 64-bit signed.
+    I64 = 9,
+    /// One bit per element, lowest bit of each byte first; unused bits of the last byte are zero.
+    Bits = 10,
+}
+
+impl Dtype {
+    /// Every type, in order of its code.
+    pub const ALL: [Dtype; 10] = [
+        Dtype::F32,
+        Dtype::F64,
+        Dtype::F16,
+        Dtype::Bf16,
+        Dtype::I8,
+        Dtype::U8,
+        Dtype::U32,
+        Dtype::U64,
+        Dtype::I64,
+        Dtype::Bits,
+    ];
+
+    /// Bits per element.
+    pub fn bits(self) -> u64 {
+        match self {
+            Dtype::F64 | Dtype::U64 | Dtype::I64 => 64,
+            Dtype::F32 | Dtype::U32 => 32,
+            Dtype::F16 | Dtype::Bf16 => 16,
+            Dtype::I8 | Dtype::U8 => 8,
+            Dtype::Bits => 1,
+        }
+    }
+
+    /// Bytes per element; 0 for [`Dtype::Bits`], see [`Dtype::bytes`].
+    pub fn width(self) -> usize {
+        (self.bits() / 8) as usize
+    }
+
+    /// Bytes that `elements` elements take (saturating: no real tensor comes near).
+    pub fn bytes(self, elements: u64) -> u64 {
+        match self {
+            Dtype::Bits => elements.div_ceil(8),
+            other => elements.saturating_mul(other.bits() / 8),
+        }
+    }
+
+    /// The name in messages and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::F32 => "f32",
+            Dtype::F64 => "f64",
+            Dtype::F16 => "f16",
+            Dtype::Bf16 => "bf16",
+            Dtype::I8 => "i8",
+            Dtype::U8 => "u8",
+            Dtype::U32 => "u32",
+            Dtype::U64 => "u64",
+            Dtype::I64 => "i64",
+            Dtype::Bits => "bits",
+        }
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Dtype> {
+        Dtype::ALL.into_iter().find(|d| *d as u8 == code)
+    }
+}
+
+/// The values of a tensor, row-major, shared: cloning copies a pointer.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// 32-bit floats.
+    F32(Arc<[f32]>),
+    /// 64-bit floats.
+    F64(Arc<[f64]>),
+    /// Half-precision floats.
+    F16(Arc<[f16]>),
+    /// Brain floats.
+    Bf16(Arc<[bf16]>),
+    /// Signed bytes.
+    I8(Arc<[i8]>),
+    /// Unsigned bytes, e.g. pixels.
+    U8(Arc<[u8]>),
+    /// 32-bit unsigned, e.g. counts.
+    U32(Arc<[u32]>),
+    /// 64-bit unsigned, e.g. seeds.
+    U64(Arc<[u64]>),
+    /// 64-bit signed.
+    I64(Arc<[i64]>),
+    /// Packed bits, see [`Dtype::Bits`].
+    Bits(Arc<[u8]>),
+}
+
+impl Values {
+    /// The element type.
+    pub fn dtype(&self) -> Dtype {
+        match self {
+            Values::F32(_) => Dtype::F32,
+            Values::F64(_) => Dtype::F64,
+            Values::F16(_) => Dtype::F16,
+            Values::Bf16(_) => Dtype::Bf16,
+            Values::I8(_) => Dtype::I8,
+            Values::U8(_) => Dtype::U8,
+            Values::U32(_) => Dtype::U32,
+            Values::U64(_) => Dtype::U64,
+            Values::I64(_) => Dtype::I64,
+            Values::Bits(_) => Dtype::Bits,
+        }
+    }
+
+    /// Bytes held, before any codec.
+    pub fn bytes(&self) -> u64 {
+        (match self {
+            Values::F32(v) => std::mem::size_of_val(&v[..]),
+            Values::F64(v) => std::mem::size_of_val(&v[..]),
+            Values::F16(v) => std::mem::size_of_val(&v[..]),
+            Values::Bf16(v) => std::mem::size_of_val(&v[..]),
+            Values::I8(v) => v.len(),
+            Values::U8(v) | Values::Bits(v) => v.len(),
+            Values::U32(v) => std::mem::size_of_val(&v[..]),
+            Values::U64(v) => std::mem::size_of_val(&v[..]),
+            Values::I64(v) => std::mem::size_of_val(&v[..]),
+        }) as u64
+    }
+
+    /// Hands the raw bits to `take`, little endian, in pieces of at most 4 KiB (bytes as they lie, in one piece).
+    pub fn visit_le(&self, mut take: impl FnMut(&[u8])) {
+        let take = &mut take;
+        match self {
+            Values::F32(v) => pieces(v, f32::to_le_bytes, take),
+            Values::F64(v) => pieces(v, f64::to_le_bytes, take),
+            Values::F16(v) => pieces(v, f16::to_le_bytes, take),
+            Values::Bf16(v) => pieces(v, bf16::to_le_bytes, take),
+            Values::I8(v) => pieces(v, i8::to_le_bytes, take),
+            Values::U8(v) | Values::Bits(v) => take(v),
+            Values::U32(v) => pieces(v, u32::to_le_bytes, take),
+            Values::U64(v) => pieces(v, u64::to_le_bytes, take),
+            Values::I64(v) => pieces(v, i64::to_le_bytes, take),
+        }
+    }
+
+    /// The inverse of [`Values::visit_le`]; `None` when the bytes are no whole number of elements.
+    pub fn from_le(dtype: Dtype, bytes: &[u8]) -> Option<Values> {
+        Some(match dtype {
+            Dtype::F32 => Values::F32(elements(bytes, f32::from_le_bytes)?),
+            Dtype::F64 => Values::F64(elements(bytes, f64::from_le_bytes)?),
+            Dtype::F16 => Values::F16(elements(bytes, f16::from_le_bytes)?),
+            Dtype::Bf16 => Values::Bf16(elements(bytes, bf16::from_le_bytes)?),
+            Dtype::I8 => Values::I8(elements(bytes, i8::from_le_bytes)?),
+            Dtype::U8 => Values::U8(bytes.into()),
+            Dtype::U32 => Values::U32(elements(bytes, u32::from_le_bytes)?),
+            Dtype::U64 => Values::U64(elements(bytes, u64::from_le_bytes)?),
+            Dtype::I64 => Values::I64(elements(bytes, i64::from_le_bytes)?),
+            Dtype::Bits => Values::Bits(bytes.into()),
+        })
+    }
+
+    /// The same element type and the same bits (NaN equals the same NaN; -0 differs from 0).
+    pub fn same_bits(&self, other: &Values) -> bool {
+        match (self, other) {
+            (Values::F32(a), Values::F32(b)) => {
+                Arc::ptr_eq(a, b) || same(a, b, |x, y| x.to_bits() == y.to_bits())
+            }
+            (Values::F64(a), Values::F64(b)) => same(a, b, |x, y| x.to_bits() == y.to_bits()),
+            (Values::F16(a), Values::F16(b)) => same(a, b, |x, y| x.to_bits() == y.to_bits()),
+            (Values::Bf16(a), Values::Bf16(b)) => same(a, b, |x, y| x.to_bits() == y.to_bits()),
+            (Values::I8(a), Values::I8(b)) => a == b,
+            (Values::U8(a), Values::U8(b)) | (Values::Bits(a), Values::Bits(b)) => a == b,
+            (Values::U32(a), Values::U32(b)) => a == b,
+            (Values::U64(a), Values::U64(b)) => a == b,
+            (Values::I64(a), Values::I64(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    /// Whether no float is NaN or infinite; integers always are finite.
+    pub fn is_finite(&self) -> bool {
+        match self {
+            Values::F32(v) => v.iter().all(|x| x.is_finite()),
+            Values::F64(v) => v.iter().all(|x| x.is_finite()),
+            Values::F16(v) => v.iter().all(|x| x.is_finite()),
+            Values::Bf16(v) => v.iter().all(|x| x.is_finite()),
+            _ => true,
+        }
+    }
+}
+
+fn same<T>(a: &[T], b: &[T], eq: impl Fn(&T, &T) -> bool) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| eq(x, y))
+}
+
+/// Converts through a small buffer instead of viewing the slice as bytes: no unsafe code, any byte order.
+fn pieces<T: Copy, const W: usize>(
+    values: &[T],
+    le: impl Fn(T) -> [u8; W],
+    take: &mut impl FnMut(&[u8]),
+) {
+    let mut buffer = [0u8; 4096];
+    for piece in values.chunks(buffer.len() / W) {
+        for (bytes, value) in buffer.chunks_exact_mut(W).zip(piece) {
+            bytes.copy_from_slice(&le(*value));
+        }
+        take(&buffer[..piece.len() * W]);
+    }
+}
+
+fn elements<T, const W: usize>(bytes: &[u8], le: impl Fn([u8; W]) -> T) -> Option<Arc<[T]>> {
+    let (whole, rest) = bytes.as_chunks::<W>();
+    rest.is_empty().then(|| whole.iter().map(|b| le(*b)).collect())
+}
