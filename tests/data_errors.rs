@@ -58,7 +58,10 @@ fn whole_sets_open_alike_from_folder_and_archive() {
     let b = cifar::open(Cifar::Hundred, &archive.path().join("cifar.tar.gz")).unwrap();
     assert_eq!((a.train.len(), a.class_names[99].as_str()), (200, "class 99"));
     assert_eq!(a.train.labels(), b.train.labels());
-    assert_eq!(a.test.image(150).unwrap().pixels, b.test.image(150).unwrap().pixels);
+    let image = a.test.image(150).unwrap();
+    let written: Vec<u8> = (0..3_072).map(|p| (p * 31 + 150 * 7) as u8).collect();
+    assert_eq!(image.pixels, written);
+    assert_eq!(image.pixels, b.test.image(150).unwrap().pixels);
 }
 
 #[test]
