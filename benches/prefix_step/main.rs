@@ -2,7 +2,8 @@
 //! the same step written with candle's own differentiable ops.
 //!
 //! * `prefix`: frozen backbone, 100 + 100 prefix vectors in 5 blocks and a 100-way head train;
-//! * `full`: every parameter trains.
+//! * `full`: every parameter trains;
+//! * `embedded`: the prefix step of the small network that ships with the program (17 tokens).
 //!
 //! ```text
 //! RAYON_NUM_THREADS=1 cargo bench --bench prefix_step
@@ -19,7 +20,9 @@ use std::time::{Duration, Instant};
 use candle_core::{Device, Tensor, Var};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fedcast::model::vit::Checkpoint;
-use fedcast::model::{Adaptation, LinearHead, ModelError, ParameterSet, Vit, VitConfig, ops};
+use fedcast::model::{
+    Adaptation, EMBEDDED_CONFIG, LinearHead, ModelError, ParameterSet, Vit, VitConfig, ops,
+};
 use fedcast::numerics::distributions::fill_normal;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use stock::StockVit;
@@ -46,24 +49,31 @@ fn normal(shape: &[usize], deviation: f64, step: u64) -> Result<Tensor, ModelErr
     Ok((Tensor::from_vec(values, shape, &Device::Cpu)? * deviation)?)
 }
 
+fn key() -> StreamKey {
+    StreamKey::new(1, Domain::Init)
+}
+
 impl Setting {
-    fn new() -> Result<Setting, ModelError> {
-        let key = StreamKey::new(1, Domain::Init);
-        let (config, weights) = match std::env::var_os("FEDCAST_WEIGHTS") {
+    fn tiny() -> Result<Setting, ModelError> {
+        match std::env::var_os("FEDCAST_WEIGHTS") {
             Some(path) => {
                 let read = Checkpoint::read(Path::new(&path), None)?.at_resolution(SIDE)?;
-                (read.config, read.parameters)
+                Setting::new(read.config, read.parameters)
             }
-            None => {
-                let config = VitConfig::default().at_resolution(SIDE);
-                (config, Vit::initial_parameters(&config, key))
-            }
-        };
-        let start = LinearHead::initial_parameters(CLASSES, config.dim, key.step(1));
+            None => Setting::random(VitConfig::default().at_resolution(SIDE)),
+        }
+    }
+
+    fn random(config: VitConfig) -> Result<Setting, ModelError> {
+        Setting::new(config, Vit::initial_parameters(&config, key()))
+    }
+
+    fn new(config: VitConfig, weights: ParameterSet) -> Result<Setting, ModelError> {
+        let start = LinearHead::initial_parameters(CLASSES, config.dim, key().step(1));
         Ok(Setting {
             config,
             weights,
-            pixels: normal(&[BATCH, 3, SIDE, SIDE], 1.0, 0)?,
+            pixels: normal(&[BATCH, config.channels, config.image, config.image], 1.0, 0)?,
             labels: (0..BATCH as u32).map(|i| 10 + i % 10).collect(),
             prompts: (0..PROMPTED)
                 .map(|j| Ok(Var::from_tensor(&normal(&[PROMPT, config.dim], 0.1, 1 + j as u64)?)?))
@@ -121,7 +131,7 @@ fn compare(
 }
 
 fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
-    let setting = Setting::new()?;
+    let setting = Setting::tiny()?;
     let frozen = Vit::from_parameters(setting.config, &setting.weights)?;
     let trained = Vit::with_trainables(setting.config, &setting.weights)?;
     let stock_frozen = StockVit::new(setting.config, &setting.weights, false)?;
@@ -132,6 +142,14 @@ fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
         || setting.ours(&trained, false),
         || setting.stock(&stock_trained, false),
     )?;
+    let small = Setting::random(EMBEDDED_CONFIG)?;
+    let embedded = Vit::from_parameters(small.config, &small.weights)?;
+    let stock_embedded = StockVit::new(small.config, &small.weights, false)?;
+    compare(
+        "embedded step",
+        || small.ours(&embedded, true),
+        || small.stock(&stock_embedded, true),
+    )?;
 
     let mut group = criterion.benchmark_group("vit-tiny, 65 tokens, batch 16");
     group.sample_size(10).measurement_time(Duration::from_secs(5));
@@ -140,6 +158,7 @@ fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
         b.iter(|| setting.stock(&stock_frozen, true));
     });
     group.bench_function("full step", |b| b.iter(|| setting.ours(&trained, false)));
+    group.bench_function("embedded step", |b| b.iter(|| small.ours(&embedded, true)));
     group.bench_function("features", |b| {
         b.iter(|| frozen.features(&setting.pixels, &Adaptation::none()));
     });

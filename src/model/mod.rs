@@ -36,4 +36,4 @@ pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
-pub use vit::{Vit, VitConfig};
+pub use vit::{Vit, VitConfig, to_safetensors};

@@ -83,11 +83,11 @@ impl Checkpoint {
     }
 }
 
-/// Writes parameters as a safetensors file, f32, sorted by name.
+/// Parameters as the bytes of a safetensors file, f32.
 ///
 /// # Errors
-/// [`ModelError::Unreadable`] when the file cannot be written.
-pub fn to_bytes(parameters: &ParameterSet) -> Result<Vec<u8>, ModelError> {
+/// [`ModelError::Malformed`] when the format has no way to say it.
+pub fn to_safetensors(parameters: &ParameterSet) -> Result<Vec<u8>, ModelError> {
     let raw: Vec<(&Arc<str>, &[usize], Vec<u8>)> = parameters
         .iter()
         .map(|(name, p)| {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn reread(set: &ParameterSet) -> Result<Checkpoint, ModelError> {
-        Checkpoint::from_bytes("file", &to_bytes(set).unwrap(), Some(3))
+        Checkpoint::from_bytes("file", &to_safetensors(set).unwrap(), Some(3))
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let error = reread(&set).unwrap_err().to_string();
         assert!(error.contains("norm.bias") && error.contains("element 7"), "{error}");
 
-        let bytes = to_bytes(&parameters()).unwrap();
+        let bytes = to_safetensors(&parameters()).unwrap();
         let error = Checkpoint::from_bytes("file", &bytes[..bytes.len() - 9], Some(3));
         assert!(matches!(error, Err(ModelError::Malformed { .. })));
         assert!(matches!(
