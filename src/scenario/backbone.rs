@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// The pretrained feature extractor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BackboneSection {
@@ -86,6 +88,125 @@ impl Architecture {
             Architecture::VitSmall => vit(384, 6),
             Architecture::VitBase => vit(768, 12),
             Architecture::Table(shape) => *shape,
+        }
+    }
+}
+
+/// [`Architecture`] without its table.
+#[derive(Clone, Copy, PartialEq)]
+enum Preset {
+    Tiny,
+    Small,
+    Base,
+}
+
+impl Choice for Preset {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("vit-tiny-patch16-224", Preset::Tiny, "192 wide, 12 deep, 3 heads"),
+        ("vit-small-patch16-224", Preset::Small, "384 wide, 12 deep, 6 heads"),
+        ("vit-base-patch16-224", Preset::Base, "768 wide, 12 deep, 12 heads"),
+    ];
+}
+
+impl BackboneSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
+        let weights = "\"embedded\", or a safetensors file relative to this file";
+        let weights: String = table.get(&Param::new("weights", "embedded".to_owned(), weights));
+        let weights = match weights.as_str() {
+            "embedded" => Weights::Embedded,
+            path => Weights::File(PathBuf::from(path)),
+        };
+        let architecture = match &weights {
+            Weights::Embedded => {
+                if table.given("architecture") {
+                    table.reject(
+                        "architecture",
+                        "the embedded backbone has an architecture of its own",
+                        "not for embedded weights",
+                        "remove this line, or set `backbone.weights` to a file",
+                    );
+                }
+                // Known to the description and to "did you mean" all the same.
+                table.optional(&Param::<Preset>::unset("architecture", "preset or table"));
+                None
+            }
+            Weights::File(_) if table.given_table("architecture") => {
+                Some(Architecture::Table(table.table("architecture", VitShape::read)))
+            }
+            Weights::File(_) => {
+                let preset = "a preset or { image, patch, dim, depth, heads }";
+                let preset = Param::required("architecture", Preset::Base, preset);
+                Some(match table.get(&preset) {
+                    Preset::Tiny => Architecture::VitTiny,
+                    Preset::Small => Architecture::VitSmall,
+                    Preset::Base => Architecture::VitBase,
+                })
+            }
+        };
+        let resolution = Param::unset("resolution", "pixels of the input, if not the usual");
+        let heads = Param::unset("heads", "attention heads, if not the usual");
+        let section = BackboneSection {
+            weights,
+            architecture,
+            resolution: table.optional(&resolution.at_least(1.0).at_most(4096.0)),
+            heads: table.optional(&heads.at_least(1.0)),
+        };
+        section.check(table);
+        section
+    }
+
+    /// Patches tile the input, heads divide the width.
+    fn check(&self, table: &mut TableReader<'_>) {
+        let Some(VitShape { image, patch, dim, heads, .. }) = self.shape() else { return };
+        if !image.is_multiple_of(patch) {
+            table.reject(
+                "resolution",
+                &format!("patches of {patch} pixels do not tile an input of {image}"),
+                "does not fit",
+                &format!("use a multiple of {patch}"),
+            );
+        }
+        if !dim.is_multiple_of(heads) {
+            table.reject(
+                "heads",
+                &format!("{heads} heads do not divide a width of {dim}"),
+                "does not fit",
+                "the model card or its code says how many there are",
+            );
+        }
+    }
+
+    /// The shape with `resolution` and `heads` put in; `None` for the embedded backbone.
+    pub fn shape(&self) -> Option<VitShape> {
+        let shape = self.architecture?.shape();
+        Some(VitShape {
+            image: self.resolution.unwrap_or(shape.image),
+            heads: self.heads.unwrap_or(shape.heads),
+            ..shape
+        })
+    }
+}
+
+impl Default for BackboneSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
+}
+
+impl VitShape {
+    fn read(table: &mut TableReader<'_>) -> VitShape {
+        let number = |name, example, doc| {
+            Param::<u32>::required(name, example, doc).at_least(1.0).at_most(65_536.0)
+        };
+        let dim = table.get(&number("dim", 192, "width"));
+        VitShape {
+            image: table.get(&number("image", 224, "pixels of the input it was trained on")),
+            patch: table.get(&number("patch", 16, "pixels of a patch")),
+            channels: table.get(&Param::new("channels", 3, "colour channels").at_least(1.0)),
+            dim,
+            depth: table.get(&number("depth", 12, "blocks")),
+            heads: table.get(&number("heads", 3, "attention heads")),
+            mlp: table.get(&Param::new("mlp", 4 * dim, "hidden width, 4 x dim").at_least(1.0)),
         }
     }
 }

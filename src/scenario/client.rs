@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// Local training.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClientSection {
@@ -50,5 +52,77 @@ impl OptimiserSection {
         match self {
             OptimiserSection::Adamw { lr, .. } | OptimiserSection::Sgd { lr, .. } => *lr,
         }
+    }
+}
+
+/// [`OptimiserSection`] without its numbers.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Adamw,
+    Sgd,
+}
+
+impl Choice for Kind {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("adamw", Kind::Adamw, "Adam with decoupled weight decay"),
+        ("sgd", Kind::Sgd, "gradient descent, with momentum if wanted"),
+    ];
+}
+
+impl ClientSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> ClientSection {
+        let epochs = Param::new("epochs", 5, "passes over the shard per round").at_least(1.0);
+        let batch = Param::new("batch", 16, "samples of a step").at_least(1.0);
+        let clip = Param::unset("clip", "largest global norm of the gradient, 0 is off");
+        let augment = Param::new("augment", true, "train on [data.train], not on [data.test]");
+        ClientSection {
+            epochs: table.get(&epochs.source("HGP")),
+            batch: table.get(&batch.source("HGP")),
+            optimiser: table.table("optimiser", OptimiserSection::read),
+            clip: table.optional(&clip.at_least(0.0)),
+            augment: table.get(&augment),
+        }
+    }
+}
+
+impl Default for ClientSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
+}
+
+impl OptimiserSection {
+    fn read(table: &mut TableReader<'_>) -> OptimiserSection {
+        let kind: Kind = table.get(&Param::new("kind", Kind::Adamw, "the step rule"));
+        let lr = |default| Param::new("lr", default, "learning rate").above(0.0);
+        let decay = Param::new("weight_decay", 0.0, "decoupled weight decay").at_least(0.0);
+        let section = match kind {
+            Kind::Adamw => {
+                let betas = Param::new("betas", [0.9, 0.999], "decay of the two moments");
+                let eps = Param::new("eps", 1e-8, "added to the root").above(0.0);
+                OptimiserSection::Adamw {
+                    lr: table.get(&lr(0.001)),
+                    weight_decay: table.get(&decay),
+                    betas: table.get(&betas.at_least(0.0).below(1.0)),
+                    eps: table.get(&eps),
+                }
+            }
+            Kind::Sgd => {
+                let momentum = Param::new("momentum", 0.0, "share of the last step kept");
+                OptimiserSection::Sgd {
+                    lr: table.get(&lr(0.01)),
+                    momentum: table.get(&momentum.at_least(0.0).below(1.0)),
+                    weight_decay: table.get(&decay),
+                }
+            }
+        };
+        table.foreign(&["betas", "eps", "momentum"], &format!("kind = \"{}\"", kind.word()));
+        section
+    }
+}
+
+impl Default for OptimiserSection {
+    fn default() -> Self {
+        defaults(Self::read)
     }
 }

@@ -1,10 +1,12 @@
 //! `[data]`: which images, where they lie, and what the network sees of them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::TransformSection;
+use super::reader::{Choice, Param, TableReader};
 
 /// Which images, and their transforms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,7 +30,9 @@ pub struct DataSection {
     pub train: TransformSection,
     /// What is done to a test image.
     pub test: TransformSection,
-    /// What is done to training images when features are only measured. Default `test`.
+    /// What is done to training images when features are only measured; in a file
+    /// `[data.statistics] transform = "test"`. Default `test`.
+    #[serde(serialize_with = "as_table")]
     pub statistics: StatisticsTransform,
 }
 
@@ -84,4 +88,86 @@ impl DataSection {
         let train = self.subset.map_or(sizes.train, |most| sizes.train.min(most * sizes.classes));
         Some(NominalSizes { train, ..sizes })
     }
+}
+
+impl Choice for DataSource {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("digits", DataSource::Digits, "the embedded handwritten digits, 8x8"),
+        ("cifar10", DataSource::Cifar10, "official binary layout, folder or .tar.gz"),
+        ("cifar100", DataSource::Cifar100, "official binary layout, folder or .tar.gz"),
+        ("folder", DataSource::Folder, "train/CLASS/*.png|jpg and test/CLASS/*"),
+    ];
+}
+
+impl Choice for StatisticsTransform {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("test", StatisticsTransform::Test, "that of [data.test]"),
+        ("train", StatisticsTransform::Train, "that of [data.train], with its draws"),
+        ("raw", StatisticsTransform::Raw, "neither augmented nor normalised"),
+    ];
+}
+
+impl DataSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {
+        let source = Param::required("source", DataSource::Digits, "which images");
+        let source: DataSource = table.get(&source);
+        let path = Param::<String>::unset("path", "folder or .tar.gz, relative to this file");
+        let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
+        match (source, &path) {
+            (DataSource::Digits, Some(_)) => table.reject(
+                "path",
+                "the digits are inside the program and have no path",
+                "not needed",
+                "remove this line, or set `data.source`",
+            ),
+            (DataSource::Cifar10 | DataSource::Cifar100 | DataSource::Folder, None)
+                if table.given("source") =>
+            {
+                table.reject(
+                    "source",
+                    &format!("`data.source = \"{}\"` needs `data.path`", source.word()),
+                    "where is it?",
+                    "add `path = \"...\"` with the folder or the .tar.gz, relative to this file",
+                )
+            }
+            _ => {}
+        }
+        let subset = Param::unset("subset", "training samples kept of every class").at_least(1.0);
+        let store = Param::new("store", 224, "pixels every image of a folder is first resized to");
+        let nominal = table.optional_table("nominal", NominalSizes::read);
+        let train = table.table("train", |t| TransformSection::read(t, None));
+        DataSection {
+            source,
+            path,
+            subset: table.optional(&subset),
+            store: table.get(&store.at_least(1.0).at_most(4096.0)),
+            nominal,
+            test: table.table("test", |t| TransformSection::read(t, Some(&train))),
+            train,
+            statistics: table.table("statistics", |t| {
+                t.get(&Param::new(
+                    "transform",
+                    StatisticsTransform::Test,
+                    "what images go through when features are only measured",
+                ))
+            }),
+        }
+    }
+}
+
+impl NominalSizes {
+    fn read(table: &mut TableReader<'_>) -> NominalSizes {
+        let classes = Param::required("classes", 200, "classes of the data set");
+        let train = Param::required("train", 24_000, "training samples of all classes together");
+        let test = Param::required("test", 6_000, "test samples of all classes together");
+        NominalSizes {
+            classes: table.get(&classes.at_least(1.0)),
+            train: table.get(&train.at_least(1.0)),
+            test: table.get(&test.at_least(1.0)),
+        }
+    }
+}
+
+fn as_table<S: Serializer>(transform: &StatisticsTransform, s: S) -> Result<S::Ok, S::Error> {
+    BTreeMap::from([("transform", transform)]).serialize(s)
 }

@@ -2,6 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// What computes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DevicesSection {
@@ -28,5 +30,41 @@ impl Serialize for Workers {
             Workers::Auto => serializer.serialize_str("auto"),
             Workers::Count(count) => serializer.serialize_u32(*count),
         }
+    }
+}
+
+/// The one word [`Workers`] may be.
+#[derive(Clone, Copy, PartialEq)]
+struct Auto;
+
+impl Choice for Auto {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] =
+        &[("auto", Auto, "one per core; or a number")];
+}
+
+impl DevicesSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> DevicesSection {
+        let at_least_1 = |name, default, doc| Param::<u32>::new(name, default, doc).at_least(1.0);
+        let workers = match table.given_string("workers") || !table.given("workers") {
+            true => {
+                let Auto = table.get(&Param::new("workers", Auto, "threads that compute"));
+                Workers::Auto
+            }
+            false => {
+                let count = at_least_1("workers", 1, "threads that compute").at_most(4096.0);
+                Workers::Count(table.get(&count))
+            }
+        };
+        DevicesSection {
+            workers,
+            pack: table.get(&at_least_1("pack", 1, "clients trained together")),
+            evaluation_batch: table.get(&at_least_1("evaluation_batch", 64, "samples of a step")),
+        }
+    }
+}
+
+impl Default for DevicesSection {
+    fn default() -> Self {
+        defaults(Self::read)
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// How many clients and rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FederationSection {
@@ -23,4 +25,32 @@ pub enum OnBadUpdate {
     Drop,
     /// The run ends with an error.
     Abort,
+}
+
+impl Choice for OnBadUpdate {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("drop", OnBadUpdate::Drop, "record it and go on without it"),
+        ("abort", OnBadUpdate::Abort, "end the run"),
+    ];
+}
+
+impl FederationSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> FederationSection {
+        let clients = Param::new("clients", 10, "clients that own data").at_least(1.0);
+        let rounds = Param::new("rounds", 5, "rounds of a phase of a task").at_least(1.0);
+        let idle = Param::new("idle_clients", 0, "clients that are registered and never asked");
+        let bad = Param::new("on_bad_update", OnBadUpdate::Drop, "after NaN or wrong shapes");
+        FederationSection {
+            clients: table.get(&clients.source("HGP")),
+            rounds: table.get(&rounds.source("HGP")),
+            idle_clients: table.get(&idle),
+            on_bad_update: table.get(&bad),
+        }
+    }
+}
+
+impl Default for FederationSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
 }

@@ -4,6 +4,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// The network model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinksSection {
@@ -39,4 +41,47 @@ pub enum LinksPreset {
     Ideal,
     /// Phones: medians and spreads of published traces.
     Mobile,
+}
+
+impl Choice for LinksPreset {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("ideal", LinksPreset::Ideal, "messages arrive at once"),
+        ("mobile", LinksPreset::Mobile, "phones: medians and spreads of published traces"),
+    ];
+}
+
+impl LinksSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> LinksSection {
+        let preset = table.get(&Param::new("preset", LinksPreset::Ideal, "defaults of the rest"));
+        let [down, down_sigma, up, up_sigma, correlation, jitter, rtt, extra] = match preset {
+            LinksPreset::Ideal => [f64::INFINITY, 0.0, f64::INFINITY, 0.0, 0.0, 0.0, 0.0, 0.0],
+            LinksPreset::Mobile => [4.3, 0.5, 3.3, 0.7, 0.45, 0.35, 20.0, 50.0],
+        };
+        let rate = |name, default, doc| {
+            Param::new(name, default, doc).above(0.0).source("FLASH, 19 users")
+        };
+        let sigma = |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(10.0);
+        let ms = |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(1e9);
+        let correlation = Param::new("correlation", correlation, "of a client's two log rates");
+        let loss = Param::new("loss", 0.0, "probability that a message is lost");
+        LinksSection {
+            preset,
+            down_mb_per_s: table.get(&rate("down_mb_per_s", down, "median download, MB/s")),
+            down_sigma: table.get(&sigma("down_sigma", down_sigma, "deviation of its log")),
+            up_mb_per_s: table.get(&rate("up_mb_per_s", up, "median upload, MB/s")),
+            up_sigma: table.get(&sigma("up_sigma", up_sigma, "deviation of its log")),
+            correlation: table.get(&correlation.at_least(-1.0).at_most(1.0)),
+            jitter_sigma: table.get(&sigma("jitter_sigma", jitter, "deviation of its log")),
+            rtt_ms: table.get(&ms("rtt_ms", rtt, "of every round trip")),
+            rtt_extra_ms: table.get(&ms("rtt_extra_ms", extra, "mean of what is added to it")),
+            rtt_cap_ms: table.get(&ms("rtt_cap_ms", 400.0, "longest round trip")),
+            loss: table.get(&loss.at_least(0.0).at_most(1.0)),
+        }
+    }
+}
+
+impl Default for LinksSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
 }

@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+use super::reader::{self, TableReader};
+use super::{MethodCatalogue, ScenarioError};
+
 /// What is learnt, and how.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodSection {
@@ -10,4 +13,30 @@ pub struct MethodSection {
     /// The method's own keys with every default written out, without `name`.
     #[serde(flatten)]
     pub parameters: toml::Table,
+}
+
+impl MethodSection {
+    pub(super) fn read(table: &mut TableReader<'_>, methods: &dyn MethodCatalogue) -> Self {
+        let name = table.name_of(&methods.names());
+        match &name {
+            Some(name) => methods.read(name, table),
+            None => table.accept_rest(),
+        }
+        let mut parameters = table.effective().clone();
+        parameters.remove("name");
+        MethodSection { name: name.unwrap_or_default(), parameters }
+    }
+
+    /// Reads the parameters again, as the configuration of a method.
+    ///
+    /// # Errors
+    /// None for a section that came out of a scenario file; for one made by a program, what is
+    /// wrong with it.
+    pub fn config<C>(
+        &self,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> Result<C, ScenarioError> {
+        let text = self.parameters.to_string();
+        reader::read_text(&text, &format!("[method] {}", self.name), read)
+    }
 }

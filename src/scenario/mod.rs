@@ -4,15 +4,22 @@
 //! keys, defaults and sources. Same scenario and seeds, same run.
 
 mod backbone;
+mod catalogue;
+mod check;
 mod client;
 mod data;
 mod devices;
+mod effective;
+mod error;
 mod faults;
 mod federation;
 mod links;
+mod load;
 mod method;
+mod overrides;
 mod participation;
 mod partition;
+pub mod reader;
 mod record;
 mod seeds;
 mod tasks;
@@ -21,13 +28,17 @@ mod transform;
 mod wire;
 
 pub use backbone::{Architecture, BackboneSection, VitShape, Weights};
+pub use catalogue::{AnyMethod, MethodCatalogue};
 pub use client::{ClientSection, OptimiserSection};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use devices::{DevicesSection, Workers};
+pub use error::ScenarioError;
 pub use faults::FaultsSection;
 pub use federation::{FederationSection, OnBadUpdate};
 pub use links::{LinksPreset, LinksSection};
+pub use load::Loaded;
 pub use method::MethodSection;
+pub use overrides::Override;
 pub use participation::{Participants, ParticipationSection, Population, Unit};
 pub use partition::{PartitionKind, PartitionSection};
 pub use record::{Evaluate, Metric, RecordSection};
@@ -35,7 +46,7 @@ pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
 pub use time::{TimePreset, TimeSection};
 pub use transform::{Crop, Interpolation, Normalise, TransformSection};
-pub use wire::{Cache, CodecName, DirectionSection, Form, WireSection};
+pub use wire::{Cache, CodecName, DirectionSection, Form, KINDS, WireSection};
 
 use serde::Serialize;
 

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// Who is asked in a round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParticipationSection {
@@ -63,5 +65,71 @@ impl ParticipationSection {
             }
             Participants::Count { count } => count.min(clients),
         }
+    }
+}
+
+/// [`Participants`] without its number.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    All,
+    Fraction,
+    Count,
+}
+
+impl Choice for Kind {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("all", Kind::All, "every client"),
+        ("fraction", Kind::Fraction, "a share of them, by `fraction`"),
+        ("count", Kind::Count, "so many, by `count`"),
+    ];
+}
+
+impl Choice for Unit {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("round", Unit::Round, "drawn every round"),
+        ("task", Unit::Task, "drawn once per task, as in HGP's public code"),
+    ];
+}
+
+impl Choice for Population {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("fixed", Population::Fixed, "the same clients all along"),
+        ("fresh", Population::Fresh, "new clients of a large population every round"),
+    ];
+}
+
+impl ParticipationSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> ParticipationSection {
+        let implied = match (table.given("fraction"), table.given("count")) {
+            (true, _) => Kind::Fraction,
+            (false, true) => Kind::Count,
+            (false, false) => Kind::All,
+        };
+        let kind: Kind = table.get(&Param::new("kind", implied, "how many are asked"));
+        let fraction = || Param::required("fraction", 0.1, "share of clients, for `fraction`");
+        let count = || Param::required("count", 10, "clients, for `count`");
+        let participants = match kind {
+            Kind::All => Participants::All,
+            Kind::Fraction => {
+                Participants::Fraction { fraction: table.get(&fraction().above(0.0).at_most(1.0)) }
+            }
+            Kind::Count => Participants::Count { count: table.get(&count().at_least(1.0)) },
+        };
+        table.foreign(&["fraction", "count"], &format!("kind = \"{}\"", kind.word()));
+        ParticipationSection {
+            participants,
+            unit: table.get(&Param::new("unit", Unit::Round, "how often they are drawn")),
+            population: table.get(&Param::new(
+                "population",
+                Population::Fixed,
+                "whether clients come back",
+            )),
+        }
+    }
+}
+
+impl Default for ParticipationSection {
+    fn default() -> Self {
+        defaults(Self::read)
     }
 }

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader};
+
 /// Who holds which samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionSection {
@@ -45,4 +47,64 @@ pub enum PartitionKind {
         /// Concentration of the classes of reserved samples. Default 0.05.
         picks_beta: f64,
     },
+}
+
+/// [`PartitionKind`] without its numbers.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Dirichlet,
+    Iid,
+    Quantity,
+    Extended,
+}
+
+impl Choice for Kind {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("dirichlet", Kind::Dirichlet, "distribution-based label imbalance, by `beta`"),
+        ("iid", Kind::Iid, "shuffled and dealt evenly"),
+        ("quantity", Kind::Quantity, "every client draws `classes_per_client` classes"),
+        ("extended", Kind::Extended, "dirichlet, after a few reserved samples per client"),
+    ];
+}
+
+impl PartitionSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> PartitionSection {
+        let kind = Param::required("kind", Kind::Dirichlet, "who holds which samples");
+        let beta = || Param::required("beta", 0.5, "concentration; small is uneven").above(0.0);
+        let kind = table.require(&kind);
+        let word = kind.map_or("?", |kind: Kind| kind.word());
+        let kind = match kind {
+            None => {
+                // Nobody knows which keys belong to an unreadable kind.
+                table.accept_rest();
+                PartitionKind::Iid
+            }
+            Some(Kind::Dirichlet) => PartitionKind::Dirichlet { beta: table.get(&beta()) },
+            Some(Kind::Iid) => PartitionKind::Iid,
+            Some(Kind::Quantity) => {
+                let classes = Param::required("classes_per_client", 2, "classes a client draws");
+                PartitionKind::Quantity { classes_per_client: table.get(&classes.at_least(1.0)) }
+            }
+            Some(Kind::Extended) => {
+                let picks = Param::new("picks", 7, "samples reserved per client and task");
+                let picks_beta = Param::new("picks_beta", 0.05, "concentration of their classes");
+                PartitionKind::Extended {
+                    beta: table.get(&beta()),
+                    picks: table.get(&picks.source("public code of HGP").at_least(1.0)),
+                    picks_beta: table.get(&picks_beta.source("public code of HGP").above(0.0)),
+                }
+            }
+        };
+        let of_other_kinds = ["beta", "classes_per_client", "picks", "picks_beta"];
+        table.foreign(&of_other_kinds, &format!("kind = \"{word}\""));
+        let min_samples = Param::new("min_samples", 6, "samples every client has of every task");
+        let attempts = Param::new("attempts", 9_999, "draws before giving up").at_least(1.0);
+        let fresh = Param::unset("samples_per_client", "shard size of a fresh population");
+        PartitionSection {
+            kind,
+            min_samples: table.get(&min_samples.source("public code of HGP")),
+            attempts: table.get(&attempts.source("public code of HGP")),
+            samples_per_client: table.optional(&fresh.at_least(1.0)),
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// What is measured and written down.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordSection {
@@ -29,4 +31,37 @@ pub enum Evaluate {
     Round,
     /// After every task.
     Task,
+}
+
+impl Choice for Metric {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[(
+        "federated-bias",
+        Metric::FederatedBias,
+        "response entropy and prototype distance of clients before synchronisation",
+    )];
+}
+
+impl Choice for Evaluate {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("round", Evaluate::Round, "after every round"),
+        ("task", Evaluate::Task, "after every task"),
+    ];
+}
+
+impl RecordSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {
+        let evaluate = Param::new("evaluate", Evaluate::Round, "when the model is evaluated");
+        let histograms = Param::new("histograms", true, "of sizes and times");
+        RecordSection {
+            metrics: table.get(&Param::new("metrics", Vec::new(), "beside the usual ones")),
+            evaluate: table.get(&evaluate),
+            histograms: table.get(&histograms),
+        }
+    }
+}
+
+impl Default for RecordSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
 }

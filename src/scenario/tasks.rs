@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader};
+
 /// How classes arrive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TasksSection {
@@ -58,5 +60,42 @@ impl TasksSection {
                 (sum == u64::from(classes)).then(|| sizes.clone())
             }
         }
+    }
+}
+
+impl Choice for ClassOrder {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("native", ClassOrder::Native, "as the data set numbers them"),
+        ("seeded", ClassOrder::Seeded, "shuffled by seed.class_order"),
+    ];
+}
+
+impl TasksSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> TasksSection {
+        let sizes = Param::<Vec<u32>>::unset("sizes", "classes of every task").at_least(1.0);
+        let sizes = table.optional(&sizes);
+        if sizes.as_ref().is_some_and(Vec::is_empty) {
+            table.reject("sizes", "`tasks.sizes` is empty", "no task", "one entry per task");
+        }
+        let count = "tasks of equal size; the last takes what is left";
+        let split = match (sizes, table.given("count")) {
+            (Some(sizes), false) => TaskSplit::Sizes(sizes),
+            (None, false) if table.given("sizes") => TaskSplit::Count(1),
+            (sizes, _) => {
+                if sizes.is_some() {
+                    table.reject(
+                        "sizes",
+                        "`tasks.count` and `tasks.sizes` cannot both be given",
+                        "says it a second time",
+                        "remove one of the two",
+                    );
+                }
+                let count = Param::required("count", 5, count).at_least(1.0).at_most(60_000.0);
+                TaskSplit::Count(table.get(&count))
+            }
+        };
+        table.foreign(&["count"], "sizes");
+        let order = Param::new("order", ClassOrder::Native, "which classes come first");
+        TasksSection { split, order: table.get(&order) }
     }
 }

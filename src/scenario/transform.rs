@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// What is done to one image.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransformSection {
@@ -75,4 +77,150 @@ pub enum Normalise {
         /// Deviations, positive.
         std: Vec<f64>,
     },
+}
+
+impl Choice for Crop {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("none", Crop::None, "the whole image"),
+        ("random-resized", Crop::RandomResized, "random area and shape, resized to `size`"),
+        ("random", Crop::Random, "a random window of `size`"),
+        ("centre", Crop::Centre, "the middle `size`"),
+    ];
+}
+
+impl Choice for Interpolation {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("bicubic", Interpolation::Bicubic, "Pillow's, on bytes"),
+        ("bicubic-torch", Interpolation::BicubicTorch, "PyTorch's without antialiasing"),
+        ("bicubic-antialias", Interpolation::BicubicAntialias, "PyTorch's with antialiasing"),
+    ];
+}
+
+/// [`Normalise`] without its table.
+#[derive(Clone, Copy, PartialEq)]
+enum Preset {
+    None,
+    Half,
+    Imagenet,
+    Clip,
+    Cifar,
+}
+
+impl Choice for Preset {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("none", Preset::None, "values stay in [0, 1]"),
+        ("half", Preset::Half, "mean and std 0.5 (augreg ViTs)"),
+        ("imagenet", Preset::Imagenet, "ImageNet's statistics"),
+        ("clip", Preset::Clip, "CLIP's statistics"),
+        ("cifar", Preset::Cifar, "CIFAR-100's statistics"),
+    ];
+}
+
+impl Normalise {
+    /// `inherited` is what `[data.train]` says, for `[data.test]`.
+    fn read(table: &mut TableReader<'_>, inherited: &Normalise) -> Normalise {
+        if table.given_table("normalise") {
+            return table.table("normalise", Normalise::read_explicit);
+        }
+        if matches!(inherited, Normalise::Explicit { .. }) && !table.given("normalise") {
+            return inherited.clone();
+        }
+        let default = match inherited {
+            Normalise::None => Preset::None,
+            Normalise::Imagenet => Preset::Imagenet,
+            Normalise::Clip => Preset::Clip,
+            Normalise::Cifar => Preset::Cifar,
+            Normalise::Half | Normalise::Explicit { .. } => Preset::Half,
+        };
+        match table.get(&Param::new("normalise", default, "a preset or { mean, std }")) {
+            Preset::None => Normalise::None,
+            Preset::Half => Normalise::Half,
+            Preset::Imagenet => Normalise::Imagenet,
+            Preset::Clip => Normalise::Clip,
+            Preset::Cifar => Normalise::Cifar,
+        }
+    }
+
+    fn read_explicit(table: &mut TableReader<'_>) -> Normalise {
+        let mean = Param::required("mean", vec![0.5], "means, one per channel");
+        let std = Param::required("std", vec![0.5], "deviations, one per channel").above(0.0);
+        let (mean, std): (Vec<f64>, Vec<f64>) = (table.get(&mean), table.get(&std));
+        if mean.len() != std.len() || mean.is_empty() {
+            table.reject(
+                "std",
+                "`mean` and `std` must have as many entries",
+                &format!("{} here, {} in `mean`", std.len(), mean.len()),
+                "one entry per channel, or one for all",
+            );
+        }
+        Normalise::Explicit { mean, std }
+    }
+}
+
+impl TransformSection {
+    /// `train` is `[data.train]` where this is `[data.test]`: what the network expects of
+    /// pixels does not change between the two unless the file says so.
+    pub(super) fn read(table: &mut TableReader<'_>, train: Option<&Self>) -> Self {
+        let crop: Crop = table.get(&Param::new("crop", Crop::None, "which part is cut out"));
+        let pixels = |name, doc| Param::<u32>::unset(name, doc).at_least(1.0).at_most(4096.0);
+        let resize = table.optional(&pixels("resize", "pixels of the shorter side, first"));
+        let size: Option<u32> = table.optional(&pixels("size", "pixels of both sides of the crop"));
+        match (crop, size) {
+            (Crop::None, Some(_)) => table.reject(
+                "size",
+                "`size` is the size of a crop, and there is none",
+                "no crop",
+                "set `crop`, or use `resize`",
+            ),
+            (Crop::RandomResized | Crop::Random | Crop::Centre, None) if !table.given("size") => {
+                table.reject("crop", "a crop needs its `size`", "how large?", "add `size = 224`")
+            }
+            _ => {}
+        }
+        let padding = Param::new("padding", 0, "black pixels around, before a random crop");
+        let padding = table.get(&padding.at_most(4096.0));
+        if padding > 0 && crop != Crop::Random {
+            table.reject(
+                "padding",
+                "only a random crop is padded",
+                "no random crop",
+                "set `crop = \"random\"` or remove this line",
+            );
+        }
+        let scale = Param::new("scale", [0.08, 1.0], "share of the area, random-resized");
+        let ratio = Param::new("ratio", [0.75, 4.0 / 3.0], "width/height, random-resized");
+        let scale: [f64; 2] = table.get(&scale.source("torchvision").above(0.0).at_most(1.0));
+        let ratio: [f64; 2] = table.get(&ratio.source("torchvision").above(0.0).at_most(100.0));
+        for (name, [low, high]) in [("scale", scale), ("ratio", ratio)] {
+            if low > high {
+                let message = format!("`{name}` must be [smallest, largest]");
+                table.reject(name, &message, "the first is larger", "exchange the two");
+            }
+        }
+        let flip = Param::new("flip", 0.0, "probability of mirroring").at_least(0.0).at_most(1.0);
+        let kernel = train.map_or(Interpolation::Bicubic, |train| train.interpolation);
+        let inherited = train.map_or(Normalise::Half, |train| train.normalise.clone());
+        TransformSection {
+            resize,
+            crop,
+            size,
+            padding,
+            scale,
+            ratio,
+            flip: table.get(&flip),
+            interpolation: table.get(&Param::new("interpolation", kernel, "which bicubic")),
+            normalise: Normalise::read(table, &inherited),
+        }
+    }
+
+    /// Pixels of both sides of what comes out of square images; `None`: as they went in.
+    pub fn output(&self) -> Option<u32> {
+        self.size.or(self.resize)
+    }
+}
+
+impl Default for TransformSection {
+    fn default() -> Self {
+        defaults(|table| TransformSection::read(table, None))
+    }
 }

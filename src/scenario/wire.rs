@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::reader::{Choice, Param, TableReader, defaults};
+
 /// How messages are encoded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WireSection {
@@ -22,9 +24,9 @@ pub struct WireSection {
 /// One direction, seen from the client.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionSection {
-    /// The codec of everything. Default `f32`.
+    /// The codec of everything learnt. Default `f32`.
     pub codec: CodecName,
-    /// Other codecs for some kinds of content, such as `{ prompt = "f16" }`. Default none.
+    /// Other codecs for some of [`KINDS`], such as `{ prompt = "f16" }`. Default none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, CodecName>,
 }
@@ -63,4 +65,70 @@ pub enum Cache {
     Task,
     /// For the whole run.
     Run,
+}
+
+impl Choice for CodecName {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("f32", CodecName::F32, "4 bytes, as they are"),
+        ("f16", CodecName::F16, "2 bytes, IEEE half"),
+        ("bf16", CodecName::Bf16, "2 bytes, bfloat16"),
+        ("int8", CodecName::Int8, "1 byte and a scale per tensor"),
+    ];
+}
+
+impl Choice for Form {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("full", Form::Full, "whole parameter sets"),
+        ("lean", Form::Lean, "without what the receiver cannot need"),
+    ];
+}
+
+impl Choice for Cache {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("none", Cache::None, "clients keep nothing"),
+        ("task", Cache::Task, "clients keep assets until the end of the task"),
+        ("run", Cache::Run, "clients keep assets"),
+    ];
+}
+
+impl WireSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> WireSection {
+        let verify = Param::new("verify", false, "encode and decode every message and compare");
+        WireSection {
+            down: table.table("down", DirectionSection::read),
+            up: table.table("up", DirectionSection::read),
+            form: table.get(&Param::new("form", Form::Full, "what is left out of messages")),
+            verify: table.get(&verify),
+            cache: table.get(&Param::new("cache", Cache::None, "what clients keep of assets")),
+        }
+    }
+}
+
+impl Default for WireSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
+}
+
+impl DirectionSection {
+    fn read(table: &mut TableReader<'_>) -> DirectionSection {
+        let codec = table.get(&Param::new("codec", CodecName::F32, "how floats travel"));
+        let kinds = table.optional_table("kinds", read_kinds).unwrap_or_default();
+        DirectionSection { codec, kinds }
+    }
+
+    /// The codec of a kind of content.
+    pub fn codec_of(&self, kind: &str) -> CodecName {
+        self.kinds.get(kind).copied().unwrap_or(self.codec)
+    }
+}
+
+/// Kinds of content that a codec may be chosen for: the learnt ones. Counts, statistics and
+/// data always travel as they are.
+pub const KINDS: [&str; 5] = ["weights", "prompt", "head", "prototypes", "generator"];
+
+fn read_kinds(table: &mut TableReader<'_>) -> BTreeMap<String, CodecName> {
+    let read = |name| Some((name, table.optional(&Param::unset(name, "codec of this kind"))?));
+    let given: Vec<(&str, CodecName)> = KINDS.into_iter().filter_map(read).collect();
+    given.into_iter().map(|(name, codec)| (name.to_owned(), codec)).collect()
 }

@@ -1,0 +1,190 @@
+//! Combinations of sections that cannot work, found before anything is loaded.
+
+use super::reader::{Fault, Node, Report};
+use super::{
+    Cache, Crop, DataSource, Participants, PartitionKind, Population, Scenario, TaskSplit, Unit,
+};
+
+struct Checker<'a> {
+    root: &'a Node,
+    report: &'a mut Report,
+}
+
+impl Checker<'_> {
+    /// An error at the first of `keys` that is written.
+    fn reject(&mut self, keys: &[&str], message: &str, label: &str, help: &str) {
+        let written = keys.iter().find_map(|key| self.root.at(key));
+        let node = written.map_or(self.root, |entry| &entry.node);
+        self.report.fault(Fault::new(node, message, label).help(help));
+    }
+}
+
+impl Scenario {
+    /// Reports what contradicts what. Called on scenarios whose sections are right by themselves.
+    pub(super) fn check(&self, root: &Node, report: &mut Report) {
+        let mut checker = Checker { root, report };
+        self.check_participation(&mut checker);
+        self.check_tasks(&mut checker);
+        self.check_partition(&mut checker);
+        self.check_sizes(&mut checker);
+    }
+
+    fn check_participation(&self, checker: &mut Checker<'_>) {
+        let clients = self.federation.clients;
+        if let Participants::Count { count } = self.participation.participants {
+            if count > clients {
+                checker.reject(
+                    &["participation.count"],
+                    &format!("{count} clients are asked, and there are {clients}"),
+                    &format!("more than `federation.clients = {clients}`"),
+                    "ask fewer, or raise `federation.clients`",
+                );
+            }
+        }
+        if self.participation.population == Population::Fixed {
+            if self.partition.samples_per_client.is_some() {
+                checker.reject(
+                    &["partition.samples_per_client"],
+                    "`samples_per_client` is for fresh clients, and these come back",
+                    "no effect here",
+                    "set `participation.population = \"fresh\"` or remove this line",
+                );
+            }
+            return;
+        }
+        let population = &["participation.population"];
+        if self.participation.unit == Unit::Task {
+            checker.reject(
+                &["participation.unit"],
+                "fresh clients are drawn every round, not once per task",
+                "contradicts `population = \"fresh\"`",
+                "set `unit = \"round\"`, or `population = \"fixed\"`",
+            );
+        }
+        if self.participation.participants == Participants::All {
+            checker.reject(
+                population,
+                "of a fresh population not every client can be asked in every round",
+                "how many a round?",
+                "add `count = 10` or `fraction = 0.001` to [participation]",
+            );
+        }
+        if self.partition.samples_per_client.is_none() {
+            checker.reject(
+                population,
+                "fresh clients need the size of their shards",
+                "how much data has each?",
+                "add `samples_per_client = 100` to [partition]",
+            );
+        }
+        if matches!(self.partition.kind, PartitionKind::Extended { .. }) {
+            checker.reject(
+                &["partition.kind"],
+                "`extended` reserves samples for every client, and fresh clients have none",
+                "not for a fresh population",
+                "use \"dirichlet\", \"quantity\" or \"iid\"",
+            );
+        }
+        if self.wire.cache != Cache::None {
+            checker.reject(
+                &["wire.cache"],
+                "fresh clients have not been sent anything before",
+                "nothing to keep",
+                "set `cache = \"none\"`",
+            );
+        }
+    }
+
+    fn check_tasks(&self, checker: &mut Checker<'_>) {
+        let Some(sizes) = self.data.sizes() else { return };
+        let classes = sizes.classes;
+        if self.tasks.sizes(classes).is_some() {
+            return;
+        }
+        match &self.tasks.split {
+            TaskSplit::Count(count) => checker.reject(
+                &["tasks.count"],
+                &format!("{classes} classes cannot be split into {count} tasks"),
+                &format!("{} classes each leave none for the last", classes.div_ceil(*count)),
+                "use fewer tasks, or give `tasks.sizes`",
+            ),
+            TaskSplit::Sizes(tasks) => {
+                let sum: u64 = tasks.iter().map(|size| u64::from(*size)).sum();
+                checker.reject(
+                    &["tasks.sizes"],
+                    &format!("the tasks have {sum} classes, the data set has {classes}"),
+                    &format!("these add up to {sum}"),
+                    &format!("change the list so that it adds up to {classes}"),
+                );
+            }
+        }
+    }
+
+    fn check_partition(&self, checker: &mut Checker<'_>) {
+        let Some(sizes) = self.data.sizes() else { return };
+        let Some(tasks) = self.tasks.sizes(sizes.classes) else { return };
+        let smallest = tasks.into_iter().min().unwrap_or(0);
+        if let PartitionKind::Quantity { classes_per_client } = self.partition.kind {
+            if classes_per_client > smallest {
+                checker.reject(
+                    &["partition.classes_per_client"],
+                    &format!(
+                        "a client draws {classes_per_client} classes, and a task has only {smallest}"
+                    ),
+                    "more than there are",
+                    &format!("use at most {smallest}"),
+                );
+            }
+        }
+        // Exact for balanced sets only; others are judged by the partitioner.
+        let balanced = matches!(self.data.source, DataSource::Cifar10 | DataSource::Cifar100);
+        let samples = u64::from(sizes.train / sizes.classes) * u64::from(smallest);
+        let (clients, least) = (self.federation.clients, self.partition.min_samples);
+        let needed = u64::from(clients) * u64::from(least);
+        if balanced && self.participation.population == Population::Fixed && needed > samples {
+            checker.reject(
+                &["federation.clients", "partition.min_samples", "data.subset"],
+                &format!("{clients} clients with at least {least} samples need {needed} of a task"),
+                &format!("the smallest task has {samples}"),
+                "use fewer clients, a smaller `partition.min_samples` or larger tasks",
+            );
+        }
+    }
+
+    /// Both transforms end at the resolution the backbone takes.
+    fn check_sizes(&self, checker: &mut Checker<'_>) {
+        let native = match self.data.source {
+            DataSource::Digits => 8,
+            DataSource::Cifar10 | DataSource::Cifar100 => 32,
+            DataSource::Folder => self.data.store,
+        };
+        let input = self.backbone.shape().map(|shape| shape.image).or(self.backbone.resolution);
+        for (table, transform) in [("train", &self.data.train), ("test", &self.data.test)] {
+            let found = transform.output().unwrap_or(native);
+            let expected = input.unwrap_or_else(|| self.data.test.output().unwrap_or(native));
+            if found != expected {
+                let other = match input {
+                    Some(_) => format!("the backbone takes {expected}"),
+                    None => format!("[data.test] gives {expected}"),
+                };
+                let key = |key: &str| format!("data.{table}.{key}");
+                checker.reject(
+                    &[&key("size"), &key("resize"), &format!("data.{table}"), "data"],
+                    &format!("[data.{table}] gives images of {found} pixels"),
+                    &other,
+                    "change the sizes of [data.train] and [data.test], or `backbone.resolution`",
+                );
+            }
+            let room = transform.resize.unwrap_or(native) + 2 * transform.padding;
+            let cut = matches!(transform.crop, Crop::Random | Crop::Centre);
+            if let (true, Some(size)) = (cut, transform.size.filter(|size| *size > room)) {
+                checker.reject(
+                    &[&format!("data.{table}.size")],
+                    &format!("a crop of {size} pixels does not fit into an image of {room}"),
+                    "too large",
+                    "add a `resize` before the crop, or make the crop smaller",
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! From a file and overrides to a [`Scenario`].
+
+use std::path::{Component, Path, PathBuf};
+
+use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
+use super::{
+    AnyMethod, BackboneSection, ClientSection, DataSection, DevicesSection, FaultsSection,
+    FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
+    ParticipationSection, PartitionSection, RecordSection, SCHEMA, Scenario, ScenarioError, Seeds,
+    TasksSection, TimeSection, Weights, WireSection,
+};
+
+/// A scenario and the texts it was read from, so that what is found wrong later (a head that
+/// does not fit the data, a missing file) can still be shown where it was written.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What to run.
+    pub scenario: Scenario,
+    root: Node,
+    report: Report,
+}
+
+impl Loaded {
+    /// An error at a key such as `backbone.weights`, or at the nearest table around it.
+    pub fn error_at(&self, path: &str, message: &str, label: &str, help: &str) -> ScenarioError {
+        let mut report = self.report.clone();
+        let mut known = path;
+        let node = loop {
+            match (self.root.at(known), known.rsplit_once('.')) {
+                (Some(entry), _) => break &entry.node,
+                (None, Some((outer, _))) => known = outer,
+                (None, None) => break &self.root,
+            }
+        };
+        report.fault(Fault::new(node, message, label).help(help));
+        report.into_error()
+    }
+}
+
+impl Scenario {
+    /// Reads a file, puts `overrides` over it in order, and checks everything that can be known
+    /// without data.
+    ///
+    /// Relative paths inside the file start at its folder, those in overrides at the current
+    /// folder; in memory they are absolute.
+    ///
+    /// # Errors
+    /// An unreadable file, or everything that is wrong with the scenario.
+    pub fn load(
+        path: &Path,
+        overrides: &[Override],
+        methods: &dyn MethodCatalogue,
+    ) -> Result<Loaded, ScenarioError> {
+        let unreadable = |source: std::io::Error| {
+            let help = match source.kind() {
+                std::io::ErrorKind::NotFound => {
+                    "is the path right? It starts at the current folder; `scenarios/` has examples"
+                }
+                std::io::ErrorKind::InvalidData => "a scenario is a UTF-8 text in TOML",
+                _ => "a scenario is a readable text file in TOML",
+            };
+            ScenarioError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
+        };
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let folder = path.canonicalize().map_err(unreadable)?;
+        let folder = folder.parent().unwrap_or(Path::new("/"));
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let source = Source::new(&path.display().to_string(), &text);
+        read(source, &stem.unwrap_or_default(), folder, overrides, methods)
+    }
+
+    /// Reads a text as if it were the file `folder/name.toml`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn from_toml(
+        text: &str,
+        name: &str,
+        folder: &Path,
+        overrides: &[Override],
+        methods: &dyn MethodCatalogue,
+    ) -> Result<Loaded, ScenarioError> {
+        read(Source::new(&format!("{name}.toml"), text), name, folder, overrides, methods)
+    }
+
+    /// Every key a scenario file may have, with its default and meaning; those of methods apart.
+    pub fn keys() -> Vec<reader::KeyDoc> {
+        reader::describe(|table| Scenario::read(table, "", &AnyMethod))
+    }
+
+    fn read(table: &mut TableReader<'_>, stem: &str, methods: &dyn MethodCatalogue) -> Scenario {
+        let schema = Param::required("schema", SCHEMA, "version of the file format");
+        let schema = table.get(&schema);
+        if schema != SCHEMA {
+            table.reject(
+                "schema",
+                &format!("this program reads schema {SCHEMA}"),
+                "another format",
+                "use the version of fedcast the file was written for, or rewrite the file",
+            );
+        }
+        Scenario {
+            schema,
+            name: table.get(&Param::new("name", stem.to_owned(), "a label for people")),
+            seed: table.table("seed", Seeds::read),
+            data: table.required_table("data", "source = \"digits\"", DataSection::read),
+            tasks: table.required_table("tasks", "count = 5", TasksSection::read),
+            partition: table.required_table("partition", "kind = \"iid\"", PartitionSection::read),
+            backbone: table.table("backbone", BackboneSection::read),
+            method: table.required_table("method", "name = \"hgp\"", |table| {
+                MethodSection::read(table, methods)
+            }),
+            federation: table.table("federation", FederationSection::read),
+            participation: table.table("participation", ParticipationSection::read),
+            client: table.table("client", ClientSection::read),
+            time: table.table("time", TimeSection::read),
+            links: table.table("links", LinksSection::read),
+            faults: table.table("faults", FaultsSection::read),
+            wire: table.table("wire", WireSection::read),
+            devices: table.table("devices", DevicesSection::read),
+            record: table.table("record", RecordSection::read),
+        }
+    }
+}
+
+fn read(
+    source: Source,
+    stem: &str,
+    folder: &Path,
+    overrides: &[Override],
+    methods: &dyn MethodCatalogue,
+) -> Result<Loaded, ScenarioError> {
+    let mut report = Report::default();
+    let mut root = report.parse(source);
+    // After a syntax error what was read is a guess: judging it would only confuse.
+    if !report.is_clean() {
+        return Err(report.into_error());
+    }
+    expand_wire(&mut root);
+    for change in overrides {
+        change.apply(&mut root, &mut report);
+        expand_wire(&mut root);
+    }
+    let (mut scenario, _) =
+        TableReader::of(&root, &mut report, |table| Scenario::read(table, stem, methods));
+    if report.is_clean() {
+        scenario.check(&root, &mut report);
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    let base = |key: &str| match root.at(key).map(|entry| entry.node.span.source) {
+        Some(source) if source > 0 => here.as_path(),
+        _ => folder,
+    };
+    if let Some(path) = &mut scenario.data.path {
+        *path = absolute(base("data.path"), path);
+    }
+    if let Weights::File(path) = &mut scenario.backbone.weights {
+        *path = absolute(base("backbone.weights"), path);
+    }
+    match report.is_clean() {
+        true => Ok(Loaded { scenario, root, report }),
+        false => Err(report.into_error()),
+    }
+}
+
+/// `wire = "verify"` is short for `wire = { verify = true }`.
+fn expand_wire(root: &mut Node) {
+    let Value::Table(table) = &mut root.value else { return };
+    let Some(entry) = table.get_mut("wire") else { return };
+    if matches!(&entry.node.value, Value::String(word) if word == "verify") {
+        let span = entry.node.span;
+        let verify =
+            super::reader::Entry { key: span, node: Node { value: Value::Boolean(true), span } };
+        entry.node.value = Value::Table([("verify".to_owned(), verify)].into());
+    }
+}
+
+/// `folder/path` without `.` and `..`; `folder` has no links in it.
+fn absolute(folder: &Path, path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in folder.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+    }
+    clean
+}

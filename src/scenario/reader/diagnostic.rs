@@ -1,0 +1,149 @@
+//! One thing that is wrong, with its place, as people and programs read it.
+//!
+//! ```text
+//! error: unknown key `clinets` in [federation]
+//!   --> quickstart.toml:12:1
+//!    |
+//! 12 | clinets = 10
+//!    | ^^^^^^^ no such key
+//!    = help: did you mean `clients`?
+//! ```
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// One error of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// What is wrong, in one line.
+    pub message: String,
+    /// Where.
+    pub place: Option<Place>,
+    /// What stands at the caret.
+    pub label: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+/// A piece of one line. Lines and columns (in characters) count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file as it was named, or `--set`.
+    pub file: String,
+    /// Line.
+    pub line: usize,
+    /// Column of the first character.
+    pub column: usize,
+    /// Characters, at least 1; 0 where the whole file is meant.
+    pub length: usize,
+    /// The line itself.
+    pub text: String,
+}
+
+impl Place {
+    /// Of bytes `start..end` in `source`; cut at the end of the first line.
+    pub(super) fn new(file: &str, source: &str, start: usize, end: usize) -> Place {
+        let start = floor_boundary(source, start);
+        let end = floor_boundary(source, end).max(start);
+        let line_start = source[..start].rfind('\n').map_or(0, |i| i + 1);
+        let line_end = source[start..].find('\n').map_or(source.len(), |i| start + i);
+        let text = source[line_start..line_end].trim_end_matches('\r');
+        let length = source[start..end.min(line_start + text.len()).max(start)].chars().count();
+        Place {
+            file: file.to_owned(),
+            line: source[..start].matches('\n').count() + 1,
+            column: source[line_start..start].chars().count() + 1,
+            length: length.max(1),
+            text: text.to_owned(),
+        }
+    }
+
+    /// A file as a whole.
+    pub(super) fn whole(file: &str) -> Place {
+        Place { file: file.to_owned(), line: 1, column: 1, length: 0, text: String::new() }
+    }
+}
+
+fn floor_boundary(text: &str, mut index: usize) -> usize {
+    index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+impl Diagnostic {
+    /// As text; `colour` adds ANSI colours and changes nothing else.
+    pub fn render(&self, colour: bool) -> String {
+        let paint = |code: &str, text: &str| match colour {
+            true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+            false => text.to_owned(),
+        };
+        let (red, blue, bold) = ("1;31", "1;34", "1");
+        let mut out =
+            format!("{}{}\n", paint(red, "error"), paint(bold, &format!(": {}", self.message)));
+        let mut margin = 0;
+        // Writing to a string cannot fail.
+        if let Some(place) = &self.place {
+            let number = place.line.to_string();
+            margin = number.len();
+            let pad = " ".repeat(margin);
+            let arrow = paint(blue, "-->");
+            let _ = writeln!(out, "{pad}{arrow} {}:{}:{}", place.file, place.line, place.column);
+            if place.length > 0 {
+                let bar = paint(blue, "|");
+                // Tabs stay tabs under tabs, so that the caret lines up in every terminal.
+                let indent: String = place
+                    .text
+                    .chars()
+                    .take(place.column - 1)
+                    .map(|c| if c == '\t' { '\t' } else { ' ' })
+                    .collect();
+                let carets = format!("{} {}", "^".repeat(place.length), self.label);
+                let _ = writeln!(out, "{pad} {bar}");
+                let _ = writeln!(out, "{} {bar} {}", paint(blue, &number), place.text);
+                let _ = writeln!(out, "{pad} {bar} {indent}{}", paint(red, carets.trim_end()));
+            }
+        }
+        if let Some(help) = &self.help {
+            let pad = " ".repeat(margin);
+            let _ = writeln!(out, "{pad} {} {help}", paint(blue, "= help:"));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_characters_and_stay_on_their_line() {
+        let source = "a = 1\nname = \"Zürich\"\nb = [\n 1,\n]\n";
+        let start = source.find("\"Z").unwrap();
+        let place = Place::new("x.toml", source, start, start + "\"Zürich\"".len());
+        assert_eq!((place.line, place.column, place.length), (2, 8, 8));
+        let start = source.find('[').unwrap();
+        let place = Place::new("x.toml", source, start, source.len());
+        assert_eq!((place.line, place.column, place.length, &*place.text), (3, 5, 1, "b = ["));
+        let place = Place::new("x.toml", source, source.len() + 9, source.len() + 10);
+        assert_eq!((place.line, place.length), (6, 1));
+    }
+
+    #[test]
+    fn colour_changes_nothing_but_colour() {
+        let diagnostic = Diagnostic {
+            message: "wrong".into(),
+            place: Some(Place::new("x.toml", "\ta = 1", 1, 2)),
+            label: "here".into(),
+            help: Some("right".into()),
+        };
+        let mut coloured = diagnostic.render(true);
+        for code in ["\u{1b}[1;31m", "\u{1b}[1;34m", "\u{1b}[1m", "\u{1b}[0m"] {
+            coloured = coloured.replace(code, "");
+        }
+        assert_eq!(coloured, diagnostic.render(false));
+        assert!(coloured.contains(" | \t^ here\n"), "{coloured}");
+    }
+}

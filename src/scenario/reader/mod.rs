@@ -1,0 +1,93 @@
+//! Strict reading of TOML tables: every key is known, typed and in range, or an error says
+//! where it stands and what to write instead. Errors are collected, so that one reading shows
+//! them all.
+//!
+//! A section or a method describes its keys once, as [`Param`]s, and reads them through a
+//! [`TableReader`]; the same description prints `fedcast methods show` (through [`describe`]),
+//! fills defaults and writes the effective scenario.
+//!
+//! ```
+//! use fedcast::scenario::reader::{describe, Choice, Param, TableReader};
+//!
+//! #[derive(Clone, Copy, Debug, PartialEq)]
+//! enum Rebalance { None, Both }
+//! impl Choice for Rebalance {
+//!     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+//!         ("none", Rebalance::None, "not at all"),
+//!         ("both", Rebalance::Both, "all classes seen"),
+//!     ];
+//! }
+//!
+//! #[derive(Debug, PartialEq)]
+//! struct Config { tau: f64, prompt_len: u32, rebalance: Rebalance }
+//!
+//! fn read(table: &mut TableReader<'_>) -> Config {
+//!     Config {
+//!         tau: table.get(&Param::new("tau", 0.1, "temperature of the normalised logits").above(0.0)),
+//!         prompt_len: table.get(
+//!             &Param::new("prompt_len", 200, "rows of the prompt in a block").source("public code"),
+//!         ),
+//!         rebalance: table.get(&Param::new("rebalance", Rebalance::Both, "which classes")),
+//!     }
+//! }
+//!
+//! let config = fedcast::scenario::reader::read_text("tau = 0.2", "example.toml", read)?;
+//! assert_eq!(config, Config { tau: 0.2, prompt_len: 200, rebalance: Rebalance::Both });
+//!
+//! let error = fedcast::scenario::reader::read_text("tua = 0.2", "example.toml", read).unwrap_err();
+//! assert!(error.to_string().contains("did you mean `tau`?"));
+//!
+//! let keys = describe(read);
+//! assert_eq!(keys[2].default.as_deref(), Some("\"both\""));
+//! # Ok::<(), fedcast::scenario::ScenarioError>(())
+//! ```
+
+mod choice;
+mod diagnostic;
+mod node;
+mod param;
+mod readable;
+mod report;
+mod suggest;
+mod table;
+
+pub use choice::Choice;
+pub use diagnostic::{Diagnostic, Place};
+pub use param::{KeyDoc, Param};
+pub use readable::{Fault, Readable};
+pub use table::TableReader;
+
+pub(super) use node::{Entry, Node, Span, Table, Value};
+pub(super) use report::{Report, Source};
+
+use super::ScenarioError;
+
+/// Reads one TOML text as one table; `name` stands for the file in errors.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn read_text<C>(
+    text: &str,
+    name: &str,
+    read: impl FnOnce(&mut TableReader<'_>) -> C,
+) -> Result<C, ScenarioError> {
+    let mut report = Report::default();
+    let root = report.parse(Source::new(name, text));
+    let result = TableReader::of(&root, &mut report, read).0;
+    match report.is_clean() {
+        true => Ok(result),
+        false => Err(report.into_error()),
+    }
+}
+
+/// The keys that `read` asks for, with their defaults, in order.
+pub fn describe<C>(read: impl FnOnce(&mut TableReader<'_>) -> C) -> Vec<KeyDoc> {
+    let mut report = Report::default();
+    TableReader::of(&Node::empty_table(), &mut report, read).1.keys
+}
+
+/// What `read` gives for an empty table: all defaults.
+pub fn defaults<C>(read: impl FnOnce(&mut TableReader<'_>) -> C) -> C {
+    let mut report = Report::default();
+    TableReader::of(&Node::empty_table(), &mut report, read).0
+}

@@ -1,0 +1,160 @@
+//! A TOML value that remembers where it was written.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+/// A piece of one source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::scenario) struct Span {
+    /// Index of the source in its [`Report`](super::Report).
+    pub source: usize,
+    /// First byte.
+    pub start: usize,
+    /// Byte after the last; equal to `start` where there is nothing to point at.
+    pub end: usize,
+}
+
+impl Span {
+    pub fn new(source: usize, range: Range<usize>) -> Span {
+        Span { source, start: range.start, end: range.end }
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(in crate::scenario) struct Node {
+    pub value: Value,
+    pub span: Span,
+}
+
+/// What TOML can say.
+#[derive(Clone, Debug)]
+pub(in crate::scenario) enum Value {
+    String(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Datetime,
+    Array(Vec<Node>),
+    Table(Table),
+    /// A number that does not fit into 64 bits.
+    Unrepresentable,
+}
+
+/// Keys in alphabetical order.
+pub(in crate::scenario) type Table = BTreeMap<String, Entry>;
+
+/// A value with the place of its key.
+#[derive(Clone, Debug)]
+pub(in crate::scenario) struct Entry {
+    pub key: Span,
+    pub node: Node,
+}
+
+impl Node {
+    /// A table with nothing in it, written nowhere.
+    pub fn empty_table() -> Node {
+        Node { value: Value::Table(Table::new()), span: Span::default() }
+    }
+
+    /// From the parser's tree.
+    pub fn new(source: usize, value: &DeValue<'_>, span: Range<usize>) -> Node {
+        let child = |v: &toml::Spanned<DeValue<'_>>| Node::new(source, v.get_ref(), v.span());
+        let value = match value {
+            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map_or(Value::Unrepresentable, Value::Integer),
+            DeValue::Float(number) => {
+                number.as_str().parse().map_or(Value::Unrepresentable, Value::Float)
+            }
+            DeValue::Boolean(yes) => Value::Boolean(*yes),
+            DeValue::Datetime(_) => Value::Datetime,
+            DeValue::Array(items) => Value::Array(items.iter().map(child).collect()),
+            DeValue::Table(table) => Value::Table(entries(source, table)),
+        };
+        Node { value, span: Span::new(source, span) }
+    }
+
+    /// From the parser's document.
+    pub fn document(source: usize, document: &DeTable<'_>) -> Node {
+        Node { value: Value::Table(entries(source, document)), span: Span::new(source, 0..0) }
+    }
+
+    /// The same, `offset` bytes further on in its source.
+    pub fn shifted(mut self, offset: usize) -> Node {
+        self.span.start += offset;
+        self.span.end += offset;
+        self.value = match self.value {
+            Value::Array(items) => {
+                Value::Array(items.into_iter().map(|item| item.shifted(offset)).collect())
+            }
+            Value::Table(table) => {
+                let moved = table.into_iter().map(|(name, Entry { mut key, node })| {
+                    key.start += offset;
+                    key.end += offset;
+                    (name, Entry { key, node: node.shifted(offset) })
+                });
+                Value::Table(moved.collect())
+            }
+            plain => plain,
+        };
+        self
+    }
+
+    /// What it is, for "expected ..., found ...".
+    pub fn what(&self) -> &'static str {
+        match &self.value {
+            Value::String(_) => "a string",
+            Value::Integer(_) => "an integer",
+            Value::Float(_) => "a number with a fraction",
+            Value::Boolean(_) => "a boolean",
+            Value::Datetime => "a date",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+            Value::Unrepresentable => "a number too large",
+        }
+    }
+
+    /// The table, if it is one.
+    pub fn as_table(&self) -> Option<&Table> {
+        match &self.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The value at a dotted path.
+    pub fn at(&self, path: &str) -> Option<&Entry> {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(f, r)| (f, Some(r)));
+        let entry = self.as_table()?.get(first)?;
+        rest.map_or(Some(entry), |rest| entry.node.at(rest))
+    }
+
+    /// As it is, without places; `None` for what has no such form here (dates).
+    pub fn to_toml(&self) -> Option<toml::Value> {
+        Some(match &self.value {
+            Value::String(text) => text.clone().into(),
+            Value::Integer(number) => (*number).into(),
+            Value::Float(number) => (*number).into(),
+            Value::Boolean(yes) => (*yes).into(),
+            Value::Datetime | Value::Unrepresentable => return None,
+            Value::Array(items) => {
+                items.iter().map(Node::to_toml).collect::<Option<Vec<_>>>()?.into()
+            }
+            Value::Table(table) => {
+                let pairs = table.iter().map(|(k, e)| Some((k.clone(), e.node.to_toml()?)));
+                toml::Value::Table(pairs.collect::<Option<toml::Table>>()?)
+            }
+        })
+    }
+}
+
+fn entries(source: usize, table: &DeTable<'_>) -> Table {
+    let pairs = table.iter().map(|(key, value)| {
+        let node = Node::new(source, value.get_ref(), value.span());
+        (key.get_ref().to_string(), Entry { key: Span::new(source, key.span()), node })
+    });
+    pairs.collect()
+}

@@ -1,0 +1,199 @@
+//! Types that a key can have.
+
+// Closed on purpose: read here, named everywhere.
+#![allow(private_interfaces)]
+
+use super::node::{Node, Span, Value};
+
+/// Why a value cannot be read. `{key}` in the message becomes the key's dotted path.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub(super) span: Span,
+    pub(super) message: String,
+    pub(super) label: String,
+    pub(super) help: Option<String>,
+}
+
+impl Fault {
+    pub(in crate::scenario) fn new(
+        node: &Node,
+        message: impl Into<String>,
+        label: impl Into<String>,
+    ) -> Fault {
+        Fault { span: node.span, message: message.into(), label: label.into(), help: None }
+    }
+
+    pub(in crate::scenario) fn wrong_type(node: &Node, expected: &str) -> Fault {
+        Fault::new(node, format!("{{key}} must be {expected}"), format!("this is {}", node.what()))
+    }
+
+    pub(in crate::scenario) fn help(mut self, help: impl Into<String>) -> Fault {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// A type that a key of a scenario can have.
+pub trait Readable: Clone + PartialEq + Sized {
+    /// For "must be ..." and for documentation.
+    const WHAT: &'static str;
+
+    /// The value, or why not.
+    #[doc(hidden)]
+    fn read(node: &Node) -> Result<Self, Fault>;
+
+    /// As it is written in the effective scenario.
+    fn to_toml(&self) -> toml::Value;
+
+    /// The numbers in it, for ranges.
+    fn numbers(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// Word and meaning of every possible value, where there are few.
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+}
+
+impl Readable for f64 {
+    const WHAT: &'static str = "a number";
+
+    fn read(node: &Node) -> Result<Self, Fault> {
+        match node.value {
+            Value::Float(number) if number.is_nan() => {
+                Err(Fault::new(node, "{key} must be a number", "this is not a number"))
+            }
+            Value::Float(number) => Ok(number),
+            Value::Integer(number) => Ok(number as f64),
+            _ => Err(unquote(node, Fault::wrong_type(node, Self::WHAT))),
+        }
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        (*self).into()
+    }
+
+    fn numbers(&self) -> Vec<f64> {
+        vec![*self]
+    }
+}
+
+impl Readable for bool {
+    const WHAT: &'static str = "true or false";
+
+    fn read(node: &Node) -> Result<Self, Fault> {
+        match node.value {
+            Value::Boolean(yes) => Ok(yes),
+            _ => Err(unquote(node, Fault::wrong_type(node, Self::WHAT))),
+        }
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        (*self).into()
+    }
+}
+
+impl Readable for String {
+    const WHAT: &'static str = "a string";
+
+    fn read(node: &Node) -> Result<Self, Fault> {
+        match &node.value {
+            Value::String(text) => Ok(text.clone()),
+            _ => Err(Fault::wrong_type(node, Self::WHAT)),
+        }
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        self.clone().into()
+    }
+}
+
+fn integer<T: TryFrom<i64>>(node: &Node) -> Result<T, Fault> {
+    match node.value {
+        Value::Integer(number) => T::try_from(number).map_err(|_| {
+            let why = if number < 0 { "must not be negative" } else { "is too large" };
+            Fault::new(node, format!("{{key}} {why}"), "out of range")
+        }),
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e9 => {
+            Err(Fault::wrong_type(node, "an integer").help(format!("write `{}`", number as i64)))
+        }
+        _ => Err(unquote(node, Fault::wrong_type(node, "an integer"))),
+    }
+}
+
+macro_rules! whole_number {
+    ($($int:ty),*) => {$(
+                impl Readable for $int {
+            const WHAT: &'static str = "an integer";
+
+            fn read(node: &Node) -> Result<Self, Fault> {
+                integer(node)
+            }
+
+            fn to_toml(&self) -> toml::Value {
+                // TOML's integers end at i64; so does what can be read.
+                i64::try_from(*self).unwrap_or(i64::MAX).into()
+            }
+
+            fn numbers(&self) -> Vec<f64> {
+                vec![*self as f64]
+            }
+        }
+    )*};
+}
+whole_number!(u32, u64, usize);
+
+impl<T: Readable> Readable for Vec<T> {
+    const WHAT: &'static str = "a list";
+
+    fn read(node: &Node) -> Result<Self, Fault> {
+        match &node.value {
+            Value::Array(items) => items.iter().map(T::read).collect(),
+            _ => Err(Fault::wrong_type(node, &format!("a list, each entry {}", T::WHAT))),
+        }
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        self.iter().map(T::to_toml).collect::<Vec<_>>().into()
+    }
+
+    fn numbers(&self) -> Vec<f64> {
+        self.iter().flat_map(T::numbers).collect()
+    }
+
+    fn choices() -> Vec<(&'static str, &'static str)> {
+        T::choices()
+    }
+}
+
+impl<T: Readable, const N: usize> Readable for [T; N] {
+    const WHAT: &'static str = "a list";
+
+    fn read(node: &Node) -> Result<Self, Fault> {
+        let items = Vec::<T>::read(node)?;
+        let found = items.len();
+        <[T; N]>::try_from(items).map_err(|_| {
+            let message = format!("{{key}} must be a list of {N}, each {}", T::WHAT);
+            Fault::new(node, message, format!("this has {found}"))
+        })
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        self.to_vec().to_toml()
+    }
+
+    fn numbers(&self) -> Vec<f64> {
+        self.to_vec().numbers()
+    }
+}
+
+/// A number or boolean in quotes is the commonest slip.
+fn unquote(node: &Node, fault: Fault) -> Fault {
+    match &node.value {
+        Value::String(text) if text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok() => {
+            fault.help(format!("write `{text}`, without quotes"))
+        }
+        _ => fault,
+    }
+}

@@ -1,0 +1,306 @@
+//! Reading one table, key by key.
+
+use super::node::{Node, Table, Value};
+use super::param::{KeyDoc, Param};
+use super::readable::{Fault, Readable};
+use super::report::Report;
+use super::suggest::{alternatives, nearest};
+
+/// Reads the keys of one table. What is wrong is reported and read as its default, so that one
+/// reading finds every error; a key that nobody asked for is an error, too.
+#[derive(Debug)]
+pub struct TableReader<'a> {
+    node: &'a Node,
+    path: String,
+    report: &'a mut Report,
+    known: Vec<&'static str>,
+    /// Keys that exist, but not here, and why not.
+    foreign: Vec<(&'static str, String)>,
+    open: bool,
+    read: Readout,
+}
+
+/// What a reading leaves beside its value.
+#[derive(Debug, Default)]
+pub(in crate::scenario) struct Readout {
+    /// Every key with its value or default.
+    pub effective: toml::Table,
+    /// Every key that was asked for.
+    pub keys: Vec<KeyDoc>,
+}
+
+impl<'a> TableReader<'a> {
+    /// Reads a whole document.
+    pub(in crate::scenario) fn of<C>(
+        node: &Node,
+        report: &mut Report,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> (C, Readout) {
+        TableReader::nested(node, String::new(), report, read)
+    }
+
+    fn nested<C>(
+        node: &Node,
+        path: String,
+        report: &mut Report,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> (C, Readout) {
+        let mut reader = TableReader {
+            node,
+            path,
+            report,
+            known: Vec::new(),
+            foreign: Vec::new(),
+            open: false,
+            read: Readout::default(),
+        };
+        let value = read(&mut reader);
+        reader.refuse_unknown();
+        (value, reader.read)
+    }
+
+    /// The value of a key, or its default. After an error: the default, or the example.
+    ///
+    /// # Panics
+    /// Where the description has neither (use [`optional`](Self::optional) for such keys).
+    pub fn get<T: Readable>(&mut self, param: &Param<T>) -> T {
+        let value = self.require(param).or_else(|| param.value.clone());
+        let value = value.expect("a key read by `get` has a default or an example");
+        self.read.effective.insert(param.name.to_owned(), value.to_toml());
+        value
+    }
+
+    /// As [`get`](Self::get), but `None` after an error, for keys that decide about others.
+    pub fn require<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
+        let read = self.take(param);
+        if read.is_none() && param.required && !self.given(param.name) {
+            let example = param.value.as_ref().map(|v| format!("{} = {}", param.name, v.to_toml()));
+            self.report.fault(Fault {
+                span: self.node.span,
+                message: format!("{} lacks the key `{}`: {}", self.title(), param.name, param.doc),
+                label: format!("no `{}` here", param.name),
+                help: example.map(|e| format!("add, for example, `{e}`")),
+            });
+        }
+        if let Some(value) = &read {
+            self.read.effective.insert(param.name.to_owned(), value.to_toml());
+        }
+        read
+    }
+
+    /// The value of a key that may be left out.
+    pub fn optional<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
+        let read = self.take(param);
+        if let Some(value) = &read {
+            self.read.effective.insert(param.name.to_owned(), value.to_toml());
+        }
+        read
+    }
+
+    fn take<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
+        self.known.push(param.name);
+        self.read.keys.push(param.describe(param.name));
+        let node = self.entries()?.get(param.name).map(|entry| &entry.node)?;
+        let path = self.path_of(param.name);
+        let value = T::read(node).map_err(|mut fault| {
+            fault.message = fault.message.replace("{key}", &format!("`{path}`"));
+            self.report.fault(fault);
+        });
+        let value = value.ok()?;
+        if !param.admits(&value.numbers()) {
+            let range = param.range().unwrap_or_default();
+            let message = format!("`{path}` must be {range}");
+            self.report.fault(Fault::new(node, message, "out of range"));
+            return None;
+        }
+        Some(value)
+    }
+
+    /// A table inside this one; where it is absent, `read` sees an empty one.
+    pub fn table<C>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> C {
+        self.known.push(name);
+        let absent = Node { span: self.node.span, ..Node::empty_table() };
+        let written = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node);
+        let path = self.path_of(name);
+        let (value, readout) = match written {
+            Some(node) if node.as_table().is_none() => {
+                let mut fault = Fault::wrong_type(node, "a table");
+                fault.message = format!("`{path}` must be a table");
+                self.report.fault(fault.help(format!("write `[{path}]` and its keys below it")));
+                // Its keys are not missing, they are unreadable: say nothing more.
+                TableReader::nested(&absent, path, &mut Report::default(), read)
+            }
+            written => TableReader::nested(written.unwrap_or(&absent), path, self.report, read),
+        };
+        self.keep(name, readout);
+        value
+    }
+
+    /// A table inside this one that may be absent.
+    pub fn optional_table<C>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> Option<C> {
+        self.known.push(name);
+        self.given(name).then(|| self.table(name, read))
+    }
+
+    /// A table that must be there; where it is not, that is the one error.
+    pub fn required_table<C>(
+        &mut self,
+        name: &'static str,
+        example: &str,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> C {
+        if self.given(name) {
+            return self.table(name, read);
+        }
+        self.known.push(name);
+        let path = self.path_of(name);
+        self.report.fault(Fault {
+            span: self.node.span,
+            message: format!("{} lacks the table [{path}]", self.title()),
+            label: format!("no [{path}] here"),
+            help: Some(format!("add `[{path}]` with, for example, `{example}`")),
+        });
+        let (value, readout) =
+            TableReader::nested(&Node::empty_table(), path, &mut Report::default(), read);
+        self.keep(name, readout);
+        value
+    }
+
+    fn keep(&mut self, name: &'static str, readout: Readout) {
+        let prefixed = |doc: KeyDoc| KeyDoc { key: format!("{name}.{}", doc.key), ..doc };
+        self.read.keys.extend(readout.keys.into_iter().map(prefixed));
+        self.read.effective.insert(name.to_owned(), readout.effective.into());
+    }
+
+    /// The required key `name`: one of `known`, or any where none are known.
+    pub(in crate::scenario) fn name_of(&mut self, known: &[String]) -> Option<String> {
+        let doc = "the method; `fedcast methods` lists them";
+        let example = known.first().map_or("hgp", String::as_str).to_owned();
+        let name = self.require(&Param::required("name", example, doc))?;
+        if known.is_empty() || known.contains(&name) {
+            return Some(name);
+        }
+        let help = match nearest(&name, known.iter().map(String::as_str)) {
+            Some(word) => format!("did you mean \"{word}\"?"),
+            None => format!("there are {}", alternatives(known.iter().map(String::as_str))),
+        };
+        self.reject("name", &format!("there is no method `{name}`"), "unknown method", &help);
+        None
+    }
+
+    /// Whether the key is written.
+    pub fn given(&self, name: &str) -> bool {
+        self.entries().is_some_and(|table| table.contains_key(name))
+    }
+
+    /// Whether the key is written and holds a table.
+    pub fn given_table(&self, name: &str) -> bool {
+        self.entries().and_then(|t| t.get(name)).is_some_and(|e| e.node.as_table().is_some())
+    }
+
+    /// Whether the key is written and holds a string.
+    pub fn given_string(&self, name: &str) -> bool {
+        let written = self.entries().and_then(|t| t.get(name));
+        written.is_some_and(|e| matches!(e.node.value, Value::String(_)))
+    }
+
+    /// Keys of this table that have no meaning beside what else it says, such as
+    /// `kind = "iid"`. Written all the same, they are an error of their own.
+    pub fn foreign(&mut self, names: &[&'static str], beside: &str) {
+        for name in names.iter().filter(|name| !self.known.contains(*name)) {
+            self.foreign.push((*name, beside.to_owned()));
+        }
+    }
+
+    /// Reports an impossible value or combination; the caret stands under the value of `name`
+    /// or, where that is not written, under the head of the table.
+    pub fn reject(&mut self, name: &str, message: &str, label: &str, help: &str) {
+        let written = self.entries().and_then(|t| t.get(name)).map(|entry| entry.node.span);
+        self.report.fault(Fault {
+            span: written.unwrap_or_else(|| self.node.span),
+            message: message.to_owned(),
+            label: label.to_owned(),
+            help: Some(help.to_owned()),
+        });
+    }
+
+    /// Takes every key that was not asked for as it is, unchecked.
+    pub fn accept_rest(&mut self) {
+        self.open = true;
+        let Some(table) = self.entries() else { return };
+        for (key, entry) in table {
+            if let (false, Some(value)) = (self.known.contains(&key.as_str()), entry.node.to_toml())
+            {
+                self.read.effective.insert(key.clone(), value);
+            }
+        }
+    }
+
+    /// Keys of the table as written, in alphabetical order.
+    pub fn written(&self) -> Vec<String> {
+        self.entries().map(|table| table.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// What was read so far, with defaults.
+    pub(in crate::scenario) fn effective(&self) -> &toml::Table {
+        &self.read.effective
+    }
+
+    fn entries(&self) -> Option<&'a Table> {
+        self.node.as_table()
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        match self.path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}.{name}", self.path),
+        }
+    }
+
+    fn title(&self) -> String {
+        match self.path.is_empty() {
+            true => "the scenario".to_owned(),
+            false => format!("[{}]", self.path),
+        }
+    }
+
+    fn refuse_unknown(&mut self) {
+        let Some(table) = self.entries().filter(|_| !self.open) else { return };
+        for (key, entry) in table.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
+            if let Some((_, beside)) = self.foreign.iter().find(|(name, _)| name == key) {
+                self.report.fault(Fault {
+                    span: entry.key,
+                    message: format!("`{}` has no meaning with `{beside}`", self.path_of(key)),
+                    label: "no effect here".into(),
+                    help: Some(format!("remove it, or change `{beside}`")),
+                });
+                continue;
+            }
+            let all = self.known.iter().chain(self.foreign.iter().map(|(name, _)| name)).copied();
+            let help = match nearest(key, all) {
+                Some(word) => format!("did you mean `{word}`?"),
+                None if self.known.is_empty() => "there are no keys here".to_owned(),
+                None => {
+                    let mut known = self.known.clone();
+                    known.sort_unstable();
+                    known.dedup();
+                    format!("possible keys are {}", alternatives(known))
+                }
+            };
+            self.report.fault(Fault {
+                span: entry.key,
+                message: format!("unknown key `{key}` in {}", self.title()),
+                label: "no such key".into(),
+                help: Some(help),
+            });
+        }
+    }
+}

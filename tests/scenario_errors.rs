@@ -1,0 +1,196 @@
+//! Promise: a wrong scenario is refused with the place, the reason and the way out, everything
+//! that is wrong at once.
+
+use std::path::Path;
+
+use fedcast::scenario::{AnyMethod, Loaded, Override, Scenario, ScenarioError};
+
+const GOOD: &str = r#"schema = 1
+
+[data]
+source = "digits"
+
+[tasks]
+count = 5
+
+[partition]
+kind = "dirichlet"
+beta = 0.1
+
+[method]
+name = "hgp"
+
+[federation]
+clients = 10
+"#;
+
+fn read(text: &str, overrides: &[&str]) -> Result<Loaded, ScenarioError> {
+    let overrides: Vec<Override> = overrides.iter().map(|text| Override::new(*text)).collect();
+    Scenario::from_toml(text, "example", Path::new("/"), &overrides, &AnyMethod)
+}
+
+fn refusal(text: &str, overrides: &[&str]) -> String {
+    read(text, overrides).expect_err("this scenario is wrong").to_string()
+}
+
+/// `GOOD` with one piece replaced.
+fn changed(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from));
+    GOOD.replace(from, to)
+}
+
+#[test]
+fn the_example_itself_is_right() {
+    assert!(read(GOOD, &[]).is_ok());
+}
+
+#[test]
+fn an_unknown_key_gets_a_suggestion() {
+    insta::assert_snapshot!(refusal(&changed("clients = 10", "clinets = 10"), &[]));
+}
+
+#[test]
+fn an_unknown_key_like_no_other_gets_the_list() {
+    insta::assert_snapshot!(refusal(&changed("clients = 10", "temperature = 10"), &[]));
+}
+
+#[test]
+fn an_unknown_table_gets_a_suggestion() {
+    insta::assert_snapshot!(refusal(&changed("[federation]", "[federtion]"), &[]));
+}
+
+#[test]
+fn wrong_types_say_what_was_found() {
+    let text = changed("clients = 10", "clients = \"10\"\nrounds = 5.0\nidle_clients = true");
+    insta::assert_snapshot!(refusal(&text, &[]));
+}
+
+#[test]
+fn values_out_of_range_say_the_range() {
+    let text = changed("beta = 0.1", "beta = 0\nmin_samples = -1");
+    let text = format!("{text}[participation]\nfraction = 1.5\n[links]\ncorrelation = nan\n");
+    insta::assert_snapshot!(refusal(&text, &[]));
+}
+
+#[test]
+fn an_unknown_word_gets_a_suggestion() {
+    let text = changed("dirichlet", "dirichelt").replace("digits", "mnist");
+    insta::assert_snapshot!(refusal(&text, &[]));
+}
+
+#[test]
+fn everything_is_said_at_once_in_the_order_of_the_file() {
+    let text = changed("source = \"digits\"", "source = \"cifar100\"\nsize = 32")
+        .replace("count = 5", "count = 5\nsizes = [50, 50]")
+        .replace("clients = 10", "clients = 0\nround = 5");
+    insta::assert_snapshot!(refusal(&text, &["client.epochs=none"]));
+}
+
+#[test]
+fn missing_tables_and_keys_are_named() {
+    insta::assert_snapshot!(refusal("name = \"empty\"\n[partition]\nkind = \"dirichlet\"\n", &[]));
+}
+
+#[test]
+fn another_schema_is_refused() {
+    insta::assert_snapshot!(refusal(&changed("schema = 1", "schema = 2"), &[]));
+}
+
+#[test]
+fn a_syntax_error_is_the_only_error() {
+    insta::assert_snapshot!(refusal(&changed("count = 5", "count = = 5"), &[]));
+    let text = changed("[tasks]", "[tasks");
+    insta::assert_snapshot!(refusal(&text.replace("clients", "clinets"), &[]));
+}
+
+#[test]
+fn impossible_participation() {
+    let text = format!("{GOOD}[participation]\ncount = 20\n");
+    insta::assert_snapshot!(refusal(&text, &[]));
+    let text = format!("{GOOD}[participation]\nkind = \"all\"\nfraction = 0.1\n");
+    insta::assert_snapshot!(refusal(&text, &[]));
+    let text = format!(
+        "{GOOD}[participation]\npopulation = \"fresh\"\nunit = \"task\"\n[wire]\ncache = \"run\"\n"
+    );
+    insta::assert_snapshot!(refusal(&text, &[]));
+}
+
+#[test]
+fn impossible_tasks_and_partitions() {
+    insta::assert_snapshot!(refusal(&changed("count = 5", "sizes = [5, 4]"), &[]));
+    insta::assert_snapshot!(refusal(&changed("count = 5", "count = 7"), &[]));
+    insta::assert_snapshot!(refusal(&changed("\"dirichlet\"", "\"iid\""), &[]));
+    let quantity = changed("kind = \"dirichlet\"\nbeta = 0.1", "kind = \"quantity\"");
+    insta::assert_snapshot!(refusal(&quantity, &[]));
+    insta::assert_snapshot!(refusal(&quantity, &["partition.classes_per_client=3"]));
+    let many = changed("source = \"digits\"", "source = \"cifar10\"\npath = \"x\"\nsubset = 50");
+    insta::assert_snapshot!(refusal(&many, &["federation.clients=100"]));
+}
+
+#[test]
+fn images_of_another_size_than_the_backbone_takes() {
+    let text = format!(
+        "{}[data.train]\nresize = 64\n[data.test]\nresize = 32\n[backbone]\nweights = \"x\"\n\
+         architecture = \"vit-tiny-patch16-224\"\nresolution = 64\n",
+        GOOD
+    );
+    insta::assert_snapshot!(refusal(&text, &[]));
+    insta::assert_snapshot!(refusal(&text, &["backbone.resolution=60", "backbone.heads=5"]));
+}
+
+#[test]
+fn overrides_are_errors_of_their_own() {
+    let wrong = ["federation.clients", "=3", "a..b=3", "tasks.sizes=[1,", "client=", "seed.run=x"];
+    insta::assert_snapshot!(refusal(GOOD, &wrong));
+    insta::assert_snapshot!(refusal(GOOD, &["federation.clinets=200", "participation.count=20"]));
+}
+
+#[test]
+fn overrides_change_what_the_file_says() {
+    let loaded = read(
+        GOOD,
+        &[
+            "federation.clients=20",
+            "participation.fraction=0.5",
+            "name=a bare name",
+            "wire=verify",
+            "wire.form=lean",
+            "client.optimiser={kind=\"sgd\", lr=1}",
+            "method.tau = 0.2",
+        ],
+    );
+    let scenario = loaded.unwrap().scenario;
+    assert_eq!(scenario.federation.clients, 20);
+    assert_eq!(scenario.participation.cohort(20), 10);
+    assert_eq!(scenario.name, "a bare name");
+    assert!(scenario.wire.verify);
+    assert_eq!(scenario.wire.form, fedcast::scenario::Form::Lean);
+    assert_eq!(scenario.client.optimiser.lr(), 1.0);
+    assert_eq!(scenario.method.parameters["tau"].as_float(), Some(0.2));
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = Scenario::load(Path::new("no/such/file.toml"), &[], &AnyMethod).unwrap_err();
+    let text = error.render(false);
+    assert!(text.contains("cannot read the scenario no/such/file.toml"), "{text}");
+    assert!(text.contains("= help: is the path right?"), "{text}");
+}
+
+#[test]
+fn what_is_found_later_is_shown_where_it_was_written() {
+    let loaded = read(&format!("{GOOD}[client]\nbatch = 16\n"), &[]).unwrap();
+    let at_key = loaded.error_at("client.batch", "too large", "needs 3 GB", "use 8");
+    let at_table = loaded.error_at("client.clip", "not for this method", "", "leave it out");
+    insta::assert_snapshot!(format!("{at_key}\n{at_table}"));
+}
+
+#[test]
+fn programs_get_the_same_as_people() {
+    let error = read(&changed("clients = 10", "clinets = 10"), &[]).unwrap_err();
+    let json = serde_json::to_value(error.diagnostics()).unwrap();
+    assert_eq!(json[0]["place"]["line"], 17);
+    assert_eq!(json[0]["place"]["column"], 1);
+    assert_eq!(json[0]["place"]["length"], 7);
+    assert_eq!(json[0]["help"], "did you mean `clients`?");
+}
