@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use rand::RngCore;
-use tokio::sync::oneshot;
 
 use super::sink::{JobKind, ProfileSink, Span};
 use crate::numerics::distributions::below;
@@ -24,9 +23,6 @@ use crate::policy::Lab;
 
 /// A job as a worker runs it.
 pub type Work = Box<dyn FnOnce(&Lab) + Send>;
-
-/// Where a job's answer will be: `Err` says how the job panicked.
-pub type Slot<T> = oneshot::Receiver<Result<T, String>>;
 
 /// The workers of a run. Dropping it lets running jobs end and forgets waiting ones.
 pub struct Devices {
@@ -74,7 +70,7 @@ impl Devices {
         Ok(Devices { urgent: Some(urgent), training: Some(training), stop, threads })
     }
 
-    /// Queues a job whose answer nobody waits for here. A panic ends the job only.
+    /// Queues a job. A panic ends the job only.
     pub fn post(&self, kind: JobKind, work: Work) {
         let queue = if kind == JobKind::Train { &self.training } else { &self.urgent };
         let job = Job { kind, asked: Instant::now(), work };
@@ -82,22 +78,6 @@ impl Devices {
             // The receiving end lives as long as any worker; workers end after this is dropped.
             let _ = queue.send(job);
         }
-    }
-
-    /// Queues a job and gives the place of its answer.
-    pub fn submit<T: Send + 'static>(
-        &self,
-        kind: JobKind,
-        work: impl FnOnce(&Lab) -> T + Send + 'static,
-    ) -> Slot<T> {
-        let (answer, slot) = oneshot::channel();
-        self.post(
-            kind,
-            Box::new(move |lab| {
-                let _ = answer.send(guard(|| work(lab)));
-            }),
-        );
-        slot
     }
 
     /// Lets waiting jobs go and running ones end by themselves.

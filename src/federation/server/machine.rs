@@ -15,18 +15,18 @@ use std::sync::Arc;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::steps::{self, Answer, Changed, Opening};
 use crate::federation::assets::AssetCaches;
-use crate::federation::bias::{self, Portrait};
-use crate::federation::effect::{Effect, Message, answered, compute};
+use crate::federation::bias::Portrait;
+use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
-use crate::federation::evaluation::{self, Gather, Tally};
+use crate::federation::evaluation::{self, Tally};
 use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Folded;
 use crate::federation::queue::{ActorId, Class};
-use crate::federation::rules::{Curve, OnBadUpdate};
+use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
-use crate::policy::{AnyServer, Next, Phase, Predictor, RoundContext};
+use crate::policy::{AnyServer, Next, Phase, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 /// What happens to the server.
@@ -57,24 +57,26 @@ pub(crate) enum ToServer {
 
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
-    world: Arc<World>,
+    pub(super) world: Arc<World>,
     /// Absent while a worker has it.
-    policy: Option<Box<dyn AnyServer>>,
-    caches: AssetCaches,
+    pub(super) policy: Option<Box<dyn AnyServer>>,
+    pub(super) caches: AssetCaches,
     task: usize,
-    phases: Vec<Phase>,
-    phase: usize,
-    round_in_phase: u32,
+    pub(super) phases: Vec<Phase>,
+    pub(super) phase: usize,
+    pub(super) round_in_phase: u32,
     next_round: Round,
-    participants: BTreeSet<ClientId>,
-    round: Option<OpenRound>,
-    folded: Option<Folded>,
+    pub(super) participants: BTreeSet<ClientId>,
+    /// Of the round that is being opened.
+    context: Option<Arc<RoundContext>>,
+    pub(super) round: Option<OpenRound>,
+    pub(super) folded: Option<Folded>,
     /// What follows the evaluation under way.
-    next: Next,
-    digest: u64,
+    pub(super) next: Next,
+    pub(super) digest: u64,
     /// State digest, rows and scores of the last evaluation: an unchanged model is not tested twice.
     tested: Option<(u64, usize, Tally)>,
-    doing: &'static str,
+    pub(super) doing: &'static str,
 }
 
 impl ServerMachine {
@@ -89,6 +91,7 @@ impl ServerMachine {
             round_in_phase: 0,
             next_round: Round(0),
             participants: BTreeSet::new(),
+            context: None,
             round: None,
             folded: None,
             next: Next::Continue,
@@ -215,7 +218,7 @@ impl ServerMachine {
     }
 
     /// Opens the next round of the current phase, or of the next one that has any.
-    fn begin_phase(
+    pub(super) fn begin_phase(
         &mut self,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
@@ -237,22 +240,28 @@ impl ServerMachine {
         Ok(())
     }
 
-    fn open_round(
+    pub(super) fn open_round(
         &mut self,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let phase = &self.phases[self.phase];
-        let context = RoundContext {
+        let context = Arc::new(RoundContext {
             round: self.next_round,
             period: self.world.period(self.task),
             phase: self.phase,
             phase_name: phase.name,
             round_in_phase: self.round_in_phase,
             run_seed: self.world.rules.seed,
-        };
+        });
+        self.context = Some(Arc::clone(&context));
         self.next_round = Round(self.next_round.0 + 1);
-        let cohort = steps::cohort(&self.world, phase.cohort, &context, &self.participants)?;
+        let cohort = self.world.cohort(
+            phase.cohort,
+            &context.period.view,
+            context.round,
+            &self.participants,
+        )?;
         let policy = self.lend();
         let world = Arc::clone(&self.world);
         self.doing = "waits for its policy to open a round";
@@ -264,15 +273,7 @@ impl ServerMachine {
     }
 
     fn send_round(&mut self, now: VirtualTime, opening: Opening, effects: &mut Vec<Effect>) {
-        let phase = &self.phases[self.phase];
-        let context = Arc::new(RoundContext {
-            round: Round(self.next_round.0 - 1),
-            period: self.world.period(self.task),
-            phase: self.phase,
-            phase_name: phase.name,
-            round_in_phase: self.round_in_phase,
-            run_seed: self.world.rules.seed,
-        });
+        let Some(context) = self.context.take() else { return };
         let event = Event::RoundOpened {
             round: context.round,
             task: context.period.task,
@@ -285,203 +286,6 @@ impl ServerMachine {
         round.broadcast(&self.world, &mut self.caches, now, effects);
         self.round = Some(round);
         self.doing = "waits for seats";
-    }
-
-    fn arrived(
-        &mut self,
-        arrival: Arrival,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let Arrival { seat, mut up, charge } = arrival;
-        effects.extend(charge.map(|charge| Effect::Record(charge, None)));
-        let Some(round) = &mut self.round else { return Ok(()) };
-        match up.fault.take() {
-            Some(why) => {
-                round.skip(seat);
-                self.reject(seat, why, effects)
-            }
-            None => {
-                self.participants.insert(round.client(seat));
-                round.fold(seat, up, self.world.rules.bias, effects);
-                Ok(())
-            }
-        }
-    }
-
-    /// Records an upload that must not be used, and applies the scenario's rule.
-    fn reject(
-        &self,
-        seat: SeatId,
-        why: String,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let Some(round) = &self.round else { return Ok(()) };
-        let (client, context) = (round.client(seat), &round.context);
-        let (number, task) = (context.round, context.period.task);
-        let event = Event::UpdateRejected { round: number, task, seat, client, why: why.clone() };
-        effects.push(Effect::Record(event, None));
-        match self.world.rules.on_bad_update {
-            OnBadUpdate::Drop => Ok(()),
-            OnBadUpdate::Abort => {
-                Err(FederationError::BadUpdate { client, round: number, seat, why })
-            }
-        }
-    }
-
-    fn lost(&mut self, seat: SeatId, charge: Option<Event>, effects: &mut Vec<Effect>) {
-        effects.extend(charge.map(|charge| Effect::Record(charge, None)));
-        if let Some(round) = &mut self.round {
-            round.skip(seat);
-            let event = Event::ClientFailed {
-                round: round.context.round,
-                task: round.context.period.task,
-                seat,
-                client: round.client(seat),
-                reason: "lost".to_string(),
-                detail: String::new(),
-            };
-            effects.push(Effect::Record(event, None));
-        }
-    }
-
-    fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let Some(round) = self.round.as_mut().filter(|round| round.is_complete()) else { return };
-        let Some(folded) = round.folded.take() else { return };
-        self.doing = "waits for uploads to be merged";
-        let pending = async move {
-            let folded = folded.await.map_err(|_| "a worker is gone".to_string());
-            Message::Server(ToServer::Folded(folded))
-        };
-        let (at, class, to) = here(now);
-        effects.push(Effect::Await { at, class, to, pending: Box::pin(pending) });
-    }
-
-    fn folded(
-        &mut self,
-        now: VirtualTime,
-        folded: Result<Folded, String>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        const STEP: &str = "merge uploads";
-        let panicked = |message| FederationError::Panicked { step: STEP, message };
-        let mut folded = folded.map_err(panicked)?;
-        if let Some(message) = folded.broken.take() {
-            return Err(panicked(message));
-        }
-        for (seat, why) in std::mem::take(&mut folded.refused) {
-            if let Some(round) = &mut self.round {
-                round.status[seat.index()] = SeatStatus::Missing;
-                round.models.retain(|(model, _, _)| model.id != seat);
-            }
-            self.reject(seat, why, effects)?;
-        }
-        self.folded = Some(folded);
-        if self.world.rules.bias {
-            self.compare(now, effects);
-            return Ok(());
-        }
-        self.close(now, effects)
-    }
-
-    /// Measures client models before synchronisation, one job per client.
-    fn compare(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let Some(round) = &mut self.round else { return };
-        let mut models = std::mem::take(&mut round.models);
-        models.sort_by_key(|(seat, _, _)| seat.id);
-        let seen = round.context.period.view.seen();
-        let blocks: bias::Blocks = Arc::new(evaluation::blocks(&self.world, seen));
-        let (gather, result) = Gather::new(models.len());
-        for (place, (seat, down, up)) in models.into_iter().enumerate() {
-            let (world, blocks) = (Arc::clone(&self.world), Arc::clone(&blocks));
-            let gather = Arc::clone(&gather);
-            let job = move |lab: &crate::policy::Lab| {
-                gather
-                    .put(place, || bias::portrait(&world, lab, (&seat, &down, &up), &blocks, seen));
-            };
-            effects.push(Effect::Post(JobKind::Bias, Box::new(job)));
-        }
-        self.doing = "waits for client models to be compared";
-        let (at, class, to) = here(now);
-        let pending = answered(result, |p| Message::Server(ToServer::Compared(p)));
-        effects.push(Effect::Await { at, class, to, pending });
-    }
-
-    fn compared(
-        &mut self,
-        portraits: Result<Vec<Option<Portrait>>, String>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let portraits = portraits.map_err(FederationError::Evaluation)?;
-        let portraits: Vec<Portrait> = portraits.into_iter().flatten().collect();
-        let Some(round) = &self.round else { return Ok(()) };
-        let event = Event::Bias {
-            round: round.context.round,
-            task: round.context.period.task,
-            clients: portraits.len() as u32,
-        };
-        let numbers = Numbers { metrics: bias::measure(&portraits), ..Numbers::default() };
-        effects.push(Effect::Record(event, Some(numbers)));
-        Ok(())
-    }
-
-    fn close(
-        &mut self,
-        now: VirtualTime,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let (Some(round), Some(folded)) = (&self.round, self.folded.take()) else { return Ok(()) };
-        let context = Arc::clone(&round.context);
-        let test = self.world.rules.curve == Curve::Round;
-        let policy = self.lend();
-        self.doing = "waits for its policy to close a round";
-        let job = move |lab: &_| steps::close(policy, lab, &context, folded.part, test);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::Closed(answer))
-        }));
-        Ok(())
-    }
-
-    fn closed(
-        &mut self,
-        now: VirtualTime,
-        changed: Changed,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let Some(round) = self.round.take() else { return Ok(()) };
-        let missing = round.missing();
-        let event = Event::RoundClosed {
-            round: round.context.round,
-            task: round.context.period.task,
-            phase: self.phase as u32,
-            folded: (round.seats.len() - missing.len()) as u32,
-            missing,
-        };
-        let numbers = Numbers { digest: Some(Digest(changed.digest)), ..Numbers::default() };
-        effects.push(Effect::Record(event, Some(numbers)));
-        (self.next, self.digest) = (changed.next, changed.digest);
-        match changed.predictor {
-            Some(predictor) => {
-                self.test(now, EvaluationPoint::Round, predictor, effects);
-                Ok(())
-            }
-            None => self.after_round(now, effects),
-        }
-    }
-
-    /// The next round of the phase, the next phase, or the end of the period.
-    fn after_round(
-        &mut self,
-        now: VirtualTime,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        self.round_in_phase += 1;
-        let limit = self.phases[self.phase].rounds.limit();
-        if self.next == Next::Continue && self.round_in_phase < limit {
-            return self.open_round(now, effects);
-        }
-        self.phase += 1;
-        self.round_in_phase = 0;
-        self.begin_phase(now, effects)
     }
 
     fn end_period(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
@@ -515,31 +319,6 @@ impl ServerMachine {
         }
     }
 
-    /// Tests the model on all classes seen, block by block.
-    fn test(
-        &mut self,
-        now: VirtualTime,
-        point: EvaluationPoint,
-        predictor: Arc<dyn Predictor>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let seen = self.seen();
-        let blocks = evaluation::blocks(&self.world, seen);
-        let (gather, result) = Gather::new(blocks.len());
-        for (place, block) in blocks.into_iter().enumerate() {
-            let (world, predictor) = (Arc::clone(&self.world), Arc::clone(&predictor));
-            let gather = Arc::clone(&gather);
-            let job = move |lab: &crate::policy::Lab| {
-                gather.put(place, || evaluation::score(&world, lab, &*predictor, &block, seen));
-            };
-            effects.push(Effect::Post(JobKind::Evaluate, Box::new(job)));
-        }
-        self.doing = "waits for the evaluation";
-        let (at, class, to) = here(now);
-        let pending = answered(result, move |t| Message::Server(ToServer::Tested(point, t)));
-        effects.push(Effect::Await { at, class, to, pending });
-    }
-
     fn tested(
         &mut self,
         now: VirtualTime,
@@ -571,16 +350,16 @@ impl ServerMachine {
         self.begin_period(now, effects)
     }
 
-    fn seen(&self) -> usize {
+    pub(super) fn seen(&self) -> usize {
         self.world.curriculum.tasks[self.task].seen()
     }
 
-    fn lend(&mut self) -> Box<dyn AnyServer> {
+    pub(super) fn lend(&mut self) -> Box<dyn AnyServer> {
         self.policy.take().expect("the policy is in one place at a time")
     }
 
     /// The policy is back from a job.
-    fn take_back<T>(
+    pub(super) fn take_back<T>(
         &mut self,
         step: &'static str,
         answer: Result<Answer<T>, String>,
@@ -592,7 +371,7 @@ impl ServerMachine {
     }
 }
 
-fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
+pub(super) fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
     (now, Class::Timer, ActorId::Server)
 }
 

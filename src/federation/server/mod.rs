@@ -1,8 +1,11 @@
 //! The server: an actor that opens rounds, accounts for every seat, and closes them.
 
+mod arrivals;
+mod closing;
 mod machine;
 mod round;
 mod steps;
+mod testing;
 
 use actix::{Actor, Context, Handler, MessageResult};
 

@@ -7,17 +7,16 @@ use crate::federation::error::FederationError;
 use crate::federation::frames::{SentDown, send_down};
 use crate::federation::world::World;
 use crate::policy::{
-    AnyPart, AnyServer, CohortRule, Lab, Next, Payload, Period, PolicyError, Predictor,
-    RoundContext, Seat,
+    AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor, RoundContext, Seat,
 };
 use crate::quantity::ClientId;
 use crate::wire::FrameHeader;
 
 /// The policy and what it answered.
-pub(super) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
+pub(crate) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
 
 /// A round as the policy wants it.
-pub(super) struct Opening {
+pub(crate) struct Opening {
     pub cohort: Vec<ClientId>,
     pub seats: Vec<Seat>,
     /// One per seat; equal ones are shared.
@@ -25,7 +24,7 @@ pub(super) struct Opening {
 }
 
 /// The server after a step that changed it.
-pub(super) struct Changed {
+pub(crate) struct Changed {
     pub next: Next,
     /// Digest of its whole state.
     pub digest: u64,
@@ -141,14 +140,4 @@ fn changed(
     let predictor =
         test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
     Ok(Changed { next, digest, predictor })
-}
-
-/// Who is asked in a round, by the phase's rule.
-pub(super) fn cohort(
-    world: &World,
-    rule: CohortRule,
-    context: &RoundContext,
-    participants: &std::collections::BTreeSet<ClientId>,
-) -> Result<Vec<ClientId>, FederationError> {
-    world.cohort(rule, &context.period.view, context.round, participants)
 }
