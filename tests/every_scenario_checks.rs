@@ -1,0 +1,235 @@
+//! Promise: every scenario file of the project can be read, and reading loses nothing: the
+//! effective scenario that a run writes is the scenario it ran.
+
+use std::path::{Path, PathBuf};
+
+use fedcast::scenario::{AnyMethod, Loaded, Override, Scenario, ScenarioError};
+use proptest::prelude::*;
+
+fn files_under(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the folder of scenarios is readable") {
+        let path = entry.expect("its entries, too").path();
+        match path.is_dir() {
+            true => files.extend(files_under(&path)),
+            false if path.extension().is_some_and(|e| e == "toml") => files.push(path),
+            false => {}
+        }
+    }
+    files.sort();
+    files
+}
+
+fn scenario_files() -> Vec<PathBuf> {
+    files_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios"))
+}
+
+fn read(text: &str, folder: &str, overrides: &[String]) -> Result<Loaded, ScenarioError> {
+    let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
+    Scenario::from_toml(text, "any", Path::new(folder), &overrides, &AnyMethod)
+}
+
+/// Reading what `scenario` writes, from another folder.
+fn reread(scenario: &Scenario) -> Scenario {
+    let text = scenario.to_effective_toml();
+    match read(&text, "/another/folder", &[]) {
+        Ok(loaded) => loaded.scenario,
+        Err(error) => panic!("{error}\nin\n{text}"),
+    }
+}
+
+#[test]
+fn every_file_reads_and_its_effective_form_is_the_same_scenario() {
+    let files = scenario_files();
+    assert!(files.len() >= 39, "only {} scenario files", files.len());
+    for file in files {
+        let loaded = Scenario::load(&file, &[], &AnyMethod).unwrap_or_else(|e| panic!("{e}"));
+        let again = reread(&loaded.scenario);
+        assert_eq!(again, loaded.scenario, "{}", file.display());
+        assert_eq!(again.hash(), loaded.scenario.hash(), "{}", file.display());
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for file in scenario_files() {
+        let text = std::fs::read_to_string(&file).expect("scenario files are readable");
+        assert!(text.starts_with("# "), "{} has no header comment", file.display());
+    }
+}
+
+#[test]
+fn paper_scenarios_differ_from_each_other() {
+    let mut hashes: Vec<(String, PathBuf)> = scenario_files()
+        .into_iter()
+        .map(|file| {
+            let loaded = Scenario::load(&file, &[], &AnyMethod).unwrap_or_else(|e| panic!("{e}"));
+            (loaded.scenario.hash(), file)
+        })
+        .collect();
+    hashes.sort();
+    for pair in hashes.windows(2) {
+        assert_ne!(pair[0].0, pair[1].0, "{:?} and {:?}", pair[0].1, pair[1].1);
+    }
+}
+
+#[test]
+fn paths_are_relative_to_where_they_are_written() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/hgp/cifar100-beta0.5.toml");
+    let read = |overrides: &[Override]| {
+        let loaded = Scenario::load(&file, overrides, &AnyMethod).unwrap_or_else(|e| panic!("{e}"));
+        loaded.scenario.data.path.expect("CIFAR-100 has a path")
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap();
+    assert_eq!(read(&[]), root.join("data/cifar-100-binary.tar.gz"));
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(read(&[Override::new("data.path=x/../y.tar.gz")]), here.join("y.tar.gz"));
+}
+
+const BASE: &str = "schema = 1\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
+                    kind = \"iid\"\n[method]\nname = \"hgp\"\n";
+
+fn hash(text: &str, overrides: &[&str]) -> String {
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
+    read(text, "/folder", &overrides).unwrap_or_else(|e| panic!("{e}")).scenario.hash()
+}
+
+#[test]
+fn the_hash_knows_content_from_form() {
+    let base = hash(BASE, &[]);
+    let spaced = BASE.replace(" = ", "=").replace("[data]", "# a comment\n\n[data]");
+    assert_eq!(hash(&spaced, &[]), base);
+    for same in
+        ["name=other", "devices.workers=7", "record.histograms=false", "federation.clients=10"]
+    {
+        assert_eq!(hash(BASE, &[same]), base, "{same}");
+    }
+    for other in [
+        "seed.run=2",
+        "seed.partition=1",
+        "federation.clients=11",
+        "federation.idle_clients=1",
+        "client.optimiser.lr=0.002",
+        "client.optimiser.kind=sgd",
+        "method.tau=0.2",
+        "method.name=fedavg",
+        "devices.pack=2",
+        "devices.evaluation_batch=32",
+        "record.evaluate=task",
+        "faults.crash=0.1",
+        "wire=verify",
+        "links.preset=mobile",
+    ] {
+        assert_ne!(hash(BASE, &[other]), base, "{other}");
+    }
+    let at = |path: &str| {
+        let overrides = ["data.source=folder".to_owned(), format!("data.path={path}")];
+        let overrides = [&overrides[..], &["data.store=8".to_owned()]].concat();
+        read(BASE, "/folder", &overrides).unwrap_or_else(|e| panic!("{e}")).scenario.hash()
+    };
+    assert_eq!(at("/a/set"), at("/b/set"));
+    assert_ne!(at("/a/set"), at("/a/another"));
+}
+
+#[test]
+fn every_key_is_described() {
+    let keys = Scenario::keys();
+    assert!(keys.len() > 70, "only {} keys", keys.len());
+    for key in keys {
+        assert!(!key.doc.is_empty(), "{}", key.key);
+        assert!(key.choices.iter().all(|(_, doc)| !doc.is_empty()), "{}", key.key);
+    }
+}
+
+#[test]
+fn codecs_can_be_chosen_for_exactly_the_learnt_kinds() {
+    let learnt: Vec<&str> = fedcast::wire::Kind::all()
+        .filter(|kind| kind.is_learnable())
+        .map(|kind| kind.name())
+        .collect();
+    assert_eq!(learnt, fedcast::scenario::KINDS);
+}
+
+fn one_of(key: &'static str, values: &'static [&'static str]) -> BoxedStrategy<Vec<String>> {
+    let set = move |value: &'static str| vec![format!("{key}={value}")];
+    prop_oneof![Just(Vec::new()), proptest::sample::select(values).prop_map(set)].boxed()
+}
+
+fn number(key: &'static str, low: f64, high: f64) -> BoxedStrategy<Vec<String>> {
+    let set = move |value: f64| vec![format!("{key}={value:?}")];
+    prop_oneof![Just(Vec::new()), (low..high).prop_map(set)].boxed()
+}
+
+fn integer(key: &'static str, low: i64, high: i64) -> BoxedStrategy<Vec<String>> {
+    let set = move |value: i64| vec![format!("{key}={value}")];
+    prop_oneof![Just(Vec::new()), (low..high).prop_map(set)].boxed()
+}
+
+/// Any sentence of overrides that makes sense together.
+fn overrides() -> impl Strategy<Value = Vec<String>> {
+    let keys: Vec<BoxedStrategy<Vec<String>>> = vec![
+        one_of("name", &["a", "\"with \\\"quotes\\\"\"", "Zürich"]),
+        integer("seed.run", 0, i64::MAX),
+        integer("seed.partition", 0, i64::MAX),
+        one_of("data.nominal", &["{classes=10,train=100,test=10}"]),
+        one_of("data.statistics.transform", &["raw", "train", "test"]),
+        one_of("data.train.normalise", &["none", "clip", "{mean=[0.1,0.2,0.3],std=[1,2,0.3]}"]),
+        one_of("data.train.interpolation", &["bicubic", "bicubic-torch", "bicubic-antialias"]),
+        number("data.train.flip", 0.0, 1.0),
+        one_of("data.train.scale", &["[0.2,0.7]", "[1,1]"]),
+        one_of("tasks", &["{sizes=[3,3,4]}", "{count=3}", "{count=2,order=\"seeded\"}"]),
+        one_of(
+            "partition",
+            &[
+                "{kind=\"dirichlet\",beta=0.05}",
+                "{kind=\"quantity\",classes_per_client=2}",
+                "{kind=\"extended\",beta=1,picks=3}",
+                "{kind=\"iid\",min_samples=0}",
+            ],
+        ),
+        one_of("backbone.weights", &["/weights/vit.safetensors"])
+            .prop_map(|mut set| {
+                if !set.is_empty() {
+                    let shape = "{image=8,patch=4,dim=64,depth=2,heads=4}";
+                    set.push(format!("backbone.architecture={shape}"));
+                }
+                set
+            })
+            .boxed(),
+        one_of("method", &["{name=\"x\",tau=0.1,list=[1,2],inner={a=true,b=\"c\"}}"]),
+        integer("federation.clients", 1, 1_000_000),
+        one_of("federation.on_bad_update", &["drop", "abort"]),
+        one_of("participation", &["{count=1}", "{fraction=0.3,unit=\"task\"}", "{kind=\"all\"}"]),
+        integer("client.epochs", 1, 100),
+        number("client.clip", 0.0, 10.0),
+        one_of(
+            "client.optimiser",
+            &["{kind=\"sgd\",lr=1e-9,momentum=0.9}", "{lr=3e-4,betas=[0.8,0.99],eps=1e-12}"],
+        ),
+        one_of("time.preset", &["ideal", "mobile"]),
+        number("time.ms_per_sample", 0.0, 1e6),
+        one_of("links.preset", &["ideal", "mobile"]),
+        number("links.down_mb_per_s", 1e-9, 1e9),
+        number("links.loss", 0.0, 1.0),
+        number("faults.crash", 0.0, 1.0),
+        one_of("wire", &["verify", "{form=\"lean\",cache=\"task\"}"]),
+        one_of("wire.up", &["{codec=\"int8\"}", "{codec=\"f16\",kinds={head=\"f32\"}}"]),
+        one_of("devices.workers", &["auto", "1", "8"]),
+        one_of("record.metrics", &["[\"federated-bias\"]", "[]"]),
+    ];
+    keys.prop_map(|sets| sets.concat())
+}
+
+proptest! {
+    #[test]
+    fn effective_then_read_is_the_identity(overrides in overrides()) {
+        let scenario = match read(BASE, "/folder", &overrides) {
+            Ok(loaded) => loaded.scenario,
+            Err(error) => panic!("{error}\nfrom {overrides:?}"),
+        };
+        let again = reread(&scenario);
+        prop_assert_eq!(&again, &scenario);
+        prop_assert_eq!(again.hash(), scenario.hash());
+        prop_assert_eq!(again.to_effective_toml(), scenario.to_effective_toml());
+    }
+}
