@@ -5,7 +5,6 @@ mod error;
 mod journal_file;
 mod machine;
 mod manifest;
-pub mod plan;
 mod recorder;
 mod run_directory;
 
@@ -13,5 +12,5 @@ pub use error::ExperimentError;
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
 pub use machine::Machine;
 pub use manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
-pub use recorder::Recorder;
+pub use recorder::{Profile, Recorder, TableFiles};
 pub use run_directory::{DirectoryError, RunDirectory, names, read_manifest, write_atomically};

@@ -1,6 +1,7 @@
 //! What can go wrong while learning. A client that fails so is a failed seat, not a failed run.
 
 use crate::data::DataError;
+use crate::model::ModelError;
 
 /// Why training or evaluation stopped.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,9 @@ pub enum LearningError {
     /// A sample could not be read.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The network refused.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// The tensor library refused.
     #[error("compute: {0}")]
     Compute(#[from] candle_core::Error),

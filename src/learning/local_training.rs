@@ -41,7 +41,7 @@ use std::sync::Arc;
 use candle_core::{Tensor, Var};
 
 use super::optimiser::{clip_factor, global_norm};
-use super::{LearningError, OptimiserConfig, Schedule};
+use super::{LearningError, Optimiser, OptimiserConfig, Schedule};
 use crate::data::{Batch, Loader};
 use crate::numerics::streams::{Domain, StreamKey};
 
@@ -52,7 +52,7 @@ pub struct TrainingPlan {
     pub epochs: u32,
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
-    /// Created anew for every call of [`train`]: no moment survives a round.
+    /// Created anew for every call of [`train`]: no moment survives a round (see [`train_with`]).
     pub optimiser: OptimiserConfig,
     /// The learning rate from epoch to epoch.
     pub schedule: Schedule,
@@ -88,6 +88,18 @@ pub struct TrainingReport {
     pub epoch_losses: Vec<f64>,
 }
 
+impl TrainingReport {
+    /// What the journal says of a client's training.
+    pub fn metrics(&self) -> Vec<(&'static str, f64)> {
+        let last = self.epoch_losses.last().copied().unwrap_or(0.0);
+        vec![
+            ("steps", self.steps as f64),
+            ("loss_first", f64::from(self.loss_first)),
+            ("loss_last_epoch", last),
+        ]
+    }
+}
+
 /// Trains `trainables` on the shard of `loader`, minimising the mean loss that `forward` gives for
 /// a batch (shape `[]`).
 ///
@@ -101,10 +113,27 @@ pub fn train(
     loader: &Loader,
     trainables: &[(Arc<str>, Var)],
     key: StreamKey,
+    forward: impl FnMut(&Batch) -> Result<Tensor, LearningError>,
+) -> Result<TrainingReport, LearningError> {
+    let vars: Vec<Var> = trainables.iter().map(|(_, var)| var.clone()).collect();
+    let mut optimiser = plan.optimiser.clone().over(vars);
+    train_with(plan, &mut optimiser, loader, trainables, key, forward)
+}
+
+/// [`train`] with an optimiser over the same variables in the same order: one that goes on from
+/// an earlier training, or has different rates for different variables.
+///
+/// # Errors
+/// As [`train`].
+pub fn train_with(
+    plan: &TrainingPlan,
+    optimiser: &mut Optimiser,
+    loader: &Loader,
+    trainables: &[(Arc<str>, Var)],
+    key: StreamKey,
     mut forward: impl FnMut(&Batch) -> Result<Tensor, LearningError>,
 ) -> Result<TrainingReport, LearningError> {
     let vars: Vec<Var> = trainables.iter().map(|(_, var)| var.clone()).collect();
-    let mut optimiser = plan.optimiser.clone().over(vars.clone());
     let mut report = TrainingReport::default();
     let (shuffle, augment) = (key.domain(Domain::Shuffle), key.domain(Domain::Augment));
     for epoch in 0..plan.epochs {

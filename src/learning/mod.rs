@@ -3,6 +3,7 @@
 //! ```text
 //! Loader -> train(plan, trainables, forward) -> TrainingReport     (local_training)
 //! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
+//! received parameters -> Classifier (vit, prompt, head)            (classifier)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
 //! ```
@@ -10,6 +11,7 @@
 //! Nothing here knows clients, rounds or messages. All sums run in a fixed order and all
 //! randomness comes in from named streams.
 
+mod classifier;
 mod error;
 pub mod evaluation;
 pub mod head_training;
@@ -18,9 +20,10 @@ pub mod losses;
 pub mod metrics;
 pub mod optimiser;
 
+pub use classifier::{Classifier, PromptShape, head_rows, prompt_name, with_head_rows};
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
 pub use head_training::{Head, HeadLoss, HeadTraining};
-pub use local_training::{TrainingPlan, TrainingReport, train};
+pub use local_training::{TrainingPlan, TrainingReport, train, train_with};
 pub use metrics::AccuracyMatrix;
-pub use optimiser::{Optimiser, OptimiserConfig, Schedule};
+pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};

@@ -1,1 +1,11 @@
-//! (under construction)
+//! Federated methods, one folder or file each. Nothing here knows actors, files or the command
+//! line.
+
+pub mod fedavg;
+mod head_form;
+pub mod hgp;
+pub mod joint;
+mod registry;
+
+pub use head_form::HeadForm;
+pub use registry::{Complaint, MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};

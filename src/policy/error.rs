@@ -3,7 +3,9 @@
 use thiserror::Error;
 
 use crate::data::DataError;
+use crate::learning::LearningError;
 use crate::model::ModelError;
+use crate::numerics::gaussian::GaussianError;
 use crate::wire::WireError;
 
 /// Why a policy could not do its part.
@@ -24,7 +26,24 @@ pub enum PolicyError {
     /// A message does not have the expected shape.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// A class statistic that cannot be drawn from.
+    #[error(transparent)]
+    Gaussian(#[from] GaussianError),
     /// The tensor library refused.
     #[error("compute: {0}")]
     Compute(#[from] candle_core::Error),
+}
+
+impl From<LearningError> for PolicyError {
+    fn from(error: LearningError) -> PolicyError {
+        match error {
+            LearningError::NonFinite { what, step } => {
+                PolicyError::NonFinite(format!("{what} (step {step})"))
+            }
+            LearningError::Data(error) => PolicyError::Data(error),
+            LearningError::Model(error) => PolicyError::Model(error),
+            LearningError::Compute(error) => PolicyError::Compute(error),
+            other => PolicyError::Unsupported(other.to_string()),
+        }
+    }
 }

@@ -12,6 +12,7 @@
 //! 4. [`ServerPolicy::end_round`] takes the merged part and learns.
 
 mod average;
+mod classifier;
 mod erased;
 mod error;
 mod lab;

@@ -2,8 +2,8 @@
 
 mod blueprint;
 mod rules;
-mod training;
+mod transforms;
 
-pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders, vit_config};
+pub use blueprint::{Holders, TaskCounts, curriculum, holders, nominal_class_sizes};
 pub use rules::rules;
-pub use training::{training_plan, wire_form};
+pub use transforms::{statistics, training, transform};

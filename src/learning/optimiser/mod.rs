@@ -131,8 +131,18 @@ impl OptimiserConfig {
     /// The optimiser of these variables, with fresh state.
     pub fn over(self, vars: Vec<Var>) -> Optimiser {
         let moments = vars.iter().map(|v| self.moments(v.elem_count())).collect();
-        Optimiser { rule: self, vars, moments, steps: 0 }
+        let factors = vec![1.0; vars.len()];
+        Optimiser { rule: self, vars, factors, moments, steps: 0 }
     }
+}
+
+/// What an optimiser carries from one training to the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OptimiserState {
+    /// Steps taken.
+    pub steps: u64,
+    /// Per variable.
+    pub moments: Vec<Moments>,
 }
 
 /// A rule, the variables it moves, and what it remembers of them.
@@ -140,11 +150,43 @@ impl OptimiserConfig {
 pub struct Optimiser {
     rule: OptimiserConfig,
     vars: Vec<Var>,
+    /// Of the learning rate, per variable.
+    factors: Vec<f64>,
     moments: Vec<Moments>,
     steps: u64,
 }
 
 impl Optimiser {
+    /// Different learning rates for different variables: a factor for each, in their order.
+    ///
+    /// # Panics
+    /// When there are fewer or more factors than variables.
+    pub fn set_rate_factors(&mut self, factors: Vec<f64>) {
+        assert_eq!(factors.len(), self.vars.len(), "one factor per variable");
+        self.factors = factors;
+    }
+
+    /// Goes on where another optimiser of the same rule and shapes stopped.
+    ///
+    /// # Errors
+    /// When the state is of other shapes.
+    pub fn resume(&mut self, state: OptimiserState) -> Result<(), LearningError> {
+        let lengths = |all: &[Moments]| -> Vec<(usize, usize)> {
+            all.iter().map(|m| (m.first.len(), m.second.len())).collect()
+        };
+        if lengths(&state.moments) != lengths(&self.moments) {
+            let what = "a saved optimiser belongs to other variables or another rule";
+            return Err(LearningError::Shape(what.into()));
+        }
+        (self.steps, self.moments) = (state.steps, state.moments);
+        Ok(())
+    }
+
+    /// What [`resume`](Optimiser::resume) needs.
+    pub fn into_state(self) -> OptimiserState {
+        OptimiserState { steps: self.steps, moments: self.moments }
+    }
+
     /// One step at learning rate `rate` with every gradient multiplied by `scale`.
     ///
     /// # Errors
@@ -159,8 +201,10 @@ impl Optimiser {
             return Err(LearningError::NoGradient { name: format!("#{i}") });
         }
         self.steps += 1;
-        for (var, moments) in self.vars.iter().zip(&mut self.moments) {
+        let each = self.vars.iter().zip(&mut self.moments).zip(&self.factors);
+        for ((var, moments), factor) in each {
             let Some(gradient) = gradients.get(var) else { continue };
+            let rate = rate * factor;
             lend(gradient, |gradient| {
                 storage::edit(var, |values| {
                     self.rule.update(values, gradient, scale, moments, rate, self.steps);

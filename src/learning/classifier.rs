@@ -1,0 +1,272 @@
+//! What most methods train: a vision transformer, perhaps with a prefix prompt, and a linear head.
+//!
+//! **The parameters decide what trains.** A [`ParameterSet`] that a client received may hold
+//! * `head.weight` and `head.bias`, always;
+//! * `prompt.00`, `prompt.01`, ...: a prefix prompt `(length, d)` of block 0, 1, ..., the first half of
+//!   its rows keys and the second half values (as in HGP);
+//! * every parameter of the backbone by timm's names: full fine-tuning.
+//!
+//! What it does not hold stays frozen as the lab's backbone has it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor, Var};
+
+use super::LearningError;
+use crate::model::{
+    Adaptation, LinearHead, ModelError, Parameter, ParameterSet, Variables, Vit, ops,
+};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::StreamKey;
+
+/// Name of the prefix prompt of a block; names sort as blocks do.
+pub fn prompt_name(block: usize) -> String {
+    format!("prompt.{block:02}")
+}
+
+/// A prefix prompt for the first blocks of a backbone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromptShape {
+    /// Blocks that have one, from block 0 on.
+    pub blocks: usize,
+    /// Rows per block, half of them keys and half values; even.
+    pub length: usize,
+    /// Width of a row.
+    pub dim: usize,
+}
+
+impl PromptShape {
+    /// Names and shapes, in order of blocks.
+    pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        (0..self.blocks).map(|j| (prompt_name(j), vec![self.length, self.dim])).collect()
+    }
+
+    /// Start values: normal with this standard deviation, or zeros for 0. Block `j` draws at
+    /// `key.step(j)`.
+    pub fn initial_parameters(&self, deviation: f32, key: StreamKey) -> ParameterSet {
+        let parameter = |block: usize| {
+            let mut values = vec![0.0; self.length * self.dim];
+            if deviation > 0.0 {
+                fill_normal(&mut key.step(block as u64).rng(), &mut values);
+                values.iter_mut().for_each(|v| *v *= deviation);
+            }
+            Parameter { shape: vec![self.length, self.dim], values: values.into() }
+        };
+        (0..self.blocks).map(|block| (prompt_name(block), parameter(block))).collect()
+    }
+}
+
+/// A network that answers with scores over head rows, frozen or in training.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    vit: Arc<Vit>,
+    adaptation: Adaptation,
+    head: LinearHead,
+    /// The rows of the whole head that `head` holds.
+    rows: Range<usize>,
+    /// What trains, sorted by name; empty when frozen.
+    variables: Variables,
+    received: ParameterSet,
+}
+
+impl Classifier {
+    /// Everything frozen, all received head rows.
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn frozen(backbone: &Arc<Vit>, received: &ParameterSet) -> Result<Self, ModelError> {
+        let vit = match tunes_backbone(received) {
+            false => Arc::clone(backbone),
+            true => Arc::new(Vit::from_parameters(*backbone.config(), received)?),
+        };
+        let prompts: Vec<Tensor> = prompts(received)
+            .map(|(_, prompt)| prompt.tensor(&Device::Cpu))
+            .collect::<Result<_, _>>()?;
+        let head = LinearHead::from_parameters(received)?;
+        let (rows, variables) = (0..head.classes(), Variables::new());
+        let adaptation = Adaptation::prompts(&prompts)?;
+        Ok(Classifier { vit, adaptation, head, rows, variables, received: received.clone() })
+    }
+
+    /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
+    /// at hand (so that no optimiser can move any other row).
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn trainable(
+        backbone: &Arc<Vit>,
+        received: &ParameterSet,
+        rows: Range<usize>,
+    ) -> Result<Self, ModelError> {
+        let mut variables = Variables::new();
+        let vit = match tunes_backbone(received) {
+            false => Arc::clone(backbone),
+            true => {
+                let vit = Vit::with_trainables(*backbone.config(), received)?;
+                variables.extend(vit.variables().iter().cloned());
+                Arc::new(vit)
+            }
+        };
+        let prompt_set: ParameterSet =
+            prompts(received).map(|(name, p)| (Arc::clone(name), p.clone())).collect();
+        let prompt_variables = prompt_set.variables(&Device::Cpu)?;
+        let adaptation = Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
+        variables.extend(prompt_variables);
+        let (head, of_head) = LinearHead::with_trainables(&head_rows(received, rows.clone())?)?;
+        variables.extend(of_head);
+        variables.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(Classifier { vit, adaptation, head, rows, variables, received: received.clone() })
+    }
+
+    /// What trains, sorted by name.
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// The same without their names.
+    pub fn vars(&self) -> Vec<Var> {
+        self.variables.iter().map(|(_, var)| var.clone()).collect()
+    }
+
+    /// What it was made from.
+    pub fn received(&self) -> &ParameterSet {
+        &self.received
+    }
+
+    /// The network below the head.
+    pub fn backbone(&self) -> &Arc<Vit> {
+        &self.vit
+    }
+
+    /// The head rows that [`logits`](Classifier::logits) are of.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// The head.
+    pub fn head(&self) -> &LinearHead {
+        &self.head
+    }
+
+    /// `(b, c, h, w)` to `(b, d)`.
+    ///
+    /// # Errors
+    /// When the pixels do not fit the backbone.
+    pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+        self.vit.features(pixels, &self.adaptation)
+    }
+
+    /// `(b, d)` to `(b, rows)`.
+    ///
+    /// # Errors
+    /// When the features do not fit the head.
+    pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
+        self.head.logits(features)
+    }
+
+    /// `CE_cur`: mean cross-entropy over the rows of this classifier only, the training mask of
+    /// the benchmark. `labels` are head rows.
+    ///
+    /// # Errors
+    /// When a label is not among the rows.
+    pub fn masked_loss(&self, pixels: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
+        let start = self.rows.start as u32;
+        let own: Vec<u32> = labels.iter().map(|label| label.wrapping_sub(start)).collect();
+        let logits = self.logits(&self.features(pixels)?)?;
+        Ok(ops::cross_entropy(&logits, &own, 0..self.rows.len())?)
+    }
+
+    /// Everything received, with what trained as it is now.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        let mut result = self.received.clone();
+        if self.variables.is_empty() {
+            return Ok(result);
+        }
+        for (name, variable) in &self.variables {
+            let now = Parameter::of(variable)?;
+            let now = match result.get(name) {
+                Some(whole) if whole.shape != now.shape => {
+                    with_rows(whole, self.rows.clone(), &now.values)
+                }
+                _ => now,
+            };
+            result.insert(Arc::clone(name), now);
+        }
+        Ok(result)
+    }
+}
+
+/// The same parameters with a head of these rows only.
+///
+/// # Errors
+/// When there is no head or it has fewer rows.
+pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet, ModelError> {
+    let mut cut = set.clone();
+    for name in [LinearHead::WEIGHT, LinearHead::BIAS] {
+        let missing = || ModelError::Input {
+            reason: format!("`{name}` with rows {rows:?} is not among the parameters"),
+        };
+        let whole = set.get(name).ok_or_else(missing)?;
+        let (count, others) = whole.shape.split_first().ok_or_else(missing)?;
+        if rows.end > *count {
+            return Err(missing());
+        }
+        let width: usize = others.iter().product();
+        let mut shape = whole.shape.clone();
+        shape[0] = rows.len();
+        let values = whole.values[rows.start * width..rows.end * width].into();
+        cut.insert(name, Parameter { shape, values });
+    }
+    Ok(cut)
+}
+
+/// `set` with the rows from `first` on of its head replaced by the head of `part`, and all other
+/// parameters of `part` taken over.
+///
+/// # Errors
+/// When the rows do not fit.
+pub fn with_head_rows(
+    set: &ParameterSet,
+    part: &ParameterSet,
+    first: usize,
+) -> Result<ParameterSet, ModelError> {
+    let mut result = set.clone();
+    for (name, parameter) in part.iter() {
+        let is_head = [LinearHead::WEIGHT, LinearHead::BIAS].contains(&&**name);
+        let parameter = match set.get(name).filter(|_| is_head) {
+            None => parameter.clone(),
+            Some(whole) => {
+                let rows = first..first + parameter.shape.first().copied().unwrap_or(0);
+                let fits = whole.shape.len() == parameter.shape.len()
+                    && whole.shape[1..] == parameter.shape[1..]
+                    && rows.end <= whole.shape[0];
+                if !fits {
+                    let reason = format!("rows {rows:?} of `{name}` do not fit the head");
+                    return Err(ModelError::Input { reason });
+                }
+                with_rows(whole, rows, &parameter.values)
+            }
+        };
+        result.insert(Arc::clone(name), parameter);
+    }
+    Ok(result)
+}
+
+fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -> Parameter {
+    let width: usize = whole.shape[1..].iter().product();
+    let mut all = whole.values.to_vec();
+    all[rows.start * width..rows.end * width].copy_from_slice(values);
+    Parameter { shape: whole.shape.clone(), values: all.into() }
+}
+
+fn prompts(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
+    set.iter().filter(|(name, _)| name.starts_with("prompt."))
+}
+
+fn tunes_backbone(set: &ParameterSet) -> bool {
+    set.get("cls_token").is_some()
+}

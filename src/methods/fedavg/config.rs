@@ -1,0 +1,104 @@
+//! The settings of FedAvg.
+
+use crate::methods::HeadForm;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+/// What trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Train {
+    /// The whole network.
+    All,
+    /// The head alone.
+    Head,
+    /// A prefix prompt, from zeros, and the head.
+    Prompt,
+}
+
+impl Choice for Train {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("all", Train::All, "every parameter of the backbone, and the head"),
+        ("head", Train::Head, "the head on frozen features (linear probe)"),
+        ("prompt", Train::Prompt, "a prefix prompt and the head"),
+    ];
+}
+
+/// How much a client counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights {
+    /// In proportion to its samples of the current task.
+    BySamples,
+    /// As much as any other that has a sample.
+    Uniform,
+}
+
+impl Choice for Weights {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("by-samples", Weights::BySamples, "in proportion to its samples of the task"),
+        ("uniform", Weights::Uniform, "as much as any other that has a sample"),
+    ];
+}
+
+/// The `[method]` table of FedAvg, and of Joint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FedAvgConfig {
+    /// What trains.
+    pub train: Train,
+    /// How much a client counts.
+    pub weights: Weights,
+    /// Which head rows messages carry.
+    pub head: HeadForm,
+    /// Factor on the learning rate of everything but the head.
+    pub backbone_lr: f64,
+    /// Rows of the prompt in a block, for [`Train::Prompt`].
+    pub prompt_len: u32,
+    /// Blocks with a prompt, for [`Train::Prompt`].
+    pub n_blocks: u32,
+}
+
+impl Default for FedAvgConfig {
+    fn default() -> Self {
+        defaults(FedAvgConfig::read)
+    }
+}
+
+impl FedAvgConfig {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FedAvgConfig {
+        let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
+        let config = FedAvgConfig {
+            weights: table.get(&weights.source("McMahan et al., algorithm 1")),
+            ..FedAvgConfig::learning(table)
+        };
+        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
+        FedAvgConfig { head: table.get(&head), ..config }
+    }
+
+    /// The keys that say what trains and how; what concerns a federation stays at its default.
+    pub(in crate::methods) fn learning(table: &mut TableReader<'_>) -> FedAvgConfig {
+        let train = table.get(&Param::new("train", Train::All, "what trains"));
+        let backbone_lr =
+            Param::new("backbone_lr", 1.0, "factor on the learning rate below the head")
+                .source("1; the public code of HGP has 0.01 as its `slow learner`")
+                .at_least(0.0);
+        let prompt_len = Param::new("prompt_len", 200, "rows of a prompt if `train = \"prompt\"`")
+            .source("HGP")
+            .at_least(2.0);
+        let n_blocks = Param::new("n_blocks", 5, "prompted blocks if `train = \"prompt\"`")
+            .source("HGP")
+            .at_least(1.0)
+            .at_most(99.0);
+        let config = FedAvgConfig {
+            train,
+            weights: Weights::BySamples,
+            head: HeadForm::Fixed,
+            backbone_lr: table.get(&backbone_lr),
+            prompt_len: table.get(&prompt_len),
+            n_blocks: table.get(&n_blocks),
+        };
+        if config.prompt_len % 2 != 0 {
+            let message = format!("a prompt of {} rows has no two halves", config.prompt_len);
+            table.reject("prompt_len", &message, "odd", "give an even number of rows");
+        }
+        config
+    }
+}

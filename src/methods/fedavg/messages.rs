@@ -1,0 +1,125 @@
+//! What FedAvg sends: the parameters that train, and how many samples they were trained on.
+
+use std::ops::Range;
+
+use crate::learning::{head_rows, with_head_rows};
+use crate::model::{LinearHead, ModelError, ParameterSet};
+use crate::policy::{Message, parameter_sections, parameter_sketches, parameters_of};
+use crate::wire::{
+    Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
+    TensorSketch, WireError,
+};
+
+/// Name of the sample count.
+const SAMPLES: &str = "samples";
+
+/// Server to client.
+#[derive(Clone, Debug)]
+pub struct Down {
+    /// What trains, with the head rows `0..n` that the receiver needs.
+    pub parameters: ParameterSet,
+}
+
+impl Down {
+    /// Takes of the server's parameters what travels.
+    ///
+    /// # Errors
+    /// When the head has fewer rows.
+    pub fn cut(parameters: &ParameterSet, rows: Range<usize>) -> Result<Down, ModelError> {
+        Ok(Down { parameters: head_rows(parameters, rows)? })
+    }
+
+    /// Its shape: `others` beside a head of `rows` rows on `dim` features.
+    pub fn sketch(others: &[(String, Vec<usize>)], rows: usize, dim: usize) -> BodySketch {
+        BodySketch::new(0, parameter_sketches(&with_head(others, rows, dim)))
+    }
+}
+
+impl Message for Down {
+    fn pack(&self) -> Body {
+        Body::new(Vec::new(), parameter_sections(&self.parameters))
+    }
+
+    fn unpack(body: &Body) -> Result<Self, WireError> {
+        MetaReader::new(&body.meta).finish()?;
+        Ok(Down { parameters: parameters_of(body)? })
+    }
+}
+
+/// Client to server.
+#[derive(Clone, Debug)]
+pub struct Up {
+    /// What trained; of the head the rows from `first_row` on.
+    pub parameters: ParameterSet,
+    /// The first head row among them.
+    pub first_row: u32,
+    /// `n_m`: samples of the shard, the client's weight.
+    pub samples: u32,
+}
+
+impl Up {
+    /// Takes of a client's parameters (head rows from 0 on) what travels.
+    ///
+    /// # Errors
+    /// When the head has fewer rows.
+    pub fn cut(
+        parameters: &ParameterSet,
+        rows: Range<usize>,
+        samples: usize,
+    ) -> Result<Up, ModelError> {
+        let (first_row, samples) = (rows.start as u32, samples as u32);
+        Ok(Up { parameters: head_rows(parameters, rows)?, first_row, samples })
+    }
+
+    /// The client's parameters in the shape in which it received them.
+    ///
+    /// # Errors
+    /// When they do not fit what was sent.
+    pub fn whole(&self, down: &Down) -> Result<ParameterSet, ModelError> {
+        with_head_rows(&down.parameters, &self.parameters, self.first_row as usize)
+    }
+
+    /// What the sections of a body say, whose meta said `first_row`.
+    pub(in crate::methods) fn from_sections(body: &Body, first_row: u32) -> Result<Up, WireError> {
+        let samples = body.tensor(Kind::Statistics, SAMPLES)?.shaped(&[])?.as_u32()?[0];
+        Ok(Up { parameters: parameters_of(body)?, first_row, samples })
+    }
+
+    /// Its shape: `others` beside the head rows `rows` on `dim` features.
+    pub fn sketch(others: &[(String, Vec<usize>)], rows: Range<usize>, dim: usize) -> BodySketch {
+        let mut sections = parameter_sketches(&with_head(others, rows.len(), dim));
+        let samples = TensorSketch::new(SAMPLES, [], Dtype::U32);
+        sections.push(SectionSketch::new(Kind::Statistics, vec![samples]));
+        let mut meta = MetaWriter::new();
+        meta.u64(rows.start as u64);
+        BodySketch::new(meta.finish().len(), sections)
+    }
+}
+
+impl Message for Up {
+    fn pack(&self) -> Body {
+        let mut meta = MetaWriter::new();
+        meta.u64(u64::from(self.first_row));
+        let mut sections = parameter_sections(&self.parameters);
+        let samples =
+            NamedTensor::u32(SAMPLES, [], vec![self.samples]).expect("one value fills a scalar");
+        sections.push(Section::new(Kind::Statistics, vec![samples]));
+        Body::new(meta.finish(), sections)
+    }
+
+    fn unpack(body: &Body) -> Result<Self, WireError> {
+        let mut meta = MetaReader::new(&body.meta);
+        let first_row = meta.u64()? as u32;
+        meta.finish()?;
+        Up::from_sections(body, first_row)
+    }
+}
+
+fn with_head(
+    others: &[(String, Vec<usize>)],
+    rows: usize,
+    dim: usize,
+) -> Vec<(String, Vec<usize>)> {
+    let head = [(LinearHead::WEIGHT, vec![rows, dim]), (LinearHead::BIAS, vec![rows])];
+    others.iter().cloned().chain(head.map(|(name, shape)| (name.to_owned(), shape))).collect()
+}

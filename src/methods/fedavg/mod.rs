@@ -1,0 +1,148 @@
+//! **FedAvg** (McMahan et al., AISTATS 2017): every client trains what the server sent on its
+//! shard, the server takes the mean weighted by sample counts.
+//!
+//! In class-incremental benchmarks it is the lower bound: nothing but the mask of the
+//! loss (only rows of the current task compete) keeps old classes alive.
+//!
+//! ```text
+//! client   theta <- down;  E epochs: minimise CE over the rows of the current task
+//! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
+//! ```
+//! `train` says what theta is: the whole network, the head alone (linear probe), or a prefix
+//! prompt and the head. Clients keep nothing between rounds.
+
+mod client;
+mod config;
+mod messages;
+mod server;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use client::FedAvgClient;
+pub use config::{FedAvgConfig, Train, Weights};
+pub use messages::{Down, Up};
+pub use server::FedAvgServer;
+
+use crate::data::TaskView;
+use crate::learning::{Classifier, Optimiser, PromptShape, TrainingPlan};
+use crate::model::{LinearHead, ParameterSet, Vit, VitConfig};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage, PolicyError,
+    SketchFacts, UpMeta, UpSize, WireForm, kind_of,
+};
+use crate::wire::Kind;
+
+/// The method: its settings and what of the model it must know.
+#[derive(Clone, Debug)]
+pub struct FedAvg {
+    /// The settings.
+    pub config: FedAvgConfig,
+    vit: VitConfig,
+    classes: usize,
+    form: WireForm,
+}
+
+impl FedAvg {
+    /// The method for a model of these dimensions.
+    pub fn new(config: FedAvgConfig, facts: &ModelFacts) -> FedAvg {
+        FedAvg { config, vit: facts.vit, classes: facts.classes, form: facts.form }
+    }
+
+    pub(super) fn up_rows(&self, view: &TaskView) -> Range<usize> {
+        self.config.head.up_rows(view, self.classes, self.form)
+    }
+
+    fn prompt(&self) -> Option<PromptShape> {
+        (self.config.train == Train::Prompt).then_some(PromptShape {
+            blocks: (self.config.n_blocks as usize).min(self.vit.depth),
+            length: self.config.prompt_len as usize,
+            dim: self.vit.dim,
+        })
+    }
+
+    /// Names and shapes of what trains beside the head.
+    pub(super) fn others(&self) -> Vec<(String, Vec<usize>)> {
+        match self.config.train {
+            Train::All => self.vit.parameter_shapes(),
+            Train::Head => Vec::new(),
+            Train::Prompt => self.prompt().map(|shape| shape.shapes()).unwrap_or_default(),
+        }
+    }
+
+    /// Start values: the backbone as loaded, a prompt of zeros, a head drawn at `init`.
+    pub(super) fn initial_parameters(
+        &self,
+        backbone: &Vit,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        let head = LinearHead::initial_parameters(self.classes, self.vit.dim, init);
+        let others = match self.config.train {
+            Train::All => backbone.parameters()?,
+            Train::Head => ParameterSet::new(),
+            Train::Prompt => {
+                self.prompt().map(|shape| shape.initial_parameters(0.0, init)).unwrap_or_default()
+            }
+        };
+        let all = others.iter().chain(head.iter());
+        Ok(all.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect())
+    }
+
+    /// A fresh optimiser of a classifier's variables, with the rate of all but the head scaled.
+    pub(super) fn optimiser(&self, model: &Classifier, plan: &TrainingPlan) -> Optimiser {
+        let factor = |name: &str| match kind_of(name) {
+            Kind::Head => 1.0,
+            _ => self.config.backbone_lr,
+        };
+        let factors = model.variables().iter().map(|(name, _)| factor(name)).collect();
+        let mut optimiser = plan.optimiser.clone().over(model.vars());
+        optimiser.set_rate_factors(factors);
+        optimiser
+    }
+}
+
+impl Method for FedAvg {
+    type Down = Down;
+    type Up = Up;
+    type Part = ParameterAverage;
+    type State = ();
+    type Server = FedAvgServer;
+    type Client = FedAvgClient;
+
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
+        Ok(FedAvgServer {
+            method: Arc::new(self.clone()),
+            parameters: self.initial_parameters(&lab.backbone, init)?,
+        })
+    }
+
+    fn client(&self) -> FedAvgClient {
+        FedAvgClient { method: Arc::new(self.clone()) }
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        let (others, dim) = (self.others(), self.vit.dim);
+        let down = self.config.head.down_rows(facts.view, self.classes).len();
+        ExchangeSketch {
+            down: Down::sketch(&others, down, dim),
+            up: Up::sketch(&others, self.up_rows(facts.view), dim),
+            up_size: UpSize::Static,
+        }
+    }
+
+    fn fields(&self) -> &'static [Field] {
+        &[
+            Field { name: "parameters", folding: Folding::Sum },
+            Field { name: "samples", folding: Folding::Sum },
+        ]
+    }
+
+    fn lift(&self, down: &Down, up: Up, _meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
+        let weight = match self.config.weights {
+            Weights::BySamples => f64::from(up.samples),
+            Weights::Uniform => f64::from(u8::from(up.samples > 0)),
+        };
+        ParameterAverage::one(weight, &down.parameters, &up.whole(down)?)
+    }
+}

@@ -1,0 +1,88 @@
+//! HGP's client: trains prompt and the current head rows, then describes its classes.
+
+use std::sync::Arc;
+
+use super::messages::{Down, Up};
+use super::{ClassGaussian, ClassStatistics, CovarianceForm, Hgp};
+use crate::learning::{Classifier, train};
+use crate::methods::fedavg;
+use crate::numerics::gaussian::{Diagonal, Full};
+use crate::policy::{ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor};
+
+/// Serves every client: it keeps nothing.
+pub struct HgpClient {
+    pub(super) method: Arc<Hgp>,
+}
+
+impl ClientPolicy<Hgp> for HgpClient {
+    fn train(
+        &self,
+        members: &mut [Member<'_, Hgp>],
+        lab: &Lab,
+    ) -> Vec<Result<Outcome<Up>, Failure>> {
+        let outcomes = members.iter().map(|member| self.learn(member, lab));
+        outcomes.map(|outcome| outcome.map_err(Failure::from)).collect()
+    }
+
+    fn predictor(
+        &self,
+        down: &Down,
+        up: &Up,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let parameters = up.learnt.whole(down)?;
+        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &parameters)?)))
+    }
+}
+
+impl HgpClient {
+    fn learn(&self, member: &Member<'_, Hgp>, lab: &Lab) -> Result<Outcome<Up>, PolicyError> {
+        let view = &member.seat.view;
+        let model =
+            Classifier::trainable(&lab.backbone, &member.down.parameters, view.rows.clone())?;
+        let report = train(
+            &lab.training,
+            &lab.train_loader(&member.shard),
+            model.variables(),
+            member.key,
+            |batch| model.masked_loss(&batch.pixels(&lab.device)?, batch.labels()),
+        )?;
+        let parameters = model.parameters()?;
+        let local = Classifier::frozen(&lab.backbone, &parameters)?;
+        let classes = self.describe(&local, member, lab)?;
+        let rows = self.method.up_rows(view);
+        let learnt = fedavg::Up::cut(&parameters, rows, member.shard.len())?;
+        Ok(Outcome { up: Up { learnt, classes }, metrics: report.metrics() })
+    }
+
+    /// Mean and spread of the features of every class with at least two samples, by the model
+    /// as it was just trained here.
+    fn describe(
+        &self,
+        local: &Classifier,
+        member: &Member<'_, Hgp>,
+        lab: &Lab,
+    ) -> Result<Vec<Arc<ClassStatistics>>, PolicyError> {
+        let rows = &member.seat.view.rows;
+        let dim = lab.backbone.config().dim;
+        let mut features: Vec<Vec<Vec<f32>>> = vec![Vec::new(); rows.len()];
+        for batch in lab.statistics_loader(&member.shard).in_order(lab.evaluation_batch) {
+            let batch = batch?;
+            let batch_features = local.features(&lab.pixels(&batch)?)?.to_vec2::<f32>()?;
+            for (feature, label) in batch_features.into_iter().zip(batch.labels()) {
+                features[*label as usize - rows.start].push(feature);
+            }
+        }
+        let describe = |(features, row): (&Vec<Vec<f32>>, usize)| {
+            let gaussian = match self.method.config.covariance {
+                CovarianceForm::Diagonal => {
+                    ClassGaussian::Diagonal(Diagonal::fit(dim, features.iter()))
+                }
+                CovarianceForm::Full => ClassGaussian::Full(Full::fit(dim, features)),
+            };
+            Arc::new(ClassStatistics { row: row as u32, gaussian })
+        };
+        let several = features.iter().zip(rows.clone()).filter(|(features, _)| features.len() >= 2);
+        Ok(several.map(describe).collect())
+    }
+}

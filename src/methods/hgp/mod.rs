@@ -1,0 +1,160 @@
+//! **HGP**, hierarchical generative prototypes (Salami et al., arXiv 2406.02447).
+//!
+//! The backbone is frozen; one prefix prompt, shared by all tasks, and a linear head are learnt
+//! by federated averaging. So nearly all of the bias of clients (towards their classes) and of tasks (towards
+//! new classes) ends up in the head. After every round the server removes it: each client also
+//! sends a Gaussian of the features of each of its classes, and the server retrains the head on
+//! features drawn from all of them, old classes included.
+//!
+//! ```text
+//! client   prompt P, head W,b  <- down
+//!          E epochs: minimise CE over the rows of the current task        (client)
+//!          (n, mu, var) of f(x; P) for every class with n >= 2            (client)
+//! server   P, W, b  <- mean weighted by n_m                               (policy::ParameterAverage)
+//!          Gaussians of the classes described anew are replaced           (mixture)
+//!          W, b  <- SGD on features drawn from the mixture                (rebalance)
+//! ```
+//! Clients keep nothing between rounds. What differs between paper and public code is a key of
+//! [`HgpConfig`]; the defaults are the combination behind the published numbers.
+
+mod client;
+mod config;
+mod messages;
+mod mixture;
+mod prototypes;
+mod rebalance;
+mod server;
+
+use std::sync::Arc;
+
+pub use client::HgpClient;
+pub use config::{CovarianceForm, HgpConfig, Memory, Omega, PromptInit, Rebalance, RebalanceLoss};
+pub use messages::{Down, Up};
+pub use mixture::Mixture;
+pub use prototypes::{Cells, ClassGaussian, ClassStatistics, Prototypes};
+pub use server::HgpServer;
+
+use crate::data::TaskView;
+use crate::learning::{PromptShape, TrainingPlan};
+use crate::methods::fedavg;
+use crate::model::{LinearHead, ParameterSet};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, ParameterAverage, Part,
+    PolicyError, SketchFacts, UpMeta, UpSize, WireForm,
+};
+use crate::quantity::ClientId;
+
+/// The method: its settings and what of the model it must know.
+#[derive(Clone, Debug)]
+pub struct Hgp {
+    /// The settings.
+    pub config: HgpConfig,
+    /// The prompt, where there is one; no deeper than the backbone.
+    pub prompt: Option<PromptShape>,
+    classes: usize,
+    dim: usize,
+    form: WireForm,
+}
+
+impl Hgp {
+    /// The method for a model of these dimensions.
+    pub fn new(config: HgpConfig, facts: &ModelFacts) -> Hgp {
+        let prompt = config.prompt.then_some(PromptShape {
+            blocks: (config.n_blocks as usize).min(facts.vit.depth),
+            length: config.prompt_len as usize,
+            dim: facts.vit.dim,
+        });
+        let (classes, dim, form) = (facts.classes, facts.vit.dim, facts.form);
+        Hgp { config, prompt, classes, dim, form }
+    }
+
+    fn up_rows(&self, view: &TaskView) -> std::ops::Range<usize> {
+        self.config.head.up_rows(view, self.classes, self.form)
+    }
+
+    /// Start values of prompt and head. The head draws at step 0, block `j` of the prompt at
+    /// step `1 + j`.
+    fn initial_parameters(&self, init: StreamKey) -> ParameterSet {
+        let head = LinearHead::initial_parameters(self.classes, self.dim, init);
+        let deviation = match self.config.init {
+            PromptInit::Zeros => 0.0,
+            PromptInit::Normal => 0.02,
+        };
+        let prompt = self.prompt.map(|shape| shape.initial_parameters(deviation, init));
+        let all = prompt.iter().chain([&head]).flat_map(ParameterSet::iter);
+        all.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect()
+    }
+}
+
+/// What is left of an upload: the mean streams, the Gaussians are kept.
+#[derive(Clone, Debug)]
+pub struct HgpPart {
+    average: ParameterAverage,
+    classes: Keep<(ClientId, Vec<Arc<ClassStatistics>>)>,
+}
+
+impl Part for HgpPart {
+    fn merge(self, later: Self) -> Self {
+        HgpPart {
+            average: self.average.merge(later.average),
+            classes: self.classes.merge(later.classes),
+        }
+    }
+}
+
+impl Method for Hgp {
+    type Down = Down;
+    type Up = Up;
+    type Part = HgpPart;
+    type State = ();
+    type Server = HgpServer;
+    type Client = HgpClient;
+
+    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<HgpServer, PolicyError> {
+        Ok(HgpServer {
+            method: Arc::new(self.clone()),
+            parameters: self.initial_parameters(init),
+            prototypes: Prototypes::default(),
+        })
+    }
+
+    fn client(&self) -> HgpClient {
+        HgpClient { method: Arc::new(self.clone()) }
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        let prompt = self.prompt.map(|shape| shape.shapes()).unwrap_or_default();
+        let down = self.config.head.down_rows(facts.view, self.classes).len();
+        let learnt = fedavg::Up::sketch(&prompt, self.up_rows(facts.view), self.dim);
+        let full = self.config.covariance == CovarianceForm::Full;
+        ExchangeSketch {
+            down: Down::sketch(&prompt, down, self.dim),
+            up: Up::sketch(learnt, &messages::described(facts.counts), self.dim, full),
+            up_size: UpSize::FromShard,
+        }
+    }
+
+    fn fields(&self) -> &'static [Field] {
+        &[
+            Field { name: "prompt", folding: Folding::Sum },
+            Field { name: "head", folding: Folding::Sum },
+            Field { name: "samples", folding: Folding::Sum },
+            Field { name: "gaussians", folding: Folding::Keep },
+        ]
+    }
+
+    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<HgpPart, PolicyError> {
+        let whole = up.learnt.whole(down)?;
+        let weight = f64::from(up.learnt.samples);
+        Ok(HgpPart {
+            average: ParameterAverage::one(weight, &down.parameters, &whole)?,
+            classes: Keep::one(meta.seat.id, (meta.seat.client, up.classes)),
+        })
+    }
+
+    /// Training, and one forward pass (a third of a training pass) for the Gaussians.
+    fn work(&self, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)
+    }
+}

@@ -1,0 +1,220 @@
+//! **Joint**: one site that has all data and all classes at once, the usual upper bound.
+//!
+//! It is FedAvg with one client and one task, whose client keeps its optimiser from round to
+//! round, so that `rounds x epochs` is one training. Nothing crosses a network, so no bytes are
+//! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
+//! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
+
+use std::sync::Arc;
+
+use crate::learning::{
+    Classifier, LearningError, Moments, OptimiserState, TrainingPlan, train_with,
+};
+use crate::methods::Complaint;
+use crate::methods::fedavg::{Down, FedAvg, FedAvgConfig, FedAvgServer, Up};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member, Method, ModelFacts,
+    Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta,
+};
+use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::{Population, Scenario};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// The `[method]` table of Joint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JointConfig {
+    /// What trains and how.
+    pub learning: FedAvgConfig,
+    /// Whether one optimiser lasts for the whole run.
+    pub keep_optimiser: bool,
+}
+
+impl Default for JointConfig {
+    fn default() -> Self {
+        defaults(JointConfig::read)
+    }
+}
+
+impl JointConfig {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> JointConfig {
+        let keep = Param::new("keep_optimiser", true, "one optimiser for the whole run");
+        JointConfig { learning: FedAvgConfig::learning(table), keep_optimiser: table.get(&keep) }
+    }
+}
+
+/// The method.
+#[derive(Clone, Debug)]
+pub struct Joint {
+    fedavg: FedAvg,
+    keep_optimiser: bool,
+}
+
+impl Joint {
+    /// The method for a model of these dimensions.
+    pub fn new(config: JointConfig, facts: &ModelFacts) -> Joint {
+        let fedavg = FedAvg::new(config.learning, facts);
+        Joint { fedavg, keep_optimiser: config.keep_optimiser }
+    }
+}
+
+impl Method for Joint {
+    type Down = Down;
+    type Up = Up;
+    type Part = ParameterAverage;
+    type State = JointState;
+    type Server = FedAvgServer;
+    type Client = JointClient;
+
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
+        self.fedavg.server(lab, init)
+    }
+
+    fn client(&self) -> JointClient {
+        JointClient { method: Arc::new(self.clone()) }
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        self.fedavg.sketch(facts)
+    }
+
+    fn fields(&self) -> &'static [Field] {
+        self.fedavg.fields()
+    }
+
+    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
+        self.fedavg.lift(down, up, meta)
+    }
+
+    fn charged(&self) -> bool {
+        false
+    }
+
+    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.fedavg.work(phase, samples, plan)
+    }
+}
+
+/// The optimiser between rounds; `None` before the first.
+#[derive(Clone, Debug, Default)]
+pub struct JointState(Option<OptimiserState>);
+
+impl ClientState for JointState {
+    fn save(&self) -> Body {
+        let Some(state) = &self.0 else { return Body::default() };
+        let mut meta = MetaWriter::new();
+        meta.u64(state.steps).u64(state.moments.len() as u64);
+        let moments = state.moments.iter().enumerate().flat_map(|(at, moments)| {
+            [("first", &moments.first), ("second", &moments.second)].map(|(which, values)| {
+                NamedTensor::f32(format!("{at}.{which}"), [values.len()], values.clone())
+                    .expect("a list fills its length")
+            })
+        });
+        let section = Section::new(Kind::Weights, moments.collect());
+        Body::new(meta.finish(), vec![section])
+    }
+
+    fn load(saved: &Body) -> Result<Self, WireError> {
+        if saved.meta.is_empty() {
+            return Ok(JointState(None));
+        }
+        let mut meta = MetaReader::new(&saved.meta);
+        let (steps, variables) = (meta.u64()?, meta.u64()?);
+        meta.finish()?;
+        let values = |name: String| -> Result<Vec<f32>, WireError> {
+            Ok(saved.tensor(Kind::Weights, &name)?.as_f32()?.to_vec())
+        };
+        let moments = (0..variables)
+            .map(|at| {
+                let first = values(format!("{at}.first"))?;
+                Ok(Moments { first, second: values(format!("{at}.second"))? })
+            })
+            .collect::<Result<_, WireError>>()?;
+        Ok(JointState(Some(OptimiserState { steps, moments })))
+    }
+}
+
+/// The one site.
+pub struct JointClient {
+    method: Arc<Joint>,
+}
+
+impl ClientPolicy<Joint> for JointClient {
+    fn train(
+        &self,
+        members: &mut [Member<'_, Joint>],
+        lab: &Lab,
+    ) -> Vec<Result<Outcome<Up>, Failure>> {
+        let outcomes = members.iter_mut().map(|member| self.learn(member, lab));
+        outcomes.map(|outcome| outcome.map_err(Failure::from)).collect()
+    }
+
+    fn predictor(
+        &self,
+        down: &Down,
+        up: &Up,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
+    }
+}
+
+impl JointClient {
+    fn learn(&self, member: &mut Member<'_, Joint>, lab: &Lab) -> Result<Outcome<Up>, PolicyError> {
+        let fedavg = &self.method.fedavg;
+        let view = &member.seat.view;
+        let model =
+            Classifier::trainable(&lab.backbone, &member.down.parameters, view.rows.clone())?;
+        let mut optimiser = fedavg.optimiser(&model, &lab.training);
+        if let Some(state) = member.state.0.take() {
+            optimiser.resume(state)?;
+        }
+        let loader = lab.train_loader(&member.shard);
+        let loss = |batch: &crate::data::Batch| -> Result<_, LearningError> {
+            model.masked_loss(&batch.pixels(&lab.device)?, batch.labels())
+        };
+        let variables = model.variables();
+        let report =
+            train_with(&lab.training, &mut optimiser, &loader, variables, member.key, loss)?;
+        if self.method.keep_optimiser {
+            member.state.0 = Some(optimiser.into_state());
+        }
+        let up = Up::cut(&model.parameters()?, fedavg.up_rows(view), member.shard.len())?;
+        Ok(Outcome { up, metrics: report.metrics() })
+    }
+}
+
+/// Joint is for one client, one task, everybody asked.
+pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let mut complain = |wrong: bool, key, message: String, label: &str, help: &str| {
+        if wrong {
+            let (label, help) = (label.to_owned(), help.to_owned());
+            complaints.push(Complaint { key, message, label, help });
+        }
+    };
+    let (clients, tasks) = (scenario.federation.clients, scenario.tasks.count());
+    complain(
+        clients != 1,
+        "federation.clients",
+        format!("joint training has one site, not {clients}"),
+        "must be 1",
+        "set `federation.clients = 1`; for several sites and one task use \"fedavg\"",
+    );
+    complain(
+        tasks != 1,
+        "tasks.count",
+        format!("joint training sees all classes at once, not in {tasks} tasks"),
+        "must be 1",
+        "set `tasks.count = 1`; for one site and many tasks use \"fedavg\" with one client",
+    );
+    complain(
+        scenario.participation.population == Population::Fresh,
+        "participation.population",
+        "joint training has one site that stays".to_owned(),
+        "must be \"fixed\"",
+        "set `participation.population = \"fixed\"`",
+    );
+    complaints
+}

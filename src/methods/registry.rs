@@ -1,0 +1,298 @@
+//! The list of methods: what a scenario may name, and what `fedcast methods` prints.
+//!
+//! ```
+//! use fedcast::methods::Registry;
+//! let methods = Registry::builtin();
+//! let hgp = methods.find("hgp")?;
+//! assert!(hgp.params().iter().any(|key| key.key == "prompt_len"));
+//! let error = methods.find("hpg").unwrap_err();
+//! assert_eq!(error.to_string(), "there is no method `hpg`; did you mean `hgp`?");
+//! # Ok::<(), fedcast::methods::UnknownMethod>(())
+//! ```
+//!
+//! Tests and programs add methods of their own with [`Registry::with`].
+
+use std::sync::Arc;
+
+use super::fedavg::{FedAvg, FedAvgConfig};
+use super::hgp::{Hgp, HgpConfig};
+use super::joint::{self, Joint, JointConfig};
+use crate::policy::{AnyMethod, ModelFacts, Staged, erase};
+use crate::scenario::reader::{KeyDoc, Param, TableReader, describe};
+use crate::scenario::{MethodCatalogue, MethodSection, Scenario, ScenarioError};
+
+/// A method with its settings read, to be built for a model.
+pub trait Recipe: Send + Sync {
+    /// The method for a model of these dimensions.
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod>;
+}
+
+impl<F: Fn(&ModelFacts) -> Arc<dyn AnyMethod> + Send + Sync> Recipe for F {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+        self(facts)
+    }
+}
+
+/// Something in a scenario that a method cannot work with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The key it is about, for example `federation.clients`.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What stands at the caret.
+    pub label: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// Reads the settings of a method from its `[method]` table.
+pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send + Sync>;
+
+/// One method of the registry.
+#[derive(Clone)]
+pub struct MethodEntry {
+    /// What a scenario calls it.
+    pub name: &'static str,
+    /// The idea, in a sentence or two.
+    pub idea: &'static str,
+    /// The paper.
+    pub source: &'static str,
+    /// What server and clients keep.
+    pub state: &'static str,
+    /// What travels down and up.
+    pub messages: &'static str,
+    /// Largest global gradient norm where `client.clip` is not set.
+    pub clip: Option<f64>,
+    /// Whether it can learn upon the frozen features of another method (`[method.first]`).
+    pub upon_features: bool,
+    /// Reads its settings.
+    pub read: ReadRecipe,
+    /// What of a scenario it cannot work with.
+    pub check: fn(&Scenario) -> Vec<Complaint>,
+}
+
+impl MethodEntry {
+    /// The keys of its `[method]` table, with defaults and sources.
+    pub fn params(&self) -> Vec<KeyDoc> {
+        describe(|table| (self.read)(table))
+    }
+}
+
+/// A name that no method has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no method `{name}`; {help}")]
+pub struct UnknownMethod {
+    name: String,
+    help: String,
+}
+
+/// All methods a program knows.
+#[derive(Clone)]
+pub struct Registry {
+    entries: Vec<MethodEntry>,
+}
+
+impl Registry {
+    /// The methods of fedcast.
+    pub fn builtin() -> Registry {
+        Registry { entries: vec![hgp_entry(), fedavg_entry(), joint_entry()] }
+    }
+
+    /// With one more; it replaces a method of the same name.
+    pub fn with(mut self, entry: MethodEntry) -> Registry {
+        self.entries.retain(|known| known.name != entry.name);
+        self.entries.push(entry);
+        self
+    }
+
+    /// Every method, in the order of the list.
+    pub fn all(&self) -> &[MethodEntry] {
+        &self.entries
+    }
+
+    /// The method of that name.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn find(&self, name: &str) -> Result<&MethodEntry, UnknownMethod> {
+        let found = self.entries.iter().find(|entry| entry.name == name);
+        found.ok_or_else(|| {
+            let likeness = |entry: &&MethodEntry| strsim::jaro_winkler(entry.name, name);
+            let nearest = self.entries.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+            let help = match nearest.filter(|entry| likeness(entry) > 0.7) {
+                Some(entry) => format!("did you mean `{}`?", entry.name),
+                None => format!("there are {}", self.names().join(", ")),
+            };
+            UnknownMethod { name: name.to_owned(), help }
+        })
+    }
+
+    /// The method of a scenario for a model.
+    ///
+    /// # Errors
+    /// None for a section that came out of a scenario file read with this registry.
+    pub fn build(
+        &self,
+        section: &MethodSection,
+        facts: &ModelFacts,
+    ) -> Result<Arc<dyn AnyMethod>, ScenarioError> {
+        let recipe = section.config(|table| self.recipe(&section.name, table))?;
+        Ok(recipe.build(facts))
+    }
+
+    /// What of a scenario its method, or the first of two, cannot work with.
+    pub fn check(&self, scenario: &Scenario) -> Vec<Complaint> {
+        let first = scenario.method.parameters.get("first");
+        let first = first.and_then(|table| table.get("name")).and_then(|name| name.as_str());
+        let names = [Some(scenario.method.name.as_str()), first];
+        let entries = names.into_iter().flatten().filter_map(|name| self.find(name).ok());
+        entries.flat_map(|entry| (entry.check)(scenario)).collect()
+    }
+
+    /// Reads the keys of a method and, where there is a `[method.first]`, of the one before it.
+    fn recipe(&self, name: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
+        let Ok(entry) = self.find(name) else {
+            table.accept_rest();
+            return Box::new(|_: &ModelFacts| -> Arc<dyn AnyMethod> {
+                unreachable!("a scenario with an unknown method was refused")
+            });
+        };
+        let then = (entry.read)(table);
+        if !table.given("first") {
+            return then;
+        }
+        if !entry.upon_features {
+            let message = format!("`{name}` learns features itself and cannot follow a method");
+            table.reject("first", &message, "not here", "remove [method.first]");
+        }
+        let first = table.table("first", |table| {
+            let known = Param::required("name", "hgp".to_owned(), "the method of the first task");
+            let name = table.get(&known);
+            if let Err(unknown) = self.find(&name) {
+                table.reject("name", &unknown.to_string(), "unknown method", &unknown.help);
+            }
+            self.recipe(&name, table)
+        });
+        Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
+            Arc::new(Staged::new(first.build(facts), then.build(facts)))
+        })
+    }
+}
+
+impl MethodCatalogue for Registry {
+    fn names(&self) -> Vec<String> {
+        self.entries.iter().map(|entry| entry.name.to_owned()).collect()
+    }
+
+    fn read(&self, name: &str, table: &mut TableReader<'_>) {
+        self.recipe(name, table);
+    }
+}
+
+fn hgp_entry() -> MethodEntry {
+    MethodEntry {
+        name: "hgp",
+        idea: "One prefix prompt and a linear head on a frozen backbone, averaged over clients; \
+               after every round the server rebalances the head on features drawn from the \
+               clients' per-class Gaussians.",
+        source: "Salami, Buzzega, Mosconi, Verasani, Calderara: Federated Class-Incremental \
+                 Learning with Hierarchical Generative Prototypes, arXiv 2406.02447",
+        state: "server: prompt, head, a Gaussian per class and client; client: nothing",
+        messages: "down: prompt, head; up: prompt, head, sample count, and per class with at \
+                   least two samples (n, mean, variance)",
+        clip: Some(1.0),
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = HgpConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(Hgp::new(config.clone(), facts)))
+        }),
+        check: |_| Vec::new(),
+    }
+}
+
+fn fedavg_entry() -> MethodEntry {
+    MethodEntry {
+        name: "fedavg",
+        idea: "Every client trains what the server sent; the server takes the mean weighted by \
+               sample counts. Only the loss mask protects old classes: the lower bound.",
+        source: "McMahan et al.: Communication-Efficient Learning of Deep Networks from \
+                 Decentralized Data, AISTATS 2017",
+        state: "server: the parameters that train; client: nothing",
+        messages: "down: the parameters that train; up: the same and the sample count",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = FedAvgConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(FedAvg::new(config.clone(), facts)))
+        }),
+        check: |_| Vec::new(),
+    }
+}
+
+fn joint_entry() -> MethodEntry {
+    MethodEntry {
+        name: "joint",
+        idea: "One site with all data and all classes at once, one optimiser for the whole run: \
+               the upper bound.",
+        source: "the usual reference; no paper of the benchmark states its recipe",
+        state: "client: its optimiser between rounds; server: the parameters",
+        messages: "nothing crosses a network",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = JointConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(Joint::new(config.clone(), facts)))
+        }),
+        check: joint::check,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::VitConfig;
+    use crate::policy::WireForm;
+
+    fn facts() -> ModelFacts {
+        ModelFacts { vit: VitConfig::default(), classes: 10, form: WireForm::Full }
+    }
+
+    #[test]
+    fn every_method_is_described_and_builds_from_its_defaults() {
+        for entry in Registry::builtin().all() {
+            for text in [entry.idea, entry.source, entry.state, entry.messages] {
+                assert!(text.len() > 20, "{}: {text}", entry.name);
+            }
+            let parameters = toml::Table::new();
+            let section = MethodSection { name: entry.name.to_owned(), parameters };
+            let method = Registry::builtin().build(&section, &facts()).unwrap();
+            assert_eq!(method.charged(), entry.name != "joint");
+            assert!(!method.fields().is_empty());
+        }
+    }
+
+    #[test]
+    fn names_that_nobody_has_are_refused_with_advice() {
+        let registry = Registry::builtin();
+        let of =
+            |name| registry.find(name).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(of("fedvag").contains("did you mean `fedavg`?"), "{}", of("fedvag"));
+        assert!(of("xyz").contains("there are hgp, fedavg, joint"), "{}", of("xyz"));
+        let one_more = MethodEntry { name: "mine", ..fedavg_entry() };
+        assert!(registry.clone().with(one_more).find("mine").is_ok());
+    }
+
+    #[test]
+    fn a_method_that_learns_features_cannot_follow_another() {
+        let text = "prompt = false\n[first]\nname = \"fedavg\"\ntrain = \"head\"";
+        let parameters: toml::Table = text.parse().unwrap();
+        let section = MethodSection { name: "hgp".into(), parameters: parameters.clone() };
+        let error = Registry::builtin().build(&section, &facts()).err().unwrap().to_string();
+        assert!(error.contains("remove [method.first]"), "{error}");
+
+        let upon = MethodEntry { name: "upon", upon_features: true, ..hgp_entry() };
+        let section = MethodSection { name: "upon".into(), parameters };
+        assert!(Registry::builtin().with(upon).build(&section, &facts()).is_ok());
+    }
+}
