@@ -35,7 +35,7 @@ pub enum ModelError {
         /// The shape it should have, where known.
         expected: Option<Vec<usize>>,
         /// What to do.
-        advice: String,
+        advice: &'static str,
     },
     /// A tensor has another shape than the configuration asks for.
     #[error("{file}: tensor `{name}` has shape {found:?}, should have {expected:?}\n  {advice}")]
@@ -49,7 +49,7 @@ pub enum ModelError {
         /// The shape asked for.
         expected: Vec<usize>,
         /// What to do.
-        advice: String,
+        advice: &'static str,
     },
     /// A weight is NaN or infinite.
     #[error(

@@ -77,7 +77,7 @@ impl LinearHead {
                 file: "parameter set".to_owned(),
                 name: LinearHead::WEIGHT.to_owned(),
                 expected: None,
-                advice: "a linear head is a matrix (classes, features) and a bias".to_owned(),
+                advice: "a linear head is a matrix (classes, features) and a bias",
             });
         };
         let weight = set.expect("parameter set", LinearHead::WEIGHT, &[classes, dim])?;

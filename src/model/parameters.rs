@@ -165,8 +165,7 @@ impl ParameterSet {
                 file: file.to_owned(),
                 name: name.to_owned(),
                 expected: Some(shape.to_vec()),
-                advice: "the network needs every parameter of its configuration, by timm's names"
-                    .to_owned(),
+                advice: "the network needs every parameter of its configuration, by timm's names",
             });
         };
         if parameter.shape != shape {
@@ -176,8 +175,7 @@ impl ParameterSet {
                 found: parameter.shape.clone(),
                 expected: shape.to_vec(),
                 advice: "use weights of the network the scenario names, or leave out its sizes \
-                         so that they are read from the file"
-                    .to_owned(),
+                         so that they are read from the file",
             });
         }
         Ok(parameter)

@@ -147,25 +147,22 @@ impl VitConfig {
         set: &ParameterSet,
         heads: Option<usize>,
     ) -> Result<VitConfig, ModelError> {
-        let shape = |name: &str, rank: usize| {
-            match set.get(name) {
+        let shape = |name: &str, rank: usize| match set.get(name) {
             Some(p) if p.shape.len() == rank => Ok(p.shape.clone()),
             Some(p) => Err(ModelError::Shape {
                 file: file.to_owned(),
                 name: name.to_owned(),
                 found: p.shape.clone(),
                 expected: vec![0; rank],
-                advice: format!("a vision transformer has {rank} extents here"),
+                advice: "a vision transformer has another number of extents here",
             }),
             None => Err(ModelError::Missing {
                 file: file.to_owned(),
                 name: name.to_owned(),
                 expected: None,
                 advice: "this is no timm vision transformer (names such as `blocks.0.attn.qkv.weight`); \
-                         Hugging Face and torchvision checkpoints must be renamed first"
-                    .to_owned(),
+                         Hugging Face and torchvision checkpoints must be renamed first",
             }),
-        }
         };
         let patches = shape("patch_embed.proj.weight", 4)?;
         let positions = shape("pos_embed", 3)?[1];
