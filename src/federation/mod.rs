@@ -4,8 +4,10 @@
 pub mod clock;
 pub mod event;
 mod figure;
+pub mod histograms;
 mod interrupt;
 pub mod journal;
+pub mod ledger;
 pub mod links;
 pub mod participation;
 mod permutation;

@@ -1,0 +1,332 @@
+//! The exact account of all frames: integer sums, nothing averaged, nothing estimated.
+//!
+//! The ledger keeps rows of the rounds that are still open, by (round, client, direction, outcome), and totals of the whole run by
+//! client and by direction and outcome. [`Ledger::drain`] hands rows out, so memory grows with the clients that were ever
+//! contacted, not with rounds; the totals are what a checkpoint stores.
+//!
+//! Four quantities are kept apart. `bytes` is the whole frame; `sent` the part that crossed the link (less only when lost);
+//! `distinct` leaves out frames equal to another one of their broadcast (what a multicast would send);
+//! `raw` is the payload before its codec.
+//!
+//! ```
+//! use fedcast::federation::ledger::{Charge, Ledger};
+//! use fedcast::federation::{Direction, FrameOutcome};
+//! use fedcast::quantity::{ClientId, Round};
+//! use fedcast::wire::{BodySketch, CodecPlan, FrameSize, Kind, SectionSketch, TensorSketch};
+//!
+//! let head = SectionSketch::new(Kind::Head, vec![TensorSketch::f32("bias", [100])]);
+//! let size = FrameSize::of_sketch(&BodySketch::new(0, vec![head]), &CodecPlan::default());
+//! let mut ledger = Ledger::default();
+//! for client in 0..10 {
+//!     let broadcast = Charge::new(Round(0), ClientId(client), Direction::Down, &size);
+//!     ledger.charge(&Charge { copy: client > 0, ..broadcast });
+//! }
+//! let down = ledger.total(Direction::Down, FrameOutcome::Delivered);
+//! assert_eq!((down.frames, down.payload.0, down.kinds.get(Kind::Head).0), (10, 4000, 4000));
+//! assert_eq!(down.distinct, size.frame());
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Direction, Entry, Event, EventSink, FrameBytes, FrameOutcome, SinkError};
+use crate::quantity::{Bytes, ClientId, Round, TaskId};
+use crate::wire::{FrameSize, Kind, KindBytes};
+
+/// One frame whose fate is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The round it belongs to.
+    pub round: Round,
+    /// Its task.
+    pub task: TaskId,
+    /// Index of its phase within the task.
+    pub phase: u32,
+    /// The client at the other end of the server's link.
+    pub client: ClientId,
+    /// Its direction, seen from the client.
+    pub direction: Direction,
+    /// What became of it.
+    pub outcome: FrameOutcome,
+    /// Header, meta and table.
+    pub control: Bytes,
+    /// Payload before the codec.
+    pub raw: Bytes,
+    /// Payload by kind.
+    pub kinds: KindBytes,
+    /// Bytes that crossed the link.
+    pub sent: Bytes,
+    /// Whether an equal frame was charged to another seat of the same broadcast.
+    pub copy: bool,
+}
+
+impl Charge {
+    /// A delivered frame of task and phase 0 that is no copy; change what differs.
+    pub fn new(round: Round, client: ClientId, direction: Direction, size: &FrameSize) -> Charge {
+        Charge {
+            round,
+            task: TaskId(0),
+            phase: 0,
+            client,
+            direction,
+            outcome: FrameOutcome::Delivered,
+            control: size.control(),
+            raw: size.raw,
+            kinds: size.kinds,
+            sent: size.frame(),
+            copy: false,
+        }
+    }
+
+    /// The charge an event stands for; `None` for other events, an error for a kind of a newer version.
+    pub fn from_event(event: &Event) -> Result<Option<Charge>, SinkError> {
+        let Event::FrameCharged {
+            round,
+            task,
+            phase,
+            client,
+            direction,
+            outcome,
+            bytes,
+            sent,
+            copy,
+            ..
+        } = event
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Charge {
+            round: *round,
+            task: *task,
+            phase: *phase,
+            client: *client,
+            direction: *direction,
+            outcome: *outcome,
+            control: Bytes(bytes.control()),
+            raw: Bytes(bytes.raw),
+            kinds: kinds_of(bytes)?,
+            sent: Bytes(*sent),
+            copy: *copy,
+        }))
+    }
+
+    /// The whole frame.
+    pub fn frame(&self) -> Bytes {
+        self.control + self.kinds.total()
+    }
+}
+
+/// The kinds of an event's frame, typed.
+pub(super) fn kinds_of(bytes: &FrameBytes) -> Result<KindBytes, SinkError> {
+    let mut kinds = KindBytes::default();
+    for (name, bytes) in &bytes.kinds {
+        let kind = Kind::from_name(name).ok_or_else(|| {
+            SinkError::Stop(format!(
+                "the journal charges bytes of kind `{name}`, which this version does not know"
+            ))
+        })?;
+        kinds.add(kind, Bytes(*bytes));
+    }
+    Ok(kinds)
+}
+
+impl From<&FrameSize> for FrameBytes {
+    fn from(size: &FrameSize) -> FrameBytes {
+        FrameBytes {
+            header: size.header.0,
+            meta: size.meta.0,
+            table: size.table.0,
+            raw: size.raw.0,
+            payload: size.payload.0,
+            kinds: size.kinds.iter().map(|(k, b)| (k.name().to_owned(), b.0)).collect(),
+        }
+    }
+}
+
+/// Exact sums over frames. `bytes = control + payload`, and `payload` is the sum of `kinds`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sums {
+    /// Number of frames.
+    pub frames: u64,
+    /// Whole frames.
+    pub bytes: Bytes,
+    /// What crossed the link.
+    pub sent: Bytes,
+    /// Frames that are not copies.
+    pub distinct: Bytes,
+    /// Headers, meta and tables.
+    pub control: Bytes,
+    /// Payload before the codec.
+    pub raw: Bytes,
+    /// Payload after the codec.
+    pub payload: Bytes,
+    /// `payload` by kind.
+    pub kinds: KindBytes,
+}
+
+impl Sums {
+    /// Adds one frame.
+    pub fn add(&mut self, charge: &Charge) {
+        let frame = charge.frame();
+        *self += Sums {
+            frames: 1,
+            bytes: frame,
+            sent: charge.sent,
+            distinct: if charge.copy { Bytes(0) } else { frame },
+            control: charge.control,
+            raw: charge.raw,
+            payload: charge.kinds.total(),
+            kinds: charge.kinds,
+        };
+    }
+
+    /// `raw / payload`: how much smaller the codec made the tensors; 1 where there are none.
+    pub fn ratio(&self) -> f64 {
+        if self.payload.0 == 0 { 1.0 } else { self.raw.0 as f64 / self.payload.0 as f64 }
+    }
+}
+
+impl AddAssign for Sums {
+    fn add_assign(&mut self, other: Sums) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.sent += other.sent;
+        self.distinct += other.distinct;
+        self.control += other.control;
+        self.raw += other.raw;
+        self.payload += other.payload;
+        self.kinds += other.kinds;
+    }
+}
+
+/// What a row sums over. Ordered as rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowKey {
+    /// The round.
+    pub round: Round,
+    /// Its task.
+    pub task: TaskId,
+    /// Its phase.
+    pub phase: u32,
+    /// The client.
+    pub client: ClientId,
+    /// The direction.
+    pub direction: Direction,
+    /// The outcome.
+    pub outcome: FrameOutcome,
+}
+
+/// Whole-run sums of one client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientTotals {
+    /// To the client, all outcomes.
+    pub down: Sums,
+    /// From the client, all outcomes.
+    pub up: Sums,
+}
+
+/// The account. See the module's introduction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    rows: BTreeMap<RowKey, Sums>,
+    clients: BTreeMap<ClientId, ClientTotals>,
+    totals: BTreeMap<(Direction, FrameOutcome), Sums>,
+}
+
+/// The totals of a ledger as a checkpoint stores them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// By client, ascending.
+    pub clients: Vec<(ClientId, ClientTotals)>,
+    /// By direction and outcome.
+    pub run: Vec<(Direction, FrameOutcome, Sums)>,
+}
+
+impl Ledger {
+    /// Adds a frame. The order in which frames are charged changes nothing.
+    pub fn charge(&mut self, charge: &Charge) {
+        let Charge { round, task, phase, client, direction, outcome, .. } = *charge;
+        let key = RowKey { round, task, phase, client, direction, outcome };
+        self.rows.entry(key).or_default().add(charge);
+        let mine = self.clients.entry(client).or_default();
+        match direction {
+            Direction::Down => mine.down.add(charge),
+            Direction::Up => mine.up.add(charge),
+        }
+        self.totals.entry((direction, outcome)).or_default().add(charge);
+    }
+
+    /// Hands out the rows of all rounds up to `last`, in order of their keys, and forgets them; the totals stay. A frame
+    /// charged to a drained round later (a late upload) opens a second row of its key, to be added to the first.
+    pub fn drain(&mut self, last: Round) -> Vec<(RowKey, Sums)> {
+        let open = self.rows.iter().map(|(k, _)| *k).find(|k| k.round > last);
+        let kept = open.map(|first| self.rows.split_off(&first)).unwrap_or_default();
+        std::mem::replace(&mut self.rows, kept).into_iter().collect()
+    }
+
+    /// The rows that were not drained yet.
+    pub fn rows(&self) -> impl Iterator<Item = (&RowKey, &Sums)> {
+        self.rows.iter()
+    }
+
+    /// The run's sums of one direction and outcome.
+    pub fn total(&self, direction: Direction, outcome: FrameOutcome) -> Sums {
+        self.totals.get(&(direction, outcome)).copied().unwrap_or_default()
+    }
+
+    /// The run's sums of one direction, whatever became of the frames.
+    pub fn direction(&self, direction: Direction) -> Sums {
+        let mut all = Sums::default();
+        for ((way, _), sums) in &self.totals {
+            if *way == direction {
+                all += *sums;
+            }
+        }
+        all
+    }
+
+    /// The run's sums of one client; zeros for one that was never contacted.
+    pub fn client(&self, client: ClientId) -> ClientTotals {
+        self.clients.get(&client).copied().unwrap_or_default()
+    }
+
+    /// Every client that was contacted, ascending.
+    pub fn clients(&self) -> impl Iterator<Item = (ClientId, &ClientTotals)> {
+        self.clients.iter().map(|(id, totals)| (*id, totals))
+    }
+
+    /// What a checkpoint stores, taken when all rows are drained.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            clients: self.clients().map(|(id, t)| (id, *t)).collect(),
+            run: self.totals.iter().map(|((way, outcome), s)| (*way, *outcome, *s)).collect(),
+        }
+    }
+}
+
+impl From<Totals> for Ledger {
+    /// A ledger that goes on from a checkpoint, without open rows.
+    fn from(totals: Totals) -> Ledger {
+        Ledger {
+            rows: BTreeMap::new(),
+            clients: totals.clients.into_iter().collect(),
+            totals: totals.run.into_iter().map(|(way, o, s)| ((way, o), s)).collect(),
+        }
+    }
+}
+
+/// A ledger can listen to a run, or to the journal of one that is replayed.
+impl EventSink for Ledger {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        if let Some(charge) = Charge::from_event(&entry.event)? {
+            self.charge(&charge);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;
