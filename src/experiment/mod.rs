@@ -5,6 +5,7 @@ mod error;
 mod journal_file;
 mod machine;
 mod manifest;
+mod pretrain;
 mod recorder;
 mod run_directory;
 
@@ -12,5 +13,6 @@ pub use error::ExperimentError;
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
 pub use machine::Machine;
 pub use manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
+pub use pretrain::{PretrainError, PretrainSummary, pretrain_to};
 pub use recorder::{Profile, Recorder, TableFiles};
 pub use run_directory::{DirectoryError, RunDirectory, names, read_manifest, write_atomically};

@@ -6,6 +6,7 @@
 //! received parameters -> Classifier (vit, prompt, head)            (classifier)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
+//! drawn images -> pretrain(config) -> parameters                   (pretrain)
 //! ```
 //!
 //! Nothing here knows clients, rounds or messages. All sums run in a fixed order and all
@@ -19,6 +20,7 @@ mod local_training;
 pub mod losses;
 pub mod metrics;
 pub mod optimiser;
+pub mod pretrain;
 
 pub use classifier::{Classifier, PromptShape, head_rows, prompt_name, with_head_rows};
 pub use error::LearningError;

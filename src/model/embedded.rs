@@ -6,13 +6,13 @@
 use super::{ModelError, Vit, VitConfig};
 
 /// timm-named safetensors, f32.
-static FILE: &[u8] = include_bytes!("embedded/vit_digits.safetensors");
+static FILE: &[u8] = include_bytes!("embedded/vit_glyphs.safetensors");
 
-/// Its dimensions: 16 x 16 grey images in patches of 4 (17 tokens), 6 blocks of width 64.
-/// 302,400 parameters, 1.2 MB.
+/// Its dimensions: 8 x 8 grey images in patches of 2 (17 tokens), 6 blocks of width 64.
+/// 301,504 parameters, 1.2 MB.
 pub const EMBEDDED_CONFIG: VitConfig = VitConfig {
-    image: 16,
-    patch: 4,
+    image: 8,
+    patch: 2,
     channels: 1,
     dim: 64,
     depth: 6,

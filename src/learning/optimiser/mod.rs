@@ -26,6 +26,7 @@ mod sgd;
 mod storage;
 
 pub use adam::{Adam, Decay};
+pub(crate) use clip::sum_of_squares;
 pub use clip::{clip_factor, global_norm};
 pub use schedule::Schedule;
 pub use sgd::Sgd;
@@ -209,6 +210,29 @@ impl Optimiser {
                 storage::edit(var, |values| {
                     self.rule.update(values, gradient, scale, moments, rate, self.steps);
                 })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// [`Optimiser::step`] with gradients as plain values, one slice per variable, row-major.
+    ///
+    /// # Errors
+    /// When their number or a length does not fit (nothing has moved then).
+    pub fn step_slices<G: AsRef<[f32]> + Sync>(
+        &mut self,
+        gradients: &[G],
+        rate: f64,
+        scale: f64,
+    ) -> Result<(), LearningError> {
+        let lengths = gradients.iter().map(|g| g.as_ref().len());
+        if !lengths.eq(self.vars.iter().map(|v| v.elem_count())) {
+            return Err(LearningError::Shape("gradients do not fit the variables".to_owned()));
+        }
+        self.steps += 1;
+        for ((var, moments), gradient) in self.vars.iter().zip(&mut self.moments).zip(gradients) {
+            storage::edit(var, |values| {
+                self.rule.update(values, gradient.as_ref(), scale, moments, rate, self.steps);
             })?;
         }
         Ok(())

@@ -1,0 +1,175 @@
+//! `fedcast pretrain` as a library call: train on drawn images, judge, write the weights.
+//!
+//! ```no_run
+//! use fedcast::experiment::pretrain_to;
+//! use fedcast::learning::pretrain::PretrainConfig;
+//! let summary = pretrain_to("glyphs.safetensors".as_ref(), &PretrainConfig::default(), 2, |p| {
+//!     if p.step % 100 == 0 {
+//!         eprintln!("step {}/{}: loss {:.3}, {:.1} % right", p.step, p.steps, p.loss, p.accuracy);
+//!     }
+//! })?;
+//! println!("{summary}");
+//! # Ok::<(), fedcast::experiment::PretrainError>(())
+//! ```
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::run_directory::{DirectoryError, write_atomically};
+use crate::data::{DataError, digits};
+use crate::learning::LearningError;
+use crate::learning::pretrain::{PretrainConfig, Progress, linear_probe, nearest_mean, pretrain};
+use crate::model::{ModelError, Vit, vit};
+use crate::quantity::Bytes;
+
+/// What [`pretrain_to`] made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PretrainSummary {
+    /// The file that was written.
+    pub file: PathBuf,
+    /// Its size.
+    pub size: Bytes,
+    /// Scalars in the network.
+    pub parameters: usize,
+    /// blake3 over names, shapes and bits of the parameters.
+    pub digest: String,
+    /// Accuracy on drawings that were held out, over all drawn classes, in percent.
+    pub held_out_accuracy: f64,
+    /// Test accuracy on the embedded digits, which were not trained on, of a linear head on the
+    /// frozen features, in percent.
+    pub linear_probe: f64,
+    /// The same of the nearest class mean.
+    pub nearest_mean: f64,
+}
+
+impl fmt::Display for PretrainSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digest = &self.digest[..self.digest.len().min(16)];
+        writeln!(f, "{} ({}, {} parameters)", self.file.display(), self.size, self.parameters)?;
+        writeln!(f, "weights {digest}")?;
+        writeln!(f, "held-out drawings: {:.2} % right", self.held_out_accuracy)?;
+        let (linear, mean) = (self.linear_probe, self.nearest_mean);
+        write!(f, "digits on frozen features: linear {linear:.2} %, nearest mean {mean:.2} %")
+    }
+}
+
+/// Why no weights were made.
+#[derive(Debug, Error)]
+pub enum PretrainError {
+    /// Training failed.
+    #[error(transparent)]
+    Learning(#[from] LearningError),
+    /// The network could not be rebuilt or encoded.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The embedded digits could not be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] DirectoryError),
+}
+
+/// Trains, judges and writes a safetensors file with timm's names and without a head.
+///
+/// # Errors
+/// A place that cannot be written is told before training begins; else what training fails with.
+pub fn pretrain_to(
+    file: &Path,
+    config: &PretrainConfig,
+    workers: usize,
+    report: impl FnMut(Progress),
+) -> Result<PretrainSummary, PretrainError> {
+    try_place(file)?;
+    let trained = pretrain(config, workers, report)?;
+    let bytes = vit::to_safetensors(&trained.parameters)?;
+    write_atomically(file, &bytes)?;
+    // The embedded digits are images as they were drawn, 8 x 8: any size of network can see them.
+    let network = Vit::from_parameters(trained.network, &trained.parameters)?;
+    let digits = digits::embedded()?;
+    Ok(PretrainSummary {
+        file: file.to_owned(),
+        size: Bytes(bytes.len() as u64),
+        parameters: trained.parameters.flat_length(),
+        digest: trained.parameters.digest().to_hex().to_string(),
+        held_out_accuracy: trained.held_out_accuracy,
+        linear_probe: linear_probe(&network, &digits)?,
+        nearest_mean: nearest_mean(&network, &digits)?,
+    })
+}
+
+/// Minutes of training should not end at a read-only folder.
+fn try_place(file: &Path) -> Result<(), DirectoryError> {
+    let fail = |source| DirectoryError::Write { path: file.to_owned(), source };
+    if let Some(parent) = file.parent() {
+        fs::create_dir_all(parent).map_err(fail)?;
+    }
+    if file.is_dir() {
+        return Err(fail(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let trial = file.with_extension("trial");
+    fs::File::create(&trial).map_err(fail)?;
+    fs::remove_file(&trial).map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{EMBEDDED_CONFIG, VitConfig};
+
+    fn tiny() -> PretrainConfig {
+        PretrainConfig {
+            network: VitConfig { dim: 16, depth: 2, heads: 2, mlp: 32, ..EMBEDDED_CONFIG },
+            classes: 6,
+            steps: 3,
+            warm_up: 1,
+            batch: 12,
+            shards: 3,
+            held_out: 20,
+            ..PretrainConfig::default()
+        }
+    }
+
+    #[test]
+    fn the_number_of_workers_changes_no_bit_and_the_seed_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |name: &str, config: &PretrainConfig, workers| {
+            let mut steps = Vec::new();
+            let file = folder.path().join(name);
+            let made = pretrain_to(&file, config, workers, |p| steps.push(p)).unwrap();
+            (made.digest, steps, fs::read(file).unwrap())
+        };
+        let one = run("one", &tiny(), 1);
+        assert_eq!(one, run("two", &tiny(), 2));
+        assert_eq!(one, run("many", &tiny(), 8));
+        assert_ne!(one.0, run("other", &PretrainConfig { seed: 2, ..tiny() }, 1).0);
+        assert_eq!(one.1.len(), 3);
+        let read = Vit::from_bytes("file", &one.2, None, Some(2)).unwrap();
+        assert_eq!(read.parameters().unwrap().digest().to_hex().to_string(), one.0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "no other file is left");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_told_before_training() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut steps = 0;
+        let result = pretrain_to(folder.path(), &tiny(), 1, |_| steps += 1);
+        assert!(matches!(result, Err(PretrainError::Write(_))));
+        assert_eq!(steps, 0);
+    }
+
+    #[test]
+    fn impossible_plans_are_refused() {
+        let refused = |config: PretrainConfig| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("x");
+            pretrain_to(&file, &config, 1, |_| ()).unwrap_err().to_string()
+        };
+        assert!(refused(PretrainConfig { shards: 5, ..tiny() }).contains("multiple"));
+        let colour = VitConfig { channels: 3, ..tiny().network };
+        assert!(refused(PretrainConfig { network: colour, ..tiny() }).contains("one channel"));
+    }
+}
