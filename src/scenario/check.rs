@@ -31,15 +31,15 @@ impl Scenario {
 
     fn check_participation(&self, checker: &mut Checker<'_>) {
         let clients = self.federation.clients;
-        if let Participants::Count { count } = self.participation.participants {
-            if count > clients {
-                checker.reject(
-                    &["participation.count"],
-                    &format!("{count} clients are asked, and there are {clients}"),
-                    &format!("more than `federation.clients = {clients}`"),
-                    "ask fewer, or raise `federation.clients`",
-                );
-            }
+        if let Participants::Count { count } = self.participation.participants
+            && count > clients
+        {
+            checker.reject(
+                &["participation.count"],
+                &format!("{count} clients are asked, and there are {clients}"),
+                &format!("more than `federation.clients = {clients}`"),
+                "ask fewer, or raise `federation.clients`",
+            );
         }
         if self.participation.population == Population::Fixed {
             if self.partition.samples_per_client.is_some() {
@@ -124,17 +124,17 @@ impl Scenario {
         let Some(sizes) = self.data.sizes() else { return };
         let Some(tasks) = self.tasks.sizes(sizes.classes) else { return };
         let smallest = tasks.into_iter().min().unwrap_or(0);
-        if let PartitionKind::Quantity { classes_per_client } = self.partition.kind {
-            if classes_per_client > smallest {
-                checker.reject(
-                    &["partition.classes_per_client"],
-                    &format!(
-                        "a client draws {classes_per_client} classes, and a task has only {smallest}"
-                    ),
-                    "more than there are",
-                    &format!("use at most {smallest}"),
-                );
-            }
+        if let PartitionKind::Quantity { classes_per_client } = self.partition.kind
+            && classes_per_client > smallest
+        {
+            checker.reject(
+                &["partition.classes_per_client"],
+                &format!(
+                    "a client draws {classes_per_client} classes, and a task has only {smallest}"
+                ),
+                "more than there are",
+                &format!("use at most {smallest}"),
+            );
         }
         // Exact for balanced sets only; others are judged by the partitioner.
         let balanced = matches!(self.data.source, DataSource::Cifar10 | DataSource::Cifar100);

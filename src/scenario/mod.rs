@@ -1,7 +1,24 @@
 //! The scenario: everything a run depends on, as one plain value read from one TOML file.
 //!
 //! A [`Scenario`] is made of one section per concern, each in a file of its own here with its
-//! keys, defaults and sources. Same scenario and seeds, same run.
+//! keys, defaults and sources. Same scenario and seeds, same run. Reading is strict (see
+//! [`reader`]) and shows everything that is wrong at once, as [`ScenarioError`].
+//!
+//! ```
+//! use std::path::Path;
+//! use fedcast::scenario::{AnyMethod, Override, Scenario};
+//!
+//! let file = Path::new("scenarios/quickstart.toml");
+//! let more_clients = Override::new("federation.clients=20");
+//! let loaded = Scenario::load(file, &[more_clients], &AnyMethod)?;
+//! assert_eq!(loaded.scenario.federation.clients, 20);
+//! assert_eq!(loaded.scenario.federation.idle_clients, 0); // a default
+//!
+//! let effective = loaded.scenario.to_effective_toml(); // with every default
+//! let again = Scenario::from_toml(&effective, "effective", Path::new("/"), &[], &AnyMethod)?;
+//! assert_eq!(again.scenario.hash(), loaded.scenario.hash());
+//! # Ok::<(), fedcast::scenario::ScenarioError>(())
+//! ```
 
 mod backbone;
 mod catalogue;

@@ -133,3 +133,21 @@ impl Default for ParticipationSection {
         defaults(Self::read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_rounded_down_and_never_empty() {
+        let cohort = |fraction, clients| {
+            let participants = Participants::Fraction { fraction };
+            ParticipationSection { participants, ..ParticipationSection::default() }.cohort(clients)
+        };
+        assert_eq!(cohort(0.29, 100), 29); // 28.999999999999996 in binary
+        assert_eq!(cohort(0.1, 15), 1);
+        assert_eq!(cohort(0.001, 10), 1);
+        assert_eq!(cohort(1.0, 10), 10);
+        assert_eq!(cohort(0.1, 100_000), 10_000);
+    }
+}

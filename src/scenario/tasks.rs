@@ -99,3 +99,27 @@ impl TasksSection {
         TasksSection { split, order: table.get(&order) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(split: TaskSplit, classes: u32) -> Option<Vec<u32>> {
+        TasksSection { split, order: ClassOrder::Native }.sizes(classes)
+    }
+
+    #[test]
+    fn the_last_task_takes_what_is_left() {
+        assert_eq!(sizes(TaskSplit::Count(5), 10), Some(vec![2; 5]));
+        let cars = sizes(TaskSplit::Count(10), 196).unwrap();
+        assert_eq!((cars.len(), cars[8], cars[9]), (10, 20, 16));
+    }
+
+    #[test]
+    fn tasks_that_do_not_fit_are_refused() {
+        assert_eq!(sizes(TaskSplit::Count(7), 10), None); // 2 each: nothing left for two of them
+        assert_eq!(sizes(TaskSplit::Count(0), 10), None);
+        assert_eq!(sizes(TaskSplit::Sizes(vec![5, 4]), 10), None);
+        assert_eq!(sizes(TaskSplit::Sizes(vec![u32::MAX, 2]), 1), None);
+    }
+}

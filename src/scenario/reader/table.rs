@@ -225,7 +225,7 @@ impl<'a> TableReader<'a> {
     pub fn reject(&mut self, name: &str, message: &str, label: &str, help: &str) {
         let written = self.entries().and_then(|t| t.get(name)).map(|entry| entry.node.span);
         self.report.fault(Fault {
-            span: written.unwrap_or_else(|| self.node.span),
+            span: written.unwrap_or(self.node.span),
             message: message.to_owned(),
             label: label.to_owned(),
             help: Some(help.to_owned()),
