@@ -101,7 +101,7 @@ impl Links {
 
     fn latency(&self, transfer: Transfer, bytes: u64) -> VirtualTime {
         let ideal = self.rules.down.is_none() && self.rules.up.is_none();
-        if ideal && self.rules.round_trip_cap_ms == 0.0 {
+        if ideal && self.rules.round_trip_ms == 0.0 && self.rules.round_trip_tail_ms == 0.0 {
             return VirtualTime::ZERO;
         }
         let link = self.link(transfer.client);

@@ -1,9 +1,32 @@
 //! The actors and the physics: who exchanges what with whom, when on the simulated clock, over
 //! which links, computed by which worker.
+//!
+//! ```text
+//!  virtual time, one thread                                real time, many threads
+//!  conductor: queue -> event -> server / client actor      devices: jobs in, answers out
+//!                 ^------------- effects <---'      ------>  (lab, method, shards)
+//!  recorder  <--- entries
+//! ```
+//! Actors are thin shells around state machines ([`server`](self) and client) that map an event to
+//! effects; the conductor carries effects out in order. Compute runs on [`devices`](self) only, and no
+//! result of a worker is seen before the event that needs it is popped. So neither the
+//! number of workers nor their speed can change anything but waiting.
+//!
+//! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
+mod assets;
+mod bias;
+mod client;
 pub mod clock;
+mod conductor;
+mod devices;
+mod effect;
+mod error;
+mod evaluation;
 pub mod event;
 mod figure;
+mod fold;
+mod frames;
 pub mod histograms;
 mod interrupt;
 pub mod journal;
@@ -12,18 +35,27 @@ pub mod links;
 pub mod participation;
 mod permutation;
 pub mod queue;
+mod recorder;
 mod rules;
+mod server;
+mod simulate;
 mod sink;
+mod world;
 
+pub use conductor::RunEnd;
+pub use error::FederationError;
 pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
     JOURNAL_FORMAT, Numbers, TaskScore,
 };
 pub use figure::{Digest, Figure};
+pub use frames::Coding;
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
 pub use rules::{
     AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, Participation, Population,
     Rules, Share, Unit,
 };
+pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};
+pub use world::{Setup, ShardSource};

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::federation::TaskScore;
+use crate::learning::AccuracyMatrix;
 
 /// Accuracies in `0..=1`; `None` where nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -15,50 +16,36 @@ pub struct Accuracy {
     pub faa: Option<f64>,
     /// Right answers over all test samples after the last task.
     pub micro: Option<f64>,
-    /// Mean over stages of the accuracy on everything seen.
+    /// Mean over stages of the macro accuracy.
     pub average_incremental: Option<f64>,
+    /// Mean over stages of the accuracy on everything seen (micro).
+    pub average_incremental_micro: Option<f64>,
     /// `(1/T) sum_i [a_ii - a_Ti]`, as the HGP code counts.
-    pub forgetting_learned: Option<f64>,
-    /// `(1/(T-1)) sum_{i<T} [max_s a_si - a_Ti]`.
-    pub forgetting_max: Option<f64>,
+    pub forgetting: Option<f64>,
+    /// `(1/(T-1)) sum_{i<T} [max_s a_si - a_Ti]`, never negative, as the STSA code counts.
+    pub forgetting_from_best: Option<f64>,
 }
 
 impl Accuracy {
     /// From the scores after each task: `scores[s]` holds the tasks `0..=s`.
     pub fn of(scores: &[Vec<TaskScore>]) -> Accuracy {
-        let share = |correct: u64, total: u64| correct as f64 / total.max(1) as f64;
-        let matrix: Vec<Vec<f64>> = scores
-            .iter()
-            .map(|row| row.iter().map(|score| share(score.correct, score.total)).collect())
-            .collect();
-        let seen: Vec<f64> = scores
-            .iter()
-            .map(|row| {
-                let (correct, total) =
-                    row.iter().fold((0, 0), |(c, t), score| (c + score.correct, t + score.total));
-                share(correct, total)
-            })
-            .collect();
-        let Some(last) = matrix.last() else { return Accuracy::default() };
-        let best = |task: usize| {
-            matrix.iter().filter_map(|row| row.get(task)).fold(0.0f64, |best, a| best.max(*a))
-        };
-        let learned: Vec<f64> = (0..last.len()).map(|i| matrix[i][i] - last[i]).collect();
-        let max: Vec<f64> = (0..last.len() - 1).map(|i| best(i) - last[i]).collect();
+        let Some(last) = scores.last() else { return Accuracy::default() };
+        let share = |score: &TaskScore| score.correct as f64 / score.total.max(1) as f64;
+        let matrix: Vec<Vec<f64>> =
+            scores.iter().map(|row| row.iter().map(share).collect()).collect();
+        let mut stages = AccuracyMatrix::new(last.iter().map(|score| score.total).collect());
+        matrix.iter().for_each(|row| stages.push_stage(row));
         Accuracy {
-            faa: mean(last),
-            micro: seen.last().copied(),
-            average_incremental: mean(&seen),
-            forgetting_learned: mean(&learned),
-            forgetting_max: mean(&max),
+            seen: (0..stages.tasks()).map(|after| stages.micro(after)).collect(),
+            faa: Some(stages.faa()),
+            micro: Some(stages.micro(stages.tasks() - 1)),
+            average_incremental: Some(stages.average_incremental_accuracy()),
+            average_incremental_micro: Some(stages.average_incremental_accuracy_micro()),
+            forgetting: Some(stages.forgetting()),
+            forgetting_from_best: Some(stages.forgetting_from_best_ever()),
             matrix,
-            seen,
         }
     }
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 #[cfg(test)]
@@ -80,9 +67,9 @@ mod tests {
         let accuracy = Accuracy::of(&scores(&[&[(8, 10)], &[(9, 10), (10, 30)]]));
         assert_eq!(accuracy.faa, Some((0.9 + 10.0 / 30.0) / 2.0));
         assert_eq!(accuracy.micro, Some(19.0 / 40.0));
-        assert_eq!(accuracy.average_incremental, Some((0.8 + 19.0 / 40.0) / 2.0));
-        assert!((accuracy.forgetting_learned.unwrap() + 0.05).abs() < 1e-12); // it rose: negative
-        assert_eq!(accuracy.forgetting_max, Some(0.0)); // never negative
+        assert_eq!(accuracy.average_incremental_micro, Some((0.8 + 19.0 / 40.0) / 2.0));
+        assert!((accuracy.forgetting.unwrap() + 0.05).abs() < 1e-12); // it rose: negative
+        assert_eq!(accuracy.forgetting_from_best, Some(0.0)); // never negative
         assert_eq!(Accuracy::of(&[]), Accuracy::default());
     }
 }

@@ -2,7 +2,10 @@
 
 mod accuracy;
 pub mod csv;
+mod final_table;
+mod plan_table;
 mod progress;
+mod shared;
 pub mod summary;
 pub mod tables;
 mod text_table;
@@ -10,7 +13,10 @@ pub mod traffic;
 mod wall;
 
 pub use accuracy::Accuracy;
+pub use final_table::final_table;
+pub use plan_table::plan_table;
 pub use progress::Progress;
+pub use shared::Shared;
 pub use summary::Summary;
 pub use text_table::{TextTable, grouped, percent};
-pub use wall::{WallClock, WallTimes};
+pub use wall::{Profile, WallTimes};

@@ -1,15 +1,19 @@
-//! Where the wall time of a run went. Outside both digests.
+//! Where the wall time of a run went: `profile.jsonl` and its sums. Outside both digests.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::federation::{JobKind, Span};
+use crate::experiment::{DirectoryError, RunDirectory, names};
+use crate::federation::{JobKind, ProfileSink, Span};
 
 /// Seconds of work by kind of job, summed over workers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WallTimes {
-    /// From the first event to the last.
+    /// From the start of the run to its end.
     pub total_s: f64,
     /// Local training.
     pub train_s: f64,
@@ -23,22 +27,24 @@ pub struct WallTimes {
     pub wait_s: f64,
 }
 
-/// Adds up spans.
-#[derive(Clone, Debug, Default)]
-pub struct WallClock {
+/// Adds up spans and writes them down.
+pub struct Profile {
+    out: BufWriter<File>,
     worked: BTreeMap<JobKind, u64>,
     waited: u64,
 }
 
-impl WallClock {
-    /// Takes one span.
-    pub fn add(&mut self, span: &Span) {
-        *self.worked.entry(span.job).or_default() += span.wall;
-        self.waited += span.waited;
+impl Profile {
+    /// Writes into a directory.
+    pub fn create(directory: &RunDirectory) -> Result<Profile, DirectoryError> {
+        let out = BufWriter::new(directory.append(names::PROFILE)?);
+        Ok(Profile { out, worked: BTreeMap::new(), waited: 0 })
     }
 
     /// The sums, with the run's whole wall time.
-    pub fn times(&self, total: std::time::Duration) -> WallTimes {
+    pub fn times(&mut self, total: Duration) -> WallTimes {
+        // Wall times are a by-product: losing some of them must not fail a run.
+        let _ = self.out.flush();
         let seconds = |kinds: &[JobKind]| {
             kinds.iter().filter_map(|kind| self.worked.get(kind)).sum::<u64>() as f64 / 1e9
         };
@@ -49,6 +55,16 @@ impl WallClock {
             server_s: seconds(&[JobKind::Fold, JobKind::Server, JobKind::Bias]),
             codec_s: seconds(&[JobKind::Codec]),
             wait_s: self.waited as f64 / 1e9,
+        }
+    }
+}
+
+impl ProfileSink for Profile {
+    fn record(&mut self, span: &Span) {
+        *self.worked.entry(span.job).or_default() += span.wall;
+        self.waited += span.waited;
+        if serde_json::to_writer(&mut self.out, span).is_ok() {
+            let _ = self.out.write_all(b"\n");
         }
     }
 }

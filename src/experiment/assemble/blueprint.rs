@@ -1,18 +1,16 @@
-//! What follows from a scenario alone: classes, tasks, who holds how many samples of what.
-//!
-//! `plan` needs nothing else. Sizes of classes come from the embedded digits, from the data
-//! set's published numbers, or from `data.nominal`, spread evenly over classes.
+//! What follows from a scenario alone: classes, tasks, who holds how many samples of what, the
+//! backbone's dimensions, the method. `plan` needs nothing else: no data, no weights.
 
 use std::sync::Arc;
 
 use crate::data::{
-    ClassOrder, Curriculum, DataError, FreshClients, FreshLaw, PartitionKind, Partitioner, Shard,
-    TaskSizes, TaskView, digits,
+    Curriculum, DataError, FreshClients, Partitioner, TaskView, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
+use crate::model::{EMBEDDED_CONFIG, VitConfig};
 use crate::policy::ClassCounts;
 use crate::quantity::ClientId;
-use crate::scenario::{self, DataSource, Population, Scenario, TaskSplit};
+use crate::scenario::{BackboneSection, Population, Scenario, Weights};
 
 /// Who holds which samples.
 #[derive(Clone, Debug)]
@@ -23,103 +21,70 @@ pub enum Holders {
     Fresh(FreshClients),
 }
 
-/// Classes and tasks of a run.
-pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, ExperimentError> {
-    let order = match scenario.tasks.order {
-        scenario::ClassOrder::Native => ClassOrder::Native,
-        scenario::ClassOrder::Seeded => ClassOrder::Seeded(scenario.seed.class_order),
-    };
-    let sizes = match &scenario.tasks.split {
-        TaskSplit::Count(count) => TaskSizes::Even(*count as usize),
-        TaskSplit::Sizes(sizes) => {
-            TaskSizes::Explicit(sizes.iter().map(|size| *size as usize).collect())
-        }
-    };
-    Ok(Curriculum::new(classes, &order, &sizes)?)
-}
-
 /// Who holds which samples, of so many clients.
-pub fn holders(scenario: &Scenario, clients: u32) -> Result<Holders, ExperimentError> {
-    let section = &scenario.partition;
-    if scenario.participation.population == Population::Fresh {
-        let samples = section.samples_per_client.unwrap_or_default();
-        let beta = match section.kind {
-            scenario::PartitionKind::Dirichlet { beta } => beta,
-            // A label distribution from a very concentrated Dirichlet is the uniform one.
-            scenario::PartitionKind::Iid => EVEN,
-            _ => {
-                return Err(ExperimentError::Unsupported(
-                    "fresh clients draw their labels by `dirichlet` or `iid`; set partition.kind to one of them"
-                        .into(),
-                ));
-            }
-        };
-        let law = FreshLaw::Dirichlet { beta, samples };
-        return Ok(Holders::Fresh(FreshClients { law, seed: scenario.seed.partition }));
-    }
-    let kind = match section.kind {
-        scenario::PartitionKind::Dirichlet { beta } => PartitionKind::Dirichlet { beta },
-        scenario::PartitionKind::Iid => PartitionKind::Iid,
-        scenario::PartitionKind::Quantity { classes_per_client } => {
-            PartitionKind::Quantity { classes: classes_per_client as usize }
-        }
-        scenario::PartitionKind::Extended { beta, picks, picks_beta } => {
-            PartitionKind::Extended { beta, reserve_beta: picks_beta, picks }
-        }
-    };
-    Ok(Holders::Fixed(Partitioner {
-        kind,
-        clients,
-        min_samples: section.min_samples,
-        attempts: section.attempts,
-        seed: scenario.seed.partition,
-    }))
+pub fn holders(scenario: &Scenario, clients: u32) -> Result<Holders, DataError> {
+    let (section, seed) = (&scenario.partition, scenario.seed.partition);
+    Ok(match scenario.participation.population {
+        Population::Fixed => Holders::Fixed(Partitioner::from_scenario(section, clients, seed)),
+        Population::Fresh => Holders::Fresh(FreshClients::from_scenario(section, seed)?),
+    })
 }
 
-const EVEN: f64 = 1e6;
+/// Training samples of every class id without opening files.
+pub fn class_sizes(scenario: &Scenario) -> Result<Vec<usize>, ExperimentError> {
+    nominal_class_sizes(&scenario.data).ok_or_else(|| {
+        ExperimentError::Unsupported(
+            "the sizes of this image folder are not known without opening it; \
+             give data.nominal = { classes = .., train = .., test = .. } to plan with"
+                .into(),
+        )
+    })
+}
 
-/// Training samples of every class id, without opening files; `None` where nobody knows.
-pub fn nominal_class_sizes(scenario: &Scenario) -> Result<Option<Vec<usize>>, DataError> {
-    let cap = |size: usize| scenario.data.subset.map_or(size, |most| size.min(most as usize));
-    if scenario.data.source == DataSource::Digits {
-        let sizes = digits::embedded()?.class_sizes();
-        return Ok(Some(sizes.into_iter().map(cap).collect()));
+/// Classes and tasks.
+pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, DataError> {
+    Curriculum::from_scenario(&scenario.tasks, classes, scenario.seed.class_order)
+}
+
+/// The backbone's dimensions as the scenario states them, before any weight is read.
+pub fn vit_config(section: &BackboneSection) -> VitConfig {
+    let mut config = match (&section.weights, &section.architecture) {
+        (Weights::File(_), Some(architecture)) => {
+            let shape = architecture.shape();
+            VitConfig {
+                image: shape.image as usize,
+                patch: shape.patch as usize,
+                channels: shape.channels as usize,
+                dim: shape.dim as usize,
+                depth: shape.depth as usize,
+                heads: shape.heads as usize,
+                mlp: shape.mlp as usize,
+                ..VitConfig::default()
+            }
+        }
+        _ => EMBEDDED_CONFIG,
+    };
+    if let Some(heads) = section.heads {
+        config.heads = heads as usize;
     }
-    let nominal = scenario::DataSection { subset: None, ..scenario.data.clone() };
-    Ok(nominal.sizes().map(|sizes| {
-        let (classes, train) = (sizes.classes as usize, sizes.train as usize);
-        // Spread evenly: the first classes take one sample more where it does not divide.
-        (0..classes).map(|c| cap(train / classes + usize::from(c < train % classes))).collect()
-    }))
+    match section.resolution {
+        Some(image) => config.at_resolution(image as usize),
+        None => config,
+    }
 }
 
 impl Holders {
-    /// The shards of one task, of the samples of every class id; `None` for fresh clients.
-    pub fn shards(
-        &self,
-        view: &TaskView,
-        by_class: &[Vec<u32>],
-    ) -> Result<Option<Vec<Shard>>, DataError> {
-        match self {
-            Holders::Fixed(partitioner) => partitioner.shards(view, by_class).map(Some),
-            Holders::Fresh(_) => Ok(None),
-        }
-    }
-
-    /// Samples per head row of every client of a task, from the sizes of classes alone.
+    /// Samples per head row of the clients of a task, from the sizes of classes alone.
     pub fn counts(
         &self,
         view: &Arc<TaskView>,
         class_sizes: &[usize],
     ) -> Result<TaskCounts, DataError> {
         Ok(match self {
-            Holders::Fixed(partitioner) => TaskCounts::Fixed(
-                partitioner
-                    .counts(view, class_sizes)?
-                    .into_iter()
-                    .map(|counts| by_row(view, &counts))
-                    .collect(),
-            ),
+            Holders::Fixed(partitioner) => {
+                let all = partitioner.counts(view, class_sizes)?;
+                TaskCounts::Fixed(all.iter().map(|counts| by_row(view, counts)).collect())
+            }
             Holders::Fresh(fresh) => TaskCounts::Fresh(*fresh, Arc::clone(view)),
         })
     }
@@ -146,10 +111,6 @@ impl TaskCounts {
 }
 
 fn by_row(view: &TaskView, counts: &[u32]) -> ClassCounts {
-    view.rows
-        .clone()
-        .zip(counts)
-        .filter(|(_, count)| **count > 0)
-        .map(|(row, count)| (row as u32, *count))
-        .collect()
+    let rows = view.rows.clone().map(|row| row as u32);
+    rows.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }

@@ -2,8 +2,8 @@
 
 mod blueprint;
 mod rules;
-mod transforms;
+mod training;
 
-pub use blueprint::{Holders, TaskCounts, curriculum, holders, nominal_class_sizes};
+pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders, vit_config};
 pub use rules::rules;
-pub use transforms::{statistics, training, transform};
+pub use training::{training_plan, wire_form};

@@ -5,6 +5,11 @@ mod bytes;
 mod clients;
 mod matrix;
 mod rounds;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::Path;
 
 pub use bytes::BytesTable;
 pub use clients::ClientsTable;
@@ -12,5 +17,32 @@ pub use matrix::MatrixTable;
 pub use rounds::RoundsTable;
 pub(super) use rounds::micro_accuracy;
 
-#[cfg(test)]
-mod tests;
+use crate::experiment::{DirectoryError, names};
+use crate::federation::{Entry, EventSink, SinkError};
+
+/// All of them, as files of one folder.
+pub struct TableFiles(Vec<Box<dyn EventSink>>);
+
+impl TableFiles {
+    /// Creates the files in `folder`.
+    pub fn create(folder: &Path) -> Result<TableFiles, DirectoryError> {
+        let at = |name: &str| {
+            let path = folder.join(name);
+            move |source| DirectoryError::Write { path, source }
+        };
+        std::fs::create_dir_all(folder).map_err(at(""))?;
+        let open = |name: &str| File::create(folder.join(name)).map_err(at(name));
+        Ok(TableFiles(vec![
+            Box::new(RoundsTable::new(open(names::ROUNDS)?).map_err(at(names::ROUNDS))?),
+            Box::new(BytesTable::new(open(names::BYTES)?).map_err(at(names::BYTES))?),
+            Box::new(ClientsTable::new(open(names::CLIENTS)?).map_err(at(names::CLIENTS))?),
+            Box::new(MatrixTable::new(open(names::MATRIX)?).map_err(at(names::MATRIX))?),
+        ]))
+    }
+}
+
+impl EventSink for TableFiles {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.0.iter_mut().try_for_each(|table| table.record(entry))
+    }
+}

@@ -1,0 +1,38 @@
+//! `[client]` as a training plan, `[wire]` as codecs.
+
+use crate::learning::optimiser::{Adam, Decay, Sgd};
+use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
+use crate::policy::WireForm;
+use crate::scenario::{ClientSection, Form, OptimiserSection, WireSection};
+
+/// Local training of a run.
+pub fn training_plan(section: &ClientSection) -> TrainingPlan {
+    let optimiser = match section.optimiser {
+        OptimiserSection::Adamw { lr, weight_decay, betas, eps } => OptimiserConfig::Adam(Adam {
+            learning_rate: lr,
+            weight_decay,
+            beta1: betas[0],
+            beta2: betas[1],
+            epsilon: eps,
+            decay: Decay::Decoupled,
+        }),
+        OptimiserSection::Sgd { lr, momentum, weight_decay } => {
+            OptimiserConfig::Sgd(Sgd { learning_rate: lr, momentum, weight_decay })
+        }
+    };
+    TrainingPlan {
+        epochs: section.epochs,
+        batch: section.batch as usize,
+        optimiser,
+        schedule: Schedule::Constant,
+        clip: section.clip,
+    }
+}
+
+/// What is left out of messages.
+pub fn wire_form(section: &WireSection) -> WireForm {
+    match section.form {
+        Form::Full => WireForm::Full,
+        Form::Lean => WireForm::Lean,
+    }
+}

@@ -1,0 +1,106 @@
+//! What a run will send, take and compute, without data, weights or training.
+//!
+//! Cohorts, partitions and link speeds are drawn from the same streams as in the run, sizes
+//! come from the method's sketches through the real encoder. So the bytes are those of the
+//! run, to the byte, where nothing is lost and uploads do not depend on learned values; the
+//! virtual time is that of a run in which nobody fails.
+
+mod frame;
+mod walk;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use frame::{FrameRange, PlannedFrame};
+pub use walk::{Blueprint, plan};
+
+use crate::policy::UpSize;
+
+/// Everything `fedcast plan` knows about a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// Name of the scenario.
+    pub name: String,
+    /// Name of the method.
+    pub method: String,
+    /// Dimensions of the backbone.
+    pub backbone: Backbone,
+    /// Clients that own data, or the size of a fresh population.
+    pub clients: u32,
+    /// Classes of the data set.
+    pub classes: usize,
+    /// Training samples of the data set.
+    pub samples: usize,
+    /// Whether messages cross a link at all.
+    pub charged: bool,
+    /// One row per task and phase.
+    pub phases: Vec<PlannedPhase>,
+    /// Sums over the run.
+    pub total: Total,
+}
+
+/// The backbone a run adapts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Backbone {
+    /// Pixels of both sides of its input.
+    pub image: usize,
+    /// Pixels of both sides of a patch.
+    pub patch: usize,
+    /// Width.
+    pub dim: usize,
+    /// Blocks.
+    pub depth: usize,
+    /// Parameters.
+    pub parameters: usize,
+}
+
+/// One phase of one task.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedPhase {
+    /// The task, from 1.
+    pub task: u32,
+    /// Classes it brings.
+    pub new_classes: usize,
+    /// Classes seen with it.
+    pub seen_classes: usize,
+    /// Name of the phase.
+    pub phase: &'static str,
+    /// Rounds, at most.
+    pub rounds: u32,
+    /// Seats of all rounds together.
+    pub seats: u64,
+    /// Training samples of the cohorts of all rounds together.
+    pub samples: u64,
+    /// Frames to clients.
+    pub down: FrameRange,
+    /// Frames to the server.
+    pub up: FrameRange,
+    /// Whether the size of an upload is known before training.
+    pub up_size: UpSize,
+    /// Virtual seconds of all rounds together.
+    pub virtual_s: f64,
+}
+
+/// Sums over a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Total {
+    /// Rounds.
+    pub rounds: u64,
+    /// Jobs of local training.
+    pub training_jobs: u64,
+    /// Samples trained on, counted once per epoch as the cost model counts them.
+    pub sample_passes: f64,
+    /// Bytes to clients.
+    pub down: u64,
+    /// Bytes to the server.
+    pub up: u64,
+    /// Bytes that are not payload, both ways.
+    pub control: u64,
+    /// Payload before codecs, both ways.
+    pub raw: u64,
+    /// Payload by kind, both ways.
+    pub kinds: BTreeMap<String, u64>,
+    /// Virtual seconds.
+    pub virtual_s: f64,
+}

@@ -1,0 +1,210 @@
+//! Walks through a run that is never computed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::frame::{FrameRange, PlannedFrame};
+use super::{Backbone, Plan, PlannedPhase, Total};
+use crate::data::Curriculum;
+use crate::experiment::ExperimentError;
+use crate::experiment::assemble::{Holders, TaskCounts};
+use crate::federation::clock::Clock;
+use crate::federation::links::{Links, Transfer};
+use crate::federation::{Direction, Rules, participation};
+use crate::learning::TrainingPlan;
+use crate::policy::{
+    AnyMethod, ClassCounts, CohortRule, ModelFacts, Period, Phase, SketchFacts, UpSize,
+};
+use crate::quantity::{ClientId, Round, VirtualTime};
+use crate::wire::{CodecPlan, FrameSize};
+
+/// A run as far as it is known without data and weights.
+pub struct Blueprint {
+    /// Name of the scenario.
+    pub name: String,
+    /// Name of the method.
+    pub method_name: String,
+    /// The method.
+    pub method: Arc<dyn AnyMethod>,
+    /// What sketches are made from.
+    pub facts: ModelFacts,
+    /// Class order and tasks.
+    pub curriculum: Curriculum,
+    /// Training samples of every class id.
+    pub class_sizes: Vec<usize>,
+    /// Who holds them.
+    pub holders: Holders,
+    /// Who is asked, how long things take.
+    pub rules: Rules,
+    /// Local training.
+    pub training: TrainingPlan,
+    /// Codecs of messages to clients.
+    pub down: CodecPlan,
+    /// Codecs of messages to the server.
+    pub up: CodecPlan,
+    /// Whether messages cross a link at all.
+    pub charged: bool,
+}
+
+/// Walks through the run.
+pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
+    let mut walk = Walk {
+        of: blueprint,
+        clock: Clock::new(blueprint.rules.compute, blueprint.rules.seed),
+        links: Links::new(blueprint.rules.links, blueprint.rules.faults, blueprint.rules.seed),
+        round: Round(0),
+        total: Total::default(),
+    };
+    let mut phases = Vec::new();
+    for view in &blueprint.curriculum.tasks {
+        let tasks = blueprint.curriculum.tasks.len();
+        let period = Period { task: view.task, tasks, view: Arc::clone(view) };
+        let counts = blueprint.holders.counts(view, &blueprint.class_sizes)?;
+        let mut met = BTreeSet::new();
+        let listed = blueprint.method.phases(&period, blueprint.rules.rounds);
+        for (index, phase) in listed.into_iter().enumerate() {
+            phases.push(walk.phase(&period, index, &phase, &counts, &mut met));
+        }
+    }
+    let vit = &blueprint.facts.vit;
+    Ok(Plan {
+        name: blueprint.name.clone(),
+        method: blueprint.method_name.clone(),
+        backbone: Backbone {
+            image: vit.image,
+            patch: vit.patch,
+            dim: vit.dim,
+            depth: vit.depth,
+            parameters: vit.parameter_count(),
+        },
+        clients: blueprint.rules.clients,
+        classes: blueprint.curriculum.classes(),
+        samples: blueprint.class_sizes.iter().sum(),
+        charged: blueprint.charged,
+        phases,
+        total: walk.total,
+    })
+}
+
+struct Walk<'a> {
+    of: &'a Blueprint,
+    clock: Clock,
+    links: Links,
+    round: Round,
+    total: Total,
+}
+
+impl Walk<'_> {
+    fn phase(
+        &mut self,
+        period: &Period,
+        index: usize,
+        phase: &Phase,
+        counts: &TaskCounts,
+        met: &mut BTreeSet<ClientId>,
+    ) -> PlannedPhase {
+        let mut row = PlannedPhase {
+            task: u32::from(period.task.0) + 1,
+            new_classes: period.view.rows.len(),
+            seen_classes: period.view.seen(),
+            phase: phase.name,
+            rounds: phase.rounds.limit(),
+            seats: 0,
+            samples: 0,
+            down: FrameRange::default(),
+            up: FrameRange::default(),
+            up_size: UpSize::Static,
+            virtual_s: 0.0,
+        };
+        for round_in_phase in 0..phase.rounds.limit() {
+            let cohort = self.cohort(phase.cohort, period, counts, met);
+            let mut longest = VirtualTime::ZERO;
+            for client in cohort {
+                let held = counts.of(client, &self.of.class_sizes);
+                let time = self.seat(period, index, round_in_phase, client, &held, &mut row);
+                longest = longest.max(time);
+                met.insert(client);
+            }
+            row.virtual_s += longest.as_seconds();
+            self.total.rounds += 1;
+            self.round = Round(self.round.0 + 1);
+        }
+        self.total.virtual_s += row.virtual_s;
+        self.total.training_jobs += row.seats;
+        for range in [&row.down, &row.up] {
+            self.total.control += range.sum.control;
+            self.total.raw += range.sum.raw;
+            for (kind, bytes) in &range.sum.kinds {
+                *self.total.kinds.entry(kind.clone()).or_default() += bytes;
+            }
+        }
+        self.total.down += row.down.sum.frame;
+        self.total.up += row.up.sum.frame;
+        row
+    }
+
+    fn cohort(
+        &self,
+        rule: CohortRule,
+        period: &Period,
+        counts: &TaskCounts,
+        met: &BTreeSet<ClientId>,
+    ) -> Vec<ClientId> {
+        let rules = &self.of.rules;
+        match rule {
+            CohortRule::Sampled => participation::cohort(
+                &rules.participation,
+                rules.clients,
+                rules.seed,
+                period.task,
+                self.round,
+            ),
+            CohortRule::Participants => met.iter().copied().collect(),
+            CohortRule::Holders => (0..rules.clients)
+                .map(ClientId)
+                .filter(|client| !counts.of(*client, &self.of.class_sizes).is_empty())
+                .collect(),
+        }
+    }
+
+    /// One exchange with one client; answers how long it takes.
+    fn seat(
+        &mut self,
+        period: &Period,
+        phase: usize,
+        round_in_phase: u32,
+        client: ClientId,
+        counts: &ClassCounts,
+        row: &mut PlannedPhase,
+    ) -> VirtualTime {
+        let facts = SketchFacts {
+            model: &self.of.facts,
+            view: &period.view,
+            phase,
+            round_in_phase,
+            counts,
+        };
+        let sketch = self.of.method.sketch(&facts);
+        let samples: u32 = counts.values().sum();
+        let passes = self.of.method.work(phase, samples as usize, &self.of.training);
+        row.seats += 1;
+        row.samples += u64::from(samples);
+        row.up_size = sketch.up_size;
+        self.total.sample_passes += passes;
+        if !self.of.charged {
+            return VirtualTime::ZERO;
+        }
+        let down = PlannedFrame::from(&FrameSize::of_sketch(&sketch.down, &self.of.down));
+        let up = PlannedFrame::from(&FrameSize::of_sketch(&sketch.up, &self.of.up));
+        let travel = |direction, bytes| {
+            let transfer = Transfer { client, round: self.round, unit: 0, frame: 0, direction };
+            self.links.send(transfer, bytes).latency
+        };
+        let time = travel(Direction::Down, down.frame)
+            + self.clock.work(client, self.round, 0, passes)
+            + travel(Direction::Up, up.frame);
+        row.down.add(down);
+        row.up.add(up);
+        time
+    }
+}

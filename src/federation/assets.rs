@@ -1,0 +1,58 @@
+//! Who holds which asset: the server's knowledge of its receivers' caches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rules::AssetCache;
+use crate::quantity::ClientId;
+
+/// Digests of the assets each client holds.
+#[derive(Clone, Debug)]
+pub(super) struct AssetCaches {
+    rule: AssetCache,
+    held: BTreeMap<ClientId, BTreeSet<u64>>,
+}
+
+impl AssetCaches {
+    pub fn new(rule: AssetCache) -> AssetCaches {
+        AssetCaches { rule, held: BTreeMap::new() }
+    }
+
+    /// A task begins.
+    pub fn begin_task(&mut self) {
+        if self.rule != AssetCache::Run {
+            self.held.clear();
+        }
+    }
+
+    /// Whether a client must be sent the asset.
+    pub fn lacks(&self, client: ClientId, digest: u64) -> bool {
+        !self.held.get(&client).is_some_and(|held| held.contains(&digest))
+    }
+
+    /// A client was sent the asset.
+    pub fn keep(&mut self, client: ClientId, digest: u64) {
+        if self.rule != AssetCache::None {
+            self.held.entry(client).or_default().insert(digest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receivers_keep_assets_as_long_as_the_rule_says() {
+        let kept = |rule| {
+            let mut caches = AssetCaches::new(rule);
+            caches.keep(ClientId(1), 7);
+            let at_once = !caches.lacks(ClientId(1), 7);
+            assert!(caches.lacks(ClientId(2), 7) && caches.lacks(ClientId(1), 8));
+            caches.begin_task();
+            (at_once, !caches.lacks(ClientId(1), 7))
+        };
+        assert_eq!(kept(AssetCache::None), (false, false));
+        assert_eq!(kept(AssetCache::Task), (true, false));
+        assert_eq!(kept(AssetCache::Run), (true, true));
+    }
+}

@@ -1,0 +1,242 @@
+//! What a client does, as a function from events to effects.
+//!
+//! A Down arrives; the cost model says when the work will be over; a worker does it meanwhile; at the
+//! virtual end of the work the state is committed and the Up sent. A client works on one seat after the
+//! other. Seats of a stateless client are computed at once, those of a stateful one when the seat
+//! before them has ended, because they start from the state it left.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::training::{self, Trained};
+use crate::federation::effect::{Effect, Message};
+use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
+use crate::federation::figure::Digest;
+use crate::federation::frames::SentDown;
+use crate::federation::links::{Fate, Transfer};
+use crate::federation::queue::{ActorId, Class};
+use crate::federation::server::{Arrival, ToServer};
+use crate::federation::world::World;
+use crate::numerics::distributions::chance;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{AnyState, Failure, RoundContext, Seat};
+use crate::quantity::{ClientId, SeatId, TaskId, VirtualTime};
+
+/// What happens to a client.
+pub(crate) enum ToClient {
+    /// An asset arrives; its charge is to be recorded.
+    Asset(Event),
+    /// A Down arrives.
+    Broadcast(Box<Broadcast>),
+    /// Local work is over.
+    Trained(Box<Trained>),
+}
+
+/// A Down on its way to a seat.
+#[derive(Clone)]
+pub(crate) struct Broadcast {
+    pub context: Arc<RoundContext>,
+    pub seat: Seat,
+    pub down: Arc<SentDown>,
+    /// Recorded on arrival, where frames are charged.
+    pub charge: Option<Event>,
+}
+
+/// The client's side of the protocol.
+pub(crate) struct ClientMachine {
+    id: ClientId,
+    world: Arc<World>,
+    /// Absent while a worker has it.
+    state: Option<AnyState>,
+    /// With the length and the end of the work.
+    waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
+    busy_until: VirtualTime,
+    last_task: Option<TaskId>,
+    open: usize,
+}
+
+impl ClientMachine {
+    pub fn new(id: ClientId, world: Arc<World>) -> ClientMachine {
+        let state = Some(world.method.fresh_state());
+        ClientMachine {
+            id,
+            world,
+            state,
+            waiting: VecDeque::new(),
+            busy_until: VirtualTime::ZERO,
+            last_task: None,
+            open: 0,
+        }
+    }
+
+    /// One transition.
+    pub fn step(&mut self, now: VirtualTime, event: ToClient) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match event {
+            ToClient::Asset(charge) => effects.push(Effect::Record(charge, None)),
+            ToClient::Broadcast(broadcast) => self.receive(now, *broadcast, &mut effects),
+            ToClient::Trained(trained) => self.finish(now, *trained, &mut effects),
+        }
+        if self.open == 0 && self.world.method.stateless() {
+            effects.push(Effect::Forget(self.id));
+        }
+        effects
+    }
+
+    fn receive(&mut self, now: VirtualTime, mut broadcast: Broadcast, effects: &mut Vec<Effect>) {
+        effects.extend(broadcast.charge.take().map(|charge| Effect::Record(charge, None)));
+        let (context, seat) = (&broadcast.context, &broadcast.seat);
+        let unit = unit(seat);
+        let crash = self.world.rules.faults.crash;
+        if crash > 0.0 {
+            let key = StreamKey::new(self.world.rules.seed, Domain::Fault)
+                .client(self.id.0)
+                .round(context.round.0)
+                .unit(unit);
+            if chance(&mut key.rng(), crash) {
+                self.fail(now, &broadcast.context, seat.id, Failure::Crashed, effects);
+                return;
+            }
+        }
+        let shard = self.world.shard(&seat.view, self.id);
+        let passes = self.world.method.work(context.phase, shard.len(), &self.world.training);
+        let work = self.world.clock.work(self.id, context.round, unit, passes);
+        let end = self.busy_until.max(now) + work;
+        self.busy_until = end;
+        self.open += 1;
+        self.waiting.push_back((broadcast, (work, end)));
+        self.compute(effects);
+    }
+
+    /// Hands waiting seats to the workers, as far as their state is here.
+    fn compute(&mut self, effects: &mut Vec<Effect>) {
+        let stateless = self.world.method.stateless();
+        while let Some((broadcast, time)) = self.waiting.pop_front() {
+            let state =
+                if stateless { Some(self.world.method.fresh_state()) } else { self.state.take() };
+            let Some(state) = state else {
+                self.waiting.push_front((broadcast, time));
+                return;
+            };
+            let task = broadcast.seat.view.task;
+            let missed = match stateless {
+                true => Vec::new(),
+                false => self.world.missed(self.id, self.last_task, task),
+            };
+            self.last_task = Some(task);
+            effects.extend(training::job(&self.world, broadcast, state, missed, time));
+        }
+    }
+
+    fn finish(&mut self, now: VirtualTime, trained: Trained, effects: &mut Vec<Effect>) {
+        let Trained { context, seat, state, samples, worked, result } = trained;
+        self.open -= 1;
+        if !self.world.method.stateless() {
+            self.state = Some(state);
+        }
+        match result {
+            Err(failure) => self.fail(now, &context, seat.id, failure, effects),
+            Ok(done) => {
+                effects.push(Effect::Record(
+                    Event::Trained {
+                        round: context.round,
+                        task: context.period.task,
+                        phase: context.phase as u32,
+                        seat: seat.id,
+                        client: self.id,
+                        samples: samples as u64,
+                        worked: worked.0,
+                    },
+                    Some(Numbers {
+                        digest: Some(Digest(done.up.digest)),
+                        metrics: done.metrics,
+                        ..Numbers::default()
+                    }),
+                ));
+                let transfer = Transfer {
+                    client: self.id,
+                    round: context.round,
+                    unit: unit(&seat),
+                    frame: 0,
+                    direction: Direction::Up,
+                };
+                let size = done.up.bytes.frame();
+                let fate = match self.world.charged {
+                    true => self.world.links.send(transfer, size),
+                    false => Fate { arrives: true, sent: size, latency: VirtualTime::ZERO },
+                };
+                let charge = self.world.charged.then(|| Event::FrameCharged {
+                    round: context.round,
+                    task: context.period.task,
+                    phase: context.phase as u32,
+                    seat: seat.id,
+                    client: self.id,
+                    direction: Direction::Up,
+                    outcome: if fate.arrives {
+                        FrameOutcome::Delivered
+                    } else {
+                        FrameOutcome::Lost
+                    },
+                    bytes: done.up.bytes.clone(),
+                    sent: fate.sent,
+                    latency: fate.latency.0,
+                    copy: false,
+                    asset: None,
+                });
+                let message = if fate.arrives {
+                    ToServer::Arrived(Box::new(Arrival { seat: seat.id, up: done.up, charge }))
+                } else {
+                    ToServer::Lost { seat: seat.id, charge }
+                };
+                effects.push(tell_server(now + fate.latency, message));
+            }
+        }
+        self.compute(effects);
+    }
+
+    fn fail(
+        &self,
+        now: VirtualTime,
+        context: &RoundContext,
+        seat: SeatId,
+        failure: Failure,
+        effects: &mut Vec<Effect>,
+    ) {
+        effects.push(Effect::Record(failed(context, seat, self.id, &failure), None));
+        effects.push(tell_server(now, ToServer::Failed { seat }));
+    }
+}
+
+fn tell_server(at: VirtualTime, message: ToServer) -> Effect {
+    let message = Message::Server(message);
+    Effect::Tell { at, class: Class::Delivery, to: ActorId::Server, message }
+}
+
+/// Unit of the client plus one, or zero: tells seats of one client apart in stream keys.
+pub(crate) fn unit(seat: &Seat) -> u32 {
+    seat.unit.map_or(0, |unit| unit + 1) | u32::from(seat.role.0) << 24
+}
+
+/// The entry of a failure.
+pub(crate) fn failed(
+    context: &RoundContext,
+    seat: SeatId,
+    client: ClientId,
+    failure: &Failure,
+) -> Event {
+    let (reason, detail) = match failure {
+        Failure::Crashed => ("crashed", String::new()),
+        Failure::NoData => ("no_data", String::new()),
+        Failure::NonFinite(place) => ("non_finite", place.clone()),
+        Failure::Policy(why) => ("policy", why.clone()),
+        Failure::Panicked(why) => ("panicked", why.clone()),
+    };
+    Event::ClientFailed {
+        round: context.round,
+        task: context.period.task,
+        seat,
+        client,
+        reason: reason.to_string(),
+        detail,
+    }
+}

@@ -1,0 +1,36 @@
+//! A client: an actor that exists while it has something to do or to remember.
+
+mod machine;
+mod training;
+
+use actix::{Actor, Context, Handler, MessageResult};
+
+pub(super) use machine::{Broadcast, ClientMachine, ToClient, unit};
+
+use super::effect::Effect;
+use crate::quantity::VirtualTime;
+
+/// The thin shell around [`ClientMachine`].
+pub(super) struct ClientActor(pub ClientMachine);
+
+impl Actor for ClientActor {
+    type Context = Context<Self>;
+}
+
+/// Something happens to a client.
+pub(super) struct AtClient {
+    pub now: VirtualTime,
+    pub what: ToClient,
+}
+
+impl actix::Message for AtClient {
+    type Result = Vec<Effect>;
+}
+
+impl Handler<AtClient> for ClientActor {
+    type Result = MessageResult<AtClient>;
+
+    fn handle(&mut self, event: AtClient, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.0.step(event.now, event.what))
+    }
+}

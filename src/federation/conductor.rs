@@ -1,0 +1,197 @@
+//! The conductor: takes the next event from the queue, lets its actor react, carries out what the
+//! actor asks for. It alone decides what happens when.
+//!
+//! An event is delivered by `send` and its answer awaited, so every mailbox is drained before the next
+//! event is taken. An event that needs the answer of a worker waits for it when it is popped:
+//! everything that could be handed to workers before has been.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr};
+
+use super::client::{AtClient, ClientActor, ClientMachine};
+use super::devices::Devices;
+use super::effect::{Effect, Message, Pending};
+use super::error::FederationError;
+use super::event::{EndReason, Event, Numbers};
+use super::interrupt::Interrupt;
+use super::queue::{ActorId, Class, EventQueue};
+use super::recorder::{Happened, Recorder};
+use super::server::{AtServer, ServerActor, ServerMachine, ToServer, WhoWaits};
+use super::world::World;
+use crate::quantity::{ClientId, VirtualTime};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Why.
+    pub reason: EndReason,
+    /// Entries recorded.
+    pub entries: u64,
+    /// The simulated clock at the end.
+    pub at: VirtualTime,
+}
+
+pub(super) struct Conductor {
+    world: Arc<World>,
+    devices: Devices,
+    interrupt: Interrupt,
+    queue: EventQueue<Upcoming>,
+    server: Addr<ServerActor>,
+    clients: BTreeMap<ClientId, Addr<ClientActor>>,
+    recorder: Addr<Recorder>,
+    now: VirtualTime,
+    entries: u64,
+}
+
+enum Upcoming {
+    Known(Message),
+    Pending(Pending),
+}
+
+enum Step {
+    On,
+    End(Result<(), FederationError>),
+    Interrupted,
+}
+
+impl Conductor {
+    pub fn new(
+        world: Arc<World>,
+        server: ServerMachine,
+        recorder: Recorder,
+        devices: Devices,
+        interrupt: Interrupt,
+    ) -> Conductor {
+        let mut queue = EventQueue::default();
+        let start = Upcoming::Known(Message::Server(ToServer::Start));
+        queue.push(VirtualTime::ZERO, Class::Timer, ActorId::Server, start);
+        Conductor {
+            world,
+            devices,
+            interrupt,
+            queue,
+            server: ServerActor(server).start(),
+            clients: BTreeMap::new(),
+            recorder: recorder.start(),
+            now: VirtualTime::ZERO,
+            entries: 0,
+        }
+    }
+
+    /// Runs to the end. The last entry is [`Event::RunEnded`] unless recording itself failed.
+    pub async fn run(mut self) -> Result<RunEnd, FederationError> {
+        let (reason, result) = loop {
+            match self.step().await {
+                Ok(Step::On) => {}
+                Ok(Step::End(Ok(()))) => break (EndReason::Done, Ok(())),
+                Ok(Step::Interrupted) => break (EndReason::Interrupted, Ok(())),
+                Ok(Step::End(Err(error))) | Err(error) => break (EndReason::Aborted, Err(error)),
+            }
+        };
+        if !matches!(result, Err(FederationError::Sink(_))) {
+            let recorded = self.record(vec![(Event::RunEnded { reason }, None)]).await;
+            if result.is_ok() {
+                recorded?;
+            }
+        }
+        if reason != EndReason::Done {
+            self.devices.abandon();
+        }
+        result.map(|()| RunEnd { reason, entries: self.entries, at: self.now })
+    }
+
+    async fn step(&mut self) -> Result<Step, FederationError> {
+        if self.interrupt.is_requested() {
+            return Ok(Step::Interrupted);
+        }
+        let Some((place, upcoming)) = self.queue.pop() else {
+            let waiting = self.server.send(WhoWaits).await.unwrap_or_default();
+            return Err(FederationError::Deadlock { waiting });
+        };
+        self.now = place.at;
+        let message = match upcoming {
+            Upcoming::Known(message) => message,
+            Upcoming::Pending(pending) => match self.wait(pending).await {
+                Some(message) => message,
+                None => return Ok(Step::Interrupted),
+            },
+        };
+        let effects = self.deliver(place.to, message).await?;
+        self.carry_out(effects).await
+    }
+
+    /// Waits for a worker's answer; looks up now and then whether somebody wants to stop.
+    async fn wait(&self, mut pending: Pending) -> Option<Message> {
+        loop {
+            tokio::select! {
+                biased;
+                message = &mut pending => return Some(message),
+                () = tokio::time::sleep(Duration::from_millis(100)) => {
+                    if self.interrupt.is_requested() {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn deliver(
+        &mut self,
+        to: ActorId,
+        message: Message,
+    ) -> Result<Vec<Effect>, FederationError> {
+        let now = self.now;
+        match (to, message) {
+            (ActorId::Server, Message::Server(what)) => {
+                let sent = self.server.send(AtServer { now, what }).await;
+                sent.map_err(|_| FederationError::ActorGone("the server".into()))
+            }
+            (ActorId::Client(id), Message::Client(what)) => {
+                let world = &self.world;
+                let client = self.clients.entry(id).or_insert_with(|| {
+                    ClientActor(ClientMachine::new(id, Arc::clone(world))).start()
+                });
+                let sent = client.send(AtClient { now, what }).await;
+                sent.map_err(|_| FederationError::ActorGone(id.to_string()))
+            }
+            (to, _) => Err(FederationError::ActorGone(format!("the addressee {to:?}"))),
+        }
+    }
+
+    async fn carry_out(&mut self, effects: Vec<Effect>) -> Result<Step, FederationError> {
+        let mut happened = Vec::new();
+        let mut step = Step::On;
+        for effect in effects {
+            match effect {
+                Effect::Record(event, numbers) => happened.push((event, numbers)),
+                Effect::Tell { at, class, to, message } => {
+                    self.queue.push(at, class, to, Upcoming::Known(message));
+                }
+                Effect::Await { at, class, to, pending } => {
+                    self.queue.push(at, class, to, Upcoming::Pending(pending));
+                }
+                Effect::Post(kind, work) => self.devices.post(kind, work),
+                Effect::Forget(client) => {
+                    self.clients.remove(&client);
+                }
+                Effect::End(result) => step = Step::End(result),
+            }
+        }
+        if !happened.is_empty() {
+            self.record(happened).await?;
+        }
+        Ok(step)
+    }
+
+    async fn record(
+        &mut self,
+        events: Vec<(Event, Option<Numbers>)>,
+    ) -> Result<(), FederationError> {
+        let sent = self.recorder.send(Happened { at: self.now, events }).await;
+        self.entries = sent.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
+        Ok(())
+    }
+}

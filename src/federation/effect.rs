@@ -1,0 +1,72 @@
+//! What a transition of an actor asks for, and what actors tell each other.
+//!
+//! The state machines of server and client are functions from an event to a list of
+//! [`Effect`]s: they start no thread, read no clock and send nothing themselves. The conductor
+//! carries effects out, in order.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::sync::oneshot;
+
+use super::client::ToClient;
+use super::devices::{Work, guard};
+use super::error::FederationError;
+use super::event::{Event, Numbers};
+use super::queue::{ActorId, Class};
+use super::server::ToServer;
+use super::sink::JobKind;
+use crate::policy::Lab;
+use crate::quantity::{ClientId, VirtualTime};
+
+/// What an actor is told.
+pub(super) enum Message {
+    Server(ToServer),
+    Client(ToClient),
+}
+
+/// A message that comes out of computation; awaited when its event is popped, never earlier.
+pub(super) type Pending = Pin<Box<dyn Future<Output = Message> + Send>>;
+
+/// What a transition asks for.
+pub(super) enum Effect {
+    /// Write this down as having happened now.
+    Record(Event, Option<Numbers>),
+    /// Tell an actor something at a virtual time.
+    Tell { at: VirtualTime, class: Class, to: ActorId, message: Message },
+    /// Tell an actor the answer of a computation at a virtual time, whenever it is ready.
+    Await { at: VirtualTime, class: Class, to: ActorId, pending: Pending },
+    /// Let a worker do this.
+    Post(JobKind, Work),
+    /// The client's actor holds nothing any more.
+    Forget(ClientId),
+    /// The run is over.
+    End(Result<(), FederationError>),
+}
+
+/// The two effects of a job whose answer an actor waits for: do it now, be told at `at`.
+pub(super) fn compute<T: Send + 'static>(
+    (at, class, to): (VirtualTime, Class, ActorId),
+    kind: JobKind,
+    work: impl FnOnce(&Lab) -> T + Send + 'static,
+    wrap: impl FnOnce(Result<T, String>) -> Message + Send + 'static,
+) -> [Effect; 2] {
+    let (answer, slot) = oneshot::channel();
+    let post = Effect::Post(
+        kind,
+        Box::new(move |lab| {
+            let _ = answer.send(guard(|| work(lab)));
+        }),
+    );
+    [post, Effect::Await { at, class, to, pending: answered(slot, wrap) }]
+}
+
+/// The message that a slot's content makes.
+pub(super) fn answered<T: Send + 'static>(
+    slot: oneshot::Receiver<Result<T, String>>,
+    wrap: impl FnOnce(Result<T, String>) -> Message + Send + 'static,
+) -> Pending {
+    Box::pin(
+        async move { wrap(slot.await.unwrap_or_else(|_| Err("the worker is gone".to_string()))) },
+    )
+}

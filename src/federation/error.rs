@@ -1,0 +1,68 @@
+//! Errors that end a run.
+
+use thiserror::Error;
+
+use super::sink::SinkError;
+use crate::data::DataError;
+use crate::policy::PolicyError;
+use crate::quantity::{ClientId, Round, SeatId};
+
+/// Why a run could not go on.
+#[derive(Debug, Error)]
+pub enum FederationError {
+    /// The server's policy failed.
+    #[error("the server could not {step}: {source}")]
+    Policy {
+        /// In which step.
+        step: &'static str,
+        /// How.
+        source: PolicyError,
+    },
+    /// The server's policy, or a merge of parts, panicked.
+    #[error("the server panicked while it tried to {step}: {message}")]
+    Panicked {
+        /// In which step.
+        step: &'static str,
+        /// With which message.
+        message: String,
+    },
+    /// Test data could not be evaluated.
+    #[error("evaluation failed: {0}")]
+    Evaluation(String),
+    /// A client's samples could not be found.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A bad update under `on_bad_update = "abort"`.
+    #[error(
+        "{client} sent an update that must not be used in {round} ({seat}): {why}; \
+         set federation.on_bad_update = \"drop\" to go on without such updates"
+    )]
+    BadUpdate {
+        /// The sender.
+        client: ClientId,
+        /// The round.
+        round: Round,
+        /// The seat.
+        seat: SeatId,
+        /// What is wrong.
+        why: String,
+    },
+    /// The rules ask for something impossible.
+    #[error("{0}")]
+    Impossible(String),
+    /// Nothing will ever happen, but somebody waits.
+    #[error("deadlock: no event is left, but {}", waiting.join("; "))]
+    Deadlock {
+        /// Who waits for what.
+        waiting: Vec<String>,
+    },
+    /// An entry could not be recorded.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// An actor is gone; a bug of the engine.
+    #[error("{0} stopped answering; this is a bug of fedcast, please report it")]
+    ActorGone(String),
+    /// Worker threads could not be started.
+    #[error("worker threads could not be started: {0}; lower devices.workers")]
+    Workers(#[from] std::io::Error),
+}

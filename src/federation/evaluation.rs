@@ -1,0 +1,162 @@
+//! Testing the global model: fixed blocks of test samples, each a job, counted in whole numbers.
+//!
+//! A block holds samples of one task in the order of the test split, so its content, and with it
+//! every bit, depends neither on the workers nor on how many tasks have been seen.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use candle_core::{D, DType};
+use tokio::sync::oneshot;
+
+use super::devices::guard;
+use super::event::{ClassScore, Numbers, TaskScore};
+use super::world::World;
+use crate::data::{Loader, Shard};
+use crate::policy::{Lab, PolicyError, Predictor, Scope};
+use crate::quantity::TaskId;
+
+/// Right answers and samples per head row.
+pub(super) type Tally = Vec<(u64, u64)>;
+
+/// A block of test samples.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub samples: Shard,
+}
+
+/// The test samples of all classes seen, cut into blocks task by task.
+pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
+    let by_class = world.dataset.test.by_class();
+    let mut blocks = Vec::new();
+    for view in world.curriculum.tasks.iter().filter(|view| view.seen() <= seen) {
+        let mut samples: Vec<u32> = view
+            .classes
+            .iter()
+            .flat_map(|class| by_class[*class as usize].iter().copied())
+            .collect();
+        samples.sort_unstable();
+        let cut = samples.chunks(world.evaluation_batch());
+        blocks.extend(cut.map(|chunk| Block { samples: chunk.into() }));
+    }
+    blocks
+}
+
+/// Counts right answers over rows `0..seen` in one block.
+pub(super) fn score(
+    world: &World,
+    lab: &Lab,
+    predictor: &dyn Predictor,
+    block: &Block,
+    seen: usize,
+) -> Result<Tally, PolicyError> {
+    let mut tally = vec![(0, 0); seen];
+    for (labels, answers, _) in answers(world, lab, predictor, block, seen, false)? {
+        for (label, answer) in labels.iter().zip(answers) {
+            let row = &mut tally[*label as usize];
+            row.0 += u64::from(*label == answer);
+            row.1 += 1;
+        }
+    }
+    Ok(tally)
+}
+
+/// Labels, answered rows and, on request, features `(batch, dim)` of a block.
+pub(super) type Answers = (Vec<u32>, Vec<u32>, Option<Vec<Vec<f32>>>);
+
+/// What a predictor answers on a block.
+pub(super) fn answers(
+    world: &World,
+    lab: &Lab,
+    predictor: &dyn Predictor,
+    block: &Block,
+    seen: usize,
+    features: bool,
+) -> Result<Vec<Answers>, PolicyError> {
+    let loader = Loader::new(
+        Arc::clone(&world.dataset.test),
+        Arc::clone(&block.samples),
+        Arc::clone(&world.curriculum),
+        Arc::clone(&world.test_transform),
+    );
+    let mut all = Vec::new();
+    for batch in loader.in_order(world.evaluation_batch()) {
+        let batch = batch?;
+        let pixels = lab.pixels(&batch)?;
+        let scores = predictor.scores(&pixels, &Scope::Seen(seen))?;
+        let answers = scores.argmax(D::Minus1)?.to_vec1::<u32>()?;
+        let features = match features {
+            true => Some(predictor.features(&pixels)?.to_dtype(DType::F32)?.to_vec2::<f32>()?),
+            false => None,
+        };
+        all.push((batch.labels().to_vec(), answers, features));
+    }
+    Ok(all)
+}
+
+/// The tally as the journal writes it.
+pub(super) fn numbers(world: &World, tally: &Tally) -> Numbers {
+    let sum = |rows: Range<usize>| {
+        tally[rows].iter().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1))
+    };
+    let seen = world.curriculum.tasks.iter().filter(|view| view.seen() <= tally.len());
+    let tasks = seen.map(|view| {
+        let (correct, total) = sum(view.rows.clone());
+        TaskScore { task: TaskId(view.task.0), correct, total }
+    });
+    let classes = tally.iter().enumerate();
+    let classes = classes.map(|(row, (correct, total))| ClassScore(row as u32, *correct, *total));
+    Numbers { tasks: tasks.collect(), classes: classes.collect(), ..Numbers::default() }
+}
+
+/// Collects the answers of several jobs; hands them over, in order, when the last one is in.
+pub(super) struct Gather<T> {
+    inner: Mutex<GatherInner<T>>,
+}
+
+struct GatherInner<T> {
+    parts: Vec<Option<Result<T, String>>>,
+    missing: usize,
+    done: Option<oneshot::Sender<Result<Vec<T>, String>>>,
+}
+
+impl<T> Gather<T> {
+    /// A place for `count` answers. The first failure, in order, is the answer of all.
+    pub fn new(count: usize) -> (Arc<Gather<T>>, oneshot::Receiver<Result<Vec<T>, String>>) {
+        let (done, result) = oneshot::channel();
+        let parts = (0..count).map(|_| None).collect();
+        let inner = GatherInner { parts, missing: count, done: Some(done) };
+        let gather = Arc::new(Gather { inner: Mutex::new(inner) });
+        if count == 0 {
+            gather.finish_if_complete(&mut gather.lock());
+        }
+        (gather, result)
+    }
+
+    /// Runs one of the jobs; a panic is a failure.
+    pub fn put<E: std::fmt::Display>(&self, place: usize, work: impl FnOnce() -> Result<T, E>) {
+        let answer = match guard(work) {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(panic) => Err(format!("panicked: {panic}")),
+        };
+        let mut inner = self.lock();
+        inner.parts[place] = Some(answer);
+        inner.missing -= 1;
+        self.finish_if_complete(&mut inner);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, GatherInner<T>> {
+        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn finish_if_complete(&self, inner: &mut GatherInner<T>) {
+        if inner.missing > 0 {
+            return;
+        }
+        let parts = std::mem::take(&mut inner.parts).into_iter().flatten().collect();
+        if let Some(done) = inner.done.take() {
+            // Nobody listens any more when the run was stopped.
+            let _ = done.send(parts);
+        }
+    }
+}

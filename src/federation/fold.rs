@@ -1,0 +1,135 @@
+//! Folding as uploads arrive: a fixed binary tree over the seats of a round.
+//!
+//! Each upload is lifted to a part by a worker; a node of the tree merges as soon as both children
+//! are known. Which merges happen is fixed by the seats, only *when* they happen is not, so the
+//! bits of the result depend on neither the number of workers nor on who finishes first. Memory is
+//! what has arrived and not yet met its neighbour.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
+
+use super::devices::guard;
+use crate::policy::{AnyMethod, AnyPart, Payload, UpMeta};
+use crate::quantity::SeatId;
+use crate::wire::Body;
+
+/// What a round folded to.
+pub struct Folded {
+    /// The merged part; `None` where nothing arrived.
+    pub part: Option<AnyPart>,
+    /// Seats whose upload could not be lifted, in seat order, and why.
+    pub refused: Vec<(SeatId, String)>,
+    /// A merge that panicked: the engine or the method is broken.
+    pub broken: Option<String>,
+}
+
+/// The fold of one round, shared by the jobs that feed it.
+#[derive(Clone)]
+pub struct Fold {
+    method: Arc<dyn AnyMethod>,
+    shared: Arc<Mutex<Tree>>,
+}
+
+struct Tree {
+    /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
+    nodes: Vec<Node>,
+    leaves: usize,
+    refused: Vec<(SeatId, String)>,
+    broken: Option<String>,
+    done: Option<oneshot::Sender<Folded>>,
+}
+
+enum Node {
+    Unknown,
+    Known(Option<AnyPart>),
+    Taken,
+}
+
+impl Fold {
+    /// A fold of `seats` seats and the place of its result, which comes when every seat was
+    /// lifted or skipped.
+    pub fn new(method: Arc<dyn AnyMethod>, seats: usize) -> (Fold, oneshot::Receiver<Folded>) {
+        let (done, result) = oneshot::channel();
+        let leaves = seats.max(1).next_power_of_two();
+        let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
+        let tree = Tree { nodes, leaves, refused: Vec::new(), broken: None, done: Some(done) };
+        let fold = Fold { method, shared: Arc::new(Mutex::new(tree)) };
+        (seats..leaves).for_each(|empty| fold.put(empty, None));
+        if seats == 0 {
+            fold.put(0, None);
+        }
+        (fold, result)
+    }
+
+    /// The seat sends nothing that is folded.
+    pub fn skip(&self, seat: SeatId) {
+        self.put(seat.index(), None);
+    }
+
+    /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
+    pub fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) {
+        let part = match guard(|| self.method.lift(down, up, meta)) {
+            Ok(Ok(part)) => Some(part),
+            Ok(Err(error)) => self.refuse(meta.seat.id, error.to_string()),
+            Err(panic) => self.refuse(meta.seat.id, format!("lifting panicked: {panic}")),
+        };
+        self.put(meta.seat.id.index(), part);
+    }
+
+    fn refuse(&self, seat: SeatId, why: String) -> Option<AnyPart> {
+        self.tree().refused.push((seat, why));
+        None
+    }
+
+    fn tree(&self) -> std::sync::MutexGuard<'_, Tree> {
+        self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Climbs from a leaf; merging happens outside the lock.
+    fn put(&self, leaf: usize, part: Option<AnyPart>) {
+        let mut node = self.tree().leaves - 1 + leaf;
+        let mut part = part;
+        loop {
+            let mut tree = self.tree();
+            if node == 0 {
+                let mut refused = std::mem::take(&mut tree.refused);
+                refused.sort_by_key(|(seat, _)| *seat);
+                let broken = tree.broken.take();
+                if let Some(done) = tree.done.take() {
+                    // Nobody listens any more when the run was stopped.
+                    let _ = done.send(Folded { part, refused, broken });
+                }
+                return;
+            }
+            let sibling = ((node - 1) ^ 1) + 1;
+            match std::mem::replace(&mut tree.nodes[sibling], Node::Taken) {
+                Node::Unknown => {
+                    tree.nodes[sibling] = Node::Unknown;
+                    tree.nodes[node] = Node::Known(part);
+                    return;
+                }
+                Node::Known(other) => {
+                    drop(tree);
+                    let (left, right) = if node % 2 == 1 { (part, other) } else { (other, part) };
+                    part = self.merge(left, right);
+                    node = (node - 1) / 2;
+                }
+                Node::Taken => return, // a seat accounted for twice changes nothing
+            }
+        }
+    }
+
+    fn merge(&self, left: Option<AnyPart>, right: Option<AnyPart>) -> Option<AnyPart> {
+        match (left, right) {
+            (Some(left), Some(right)) => match guard(|| self.method.merge(left, right)) {
+                Ok(merged) => Some(merged),
+                Err(panic) => {
+                    self.tree().broken = Some(panic);
+                    None
+                }
+            },
+            (one, None) | (None, one) => one,
+        }
+    }
+}

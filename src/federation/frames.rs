@@ -1,0 +1,161 @@
+//! From a method's messages to frames: packed, coded, sized, checked.
+//!
+//! Everything here runs on workers. A Down that several seats share is packed once; what receivers
+//! get is what the codec leaves of it.
+
+use std::sync::Arc;
+
+use super::event::FrameBytes;
+use crate::policy::{AnyMethod, Asset, ExchangeSketch, Payload, PolicyError, UpSize};
+use crate::wire::{self, Body, CodecPlan, FrameHeader, FrameSize, WireError};
+
+/// How messages travel.
+#[derive(Clone, Debug, Default)]
+pub struct Coding {
+    /// Codecs of messages to clients.
+    pub down: CodecPlan,
+    /// Codecs of messages to the server.
+    pub up: CodecPlan,
+    /// Encode and decode every message and compare.
+    pub verify: bool,
+}
+
+/// A Down as its receivers get it.
+pub struct SentDown {
+    /// What the clients' policies see.
+    pub payload: Payload,
+    /// Its size.
+    pub bytes: FrameBytes,
+    /// What it refers to.
+    pub assets: Vec<SentAsset>,
+}
+
+/// An asset as a frame of its own.
+#[derive(Clone)]
+pub struct SentAsset {
+    /// Name and version.
+    pub label: String,
+    /// Identity by content.
+    pub digest: u64,
+    /// Its size.
+    pub bytes: FrameBytes,
+}
+
+/// An Up as the server gets it.
+pub struct SentUp {
+    /// What arrives.
+    pub body: Body,
+    /// The client's own copy, for the measures before synchronisation.
+    pub payload: Payload,
+    /// Its size.
+    pub bytes: FrameBytes,
+    /// Digest of what arrives.
+    pub digest: u64,
+    /// What is wrong with it, if anything.
+    pub fault: Option<String>,
+}
+
+/// Packs, codes and sizes a Down.
+pub fn send_down(
+    method: &dyn AnyMethod,
+    down: Payload,
+    coding: &Coding,
+    header: &FrameHeader,
+) -> Result<SentDown, PolicyError> {
+    let assets = method.down_assets(&down).iter().map(|asset| send_asset(asset, coding)).collect();
+    let body = method.pack_down(&down);
+    let bytes = size(&body, &coding.down);
+    let received = carry(&body, &coding.down, coding.verify, header)?;
+    let payload = match received {
+        Some(received) => method.unpack_down(&received)?,
+        None => down,
+    };
+    Ok(SentDown { payload, bytes, assets })
+}
+
+fn send_asset(asset: &Arc<Asset>, coding: &Coding) -> SentAsset {
+    SentAsset {
+        label: format!("{}@{}", asset.name, asset.version),
+        digest: asset.digest(),
+        bytes: size(&asset.body, &coding.down),
+    }
+}
+
+/// Packs, codes, sizes and checks an Up. The server refuses it on arrival when `fault` says so.
+pub fn send_up(
+    method: &dyn AnyMethod,
+    up: Payload,
+    sketch: &ExchangeSketch,
+    coding: &Coding,
+    header: &FrameHeader,
+) -> Result<SentUp, WireError> {
+    let body = method.pack_up(&up);
+    let bytes = size(&body, &coding.up);
+    let mut fault = fault_of(&body, sketch);
+    let body = if fault.is_some() {
+        body // codecs refuse what is not finite; the server will too
+    } else {
+        match carry(&body, &coding.up, coding.verify, header) {
+            Ok(received) => received.unwrap_or(body),
+            Err(error @ WireError::NotEncodable { .. }) => {
+                fault = Some(error.to_string());
+                body
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    let digest = body.digest();
+    Ok(SentUp { body, payload: up, bytes, digest, fault })
+}
+
+/// What the receiver gets; `None` where it is what was sent.
+fn carry(
+    body: &Body,
+    plan: &CodecPlan,
+    verify: bool,
+    header: &FrameHeader,
+) -> Result<Option<Body>, WireError> {
+    if verify {
+        wire::verify(header, body, plan).map(Some)
+    } else if plan.is_lossless() {
+        Ok(None)
+    } else {
+        wire::transmit(body, plan).map(Some)
+    }
+}
+
+fn fault_of(body: &Body, sketch: &ExchangeSketch) -> Option<String> {
+    if sketch.up_size != UpSize::FromValues {
+        let got = body.sketch().sections;
+        if got != sketch.up.sections {
+            return Some(difference(body, sketch));
+        }
+    }
+    body.first_not_finite().map(|tensor| format!("tensor `{}` is not finite", tensor.name()))
+}
+
+fn difference(body: &Body, sketch: &ExchangeSketch) -> String {
+    let got = body.sketch();
+    let flat = |sections: &[wire::SectionSketch]| -> Vec<String> {
+        let tensors = sections.iter().flat_map(|s| s.tensors.iter().map(move |t| (s.kind, t)));
+        tensors.map(|(kind, t)| format!("{kind}/{} {:?} {:?}", t.name, t.shape, t.dtype)).collect()
+    };
+    let (got, wanted) = (flat(&got.sections), flat(&sketch.up.sections));
+    let first = got.iter().zip(&wanted).find(|(g, w)| g != w);
+    match first {
+        Some((got, wanted)) => format!("{got} instead of {wanted}"),
+        None => format!("{} tensors instead of {}", got.len(), wanted.len()),
+    }
+}
+
+fn size(body: &Body, plan: &CodecPlan) -> FrameBytes {
+    let size = FrameSize::of(body, plan);
+    FrameBytes {
+        header: size.header.0,
+        meta: size.meta.0,
+        table: size.table.0,
+        raw: size.raw.0,
+        payload: size.payload.0,
+        kinds: size.kinds.iter().map(|(kind, bytes)| (kind.name().to_string(), bytes.0)).collect(),
+    }
+}

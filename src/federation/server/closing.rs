@@ -1,0 +1,105 @@
+//! Closing a round: what was merged goes into the policy, what follows is decided.
+
+use std::sync::Arc;
+
+use super::machine::{ServerMachine, ToServer, here};
+use super::round::SeatStatus;
+use super::steps::{self, Changed};
+use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::error::FederationError;
+use crate::federation::event::{EvaluationPoint, Event, Numbers};
+use crate::federation::figure::Digest;
+use crate::federation::fold::Folded;
+use crate::federation::rules::Curve;
+use crate::federation::sink::JobKind;
+use crate::policy::Next;
+use crate::quantity::VirtualTime;
+
+impl ServerMachine {
+    pub(super) fn folded(
+        &mut self,
+        now: VirtualTime,
+        folded: Result<Folded, String>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        const STEP: &str = "merge uploads";
+        let panicked = |message| FederationError::Panicked { step: STEP, message };
+        let mut folded = folded.map_err(panicked)?;
+        if let Some(message) = folded.broken.take() {
+            return Err(panicked(message));
+        }
+        for (seat, why) in std::mem::take(&mut folded.refused) {
+            if let Some(round) = &mut self.round {
+                round.status[seat.index()] = SeatStatus::Missing;
+                round.models.retain(|(model, _, _)| model.id != seat);
+            }
+            self.reject(seat, why, effects)?;
+        }
+        self.folded = Some(folded);
+        if self.world.rules.bias {
+            self.compare(now, effects);
+            return Ok(());
+        }
+        self.close(now, effects)
+    }
+
+    pub(super) fn close(
+        &mut self,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let (Some(round), Some(folded)) = (&self.round, self.folded.take()) else { return Ok(()) };
+        let context = Arc::clone(&round.context);
+        let test = self.world.rules.curve == Curve::Round;
+        let policy = self.lend();
+        self.doing = "waits for its policy to close a round";
+        let job = move |lab: &_| steps::close(policy, lab, &context, folded.part, test);
+        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
+            Message::Server(ToServer::Closed(answer))
+        }));
+        Ok(())
+    }
+
+    pub(super) fn closed(
+        &mut self,
+        now: VirtualTime,
+        changed: Changed,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let Some(round) = self.round.take() else { return Ok(()) };
+        let missing = round.missing();
+        let event = Event::RoundClosed {
+            round: round.context.round,
+            task: round.context.period.task,
+            phase: self.phase as u32,
+            folded: (round.seats.len() - missing.len()) as u32,
+            missing,
+        };
+        let numbers = Numbers { digest: Some(Digest(changed.digest)), ..Numbers::default() };
+        effects.push(Effect::Record(event, Some(numbers)));
+        (self.next, self.digest) = (changed.next, changed.digest);
+        match changed.predictor {
+            Some(predictor) => {
+                self.test(now, EvaluationPoint::Round, predictor, effects);
+                Ok(())
+            }
+            None => self.after_round(now, effects),
+        }
+    }
+
+    /// The next round of the phase, the next phase, or the end of the period.
+    pub(super) fn after_round(
+        &mut self,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        self.round_in_phase += 1;
+        let limit = self.phases[self.phase].rounds.limit();
+        if self.next == Next::Continue && self.round_in_phase < limit {
+            return self.open_round(now, effects);
+        }
+        self.phase += 1;
+        self.round_in_phase = 0;
+        self.begin_phase(now, effects)
+    }
+}

@@ -1,0 +1,385 @@
+//! What the server does, as a function from events to effects.
+//!
+//! ```text
+//! Start -> BeginPeriod -> OpenRound -> (seats come back) -> Folded -> Closed -> Tested
+//!              ^              ^                                                    |
+//!              |              +-------------------- next round or phase -----------+
+//!              +------ TaskEnded <- Tested <- PeriodEnded <- last phase over -------+
+//! ```
+//! Every arrow is an event of the conductor. Closing rules other than "all seats accounted
+//! for" (deadlines, quorums, buffers) belong in [`OpenRound::is_complete`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::round::{Arrival, OpenRound, SeatStatus};
+use super::steps::{self, Answer, Changed, Opening};
+use crate::federation::assets::AssetCaches;
+use crate::federation::bias::Portrait;
+use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::error::FederationError;
+use crate::federation::evaluation::{self, Tally};
+use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT, Numbers};
+use crate::federation::figure::Digest;
+use crate::federation::fold::Folded;
+use crate::federation::queue::{ActorId, Class};
+use crate::federation::rules::Curve;
+use crate::federation::sink::JobKind;
+use crate::federation::world::World;
+use crate::policy::{AnyServer, Next, Phase, RoundContext};
+use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+
+/// What happens to the server.
+pub(crate) enum ToServer {
+    /// The run begins.
+    Start,
+    /// The policy knows the new task.
+    Begun(Result<Answer<()>, String>),
+    /// The policy said what to send to whom.
+    Opened(Result<Answer<Opening>, String>),
+    /// An Up arrives.
+    Arrived(Box<Arrival>),
+    /// A frame from or to a seat was lost.
+    Lost { seat: SeatId, charge: Option<Event> },
+    /// A seat will send nothing.
+    Failed { seat: SeatId },
+    /// Everything that came back is merged.
+    Folded(Result<Folded, String>),
+    /// Client models were compared.
+    Compared(Result<Vec<Option<Portrait>>, String>),
+    /// The policy closed the round.
+    Closed(Result<Answer<Changed>, String>),
+    /// The policy ended the period.
+    PeriodEnded(Result<Answer<Changed>, String>),
+    /// The model was tested.
+    Tested(EvaluationPoint, Result<Vec<Tally>, String>),
+}
+
+/// The server's side of the protocol.
+pub(crate) struct ServerMachine {
+    pub(super) world: Arc<World>,
+    /// Absent while a worker has it.
+    pub(super) policy: Option<Box<dyn AnyServer>>,
+    pub(super) caches: AssetCaches,
+    task: usize,
+    pub(super) phases: Vec<Phase>,
+    pub(super) phase: usize,
+    pub(super) round_in_phase: u32,
+    next_round: Round,
+    pub(super) participants: BTreeSet<ClientId>,
+    /// Of the round that is being opened.
+    context: Option<Arc<RoundContext>>,
+    pub(super) round: Option<OpenRound>,
+    pub(super) folded: Option<Folded>,
+    /// What follows the evaluation under way.
+    pub(super) next: Next,
+    pub(super) digest: u64,
+    /// State digest, rows and scores of the last evaluation: an unchanged model is not tested twice.
+    tested: Option<(u64, usize, Tally)>,
+    pub(super) doing: &'static str,
+}
+
+impl ServerMachine {
+    pub fn new(world: Arc<World>, policy: Box<dyn AnyServer>) -> ServerMachine {
+        ServerMachine {
+            caches: AssetCaches::new(world.rules.cache),
+            world,
+            policy: Some(policy),
+            task: 0,
+            phases: Vec::new(),
+            phase: 0,
+            round_in_phase: 0,
+            next_round: Round(0),
+            participants: BTreeSet::new(),
+            context: None,
+            round: None,
+            folded: None,
+            next: Next::Continue,
+            digest: 0,
+            tested: None,
+            doing: "has not begun",
+        }
+    }
+
+    /// One transition.
+    pub fn step(&mut self, now: VirtualTime, event: ToServer) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Err(error) = self.react(now, event, &mut effects) {
+            effects.push(Effect::End(Err(error)));
+        }
+        effects
+    }
+
+    /// Who waits for what, for the report of a deadlock.
+    pub fn waiting(&self) -> Vec<String> {
+        let mut waiting = vec![format!("the server {}", self.doing)];
+        if let Some(round) = &self.round {
+            let out = round.seats.iter().zip(&round.status);
+            let out = out.filter(|(_, status)| **status == SeatStatus::Out);
+            waiting.extend(out.map(|(seat, _)| format!("{} of {} is out", seat.id, seat.client)));
+        }
+        waiting
+    }
+
+    fn react(
+        &mut self,
+        now: VirtualTime,
+        event: ToServer,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        match event {
+            ToServer::Start => {
+                self.start(effects);
+                self.begin_period(now, effects)
+            }
+            ToServer::Begun(answer) => {
+                self.take_back("begin a task", answer)?;
+                self.begin_phase(now, effects)
+            }
+            ToServer::Opened(answer) => {
+                let opening = self.take_back("open a round", answer)?;
+                self.send_round(now, opening, effects);
+                self.close_when_complete(now, effects);
+                Ok(())
+            }
+            ToServer::Arrived(arrival) => {
+                self.arrived(*arrival, effects)?;
+                self.close_when_complete(now, effects);
+                Ok(())
+            }
+            ToServer::Lost { seat, charge } => {
+                self.lost(seat, charge, effects);
+                self.close_when_complete(now, effects);
+                Ok(())
+            }
+            ToServer::Failed { seat } => {
+                if let Some(round) = &mut self.round {
+                    round.skip(seat);
+                }
+                self.close_when_complete(now, effects);
+                Ok(())
+            }
+            ToServer::Folded(folded) => self.folded(now, folded, effects),
+            ToServer::Compared(portraits) => {
+                self.compared(portraits, effects)?;
+                self.close(now, effects)
+            }
+            ToServer::Closed(answer) => {
+                let changed = self.take_back("close a round", answer)?;
+                self.closed(now, changed, effects)
+            }
+            ToServer::PeriodEnded(answer) => {
+                let changed = self.take_back("end a task", answer)?;
+                self.period_ended(now, changed, effects)
+            }
+            ToServer::Tested(point, tallies) => {
+                let tallies = tallies.map_err(FederationError::Evaluation)?;
+                self.tested(now, point, sum(tallies), effects)
+            }
+        }
+    }
+
+    fn start(&mut self, effects: &mut Vec<Effect>) {
+        let rules = &self.world.rules;
+        let event = Event::RunStarted {
+            format: JOURNAL_FORMAT,
+            seed: rules.seed,
+            method: self.world.name.clone(),
+            clients: rules.clients,
+            tasks: self.world.curriculum.tasks.len() as u32,
+        };
+        effects.push(Effect::Record(event, None));
+    }
+
+    /// A task arrives, or the run is over.
+    fn begin_period(
+        &mut self,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let Some(view) = self.world.curriculum.tasks.get(self.task) else {
+            effects.push(Effect::End(Ok(())));
+            return Ok(());
+        };
+        let started = Event::TaskStarted { task: view.task, classes: view.classes.clone() };
+        effects.push(Effect::Record(started, None));
+        let period = self.world.period(self.task);
+        self.phases = self.world.method.phases(&period, self.world.rules.rounds);
+        (self.phase, self.round_in_phase) = (0, 0);
+        self.participants.clear();
+        self.caches.begin_task();
+        self.doing = "waits for its policy to begin a task";
+        let policy = self.lend();
+        let job = move |lab: &_| steps::begin(policy, lab, &period);
+        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
+            Message::Server(ToServer::Begun(answer))
+        }));
+        Ok(())
+    }
+
+    /// Opens the next round of the current phase, or of the next one that has any.
+    pub(super) fn begin_phase(
+        &mut self,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        while let Some(phase) = self.phases.get(self.phase) {
+            if phase.rounds.limit() > 0 {
+                let event = Event::PhaseStarted {
+                    task: self.world.curriculum.tasks[self.task].task,
+                    phase: self.phase as u32,
+                    name: phase.name.to_string(),
+                    rounds: phase.rounds.limit(),
+                };
+                effects.push(Effect::Record(event, None));
+                return self.open_round(now, effects);
+            }
+            self.phase += 1;
+        }
+        self.end_period(now, effects);
+        Ok(())
+    }
+
+    pub(super) fn open_round(
+        &mut self,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let phase = &self.phases[self.phase];
+        let context = Arc::new(RoundContext {
+            round: self.next_round,
+            period: self.world.period(self.task),
+            phase: self.phase,
+            phase_name: phase.name,
+            round_in_phase: self.round_in_phase,
+            run_seed: self.world.rules.seed,
+        });
+        self.context = Some(Arc::clone(&context));
+        self.next_round = Round(self.next_round.0 + 1);
+        let cohort = self.world.cohort(
+            phase.cohort,
+            &context.period.view,
+            context.round,
+            &self.participants,
+        )?;
+        let policy = self.lend();
+        let world = Arc::clone(&self.world);
+        self.doing = "waits for its policy to open a round";
+        let job = move |lab: &_| steps::open(policy, lab, &world, &context, cohort);
+        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
+            Message::Server(ToServer::Opened(answer))
+        }));
+        Ok(())
+    }
+
+    fn send_round(&mut self, now: VirtualTime, opening: Opening, effects: &mut Vec<Effect>) {
+        let Some(context) = self.context.take() else { return };
+        let event = Event::RoundOpened {
+            round: context.round,
+            task: context.period.task,
+            phase: self.phase as u32,
+            cohort: opening.cohort.clone(),
+            seats: opening.seats.len() as u32,
+        };
+        effects.push(Effect::Record(event, None));
+        let round = OpenRound::new(&self.world, context, opening);
+        round.broadcast(&self.world, &mut self.caches, now, effects);
+        self.round = Some(round);
+        self.doing = "waits for seats";
+    }
+
+    fn end_period(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
+        let period = self.world.period(self.task);
+        let test = self.world.rules.curve != Curve::Never;
+        let policy = self.lend();
+        self.doing = "waits for its policy to end a task";
+        let job = move |lab: &_| steps::end(policy, lab, &period, test);
+        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
+            Message::Server(ToServer::PeriodEnded(answer))
+        }));
+    }
+
+    fn period_ended(
+        &mut self,
+        now: VirtualTime,
+        changed: Changed,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        self.digest = changed.digest;
+        let Some(predictor) = changed.predictor else { return self.end_task(now, effects) };
+        let seen = self.seen();
+        match self.tested.take() {
+            Some((digest, rows, tally)) if digest == self.digest && rows == seen => {
+                self.tested(now, EvaluationPoint::Task, tally, effects)
+            }
+            _ => {
+                self.test(now, EvaluationPoint::Task, predictor, effects);
+                Ok(())
+            }
+        }
+    }
+
+    fn tested(
+        &mut self,
+        now: VirtualTime,
+        point: EvaluationPoint,
+        tally: Tally,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let task = self.world.curriculum.tasks[self.task].task;
+        let round = Round(self.next_round.0.saturating_sub(1));
+        let numbers = evaluation::numbers(&self.world, &tally);
+        effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
+        self.tested = Some((self.digest, self.seen(), tally));
+        match point {
+            EvaluationPoint::Round => self.after_round(now, effects),
+            EvaluationPoint::Task => self.end_task(now, effects),
+        }
+    }
+
+    fn end_task(
+        &mut self,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let task = self.world.curriculum.tasks[self.task].task;
+        let event = Event::TaskEnded { task };
+        let numbers = Numbers { digest: Some(Digest(self.digest)), ..Numbers::default() };
+        effects.push(Effect::Record(event, Some(numbers)));
+        self.task += 1;
+        self.begin_period(now, effects)
+    }
+
+    pub(super) fn seen(&self) -> usize {
+        self.world.curriculum.tasks[self.task].seen()
+    }
+
+    pub(super) fn lend(&mut self) -> Box<dyn AnyServer> {
+        self.policy.take().expect("the policy is in one place at a time")
+    }
+
+    /// The policy is back from a job.
+    pub(super) fn take_back<T>(
+        &mut self,
+        step: &'static str,
+        answer: Result<Answer<T>, String>,
+    ) -> Result<T, FederationError> {
+        let (policy, answer) =
+            answer.map_err(|message| FederationError::Panicked { step, message })?;
+        self.policy = Some(policy);
+        answer
+    }
+}
+
+pub(super) fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
+    (now, Class::Timer, ActorId::Server)
+}
+
+fn sum(tallies: Vec<Tally>) -> Tally {
+    let mut parts = tallies.into_iter();
+    let first = parts.next().unwrap_or_default();
+    parts.fold(first, |mut sum, part| {
+        sum.iter_mut().zip(part).for_each(|(row, p)| *row = (row.0 + p.0, row.1 + p.1));
+        sum
+    })
+}

@@ -1,0 +1,56 @@
+//! The server: an actor that opens rounds, accounts for every seat, and closes them.
+
+mod arrivals;
+mod closing;
+mod machine;
+mod round;
+mod steps;
+mod testing;
+
+use actix::{Actor, Context, Handler, MessageResult};
+
+pub(super) use machine::{ServerMachine, ToServer};
+pub(super) use round::Arrival;
+
+use super::effect::Effect;
+use crate::quantity::VirtualTime;
+
+/// The thin shell around [`ServerMachine`].
+pub(super) struct ServerActor(pub ServerMachine);
+
+impl Actor for ServerActor {
+    type Context = Context<Self>;
+}
+
+/// Something happens to the server.
+pub(super) struct AtServer {
+    pub now: VirtualTime,
+    pub what: ToServer,
+}
+
+impl actix::Message for AtServer {
+    type Result = Vec<Effect>;
+}
+
+impl Handler<AtServer> for ServerActor {
+    type Result = MessageResult<AtServer>;
+
+    fn handle(&mut self, event: AtServer, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.0.step(event.now, event.what))
+    }
+}
+
+/// Who waits for what, asked when no event is left.
+pub(super) struct WhoWaits;
+
+impl actix::Message for WhoWaits {
+    type Result = Vec<String>;
+}
+
+impl Handler<WhoWaits> for ServerActor {
+    type Result = MessageResult<WhoWaits>;
+
+    fn handle(&mut self, _: WhoWaits, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.0.waiting())
+    }
+}

@@ -1,0 +1,219 @@
+//! An open round: which seats are out, what came back, and the fold they feed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::machine::ToServer;
+use super::steps::Opening;
+use crate::federation::assets::AssetCaches;
+use crate::federation::client::{Broadcast, ToClient, unit};
+use crate::federation::effect::{Effect, Message};
+use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
+use crate::federation::fold::{Fold, Folded};
+use crate::federation::frames::{SentDown, SentUp};
+use crate::federation::links::{Fate, Transfer};
+use crate::federation::queue::{ActorId, Class};
+use crate::federation::sink::JobKind;
+use crate::federation::world::World;
+use crate::policy::{Payload, RoundContext, Seat, UpMeta};
+use crate::quantity::{ClientId, SeatId, VirtualTime};
+
+/// An Up as it reaches the server.
+pub(crate) struct Arrival {
+    pub seat: SeatId,
+    pub up: SentUp,
+    pub charge: Option<Event>,
+}
+
+/// What is known of a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SeatStatus {
+    /// Its Down or Up is under way, or it works.
+    Out,
+    /// Its Up is being folded.
+    Folded,
+    /// It sends nothing that counts.
+    Missing,
+}
+
+pub(super) struct OpenRound {
+    pub context: Arc<RoundContext>,
+    pub seats: Vec<Seat>,
+    pub status: Vec<SeatStatus>,
+    downs: Vec<Arc<SentDown>>,
+    out: usize,
+    fold: Fold,
+    pub folded: Option<tokio::sync::oneshot::Receiver<Folded>>,
+    /// Client models before synchronisation, where they are measured: seat, Down, Up.
+    pub models: Vec<(Seat, Payload, Payload)>,
+}
+
+impl OpenRound {
+    pub fn new(world: &World, context: Arc<RoundContext>, opening: Opening) -> OpenRound {
+        let Opening { seats, downs, .. } = opening;
+        let (fold, folded) = Fold::new(Arc::clone(&world.method), seats.len());
+        OpenRound {
+            context,
+            status: vec![SeatStatus::Out; seats.len()],
+            out: seats.len(),
+            seats,
+            downs,
+            fold,
+            folded: Some(folded),
+            models: Vec::new(),
+        }
+    }
+
+    /// Whether every seat is accounted for.
+    pub fn is_complete(&self) -> bool {
+        self.out == 0
+    }
+
+    /// Sends every seat its Down, after the assets it lacks.
+    pub fn broadcast(
+        &self,
+        world: &World,
+        caches: &mut AssetCaches,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut sent: BTreeSet<*const SentDown> = BTreeSet::new();
+        for (seat, down) in self.seats.iter().zip(&self.downs) {
+            let copy = !sent.insert(Arc::as_ptr(down));
+            if !world.charged {
+                effects.push(self.tell_client(seat, down, None, now));
+                continue;
+            }
+            self.send(world, caches, (seat, down, copy), now, effects);
+        }
+    }
+
+    fn send(
+        &self,
+        world: &World,
+        caches: &mut AssetCaches,
+        (seat, down, copy): (&Seat, &Arc<SentDown>, bool),
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut at = now;
+        let mut frame = 0;
+        let mut fate_of = |bytes: &FrameBytes| {
+            let transfer = Transfer {
+                client: seat.client,
+                round: self.context.round,
+                unit: unit(seat),
+                frame,
+                direction: Direction::Down,
+            };
+            frame += 1;
+            world.links.send(transfer, bytes.frame())
+        };
+        for asset in &down.assets {
+            if !caches.lacks(seat.client, asset.digest) {
+                continue;
+            }
+            let fate = fate_of(&asset.bytes);
+            let charge = self.charge(seat, &asset.bytes, fate, copy, Some(asset.label.clone()));
+            at = at + fate.latency;
+            if !fate.arrives {
+                effects.push(lost(seat.id, charge, at));
+                return;
+            }
+            caches.keep(seat.client, asset.digest);
+            let to = ActorId::Client(seat.client);
+            let message = Message::Client(ToClient::Asset(charge));
+            effects.push(Effect::Tell { at, class: Class::Delivery, to, message });
+        }
+        let fate = fate_of(&down.bytes);
+        let charge = self.charge(seat, &down.bytes, fate, copy, None);
+        at = at + fate.latency;
+        effects.push(match fate.arrives {
+            true => self.tell_client(seat, down, Some(charge), at),
+            false => lost(seat.id, charge, at),
+        });
+    }
+
+    fn tell_client(
+        &self,
+        seat: &Seat,
+        down: &Arc<SentDown>,
+        charge: Option<Event>,
+        at: VirtualTime,
+    ) -> Effect {
+        let broadcast = Broadcast {
+            context: Arc::clone(&self.context),
+            seat: seat.clone(),
+            down: Arc::clone(down),
+            charge,
+        };
+        let message = Message::Client(ToClient::Broadcast(Box::new(broadcast)));
+        Effect::Tell { at, class: Class::Delivery, to: ActorId::Client(seat.client), message }
+    }
+
+    fn charge(
+        &self,
+        seat: &Seat,
+        bytes: &FrameBytes,
+        fate: Fate,
+        copy: bool,
+        asset: Option<String>,
+    ) -> Event {
+        Event::FrameCharged {
+            round: self.context.round,
+            task: self.context.period.task,
+            phase: self.context.phase as u32,
+            seat: seat.id,
+            client: seat.client,
+            direction: Direction::Down,
+            outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
+            bytes: bytes.clone(),
+            sent: fate.sent,
+            latency: fate.latency.0,
+            copy,
+            asset,
+        }
+    }
+
+    /// The seat's Up is lifted and merged by a worker.
+    pub fn fold(&mut self, seat: SeatId, up: SentUp, keep_model: bool, effects: &mut Vec<Effect>) {
+        self.account(seat, SeatStatus::Folded);
+        let down = Arc::clone(&self.downs[seat.index()]);
+        let place = self.seats[seat.index()].clone();
+        if keep_model {
+            self.models.push((place.clone(), Arc::clone(&down.payload), up.payload));
+        }
+        let meta = UpMeta { seat: place, base: self.context.round, staleness: 0 };
+        let (fold, body) = (self.fold.clone(), up.body);
+        let lift = move |_: &crate::policy::Lab| fold.lift(&down.payload, &body, &meta);
+        effects.push(Effect::Post(JobKind::Fold, Box::new(lift)));
+    }
+
+    /// The seat sends nothing that counts.
+    pub fn skip(&mut self, seat: SeatId) {
+        self.account(seat, SeatStatus::Missing);
+        self.fold.skip(seat);
+    }
+
+    fn account(&mut self, seat: SeatId, status: SeatStatus) {
+        debug_assert_eq!(self.status[seat.index()], SeatStatus::Out, "{seat} accounted for twice");
+        self.status[seat.index()] = status;
+        self.out -= 1;
+    }
+
+    /// The client of a seat.
+    pub fn client(&self, seat: SeatId) -> ClientId {
+        self.seats[seat.index()].client
+    }
+
+    /// Seats that were not folded.
+    pub fn missing(&self) -> Vec<SeatId> {
+        let pairs = self.seats.iter().zip(&self.status);
+        pairs.filter(|(_, s)| **s != SeatStatus::Folded).map(|(seat, _)| seat.id).collect()
+    }
+}
+
+fn lost(seat: SeatId, charge: Event, at: VirtualTime) -> Effect {
+    let message = Message::Server(ToServer::Lost { seat, charge: Some(charge) });
+    Effect::Tell { at, class: Class::Delivery, to: ActorId::Server, message }
+}

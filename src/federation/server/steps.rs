@@ -1,0 +1,143 @@
+//! The server's policy as device jobs: the policy goes into a job and comes back with its answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::federation::error::FederationError;
+use crate::federation::frames::{SentDown, send_down};
+use crate::federation::world::World;
+use crate::policy::{
+    AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor, RoundContext, Seat,
+};
+use crate::quantity::ClientId;
+use crate::wire::FrameHeader;
+
+/// The policy and what it answered.
+pub(crate) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
+
+/// A round as the policy wants it.
+pub(crate) struct Opening {
+    pub cohort: Vec<ClientId>,
+    pub seats: Vec<Seat>,
+    /// One per seat; equal ones are shared.
+    pub downs: Vec<Arc<SentDown>>,
+}
+
+/// The server after a step that changed it.
+pub(crate) struct Changed {
+    pub next: Next,
+    /// Digest of its whole state.
+    pub digest: u64,
+    /// Its model, where it is to be tested.
+    pub predictor: Option<Arc<dyn Predictor>>,
+}
+
+fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
+    move |source| FederationError::Policy { step, source }
+}
+
+/// The policy before the first task, told of the first period.
+pub(super) fn begin(mut server: Box<dyn AnyServer>, lab: &Lab, period: &Period) -> Answer<()> {
+    let answer = server.begin_period(period, lab).map_err(policy("begin a task"));
+    (server, answer)
+}
+
+/// Seats, Downs, frames.
+pub(super) fn open(
+    mut server: Box<dyn AnyServer>,
+    lab: &Lab,
+    world: &World,
+    context: &RoundContext,
+    cohort: Vec<ClientId>,
+) -> Answer<Opening> {
+    let answer = opening(&mut *server, lab, world, context, cohort);
+    (server, answer)
+}
+
+fn opening(
+    server: &mut dyn AnyServer,
+    lab: &Lab,
+    world: &World,
+    context: &RoundContext,
+    cohort: Vec<ClientId>,
+) -> Result<Opening, FederationError> {
+    let seats = server.seats(context, &cohort);
+    let wrong = |what: String| Err(FederationError::Impossible(what));
+    if let Some(place) = (0..seats.len()).find(|place| seats[*place].id.index() != *place) {
+        return wrong(format!("the method numbered {} in place {place}", seats[place].id));
+    }
+    if let Some(seat) = seats.iter().find(|seat| seat.client.0 >= world.rules.clients) {
+        return wrong(format!("the method seated {}, who is not there", seat.client));
+    }
+    let downs = server.broadcast(context, &seats, lab).map_err(policy("broadcast"))?;
+    if downs.len() != seats.len() {
+        return wrong(format!("the method gave {} Downs for {} seats", downs.len(), seats.len()));
+    }
+    let mut packed: BTreeMap<*const (), Arc<SentDown>> = BTreeMap::new();
+    // The payloads stay alive until all are packed, so that no address is used twice.
+    let mut sent = Vec::with_capacity(downs.len());
+    for (seat, down) in seats.iter().zip(&downs) {
+        let address = Arc::as_ptr(down).cast::<()>();
+        if let Some(known) = packed.get(&address) {
+            sent.push(Arc::clone(known));
+            continue;
+        }
+        let header = FrameHeader {
+            kind: context.phase as u16,
+            run: context.run_seed,
+            sender: FrameHeader::SERVER,
+            receiver: seat.client.0,
+            round: context.round.0,
+            task: context.period.task.0,
+            sequence: seat.id.0,
+        };
+        let down: Payload = Arc::clone(down);
+        let new = send_down(&*world.method, down, &world.coding, &header)
+            .map_err(policy("pack a broadcast"))?;
+        let new = Arc::new(new);
+        packed.insert(address, Arc::clone(&new));
+        sent.push(new);
+    }
+    Ok(Opening { cohort, seats, downs: sent })
+}
+
+/// Folded parts go in, the next model comes out.
+pub(super) fn close(
+    mut server: Box<dyn AnyServer>,
+    lab: &Lab,
+    context: &RoundContext,
+    folded: Option<AnyPart>,
+    test: bool,
+) -> Answer<Changed> {
+    let answer = server
+        .end_round(context, folded, lab)
+        .map_err(policy("close a round"))
+        .and_then(|next| changed(&*server, lab, next, test));
+    (server, answer)
+}
+
+/// All phases of the period are over.
+pub(super) fn end(
+    mut server: Box<dyn AnyServer>,
+    lab: &Lab,
+    period: &Period,
+    test: bool,
+) -> Answer<Changed> {
+    let answer = server
+        .end_period(period, lab)
+        .map_err(policy("end a task"))
+        .and_then(|()| changed(&*server, lab, Next::EndPhase, test));
+    (server, answer)
+}
+
+fn changed(
+    server: &dyn AnyServer,
+    lab: &Lab,
+    next: Next,
+    test: bool,
+) -> Result<Changed, FederationError> {
+    let digest = server.save().digest();
+    let predictor =
+        test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
+    Ok(Changed { next, digest, predictor })
+}

@@ -1,0 +1,41 @@
+//! The door into the simulation.
+
+use std::sync::Arc;
+
+use super::conductor::{Conductor, RunEnd};
+use super::devices::Devices;
+use super::error::FederationError;
+use super::interrupt::Interrupt;
+use super::recorder::Recorder;
+use super::server::ServerMachine;
+use super::sink::{EventSink, ProfileSink};
+use super::world::{Setup, World};
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// Runs a federation to its end on the calling thread, with workers beside it.
+///
+/// Every entry goes to `sink`, in order; its error ends the run. Wall times go to `profile`. After
+/// `interrupt` is requested the run ends after the event at hand, with
+/// [`RunEnded`](super::Event::RunEnded) as its last entry. Must not be called from inside an
+/// asynchronous runtime.
+///
+/// # Errors
+/// Everything that ends a run before its last task is over; what happened until then is recorded.
+pub fn simulate(
+    setup: Setup,
+    sink: Box<dyn EventSink>,
+    profile: Box<dyn ProfileSink>,
+    interrupt: Interrupt,
+) -> Result<RunEnd, FederationError> {
+    let world = Arc::new(World::new(&setup)?);
+    let init = StreamKey::new(world.rules.seed, Domain::Init);
+    let policy = setup
+        .method
+        .server(&setup.lab, init)
+        .map_err(|source| FederationError::Policy { step: "be set up", source })?;
+    let devices = Devices::start(setup.workers, &setup.lab, setup.shaker, profile)?;
+    let server = ServerMachine::new(Arc::clone(&world), policy);
+    actix::System::new().block_on(async move {
+        Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await
+    })
+}

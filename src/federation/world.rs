@@ -1,0 +1,168 @@
+//! What everybody in a simulation knows and nobody changes.
+
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::error::FederationError;
+use super::frames::Coding;
+use super::links::Links;
+use super::participation;
+use super::rules::{Population, Rules};
+use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
+use crate::learning::TrainingPlan;
+use crate::policy::{AnyMethod, ClassCounts, CohortRule, Lab, ModelFacts, Period};
+use crate::quantity::{ClientId, Round, TaskId};
+
+/// Who holds which samples.
+#[derive(Clone, Debug)]
+pub enum ShardSource {
+    /// Drawn beforehand: one list per task, one shard per client.
+    Drawn(Vec<Vec<Shard>>),
+    /// Made when a client of a fresh population is asked.
+    Fresh(FreshClients),
+}
+
+/// A run before it begins.
+pub struct Setup {
+    /// Who is asked, how long things take, what fails.
+    pub rules: Rules,
+    /// The method's name, for the journal.
+    pub name: String,
+    /// The method.
+    pub method: Arc<dyn AnyMethod>,
+    /// Device, backbone, data; every worker gets a clone.
+    pub lab: Lab,
+    /// Transform of test samples; deterministic.
+    pub test_transform: Arc<Transform>,
+    /// Who holds which samples.
+    pub shards: ShardSource,
+    /// What sketches are made from.
+    pub facts: ModelFacts,
+    /// How messages travel.
+    pub coding: Coding,
+    /// Whether messages cross a link at all: false for upper bounds such as Joint, whose
+    /// exchanges cost nothing and take no time.
+    pub charged: bool,
+    /// Worker threads; changes no result.
+    pub workers: usize,
+    /// Test mode: workers take jobs out of order and finish late. Changes no result.
+    pub shaker: Option<u64>,
+}
+
+/// The part of a [`Setup`] that actors share.
+pub(super) struct World {
+    pub rules: Rules,
+    pub name: String,
+    pub method: Arc<dyn AnyMethod>,
+    pub dataset: Arc<Dataset>,
+    pub curriculum: Arc<Curriculum>,
+    pub test_transform: Arc<Transform>,
+    pub training: TrainingPlan,
+    pub shards: ShardSource,
+    pub facts: ModelFacts,
+    pub coding: Arc<Coding>,
+    pub charged: bool,
+    pub clock: Clock,
+    pub links: Links,
+}
+
+impl World {
+    pub fn new(setup: &Setup) -> Result<World, FederationError> {
+        let rules = setup.rules.clone();
+        let tasks = setup.lab.curriculum.tasks.len();
+        if let ShardSource::Drawn(drawn) = &setup.shards {
+            let short = drawn.iter().any(|shards| shards.len() != rules.clients as usize);
+            if drawn.len() != tasks || short {
+                return Err(FederationError::Impossible(format!(
+                    "shards are needed for {} clients in each of {tasks} tasks",
+                    rules.clients
+                )));
+            }
+        }
+        if rules.clients == 0 {
+            return Err(FederationError::Impossible("a federation needs a client".into()));
+        }
+        Ok(World {
+            name: setup.name.clone(),
+            method: Arc::clone(&setup.method),
+            dataset: Arc::clone(&setup.lab.dataset),
+            curriculum: Arc::clone(&setup.lab.curriculum),
+            test_transform: Arc::clone(&setup.test_transform),
+            training: setup.lab.training.clone(),
+            shards: setup.shards.clone(),
+            facts: setup.facts.clone(),
+            coding: Arc::new(setup.coding.clone()),
+            charged: setup.charged,
+            clock: Clock::new(rules.compute, rules.seed),
+            links: Links::new(rules.links, rules.faults, rules.seed),
+            rules,
+        })
+    }
+
+    pub fn period(&self, task: usize) -> Period {
+        let view = Arc::clone(&self.curriculum.tasks[task]);
+        Period { task: view.task, tasks: self.curriculum.tasks.len(), view }
+    }
+
+    /// What a client holds of a task.
+    pub fn shard(&self, view: &TaskView, client: ClientId) -> Shard {
+        match &self.shards {
+            ShardSource::Drawn(drawn) => Arc::clone(&drawn[view.task.index()][client.index()]),
+            ShardSource::Fresh(fresh) => fresh.shard(view, client, self.dataset.train.by_class()),
+        }
+    }
+
+    /// How many samples of which head row a shard holds.
+    pub fn counts(&self, shard: &Shard) -> ClassCounts {
+        let mut counts = ClassCounts::new();
+        for sample in shard.iter() {
+            let class = self.dataset.train.labels()[*sample as usize];
+            *counts.entry(self.curriculum.row_of(class)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Tasks after `last` and before `now` of which a client holds samples.
+    pub fn missed(&self, client: ClientId, last: Option<TaskId>, now: TaskId) -> Vec<TaskId> {
+        let first = last.map_or(0, |task| task.index() + 1);
+        let tasks = self.curriculum.tasks.get(first..now.index()).unwrap_or_default();
+        tasks.iter().filter(|v| !self.shard(v, client).is_empty()).map(|v| v.task).collect()
+    }
+
+    /// The clients asked in a round; `participants` took part earlier in the period.
+    pub fn cohort(
+        &self,
+        rule: CohortRule,
+        view: &TaskView,
+        round: Round,
+        participants: &std::collections::BTreeSet<ClientId>,
+    ) -> Result<Vec<ClientId>, FederationError> {
+        let rules = &self.rules;
+        match rule {
+            CohortRule::Sampled => Ok(participation::cohort(
+                &rules.participation,
+                rules.clients,
+                rules.seed,
+                view.task,
+                round,
+            )),
+            CohortRule::Participants => Ok(participants.iter().copied().collect()),
+            CohortRule::Holders if rules.participation.population == Population::Fresh => {
+                Err(FederationError::Impossible(
+                    "this method asks every client that holds data, and a fresh population has \
+                     no end of them; set participation.population = \"fixed\""
+                        .into(),
+                ))
+            }
+            CohortRule::Holders => Ok((0..rules.clients)
+                .map(ClientId)
+                .filter(|client| !self.shard(view, *client).is_empty())
+                .collect()),
+        }
+    }
+
+    /// Samples per block of an evaluation.
+    pub fn evaluation_batch(&self) -> usize {
+        self.rules.evaluation_batch.max(1)
+    }
+}

@@ -1,0 +1,157 @@
+//! The table a run ends with on stdout.
+
+use std::fmt::Write as _;
+
+use super::summary::Summary;
+use super::text_table::{TextTable, grouped, percent};
+use super::traffic::{CONTROL, direction_word, outcome_word};
+use super::wall::WallTimes;
+use crate::federation::{Direction, EndReason};
+use crate::quantity::Bytes;
+
+/// More columns than this do not fit a terminal; the matrix is then left to `matrix.csv`.
+const WIDEST_MATRIX: usize = 12;
+
+/// Accuracy, forgetting, bytes and times of a run, as text.
+pub fn final_table(summary: &Summary) -> String {
+    let mut text = String::new();
+    let name = if summary.name.is_empty() { "run" } else { &summary.name };
+    let _ = writeln!(
+        text,
+        "{name}: {}, {} clients, {} tasks, {} rounds, seed {}\n",
+        summary.method, summary.clients, summary.tasks, summary.rounds, summary.seed
+    );
+    text.push_str(&matrix(summary));
+    text.push_str(&accuracies(summary));
+    text.push('\n');
+    text.push_str(&bytes(summary));
+    text.push('\n');
+    text.push_str(&times(summary));
+    if summary.failed + summary.rejected > 0 {
+        let _ = writeln!(
+            text,
+            "trouble     {} seats sent nothing, {} updates were refused",
+            summary.failed, summary.rejected
+        );
+    }
+    if let Some(digests) = &summary.digests {
+        let _ = writeln!(text, "digests     {digests}");
+    }
+    match summary.ended {
+        Some(EndReason::Done) => {}
+        Some(EndReason::Interrupted) => text.push_str("The run was interrupted.\n"),
+        Some(EndReason::Aborted) => text.push_str("The run was aborted.\n"),
+        None => text.push_str("The run has not ended.\n"),
+    }
+    text
+}
+
+fn matrix(summary: &Summary) -> String {
+    let rows = &summary.accuracy.matrix;
+    if rows.is_empty() {
+        return "nothing was evaluated\n".to_string();
+    }
+    if rows.len() > WIDEST_MATRIX {
+        return format!("accuracy of {} tasks: see matrix.csv\n", rows.len());
+    }
+    let head = ["accuracy %".to_string()]
+        .into_iter()
+        .chain((1..=rows.len()).map(|task| format!("task {task}")))
+        .chain(["all seen".to_string()]);
+    let mut table = TextTable::new(head);
+    for (stage, row) in rows.iter().enumerate() {
+        let mut cells = vec![format!("after task {}", stage + 1)];
+        cells.extend(
+            (0..rows.len())
+                .map(|task| row.get(task).map_or("·".to_string(), |a| percent(Some(*a)))),
+        );
+        cells.push(percent(summary.accuracy.seen.get(stage).copied()));
+        table.row(cells);
+    }
+    table.render()
+}
+
+fn accuracies(summary: &Summary) -> String {
+    let accuracy = &summary.accuracy;
+    if accuracy.faa.is_none() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nfinal average accuracy (FAA, mean of the last row)  {:>6} %\n\
+         accuracy on all test samples (micro)                {:>6} %\n\
+         average incremental accuracy (macro)                {:>6} %\n\
+         average incremental accuracy (micro)                {:>6} %\n\
+         forgetting since learnt (mean over all tasks)       {:>6} points\n\
+         forgetting since best (mean over old tasks)         {:>6} points\n",
+        percent(accuracy.faa),
+        percent(accuracy.micro),
+        percent(accuracy.average_incremental),
+        percent(accuracy.average_incremental_micro),
+        percent(accuracy.forgetting),
+        percent(accuracy.forgetting_from_best),
+    );
+    for (name, value) in &summary.bias {
+        let _ = writeln!(text, "{:<52}{value:>6.3}", name.replace('_', " "));
+    }
+    text
+}
+
+fn bytes(summary: &Summary) -> String {
+    let mut table = TextTable::new(["bytes", "", "frames", "bytes", "share"]).left(2);
+    for direction in [Direction::Down, Direction::Up] {
+        let all = summary.total(direction);
+        let word = direction_word(direction);
+        let share = |part: u64| match all.bytes {
+            0 => String::new(),
+            whole => format!("{:.2} %", 100.0 * part as f64 / whole as f64),
+        };
+        for ((_, outcome), sum) in
+            summary.traffic().iter().filter(|((way, _), _)| *way == direction)
+        {
+            table.row([
+                word.to_string(),
+                outcome_word(*outcome).to_string(),
+                grouped(sum.frames),
+                grouped(sum.bytes),
+                share(sum.bytes),
+            ]);
+        }
+        let control = [(CONTROL, all.control)];
+        let kinds = all.kinds.iter().map(|(kind, bytes)| (kind.as_str(), *bytes));
+        for (kind, bytes) in control.into_iter().chain(kinds) {
+            let label = format!("  {kind}");
+            table.row([word.to_string(), label, String::new(), grouped(bytes), share(bytes)]);
+        }
+    }
+    if summary.total(Direction::Down).frames + summary.total(Direction::Up).frames == 0 {
+        return "bytes       none: no message crossed a link\n".to_string();
+    }
+    let (down, up) = (summary.total(Direction::Down), summary.total(Direction::Up));
+    let mut text = table.render();
+    let _ = writeln!(text, "all         {} down, {} up", Bytes(down.bytes), Bytes(up.bytes));
+    let (raw, payload) = (down.raw + up.raw, down.payload + up.payload);
+    if raw != payload && payload > 0 {
+        let _ = writeln!(
+            text,
+            "codecs      {} of tensors travelled as {}, {:.2} times smaller",
+            Bytes(raw),
+            Bytes(payload),
+            raw as f64 / payload as f64
+        );
+    }
+    text
+}
+
+fn times(summary: &Summary) -> String {
+    let mut text = format!("virtual     {:.3} s on the simulated clock\n", summary.virtual_s);
+    if let Some(WallTimes { total_s, train_s, evaluate_s, server_s, codec_s, wait_s }) =
+        summary.wall
+    {
+        let _ = writeln!(
+            text,
+            "wall        {total_s:.1} s; of workers: training {train_s:.1} s, evaluation {evaluate_s:.1} s, \
+             server {server_s:.1} s, codecs {codec_s:.1} s; jobs waited {wait_s:.1} s"
+        );
+    }
+    text
+}

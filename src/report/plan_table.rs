@@ -1,0 +1,110 @@
+//! A plan as text.
+
+use std::fmt::Write as _;
+
+use super::text_table::{TextTable, grouped};
+use crate::experiment::plan::{FrameRange, Plan, PlannedFrame, PlannedPhase};
+use crate::policy::UpSize;
+use crate::quantity::Bytes;
+
+/// The table `fedcast plan` prints.
+pub fn plan_table(plan: &Plan) -> String {
+    let vit = &plan.backbone;
+    let mut text = format!(
+        "{}: {}, {} clients, {} classes, {} training samples\n\
+         backbone: {} pixels in patches of {}, {} blocks of width {}, {} parameters\n\n",
+        plan.name,
+        plan.method,
+        plan.clients,
+        plan.classes,
+        grouped(plan.samples as u64),
+        vit.image,
+        vit.patch,
+        vit.depth,
+        vit.dim,
+        grouped(vit.parameters as u64)
+    );
+    text.push_str(&phases(&plan.phases));
+    text.push('\n');
+    if plan.charged {
+        text.push_str(&kinds(plan));
+    } else {
+        text.push_str("No message crosses a link: all data is at one site.\n");
+    }
+    text.push_str(&totals(plan));
+    text
+}
+
+fn phases(rows: &[PlannedPhase]) -> String {
+    let mut table = TextTable::new([
+        "task",
+        "phase",
+        "classes",
+        "rounds",
+        "seats",
+        "down payload",
+        "+control",
+        "up payload",
+        "+control",
+        "round",
+        "task total",
+    ])
+    .left(2);
+    for row in rows {
+        let all = row.down.sum.frame + row.up.sum.frame;
+        table.row([
+            row.task.to_string(),
+            row.phase.to_string(),
+            format!("{}/{}", row.new_classes, row.seen_classes),
+            row.rounds.to_string(),
+            row.seats.to_string(),
+            range(&row.down, |frame| frame.payload),
+            range(&row.down, |frame| frame.control),
+            range(&row.up, |frame| frame.payload),
+            range(&row.up, |frame| frame.control),
+            Bytes(all / u64::from(row.rounds.max(1))).to_string(),
+            Bytes(all).to_string(),
+        ]);
+    }
+    let mut text = table.render();
+    text.push_str("bytes of one message to or from one client; classes: new/seen\n");
+    if rows.iter().any(|row| row.up_size == UpSize::FromValues) {
+        text.push_str("uploads depend on learned values: the run decides their size\n");
+    }
+    text
+}
+
+fn range(range: &FrameRange, part: fn(&PlannedFrame) -> u64) -> String {
+    let (low, high) = (part(&range.smallest), part(&range.largest));
+    if low == high { grouped(high) } else { format!("{}–{}", grouped(low), grouped(high)) }
+}
+
+fn kinds(plan: &Plan) -> String {
+    let mut table = TextTable::new(["whole run", "bytes", "share"]);
+    let all = plan.total.down + plan.total.up;
+    let share = |part: u64| format!("{:.2} %", 100.0 * part as f64 / all.max(1) as f64);
+    let mut row = |name: &str, bytes: u64| table.row([name, &grouped(bytes), &share(bytes)]);
+    row("down", plan.total.down);
+    row("up", plan.total.up);
+    row("of both: control", plan.total.control);
+    plan.total.kinds.iter().for_each(|(kind, bytes)| row(&format!("of both: {kind}"), *bytes));
+    let mut text = table.render();
+    let payload: u64 = plan.total.kinds.values().sum();
+    if payload != plan.total.raw {
+        let _ = writeln!(text, "before codecs the payload is {}", grouped(plan.total.raw));
+    }
+    text.push('\n');
+    text
+}
+
+fn totals(plan: &Plan) -> String {
+    let total = &plan.total;
+    format!(
+        "rounds        {}\ntraining      {} jobs, {:.0} sample passes (a forward and a backward each)\n\
+         virtual time  {:.1} s if every client answers\n",
+        total.rounds,
+        grouped(total.training_jobs),
+        total.sample_passes,
+        total.virtual_s
+    )
+}

@@ -1,0 +1,39 @@
+//! A sink that is handed to a simulation and asked afterwards.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::federation::{Entry, EventSink, ProfileSink, SinkError, Span};
+
+/// A sink with more than one owner.
+pub struct Shared<S>(Arc<Mutex<S>>);
+
+impl<S> Clone for Shared<S> {
+    fn clone(&self) -> Self {
+        Shared(Arc::clone(&self.0))
+    }
+}
+
+impl<S> Shared<S> {
+    /// Takes a sink.
+    pub fn new(sink: S) -> Self {
+        Shared(Arc::new(Mutex::new(sink)))
+    }
+
+    /// The sink as it stands.
+    // Sinks are whole after every entry, so a panic elsewhere does not spoil them.
+    pub fn lock(&self) -> MutexGuard<'_, S> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: EventSink> EventSink for Shared<S> {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.lock().record(entry)
+    }
+}
+
+impl<S: ProfileSink> ProfileSink for Shared<S> {
+    fn record(&mut self, span: &Span) {
+        self.lock().record(span);
+    }
+}
