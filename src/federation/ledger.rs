@@ -261,7 +261,7 @@ impl Ledger {
     /// Hands out the rows of all rounds up to `last`, in order of their keys, and forgets them; the totals stay. A frame
     /// charged to a drained round later (a late upload) opens a second row of its key, to be added to the first.
     pub fn drain(&mut self, last: Round) -> Vec<(RowKey, Sums)> {
-        let open = self.rows.iter().map(|(k, _)| *k).find(|k| k.round > last);
+        let open = self.rows.keys().copied().find(|k| k.round > last);
         let kept = open.map(|first| self.rows.split_off(&first)).unwrap_or_default();
         std::mem::replace(&mut self.rows, kept).into_iter().collect()
     }

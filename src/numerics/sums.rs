@@ -86,7 +86,7 @@ impl<P> FoldTree<P> {
     }
 
     fn join(&self, index: usize, part: Option<P>, sibling: Option<P>) -> Option<P> {
-        let (left, right) = if index % 2 == 0 { (part, sibling) } else { (sibling, part) };
+        let (left, right) = if index.is_multiple_of(2) { (part, sibling) } else { (sibling, part) };
         match (left, right) {
             (Some(left), Some(right)) => Some((self.merge)(left, right)),
             (one, other) => one.or(other),

@@ -40,7 +40,7 @@ fn values(dtype: Dtype, elements: usize) -> BoxedStrategy<Values> {
         Dtype::I64 => vec(any::<i64>(), n).prop_map(|v| Values::I64(v.into())).boxed(),
         Dtype::Bits => vec(any::<u8>(), n.div_ceil(8))
             .prop_map(move |mut v| {
-                if let Some(last) = v.last_mut().filter(|_| n % 8 != 0) {
+                if let Some(last) = v.last_mut().filter(|_| !n.is_multiple_of(8)) {
                     *last &= (1 << (n % 8)) - 1;
                 }
                 Values::Bits(v.into())
