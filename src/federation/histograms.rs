@@ -13,7 +13,7 @@
 //! }
 //! let files: Vec<(String, String)> = histograms.files().collect();
 //! assert_eq!(files[0].0, "wall-train-ms.hgrm");
-//! assert!(files[0].1.contains("#[Max     =        9.000, Total count    =            3]"));
+//! assert!(files[0].1.contains("Total count    =            3]"));
 //! ```
 
 use std::collections::BTreeMap;
