@@ -1,0 +1,218 @@
+//! The smallest engine that keeps the promises policies rely on: no clock, no network, no
+//! failures. It checks at every exchange that messages equal their sketches and survive their
+//! own encoding.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fedcast::data::Loader;
+use fedcast::data::{Shard, TaskView};
+use fedcast::learning::Tally;
+use fedcast::learning::evaluation::evaluate;
+use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::policy::{
+    AnyMember, AnyMethod, AnyPart, AnyServer, AnyState, Asset, ClassCounts, CohortRule, Failure,
+    Lab, ModelFacts, Next, Period, Phase, Predictor, RoundContext, Scope, Seat, SketchFacts,
+    UpMeta, UpSize,
+};
+use fedcast::quantity::{ClientId, Round, TaskId};
+use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, decode, encode};
+
+pub const SEED: u64 = 5;
+
+/// One seat's exchange.
+pub struct Exchange {
+    pub task: usize,
+    pub phase: &'static str,
+    pub seat: Seat,
+    pub down: Body,
+    pub assets: Vec<Arc<Asset>>,
+    pub up: Result<Body, Failure>,
+    pub metrics: Vec<(&'static str, f64)>,
+}
+
+/// A run in the making.
+pub struct Engine {
+    pub method: Arc<dyn AnyMethod>,
+    pub facts: ModelFacts,
+    pub lab: Lab,
+    pub server: Box<dyn AnyServer>,
+    pub states: BTreeMap<ClientId, AnyState>,
+    pub exchanges: Vec<Exchange>,
+    pub round: u32,
+}
+
+impl Engine {
+    pub fn new(method: Arc<dyn AnyMethod>, facts: ModelFacts, lab: Lab) -> Engine {
+        let server = method.server(&lab, StreamKey::new(SEED, Domain::Init)).unwrap();
+        let (states, exchanges) = (BTreeMap::new(), Vec::new());
+        Engine { method, facts, lab, server, states, exchanges, round: 0 }
+    }
+
+    /// All tasks in turn, each dealt to `clients`.
+    pub fn run(mut self, clients: usize, rounds: u32) -> Engine {
+        for task in 0..self.lab.curriculum.tasks.len() {
+            let view = Arc::clone(&self.lab.curriculum.tasks[task]);
+            let shards = super::deal(&self.lab, &view, clients);
+            self.task(task, &shards, rounds);
+        }
+        self
+    }
+
+    /// One task with these shards.
+    pub fn task(&mut self, task: usize, shards: &[Shard], rounds: u32) {
+        let view = Arc::clone(&self.lab.curriculum.tasks[task]);
+        let tasks = self.lab.curriculum.tasks.len();
+        let period = Period { task: TaskId(task as u16), tasks, view };
+        self.server.begin_period(&period, &self.lab).unwrap();
+        let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
+        for (index, phase) in self.method.phases(&period, rounds).into_iter().enumerate() {
+            // Everybody is sampled, so all three rules ask the same clients.
+            let _: CohortRule = phase.cohort;
+            for round_in_phase in 0..phase.rounds.limit() {
+                let context = self.context(&period, index, &phase, round_in_phase);
+                if self.round(&context, &everyone, shards) == Next::EndPhase {
+                    break;
+                }
+            }
+        }
+        self.server.end_period(&period, &self.lab).unwrap();
+    }
+
+    fn context(&self, period: &Period, phase: usize, of: &Phase, n: u32) -> RoundContext {
+        RoundContext {
+            round: Round(self.round),
+            period: period.clone(),
+            phase,
+            phase_name: of.name,
+            round_in_phase: n,
+            run_seed: SEED,
+        }
+    }
+
+    fn round(&mut self, round: &RoundContext, cohort: &[ClientId], shards: &[Shard]) -> Next {
+        let seats = self.server.seats(round, cohort);
+        let downs = self.server.broadcast(round, &seats, &self.lab).unwrap();
+        assert_eq!(downs.len(), seats.len());
+        let mut parts = Vec::new();
+        for (seat, down) in seats.into_iter().zip(downs) {
+            let shard = Arc::clone(&shards[seat.client.index()]);
+            let counts = self.counts(&shard);
+            let sketch = self.method.sketch(&SketchFacts {
+                model: &self.facts,
+                view: &seat.view,
+                phase: round.phase,
+                round_in_phase: round.round_in_phase,
+                counts: &counts,
+            });
+            let down_body = through_the_wire(&self.method.pack_down(&down));
+            assert_eq!(down_body.sketch(), sketch.down, "a Down differs from its sketch");
+            let down = self.method.unpack_down(&down_body).unwrap();
+            let state = self.states.remove(&seat.client);
+            let mut member = AnyMember {
+                seat: seat.clone(),
+                phase: round.phase,
+                down: Arc::clone(&down),
+                state: state.unwrap_or_else(|| self.method.fresh_state()),
+                shard,
+                key: seat.key(SEED, round.round),
+                missed: Vec::new(),
+            };
+            let outcome = self.method.train(std::slice::from_mut(&mut member), &self.lab);
+            let saved = self.method.save_state(&member.state);
+            self.states.insert(seat.client, self.method.load_state(&saved).unwrap());
+            let outcome = outcome.into_iter().next().unwrap();
+            let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
+            let up = outcome.map(|outcome| through_the_wire(&self.method.pack_up(&outcome.up)));
+            if let Ok(body) = &up {
+                if sketch.up_size != UpSize::FromValues {
+                    assert_eq!(body.sketch(), sketch.up, "an Up differs from its sketch");
+                }
+                let again = self.method.pack_up(&self.method.unpack_up(body).unwrap());
+                assert_eq!(again.digest(), body.digest(), "an Up does not survive its encoding");
+                if body.is_finite() {
+                    let meta = UpMeta { seat: seat.clone(), base: round.round, staleness: 0 };
+                    parts.push(self.method.lift(&down, body, &meta).unwrap());
+                }
+            }
+            self.exchanges.push(Exchange {
+                task: round.period.task.index(),
+                phase: round.phase_name,
+                assets: self.method.down_assets(&down),
+                seat,
+                down: down_body,
+                up,
+                metrics,
+            });
+        }
+        let folded = self.fold(parts);
+        self.round += 1;
+        self.server.end_round(round, folded, &self.lab).unwrap()
+    }
+
+    /// A binary tree over seat order.
+    fn fold(&self, mut parts: Vec<AnyPart>) -> Option<AnyPart> {
+        while parts.len() > 1 {
+            let mut pairs = parts.into_iter();
+            let mut merged = Vec::new();
+            while let Some(earlier) = pairs.next() {
+                merged.push(match pairs.next() {
+                    Some(later) => self.method.merge(earlier, later),
+                    None => earlier,
+                });
+            }
+            parts = merged;
+        }
+        parts.pop()
+    }
+
+    fn counts(&self, shard: &Shard) -> ClassCounts {
+        let mut counts = ClassCounts::new();
+        for sample in shard.iter() {
+            let class = self.lab.dataset.train.labels()[*sample as usize];
+            *counts.entry(self.lab.curriculum.row_of(class)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// What was predicted of the test samples of the tasks so far, among their classes.
+    pub fn tally(&self, seen: usize) -> Tally {
+        tally(&*self.server.predictor(&self.lab).unwrap(), &self.lab, seen)
+    }
+
+    /// Accuracy on the test samples of the first `seen` head rows, among those.
+    pub fn accuracy(&self, seen: usize) -> f64 {
+        self.tally(seen).accuracy(0..seen)
+    }
+
+    pub fn last(&self) -> &Exchange {
+        self.exchanges.last().unwrap()
+    }
+
+    pub fn view(&self, task: usize) -> Arc<TaskView> {
+        Arc::clone(&self.lab.curriculum.tasks[task])
+    }
+}
+
+/// Scores every test sample of the first `seen` head rows.
+pub fn tally(predictor: &dyn Predictor, lab: &Lab, seen: usize) -> Tally {
+    let test = &lab.dataset.test;
+    let row = |i: &u32| lab.curriculum.row_of(test.labels()[*i as usize]) as usize;
+    let shard: Shard = (0..test.len() as u32).filter(|i| row(i) < seen).collect();
+    let (curriculum, transform) = (&lab.curriculum, &lab.statistics_transform);
+    let loader =
+        Loader::new(Arc::clone(test), shard, Arc::clone(curriculum), Arc::clone(transform));
+    let scope = Scope::Seen(seen);
+    evaluate(&loader, 16, super::CLASSES, 0..seen, |batch| {
+        predictor.scores(&lab.pixels(batch)?, &scope)
+    })
+    .unwrap()
+}
+
+/// Encodes and decodes a body.
+pub fn through_the_wire(body: &Body) -> Body {
+    let frame = encode(&FrameHeader::default(), body, &CodecPlan::new(Codec::F32)).unwrap();
+    let (_, decoded) = decode(&frame).unwrap();
+    assert_eq!(decoded.digest(), body.digest());
+    decoded
+}
