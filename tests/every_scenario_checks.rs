@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use fedcast::scenario::{AnyMethod, Loaded, Override, Scenario, ScenarioError};
+use fedcast::methods::Registry;
+use fedcast::scenario::{AnyMethod, Loaded, MethodCatalogue, Override, Scenario, ScenarioError};
 use proptest::prelude::*;
 
 fn files_under(folder: &Path) -> Vec<PathBuf> {
@@ -30,11 +31,18 @@ fn read(text: &str, folder: &str, overrides: &[String]) -> Result<Loaded, Scenar
 }
 
 /// Reading what `scenario` writes, from another folder.
-fn reread(scenario: &Scenario) -> Scenario {
+fn reread(scenario: &Scenario, methods: &dyn MethodCatalogue) -> Scenario {
     let text = scenario.to_effective_toml();
-    match read(&text, "/another/folder", &[]) {
+    match Scenario::from_toml(&text, "any", Path::new("/another/folder"), &[], methods) {
         Ok(loaded) => loaded.scenario,
         Err(error) => panic!("{error}\nin\n{text}"),
+    }
+}
+
+fn load(file: &Path, overrides: &[Override]) -> Scenario {
+    match Scenario::load(file, overrides, &Registry::builtin()) {
+        Ok(loaded) => loaded.scenario,
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -43,10 +51,10 @@ fn every_file_reads_and_its_effective_form_is_the_same_scenario() {
     let files = scenario_files();
     assert!(files.len() >= 39, "only {} scenario files", files.len());
     for file in files {
-        let loaded = Scenario::load(&file, &[], &AnyMethod).unwrap_or_else(|e| panic!("{e}"));
-        let again = reread(&loaded.scenario);
-        assert_eq!(again, loaded.scenario, "{}", file.display());
-        assert_eq!(again.hash(), loaded.scenario.hash(), "{}", file.display());
+        let scenario = load(&file, &[]);
+        let again = reread(&scenario, &Registry::builtin());
+        assert_eq!(again, scenario, "{}", file.display());
+        assert_eq!(again.hash(), scenario.hash(), "{}", file.display());
     }
 }
 
@@ -60,26 +68,46 @@ fn every_file_says_what_it_is_for() {
 
 #[test]
 fn paper_scenarios_differ_from_each_other() {
-    let mut hashes: Vec<(String, PathBuf)> = scenario_files()
-        .into_iter()
-        .map(|file| {
-            let loaded = Scenario::load(&file, &[], &AnyMethod).unwrap_or_else(|e| panic!("{e}"));
-            (loaded.scenario.hash(), file)
-        })
-        .collect();
+    let mut hashes: Vec<(String, PathBuf)> =
+        scenario_files().into_iter().map(|file| (load(&file, &[]).hash(), file)).collect();
     hashes.sort();
     for pair in hashes.windows(2) {
         assert_ne!(pair[0].0, pair[1].0, "{:?} and {:?}", pair[0].1, pair[1].1);
     }
 }
 
+/// The comparisons that the header comments offer.
+#[test]
+fn advertised_overrides_work() {
+    let mut offered = 0;
+    for file in scenario_files() {
+        let text = std::fs::read_to_string(&file).expect("scenario files are readable");
+        for line in text.lines().filter(|line| line.starts_with('#')) {
+            // `--set a=b --set 'c={d="e"}'   remark`; those with `...` are for the reader to fill in.
+            let sets: Vec<Override> = line
+                .split("--set ")
+                .skip(1)
+                .filter(|set| !set.contains("..."))
+                .map(|set| match set.strip_prefix('\'') {
+                    Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
+                    None => set.split_whitespace().next().unwrap_or_default(),
+                })
+                .map(Override::new)
+                .collect();
+            if !sets.is_empty() {
+                assert_ne!(load(&file, &sets).hash(), load(&file, &[]).hash(), "{line}");
+                offered += 1;
+            }
+        }
+    }
+    assert!(offered >= 9, "only {offered} lines with overrides");
+}
+
 #[test]
 fn paths_are_relative_to_where_they_are_written() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/hgp/cifar100-beta0.5.toml");
-    let read = |overrides: &[Override]| {
-        let loaded = Scenario::load(&file, overrides, &AnyMethod).unwrap_or_else(|e| panic!("{e}"));
-        loaded.scenario.data.path.expect("CIFAR-100 has a path")
-    };
+    let read =
+        |overrides: &[Override]| load(&file, overrides).data.path.expect("CIFAR-100 has a path");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap();
     assert_eq!(read(&[]), root.join("data/cifar-100-binary.tar.gz"));
     let here = std::env::current_dir().unwrap();
@@ -227,7 +255,7 @@ proptest! {
             Ok(loaded) => loaded.scenario,
             Err(error) => panic!("{error}\nfrom {overrides:?}"),
         };
-        let again = reread(&scenario);
+        let again = reread(&scenario, &AnyMethod);
         prop_assert_eq!(&again, &scenario);
         prop_assert_eq!(again.hash(), scenario.hash());
         prop_assert_eq!(again.to_effective_toml(), scenario.to_effective_toml());

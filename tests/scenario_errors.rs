@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use fedcast::methods::Registry;
 use fedcast::scenario::{AnyMethod, Loaded, Override, Scenario, ScenarioError};
 
 const GOOD: &str = r#"schema = 1
@@ -136,6 +137,21 @@ fn images_of_another_size_than_the_backbone_takes() {
     );
     insta::assert_snapshot!(refusal(&text, &[]));
     insta::assert_snapshot!(refusal(&text, &["backbone.resolution=60", "backbone.heads=5"]));
+}
+
+#[test]
+fn methods_read_their_tables_as_strictly() {
+    let refusal = |text: &str, overrides: &[&str]| {
+        let overrides: Vec<Override> = overrides.iter().map(|text| Override::new(*text)).collect();
+        Scenario::from_toml(text, "example", Path::new("/"), &overrides, &Registry::builtin())
+            .expect_err("this scenario is wrong")
+            .to_string()
+    };
+    insta::assert_snapshot!(refusal(&changed("\"hgp\"", "\"hpg\""), &[]));
+    let text =
+        changed("\"hgp\"", "\"hgp\"\nrebalnce = \"both\"\nomega = \"unifrom\"\nprompt_len = 7");
+    insta::assert_snapshot!(refusal(&text, &["method.tau=0"]));
+    insta::assert_snapshot!(refusal(&changed("\"hgp\"", "\"joint\""), &[]));
 }
 
 #[test]

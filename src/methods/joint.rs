@@ -10,7 +10,6 @@ use std::sync::Arc;
 use crate::learning::{
     Classifier, LearningError, Moments, OptimiserState, TrainingPlan, train_with,
 };
-use crate::methods::Complaint;
 use crate::methods::fedavg::{Down, FedAvg, FedAvgConfig, FedAvgServer, Up};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -18,7 +17,7 @@ use crate::policy::{
     Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta,
 };
 use crate::scenario::reader::{Param, TableReader, defaults};
-use crate::scenario::{Population, Scenario};
+use crate::scenario::{Complaint, Population, Scenario};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// The `[method]` table of Joint.

@@ -8,4 +8,4 @@ pub mod joint;
 mod registry;
 
 pub use head_form::HeadForm;
-pub use registry::{Complaint, MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};
+pub use registry::{MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};

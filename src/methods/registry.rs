@@ -19,7 +19,7 @@ use super::hgp::{Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
 use crate::policy::{AnyMethod, ModelFacts, Staged, erase};
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe};
-use crate::scenario::{MethodCatalogue, MethodSection, Scenario, ScenarioError};
+use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError};
 
 /// A method with its settings read, to be built for a model.
 pub trait Recipe: Send + Sync {
@@ -31,19 +31,6 @@ impl<F: Fn(&ModelFacts) -> Arc<dyn AnyMethod> + Send + Sync> Recipe for F {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
         self(facts)
     }
-}
-
-/// Something in a scenario that a method cannot work with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    /// The key it is about, for example `federation.clients`.
-    pub key: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What stands at the caret.
-    pub label: String,
-    /// What to do.
-    pub help: String,
 }
 
 /// Reads the settings of a method from its `[method]` table.
@@ -187,6 +174,10 @@ impl MethodCatalogue for Registry {
 
     fn read(&self, name: &str, table: &mut TableReader<'_>) {
         self.recipe(name, table);
+    }
+
+    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
+        self.check(scenario)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the scenario must know of methods without importing them.
 
+use super::Scenario;
 use super::reader::TableReader;
 
 /// The registry of methods as the reader of scenarios sees it.
@@ -10,6 +11,26 @@ pub trait MethodCatalogue {
     /// Reads (and so checks) the keys of a method in its `[method]` table. The reader notes
     /// values and defaults; what this builds of them is not needed here.
     fn read(&self, name: &str, table: &mut TableReader<'_>);
+
+    /// What the method of a scenario cannot work with elsewhere in it. Asked once everything
+    /// else is right.
+    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
+        let _ = scenario;
+        Vec::new()
+    }
+}
+
+/// Something in a scenario that a method cannot work with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The key it is about, for example `federation.clients`.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What stands at the caret.
+    pub label: String,
+    /// What to do.
+    pub help: String,
 }
 
 /// Any method with any keys: for tools and tests that know no methods.

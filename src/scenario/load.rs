@@ -4,8 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
-    AnyMethod, BackboneSection, ClientSection, DataSection, DevicesSection, FaultsSection,
-    FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
+    AnyMethod, BackboneSection, ClientSection, Complaint, DataSection, DevicesSection,
+    FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
     ParticipationSection, PartitionSection, RecordSection, SCHEMA, Scenario, ScenarioError, Seeds,
     TasksSection, TimeSection, Weights, WireSection,
 };
@@ -24,15 +24,7 @@ impl Loaded {
     /// An error at a key such as `backbone.weights`, or at the nearest table around it.
     pub fn error_at(&self, path: &str, message: &str, label: &str, help: &str) -> ScenarioError {
         let mut report = self.report.clone();
-        let mut known = path;
-        let node = loop {
-            match (self.root.at(known), known.rsplit_once('.')) {
-                (Some(entry), _) => break &entry.node,
-                (None, Some((outer, _))) => known = outer,
-                (None, None) => break &self.root,
-            }
-        };
-        report.fault(Fault::new(node, message, label).help(help));
+        report.fault(Fault::new(self.root.nearest(path), message, label).help(help));
         report.into_error()
     }
 }
@@ -145,6 +137,9 @@ fn read(
         TableReader::of(&root, &mut report, |table| Scenario::read(table, stem, methods));
     if report.is_clean() {
         scenario.check(&root, &mut report);
+        for Complaint { key, message, label, help } in methods.complaints(&scenario) {
+            report.fault(Fault::new(root.nearest(key), message, label).help(help));
+        }
     }
     let here = std::env::current_dir().unwrap_or_default();
     let base = |key: &str| match root.at(key).map(|entry| entry.node.span.source) {

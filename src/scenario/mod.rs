@@ -45,7 +45,7 @@ mod transform;
 mod wire;
 
 pub use backbone::{Architecture, BackboneSection, VitShape, Weights};
-pub use catalogue::{AnyMethod, MethodCatalogue};
+pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
 pub use client::{ClientSection, OptimiserSection};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use devices::{DevicesSection, Workers};

@@ -132,6 +132,17 @@ impl Node {
         rest.map_or(Some(entry), |rest| entry.node.at(rest))
     }
 
+    /// The value at a dotted path, or the nearest table around it that is written.
+    pub fn nearest(&self, mut path: &str) -> &Node {
+        loop {
+            match (self.at(path), path.rsplit_once('.')) {
+                (Some(entry), _) => return &entry.node,
+                (None, Some((outer, _))) => path = outer,
+                (None, None) => return self,
+            }
+        }
+    }
+
     /// As it is, without places; `None` for what has no such form here (dates).
     pub fn to_toml(&self) -> Option<toml::Value> {
         Some(match &self.value {
