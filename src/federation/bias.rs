@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::evaluation::{Block, answers};
+use super::evaluation::{Block, score};
 use super::figure::Figure;
 use super::world::World;
 use crate::data::Shard;
@@ -35,9 +35,8 @@ pub(super) fn portrait(
     let Some(predictor) = world.method.client_predictor(down, up, lab)? else { return Ok(None) };
     let mut responses = vec![0; seen];
     for block in blocks {
-        for (_, answered, _) in answers(world, lab, &*predictor, block, seen, false)? {
-            answered.iter().for_each(|row| responses[*row as usize] += 1);
-        }
+        let predicted = score(world, lab, &*predictor, block, seen)?.predicted;
+        responses.iter_mut().zip(predicted).for_each(|(sum, n)| *sum += n);
     }
     let shard = world.shard(&seat.view, seat.client);
     let prototypes = prototypes(lab, &*predictor, &shard)?;

@@ -3,21 +3,17 @@
 //! A block holds samples of one task in the order of the test split, so its content, and with it
 //! every bit, depends neither on the workers nor on how many tasks have been seen.
 
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use candle_core::{D, DType};
 use tokio::sync::oneshot;
 
 use super::devices::guard;
 use super::event::{ClassScore, Numbers, TaskScore};
 use super::world::World;
 use crate::data::{Loader, Shard};
+use crate::learning::Tally;
+use crate::learning::evaluation::tally_batch;
 use crate::policy::{Lab, PolicyError, Predictor, Scope};
-use crate::quantity::TaskId;
-
-/// Right answers and samples per head row.
-pub(super) type Tally = Vec<(u64, u64)>;
 
 /// A block of test samples.
 #[derive(Clone, Debug)]
@@ -42,7 +38,7 @@ pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
     blocks
 }
 
-/// Counts right answers over rows `0..seen` in one block.
+/// Counts the predictor's answers over rows `0..seen` in one block.
 pub(super) fn score(
     world: &World,
     lab: &Lab,
@@ -50,61 +46,31 @@ pub(super) fn score(
     block: &Block,
     seen: usize,
 ) -> Result<Tally, PolicyError> {
-    let mut tally = vec![(0, 0); seen];
-    for (labels, answers, _) in answers(world, lab, predictor, block, seen, false)? {
-        for (label, answer) in labels.iter().zip(answers) {
-            let row = &mut tally[*label as usize];
-            row.0 += u64::from(*label == answer);
-            row.1 += 1;
-        }
-    }
-    Ok(tally)
-}
-
-/// Labels, answered rows and, on request, features `(batch, dim)` of a block.
-pub(super) type Answers = (Vec<u32>, Vec<u32>, Option<Vec<Vec<f32>>>);
-
-/// What a predictor answers on a block.
-pub(super) fn answers(
-    world: &World,
-    lab: &Lab,
-    predictor: &dyn Predictor,
-    block: &Block,
-    seen: usize,
-    features: bool,
-) -> Result<Vec<Answers>, PolicyError> {
     let loader = Loader::new(
         Arc::clone(&world.dataset.test),
         Arc::clone(&block.samples),
         Arc::clone(&world.curriculum),
         Arc::clone(&world.test_transform),
     );
-    let mut all = Vec::new();
+    let mut tally = Tally::new(seen);
     for batch in loader.in_order(world.evaluation_batch()) {
         let batch = batch?;
-        let pixels = lab.pixels(&batch)?;
-        let scores = predictor.scores(&pixels, &Scope::Seen(seen))?;
-        let answers = scores.argmax(D::Minus1)?.to_vec1::<u32>()?;
-        let features = match features {
-            true => Some(predictor.features(&pixels)?.to_dtype(DType::F32)?.to_vec2::<f32>()?),
-            false => None,
-        };
-        all.push((batch.labels().to_vec(), answers, features));
+        let scores = predictor.scores(&lab.pixels(&batch)?, &Scope::Seen(seen))?;
+        tally_batch(&mut tally, &scores, batch.labels(), 0..seen)
+            .map_err(|error| PolicyError::Unsupported(error.to_string()))?;
     }
-    Ok(all)
+    Ok(tally)
 }
 
 /// The tally as the journal writes it.
 pub(super) fn numbers(world: &World, tally: &Tally) -> Numbers {
-    let sum = |rows: Range<usize>| {
-        tally[rows].iter().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1))
-    };
-    let seen = world.curriculum.tasks.iter().filter(|view| view.seen() <= tally.len());
-    let tasks = seen.map(|view| {
-        let (correct, total) = sum(view.rows.clone());
-        TaskScore { task: TaskId(view.task.0), correct, total }
+    let seen = world.curriculum.tasks.iter().filter(|view| view.seen() <= tally.total.len());
+    let tasks = seen.map(|view| TaskScore {
+        task: view.task,
+        correct: tally.correct[view.rows.clone()].iter().sum(),
+        total: tally.total[view.rows.clone()].iter().sum(),
     });
-    let classes = tally.iter().enumerate();
+    let classes = tally.correct.iter().zip(&tally.total).enumerate();
     let classes = classes.map(|(row, (correct, total))| ClassScore(row as u32, *correct, *total));
     Numbers { tasks: tasks.collect(), classes: classes.collect(), ..Numbers::default() }
 }

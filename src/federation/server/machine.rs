@@ -18,7 +18,7 @@ use crate::federation::assets::AssetCaches;
 use crate::federation::bias::Portrait;
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
-use crate::federation::evaluation::{self, Tally};
+use crate::federation::evaluation;
 use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Folded;
@@ -26,6 +26,7 @@ use crate::federation::queue::{ActorId, Class};
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
+use crate::learning::Tally;
 use crate::policy::{AnyServer, Next, Phase, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
@@ -174,7 +175,9 @@ impl ServerMachine {
             }
             ToServer::Tested(point, tallies) => {
                 let tallies = tallies.map_err(FederationError::Evaluation)?;
-                self.tested(now, point, sum(tallies), effects)
+                let mut sum = Tally::new(self.seen());
+                tallies.iter().for_each(|tally| sum.merge(tally));
+                self.tested(now, point, sum, effects)
             }
         }
     }
@@ -373,13 +376,4 @@ impl ServerMachine {
 
 pub(super) fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
     (now, Class::Timer, ActorId::Server)
-}
-
-fn sum(tallies: Vec<Tally>) -> Tally {
-    let mut parts = tallies.into_iter();
-    let first = parts.next().unwrap_or_default();
-    parts.fold(first, |mut sum, part| {
-        sum.iter_mut().zip(part).for_each(|(row, p)| *row = (row.0 + p.0, row.1 + p.1));
-        sum
-    })
 }

@@ -1,0 +1,324 @@
+//! Promises: a run's two digests depend on the scenario and its seeds only, and whatever clients
+//! do, a run ends.
+
+mod softmax;
+
+use fedcast::data::{FreshClients, FreshLaw};
+use fedcast::federation::{
+    AssetCache, Coding, ComputeRules, EndReason, Entry, EvaluationPoint, Event, EventSink,
+    FaultRules, FederationError, FrameOutcome, Interrupt, LinkRules, OnBadUpdate, Participation,
+    Population, Rules, Setup, ShardSource, Share, SinkError, simulate,
+};
+use fedcast::wire::{Codec, CodecPlan};
+use softmax::{Mischief, Ran, Visits, rules, run, run_with, setup};
+
+fn mobile() -> Rules {
+    let participation = Participation { share: Share::Fraction(0.5), ..Participation::default() };
+    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let faults = FaultRules { crash: 0.1, lose_down: 0.05, lose_up: 0.05 };
+    Rules { compute, links, faults, participation, ..rules() }
+}
+
+fn stateful(rules: Rules) -> Setup {
+    setup::<Visits>(rules, Mischief::None)
+}
+
+fn done(ran: &Ran) {
+    let end = ran.end.as_ref().expect("the run ends well");
+    assert_eq!(end.reason, EndReason::Done);
+    assert_eq!(end.entries, ran.entries.len() as u64);
+    let last = &ran.entries.last().expect("has entries").event;
+    assert_eq!(last, &Event::RunEnded { reason: EndReason::Done });
+}
+
+#[test]
+fn digests_do_not_depend_on_the_number_of_workers() {
+    for make in [setup::<()>, setup::<Visits>] {
+        let of = |workers| run(Setup { workers, ..make(mobile(), Mischief::None) });
+        let one = of(1);
+        done(&one);
+        for workers in [2, 3, 8] {
+            assert_eq!(one.digests, of(workers).digests, "{workers} workers");
+        }
+    }
+}
+
+#[test]
+fn digests_do_not_depend_on_when_workers_finish() {
+    for rules in [rules(), mobile()] {
+        let plain = run(stateful(rules.clone()));
+        for seed in 1..4 {
+            let shaken = run(Setup { shaker: Some(seed), workers: 3, ..stateful(rules.clone()) });
+            assert_eq!(plain.digests, shaken.digests, "shaker {seed}");
+        }
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    let digests = |seed| run(stateful(Rules { seed, ..mobile() })).digests;
+    assert_ne!(digests(1).events, digests(2).events);
+    // Without chance in cohorts, times and faults, the seed still moves what is learnt.
+    let digests = |seed| run(stateful(Rules { seed, ..rules() })).digests;
+    assert_ne!(digests(1).numbers, digests(2).numbers);
+}
+
+#[test]
+fn a_run_learns_and_tests_as_it_says() {
+    let ran = run(stateful(rules()));
+    done(&ran);
+    assert_eq!(ran.count("round_closed"), 10);
+    assert_eq!(ran.count("trained"), 60);
+    assert_eq!(ran.count("frame_charged"), 120);
+    assert_eq!(ran.count("evaluated"), 15);
+    let counting: Vec<&Entry> = (ran.entries.iter())
+        .filter(|e| matches!(e.event, Event::Evaluated { point: EvaluationPoint::Task, .. }))
+        .collect();
+    let first = counting[0].numbers.as_ref().expect("scores");
+    assert_eq!(first.tasks.len(), 1);
+    let share = first.tasks[0].correct as f64 / first.tasks[0].total as f64;
+    assert!(share > 0.9, "two digits are easy to tell apart: {share}");
+    let last = counting[4].numbers.as_ref().expect("scores");
+    assert_eq!(last.tasks.len(), 5);
+    let classes: u64 = last.classes.iter().map(|class| class.2).sum();
+    assert_eq!(last.tasks.iter().map(|task| task.total).sum::<u64>(), classes);
+    // Every frame carries the head: 10 x 64 floats.
+    for entry in &ran.entries {
+        if let Event::FrameCharged { bytes, sent, .. } = &entry.event {
+            assert_eq!((bytes.payload, *sent), (2560, bytes.frame()));
+            assert_eq!(bytes.kinds.get("head"), Some(&2560));
+        }
+    }
+}
+
+#[test]
+fn states_are_kept_and_missed_tasks_are_told() {
+    let participation = Participation { share: Share::Count(2), ..Participation::default() };
+    let ran = run(stateful(Rules { participation, ..rules() }));
+    let mut visits = std::collections::BTreeMap::new();
+    let mut missed = 0.0;
+    for entry in &ran.entries {
+        if let Event::Trained { client, .. } = entry.event {
+            let metrics = &entry.numbers.as_ref().expect("metrics").metrics;
+            let count = visits.entry(client).or_insert(0.0);
+            *count += 1.0;
+            assert_eq!(metrics["visits"].0, *count, "{client}");
+            missed += metrics["missed"].0;
+        }
+    }
+    assert!(missed > 0.0, "with two of six clients a round, somebody misses a task");
+}
+
+#[test]
+fn virtual_time_passes_and_never_goes_back() {
+    let ran = run(stateful(mobile()));
+    done(&ran);
+    assert!(ran.entries.windows(2).all(|pair| pair[0].at <= pair[1].at));
+    assert!(ran.end.expect("ended").at.as_seconds() > 1.0);
+    let ideal = run(stateful(rules()));
+    assert_eq!(ideal.end.expect("ended").at.0, 0);
+}
+
+#[test]
+fn lost_messages_and_crashes_are_events_and_the_run_completes() {
+    let faults = FaultRules { crash: 0.2, lose_down: 0.2, lose_up: 0.2 };
+    let ran = run(stateful(Rules { faults, ..rules() }));
+    done(&ran);
+    let reasons = ran.failures();
+    assert!(reasons.iter().any(|r| r == "crashed") && reasons.iter().any(|r| r == "lost"));
+    let lost =
+        |e: &&Entry| matches!(e.event, Event::FrameCharged { outcome: FrameOutcome::Lost, .. });
+    let frames = ran.entries.iter().filter(lost).count();
+    assert_eq!(frames, reasons.iter().filter(|r| *r == "lost").count());
+    for entry in &ran.entries {
+        if let Event::RoundClosed { folded, missing, .. } = &entry.event {
+            assert_eq!(*folded as usize + missing.len(), 6);
+        }
+    }
+}
+
+#[test]
+fn a_federation_where_everybody_crashes_still_ends() {
+    let faults = FaultRules { crash: 1.0, ..FaultRules::default() };
+    let ran = run(stateful(Rules { faults, ..rules() }));
+    done(&ran);
+    assert_eq!((ran.count("client_failed"), ran.count("trained")), (60, 0));
+}
+
+#[test]
+fn bad_updates_are_rejected_and_the_others_count() {
+    for (mischief, why) in [
+        (Mischief::Nan, "`head` is not finite"),
+        (Mischief::WrongShape, "[1, 64]"),
+        (Mischief::LiftPanic, "lifting is beyond me"),
+    ] {
+        let ran = run(setup::<Visits>(rules(), mischief));
+        done(&ran);
+        let rejected = ran.entries.iter().filter_map(|e| match &e.event {
+            Event::UpdateRejected { client, why, .. } => Some((client.0, why.clone())),
+            _ => None,
+        });
+        let rejected: Vec<_> = rejected.collect();
+        assert_eq!(rejected.len(), 10, "{mischief:?}");
+        assert!(rejected.iter().all(|(client, text)| *client == 2 && text.contains(why)));
+        for entry in &ran.entries {
+            if let Event::RoundClosed { folded, missing, .. } = &entry.event {
+                assert_eq!((*folded, missing.len()), (5, 1), "{mischief:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bad_update_ends_the_run_where_the_scenario_says_so() {
+    let rules = Rules { on_bad_update: OnBadUpdate::Abort, ..rules() };
+    let ran = run(setup::<()>(rules, Mischief::Nan));
+    assert!(matches!(ran.end, Err(FederationError::BadUpdate { client, .. }) if client.0 == 2));
+    let last = &ran.entries.last().expect("has entries").event;
+    assert_eq!(last, &Event::RunEnded { reason: EndReason::Aborted });
+}
+
+#[test]
+fn a_panicking_policy_is_a_failed_client() {
+    let ran = run(setup::<Visits>(rules(), Mischief::Panic));
+    done(&ran);
+    assert_eq!(ran.failures(), vec!["panicked"; 10]);
+    assert_eq!(ran.count("trained"), 50);
+}
+
+#[test]
+fn lossy_codecs_change_what_is_learnt_and_verify_changes_nothing() {
+    let with = |coding| run(Setup { coding, ..stateful(rules()) });
+    let plain = with(Coding::default());
+    let verified = with(Coding { verify: true, ..Coding::default() });
+    done(&verified);
+    assert_eq!(plain.digests, verified.digests);
+    let plan = CodecPlan::new(Codec::Int8);
+    let lossy = |verify| with(Coding { down: plan.clone(), up: plan.clone(), verify });
+    let (direct, through_bytes) = (lossy(false), lossy(true));
+    done(&direct);
+    assert_eq!(direct.digests, through_bytes.digests);
+    assert_ne!(plain.digests.numbers, direct.digests.numbers);
+    assert_ne!(plain.digests.events, direct.digests.events, "frames are smaller");
+}
+
+#[test]
+fn assets_are_shipped_to_those_who_lack_them() {
+    let shipped = |cache| {
+        let ran = run(setup::<()>(Rules { cache, ..rules() }, Mischief::Asset));
+        done(&ran);
+        let assets = ran.entries.iter().filter(|e| match &e.event {
+            Event::FrameCharged { asset: Some(name), bytes, .. } => {
+                assert_eq!((name.as_str(), bytes.kinds["generator"]), ("teacher@1", 4000));
+                true
+            }
+            _ => false,
+        });
+        assets.count()
+    };
+    assert_eq!(shipped(AssetCache::None), 60);
+    assert_eq!(shipped(AssetCache::Task), 30);
+    assert_eq!(shipped(AssetCache::Run), 6);
+}
+
+#[test]
+fn an_uncharged_method_costs_nothing_and_learns_the_same() {
+    let free = run(Setup { charged: false, ..stateful(rules()) });
+    done(&free);
+    assert_eq!(free.count("frame_charged"), 0);
+    let paid = run(stateful(rules()));
+    let scores = |ran: &Ran| -> Vec<_> {
+        let tested = ran.entries.iter().filter(|e| e.event.name() == "evaluated");
+        tested.map(|e| e.numbers.clone()).collect()
+    };
+    assert_eq!(scores(&free), scores(&paid));
+}
+
+#[test]
+fn bias_is_measured_before_synchronisation_and_changes_nothing() {
+    let plain = run(stateful(rules()));
+    let measured = run(stateful(Rules { bias: true, ..rules() }));
+    done(&measured);
+    assert_eq!(measured.count("bias"), 10);
+    for entry in measured.entries.iter().filter(|e| e.event.name() == "bias") {
+        let metrics = &entry.numbers.as_ref().expect("figures").metrics;
+        assert!(metrics["response_entropy"].0 >= 0.0);
+        assert!(metrics["prototype_distance"].0 > 0.0);
+    }
+    let digests = |ran: &Ran| -> Vec<_> {
+        let closed = ran.entries.iter().filter(|e| e.event.name() == "round_closed");
+        closed.map(|e| e.numbers.clone()).collect()
+    };
+    assert_eq!(digests(&plain), digests(&measured));
+}
+
+#[test]
+fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
+    let participation = Participation {
+        share: Share::Count(4),
+        population: Population::Fresh,
+        ..Participation::default()
+    };
+    let rules = Rules { clients: 1_000_000, participation, ..rules() };
+    let law = FreshLaw::Dirichlet { beta: 0.5, samples: 20 };
+    let fresh = FreshClients { law, seed: 5 };
+    let small = setup::<()>(softmax::rules(), Mischief::None);
+    let ran = run(Setup { rules, shards: ShardSource::Fresh(fresh), ..small });
+    done(&ran);
+    let mut met = std::collections::BTreeSet::new();
+    for entry in &ran.entries {
+        if let Event::Trained { client, samples, .. } = entry.event {
+            assert_eq!(samples, 20);
+            assert!(met.insert(client), "{client} came back");
+        }
+    }
+    assert_eq!(met.len(), 40);
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_a_valid_journal() {
+    struct Stopper(Interrupt, u32);
+    impl EventSink for Stopper {
+        fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+            self.1 += u32::from(entry.event.name() == "round_closed");
+            if self.1 == 3 {
+                self.0.request();
+            }
+            Ok(())
+        }
+    }
+    let interrupt = Interrupt::default();
+    let sink = Stopper(interrupt.clone(), 0);
+    let end = simulate(stateful(rules()), Box::new(sink), Box::new(()), interrupt);
+    assert_eq!(end.expect("not an error").reason, EndReason::Interrupted);
+    let asked = Interrupt::default();
+    asked.request();
+    let ran = run_with(stateful(rules()), asked);
+    assert_eq!(ran.entries.len(), 1);
+}
+
+#[test]
+fn a_sink_that_refuses_stops_the_run() {
+    struct Full(u32);
+    impl EventSink for Full {
+        fn record(&mut self, _: &Entry) -> Result<(), SinkError> {
+            self.0 += 1;
+            match self.0 {
+                ..30 => Ok(()),
+                30 => Err(SinkError::Stop("the disk is full".into())),
+                _ => panic!("asked again after refusing"),
+            }
+        }
+    }
+    let end = simulate(stateful(rules()), Box::new(Full(0)), Box::new(()), Interrupt::default());
+    let error = end.expect_err("stops");
+    assert_eq!(error.to_string(), "the disk is full");
+}
+
+#[test]
+fn impossible_rules_are_refused() {
+    let none = Setup { shards: ShardSource::Drawn(vec![]), ..stateful(rules()) };
+    let ran = run(none);
+    assert!(matches!(ran.end, Err(FederationError::Impossible(_))));
+    assert!(ran.entries.is_empty());
+}
