@@ -230,8 +230,10 @@ impl Optimiser {
             return Err(LearningError::Shape("gradients do not fit the variables".to_owned()));
         }
         self.steps += 1;
-        for ((var, moments), gradient) in self.vars.iter().zip(&mut self.moments).zip(gradients) {
+        let each = self.vars.iter().zip(&mut self.moments).zip(&self.factors);
+        for (((var, moments), factor), gradient) in each.zip(gradients) {
             storage::edit(var, |values| {
+                let rate = rate * factor;
                 self.rule.update(values, gradient.as_ref(), scale, moments, rate, self.steps);
             })?;
         }

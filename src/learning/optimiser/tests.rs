@@ -134,3 +134,27 @@ fn strided_gradients_are_read_in_the_order_of_the_variable() {
         x.flatten_all().unwrap().to_vec1::<f32>().unwrap().into_iter().map(f64::from).collect();
     assert_close("x", &got, &[0.0, -2.0, -4.0, -1.0, -3.0, -5.0], 0.0);
 }
+
+#[test]
+fn plain_gradients_step_as_those_of_a_graph() {
+    let vars = || {
+        let var = |v: &[f32]| Var::from_slice(v, v.len(), &Device::Cpu).unwrap();
+        vec![var(&[1.0, -2.0]), var(&[0.5])]
+    };
+    let (a, b) = (vars(), vars());
+    let mut with_graph = OptimiserConfig::adamw(0.1).weight_decay(0.1).over(a.clone());
+    let mut without = OptimiserConfig::adamw(0.1).weight_decay(0.1).over(b.clone());
+    for optimiser in [&mut with_graph, &mut without] {
+        optimiser.set_rate_factors(vec![1.0, 0.5]);
+    }
+    let read =
+        |vars: &[Var]| -> Vec<Vec<f32>> { vars.iter().map(|v| v.to_vec1().unwrap()).collect() };
+    for _ in 0..3 {
+        let loss = (a[0].sqr().unwrap().sum_all().unwrap() + a[1].sum_all().unwrap()).unwrap();
+        with_graph.step(&loss.backward().unwrap(), 0.1, 0.5).unwrap();
+        let slope = b[0].affine(2.0, 0.0).unwrap().to_vec1::<f32>().unwrap();
+        without.step_slices(&[slope, vec![1.0]], 0.1, 0.5).unwrap();
+    }
+    assert_eq!(read(&a), read(&b));
+    assert!(without.step_slices(&[vec![0.0; 2]], 0.1, 1.0).is_err());
+}
