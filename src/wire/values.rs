@@ -149,7 +149,8 @@ impl Values {
         }) as u64
     }
 
-    /// Hands the raw bits to `take`, little endian, in pieces of at most 4 KiB (bytes as they lie, in one piece).
+    /// Hands the raw bits to `take`, little endian, in pieces of at most 64 KiB (bytes as they lie, in one
+    /// piece); BLAKE3 needs pieces of that size to use the CPU's wide registers.
     pub fn visit_le(&self, mut take: impl FnMut(&[u8])) {
         let take = &mut take;
         match self {
@@ -221,8 +222,9 @@ fn pieces<T: Copy, const W: usize>(
     le: impl Fn(T) -> [u8; W],
     take: &mut impl FnMut(&[u8]),
 ) {
-    let mut buffer = [0u8; 4096];
-    for piece in values.chunks(buffer.len() / W) {
+    const PIECE: usize = 1 << 16;
+    let mut buffer = vec![0u8; PIECE.min(values.len() * W)];
+    for piece in values.chunks(PIECE / W) {
         for (bytes, value) in buffer.chunks_exact_mut(W).zip(piece) {
             bytes.copy_from_slice(&le(*value));
         }

@@ -2,77 +2,116 @@
 
 use std::sync::Arc;
 
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// A 16-bit float format. `half` converts in software or with the CPU's instructions; both round the same way.
-pub(super) trait Format {
-    fn narrow(value: f32) -> u16;
-    fn widen(bits: u16) -> f32;
+/// Values that are converted together: with the CPU's instructions where it has them, which round as software does.
+const PIECE: usize = 2048;
+
+/// A 16-bit float format.
+pub(super) trait Format: Copy {
+    /// The smallest finite magnitude that rounds to infinity.
+    const LIMIT: f32;
+    const ZERO: Self;
+    fn narrow(values: &[f32], out: &mut [Self]);
+    fn widen(values: &[Self], out: &mut [f32]);
+    fn to_le(self) -> [u8; 2];
+    fn from_le(bytes: [u8; 2]) -> Self;
 }
 
-/// IEEE 754 binary16.
-pub(super) struct Half;
-
-/// The upper half of an f32.
-pub(super) struct Brain;
-
-impl Format for Half {
-    fn narrow(value: f32) -> u16 {
-        f16::from_f32(value).to_bits()
+impl Format for f16 {
+    const LIMIT: f32 = 65_520.0;
+    const ZERO: f16 = f16::ZERO;
+    fn narrow(values: &[f32], out: &mut [f16]) {
+        out.convert_from_f32_slice(values);
     }
-    fn widen(bits: u16) -> f32 {
-        f16::from_bits(bits).to_f32()
+    fn widen(values: &[f16], out: &mut [f32]) {
+        values.convert_to_f32_slice(out);
+    }
+    fn to_le(self) -> [u8; 2] {
+        self.to_le_bytes()
+    }
+    fn from_le(bytes: [u8; 2]) -> f16 {
+        f16::from_le_bytes(bytes)
     }
 }
 
-impl Format for Brain {
-    fn narrow(value: f32) -> u16 {
-        bf16::from_f32(value).to_bits()
+impl Format for bf16 {
+    const LIMIT: f32 = f32::from_bits(0x7f7f_8000);
+    const ZERO: bf16 = bf16::ZERO;
+    fn narrow(values: &[f32], out: &mut [bf16]) {
+        out.convert_from_f32_slice(values);
     }
-    fn widen(bits: u16) -> f32 {
-        bf16::from_bits(bits).to_f32()
+    fn widen(values: &[bf16], out: &mut [f32]) {
+        values.convert_to_f32_slice(out);
+    }
+    fn to_le(self) -> [u8; 2] {
+        self.to_le_bytes()
+    }
+    fn from_le(bytes: [u8; 2]) -> bf16 {
+        bf16::from_le_bytes(bytes)
     }
 }
 
 /// Fails with the index of the first finite value that becomes infinite.
 pub(super) fn encode<F: Format>(values: &[f32], mut take: impl FnMut(&[u8])) -> Result<(), usize> {
-    let mut buffer = [0u8; 4096];
-    for (at, piece) in values.chunks(buffer.len() / 2).enumerate() {
-        let mut overflow = false;
-        for (bytes, value) in buffer.chunks_exact_mut(2).zip(piece) {
-            let bits = F::narrow(*value);
-            overflow |= value.is_finite() && !F::widen(bits).is_finite();
-            bytes.copy_from_slice(&bits.to_le_bytes());
-        }
-        if overflow {
-            return Err(at * (buffer.len() / 2) + first_overflow::<F>(piece));
-        }
-        take(&buffer[..piece.len() * 2]);
+    check::<F>(values)?;
+    let mut narrow = [F::ZERO; PIECE];
+    let mut buffer = [[0u8; 2]; PIECE];
+    for piece in values.chunks(PIECE) {
+        let narrow = &mut narrow[..piece.len()];
+        F::narrow(piece, narrow);
+        buffer.iter_mut().zip(&*narrow).for_each(|(bytes, value)| *bytes = value.to_le());
+        take(buffer[..piece.len()].as_flattened());
     }
     Ok(())
 }
 
+/// `None` for an odd number of bytes.
 pub(super) fn decode<F: Format>(bytes: &[u8]) -> Option<Arc<[f32]>> {
     let (pairs, rest) = bytes.as_chunks::<2>();
-    rest.is_empty().then(|| pairs.iter().map(|b| F::widen(u16::from_le_bytes(*b))).collect())
-}
-
-pub(super) fn round_trip<F: Format>(values: &[f32]) -> Result<Arc<[f32]>, usize> {
-    let mut overflow = false;
-    let received = values
-        .iter()
-        .map(|v| {
-            let wide = F::widen(F::narrow(*v));
-            overflow |= v.is_finite() && !wide.is_finite();
-            wide
+    rest.is_empty().then(|| {
+        let mut narrow = [F::ZERO; PIECE];
+        fill(pairs.len(), |at, out| {
+            let narrow = &mut narrow[..out.len()];
+            narrow
+                .iter_mut()
+                .zip(&pairs[at..])
+                .for_each(|(value, bytes)| *value = F::from_le(*bytes));
+            F::widen(narrow, out);
         })
-        .collect();
-    if overflow { Err(first_overflow::<F>(values)) } else { Ok(received) }
+    })
 }
 
-fn first_overflow<F: Format>(values: &[f32]) -> usize {
-    let overflows = |v: &f32| v.is_finite() && !F::widen(F::narrow(*v)).is_finite();
-    values.iter().position(overflows).unwrap_or(0)
+/// What [`decode`] makes of what [`encode`] wrote.
+pub(super) fn round_trip<F: Format>(values: &[f32]) -> Result<Arc<[f32]>, usize> {
+    check::<F>(values)?;
+    let mut narrow = [F::ZERO; PIECE];
+    Ok(fill(values.len(), |at, out| {
+        let narrow = &mut narrow[..out.len()];
+        F::narrow(&values[at..at + out.len()], narrow);
+        F::widen(narrow, out);
+    }))
+}
+
+fn check<F: Format>(values: &[f32]) -> Result<(), usize> {
+    let overflows = |v: &f32| v.abs() >= F::LIMIT && v.is_finite();
+    // Without an early exit, so that the compiler can test several values at once.
+    let found = values.iter().fold(false, |found, v| found | overflows(v));
+    if !found {
+        return Ok(());
+    }
+    values.iter().position(overflows).map_or(Ok(()), Err)
+}
+
+/// Shared values of this length, written piece by piece: `write(first index, piece)`.
+fn fill(length: usize, mut write: impl FnMut(usize, &mut [f32])) -> Arc<[f32]> {
+    let mut values: Arc<[f32]> = std::iter::repeat_n(0.0, length).collect();
+    let unshared = Arc::get_mut(&mut values).expect("nobody else has it yet");
+    for (i, piece) in unshared.chunks_mut(PIECE).enumerate() {
+        write(i * PIECE, piece);
+    }
+    values
 }
 
 #[cfg(test)]
@@ -80,33 +119,56 @@ mod tests {
     use super::*;
 
     fn trip<F: Format>(value: f32) -> f32 {
-        F::widen(F::narrow(value))
+        round_trip::<F>(&[value]).unwrap()[0]
     }
 
     #[test]
     fn ties_go_to_even() {
         // Spacing at 1 is 2^-10 in f16 and 2^-7 in bf16: halfway cases fall to the even neighbour.
         let (half, brain) = ((2f32).powi(-11), (2f32).powi(-8));
-        assert_eq!(trip::<Half>(1.0 + half), 1.0);
-        assert_eq!(trip::<Half>(1.0 + 3.0 * half), 1.0 + 4.0 * half);
-        assert_eq!(trip::<Half>(1.0 + 1.01 * half), 1.0 + 2.0 * half);
-        assert_eq!(trip::<Brain>(1.0 + brain), 1.0);
-        assert_eq!(trip::<Brain>(1.0 + 3.0 * brain), 1.0 + 4.0 * brain);
+        assert_eq!(trip::<f16>(1.0 + half), 1.0);
+        assert_eq!(trip::<f16>(1.0 + 3.0 * half), 1.0 + 4.0 * half);
+        assert_eq!(trip::<f16>(1.0 + 1.01 * half), 1.0 + 2.0 * half);
+        assert_eq!(trip::<bf16>(1.0 + brain), 1.0);
+        assert_eq!(trip::<bf16>(1.0 + 3.0 * brain), 1.0 + 4.0 * brain);
         // Subnormals of f16 are multiples of 2^-24.
-        assert_eq!(trip::<Half>(1.4 * (2f32).powi(-24)), (2f32).powi(-24));
-        assert_eq!(trip::<Half>(0.5 * (2f32).powi(-24)), 0.0);
-        assert_eq!(trip::<Half>(-0.0).to_bits(), (-0.0f32).to_bits());
+        assert_eq!(trip::<f16>(1.4 * (2f32).powi(-24)), (2f32).powi(-24));
+        assert_eq!(trip::<f16>(0.5 * (2f32).powi(-24)), 0.0);
+        assert_eq!(trip::<f16>(-0.0).to_bits(), (-0.0f32).to_bits());
     }
 
     #[test]
     fn finite_stays_finite_or_is_refused() {
-        assert_eq!(round_trip::<Half>(&[65519.0]).unwrap()[..], [65504.0]);
-        assert_eq!(round_trip::<Half>(&[1.0, 65520.0]), Err(1));
-        assert_eq!(round_trip::<Brain>(&[1.0, 0.0, f32::MAX]), Err(2));
+        assert_eq!(round_trip::<f16>(&[65519.0]).unwrap()[..], [65504.0]);
+        assert_eq!(round_trip::<f16>(&[1.0, 65520.0]), Err(1));
+        assert_eq!(round_trip::<bf16>(&[1.0, 0.0, f32::MAX]), Err(2));
+        let below = f32::from_bits(bf16::LIMIT.to_bits() - 1);
+        assert_eq!(round_trip::<bf16>(&[-below]).unwrap()[..], [-f32::from(bf16::MAX)]);
+        assert_eq!(round_trip::<bf16>(&[-bf16::LIMIT]), Err(0));
         let mut long = vec![0.0; 5000];
         long[4321] = 1e30;
-        assert_eq!(encode::<Half>(&long, |_| ()), Err(4321));
-        let passed = round_trip::<Half>(&[f32::NAN, f32::INFINITY]).unwrap();
+        assert_eq!(encode::<f16>(&long, |_| ()), Err(4321));
+        let passed = round_trip::<f16>(&[f32::NAN, f32::INFINITY]).unwrap();
         assert!(passed[0].is_nan() && passed[1] == f32::INFINITY);
+    }
+
+    #[test]
+    fn many_values_convert_as_one_does() {
+        // Every bit pattern class: all exponents, some mantissas, both signs; long enough for several pieces.
+        let values: Vec<f32> = (0..3 * PIECE as u32 + 7)
+            .map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b1)))
+            .filter(|v| v.abs() < f16::LIMIT)
+            .collect();
+        assert!(values.len() > PIECE);
+        let together = round_trip::<f16>(&values).unwrap();
+        let mut bytes = vec![];
+        encode::<f16>(&values, |b| bytes.extend_from_slice(b)).unwrap();
+        let decoded = decode::<f16>(&bytes).unwrap();
+        for (i, v) in values.iter().enumerate() {
+            let one = f16::from_f32_const(*v).to_f32_const(); // never the CPU's instruction
+            assert_eq!(together[i].to_bits(), one.to_bits(), "{v}");
+            assert_eq!(decoded[i].to_bits(), one.to_bits(), "{v}");
+        }
+        assert!(decode::<f16>(&bytes[1..]).is_none());
     }
 }

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use super::{Dtype, Kind, NamedTensor, Values, WireError};
@@ -84,8 +85,8 @@ impl Codec {
                 tensor.values().visit_le(take);
                 Ok(())
             }
-            Codec::F16 => float16::encode::<float16::Half>(tensor.as_f32()?, take),
-            Codec::Bf16 => float16::encode::<float16::Brain>(tensor.as_f32()?, take),
+            Codec::F16 => float16::encode::<f16>(tensor.as_f32()?, take),
+            Codec::Bf16 => float16::encode::<bf16>(tensor.as_f32()?, take),
             Codec::Int8 => int8::encode(tensor.as_f32()?, take),
         }
         .map_err(|index| self.refusal(tensor, index))
@@ -95,8 +96,8 @@ impl Codec {
     pub fn round_trip(self, tensor: &NamedTensor) -> Result<Values, WireError> {
         match self {
             Codec::F32 => Ok(tensor.values().clone()),
-            Codec::F16 => float16::round_trip::<float16::Half>(tensor.as_f32()?).map(Values::F32),
-            Codec::Bf16 => float16::round_trip::<float16::Brain>(tensor.as_f32()?).map(Values::F32),
+            Codec::F16 => float16::round_trip::<f16>(tensor.as_f32()?).map(Values::F32),
+            Codec::Bf16 => float16::round_trip::<bf16>(tensor.as_f32()?).map(Values::F32),
             Codec::Int8 => int8::round_trip(tensor.as_f32()?).map(Values::F32),
         }
         .map_err(|index| self.refusal(tensor, index))
@@ -111,8 +112,8 @@ impl Codec {
             return None;
         }
         let values: Option<Arc<[f32]>> = match self {
-            Codec::F16 => float16::decode::<float16::Half>(bytes),
-            Codec::Bf16 => float16::decode::<float16::Brain>(bytes),
+            Codec::F16 => float16::decode::<f16>(bytes),
+            Codec::Bf16 => float16::decode::<bf16>(bytes),
             _ => int8::decode(bytes),
         };
         values.map(Values::F32)
