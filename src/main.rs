@@ -9,5 +9,5 @@ fn main() -> ExitCode {
         // SAFETY: no other thread runs yet that could read the environment.
         unsafe { std::env::set_var(pool, "1") };
     }
-    ExitCode::SUCCESS
+    fedcast::cli::main(std::env::args_os()).into()
 }

@@ -4,29 +4,52 @@ use thiserror::Error;
 
 use super::journal_file::JournalError;
 use super::run_directory::DirectoryError;
+use super::verify::Divergence;
 use crate::data::DataError;
+use crate::federation::FederationError;
 use crate::model::ModelError;
-use crate::policy::PolicyError;
+use crate::scenario::ScenarioError;
+use crate::wire::WireError;
 
 /// Why a run could not be made, finished, read or repeated.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
+    /// The scenario is invalid.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Keys that cannot go together, found only when the run is put together.
+    #[error("{message}\n  help: {help}")]
+    Unsupported {
+        /// What does not go together.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// A codec that cannot carry what the scenario says.
+    #[error("[wire]: {0}")]
+    Wire(#[from] WireError),
     /// Data is missing, damaged or cannot be divided as asked.
     #[error(transparent)]
     Data(#[from] DataError),
     /// Weights are missing, damaged or of another shape.
     #[error(transparent)]
     Weights(#[from] ModelError),
-    /// The method refused.
-    #[error("method: {0}")]
-    Policy(#[from] PolicyError),
+    /// The simulation ended early.
+    #[error(transparent)]
+    Federation(#[from] FederationError),
     /// The run directory cannot be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A combination of keys that no run can have.
-    #[error("{0}")]
-    Unsupported(String),
+    /// A recomputed run is not the recorded one.
+    #[error(transparent)]
+    Diverged(#[from] Box<Divergence>),
+}
+
+impl ExperimentError {
+    pub(crate) fn unsupported(message: impl Into<String>, help: impl Into<String>) -> Self {
+        ExperimentError::Unsupported { message: message.into(), help: help.into() }
+    }
 }

@@ -33,10 +33,9 @@ pub fn holders(scenario: &Scenario, clients: u32) -> Result<Holders, DataError> 
 /// Training samples of every class id without opening files.
 pub fn class_sizes(scenario: &Scenario) -> Result<Vec<usize>, ExperimentError> {
     nominal_class_sizes(&scenario.data).ok_or_else(|| {
-        ExperimentError::Unsupported(
-            "the sizes of this image folder are not known without opening it; \
-             give data.nominal = { classes = .., train = .., test = .. } to plan with"
-                .into(),
+        ExperimentError::unsupported(
+            "the sizes of this image folder are not known without opening it",
+            "give data.nominal = { classes = .., train = .., test = .. } to plan with",
         )
     })
 }

@@ -1,9 +1,72 @@
 //! From a scenario to everything a simulation needs.
+//!
+//! [`load`] reads and checks, [`blueprint`] knows what can be known without data and weights,
+//! [`assemble`] opens both.
 
 mod blueprint;
+mod inputs;
 mod rules;
 mod training;
 
+use std::path::Path;
+use std::sync::Arc;
+
 pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders, vit_config};
+pub use inputs::{Assembly, assemble};
 pub use rules::rules;
 pub use training::{training_plan, wire_form};
+
+use super::ExperimentError;
+use super::plan::Blueprint;
+use crate::methods::Registry;
+use crate::policy::ModelFacts;
+use crate::scenario::{Override, Scenario, ScenarioError, Workers};
+use crate::wire::CodecPlan;
+
+/// Reads a scenario, puts overrides over it, and checks all that can be checked without data.
+pub fn load(
+    path: &Path,
+    overrides: &[String],
+    methods: &Registry,
+) -> Result<Scenario, ScenarioError> {
+    let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
+    let loaded = Scenario::load(path, &overrides, methods)?;
+    match methods.check(&loaded.scenario).into_iter().next() {
+        Some(c) => Err(loaded.error_at(c.key, &c.message, &c.label, &c.help)),
+        None => Ok(loaded.scenario),
+    }
+}
+
+/// Everything that follows from the scenario alone.
+pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
+    let class_sizes = class_sizes(scenario)?;
+    let facts = ModelFacts {
+        vit: vit_config(&scenario.backbone),
+        classes: class_sizes.len(),
+        form: wire_form(&scenario.wire),
+    };
+    let method = methods.build(&scenario.method, &facts)?;
+    let clients = scenario.federation.clients;
+    Ok(Blueprint {
+        name: scenario.name.clone(),
+        method_name: scenario.method.name.clone(),
+        charged: method.charged(),
+        method,
+        facts,
+        curriculum: Arc::new(curriculum(scenario, class_sizes.len())?),
+        class_sizes,
+        holders: holders(scenario, clients)?,
+        rules: rules(scenario),
+        training: training_plan(scenario, methods),
+        down: CodecPlan::from_section(&scenario.wire.down)?,
+        up: CodecPlan::from_section(&scenario.wire.up)?,
+    })
+}
+
+/// Worker threads: as asked for, else the scenario's, else one per core.
+pub fn workers(scenario: &Scenario, asked: Option<u32>) -> usize {
+    match (asked, scenario.devices.workers) {
+        (Some(count), _) | (None, Workers::Count(count)) => count.max(1) as usize,
+        (None, Workers::Auto) => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}

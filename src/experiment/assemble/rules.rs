@@ -9,11 +9,11 @@ use crate::scenario::{
     Scenario, TimePreset, TimeSection,
 };
 
-/// All rules of a run. `clients` is one for a method that trains on all data at one site.
-pub fn rules(scenario: &Scenario, clients: u32) -> Rules {
+/// All rules of a run.
+pub fn rules(scenario: &Scenario) -> Rules {
     Rules {
         seed: scenario.seed.run,
-        clients,
+        clients: scenario.federation.clients,
         rounds: scenario.federation.rounds,
         participation: participation(&scenario.participation),
         compute: compute(&scenario.time),

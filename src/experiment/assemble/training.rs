@@ -1,12 +1,14 @@
-//! `[client]` as a training plan, `[wire]` as codecs.
+//! `[client]` as a training plan.
 
 use crate::learning::optimiser::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
 use crate::policy::WireForm;
-use crate::scenario::{ClientSection, Form, OptimiserSection, WireSection};
+use crate::methods::Registry;
+use crate::scenario::{Form, OptimiserSection, Scenario, WireSection};
 
-/// Local training of a run.
-pub fn training_plan(section: &ClientSection) -> TrainingPlan {
+/// Local training of a run. Where `client.clip` is not set the method's own limit holds.
+pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
+    let section = &scenario.client;
     let optimiser = match section.optimiser {
         OptimiserSection::Adamw { lr, weight_decay, betas, eps } => OptimiserConfig::Adam(Adam {
             learning_rate: lr,
@@ -20,12 +22,13 @@ pub fn training_plan(section: &ClientSection) -> TrainingPlan {
             OptimiserConfig::Sgd(Sgd { learning_rate: lr, momentum, weight_decay })
         }
     };
+    let own = methods.find(&scenario.method.name).ok().and_then(|entry| entry.clip);
     TrainingPlan {
         epochs: section.epochs,
         batch: section.batch as usize,
         optimiser,
         schedule: Schedule::Constant,
-        clip: section.clip,
+        clip: section.clip.or(own),
     }
 }
 

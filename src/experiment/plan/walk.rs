@@ -29,7 +29,7 @@ pub struct Blueprint {
     /// What sketches are made from.
     pub facts: ModelFacts,
     /// Class order and tasks.
-    pub curriculum: Curriculum,
+    pub curriculum: Arc<Curriculum>,
     /// Training samples of every class id.
     pub class_sizes: Vec<usize>,
     /// Who holds them.

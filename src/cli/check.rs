@@ -1,0 +1,71 @@
+//! `fedcast check`: reads scenarios and says what is wrong with them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::failure::{CliError, colour};
+use super::{Exit, Format, print};
+use crate::experiment::assemble::load;
+use crate::methods::Registry;
+use crate::scenario::reader::Diagnostic;
+
+/// Check scenario files without running them, for editors and CI
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast check scenarios/quickstart.toml
+  fedcast check scenarios/hgp/*.toml --format json
+
+Every file is read; the exit code is 3 if any of them is invalid. Data and weights are not
+opened: `fedcast plan` works without them too.")]
+pub struct CheckArgs {
+    /// Scenario files
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Override a key in every file; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    file: &'a PathBuf,
+    valid: bool,
+    /// The run's default directory carries it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    errors: Vec<Diagnostic>,
+}
+
+/// Checks every file.
+pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
+    let methods = Registry::builtin();
+    let mut checked = Vec::new();
+    for file in &args.files {
+        let (hash, errors) = match load(file, &args.set, &methods) {
+            Ok(scenario) => (Some(scenario.hash()), Vec::new()),
+            Err(error) => {
+                if args.format == Format::Human {
+                    eprint!("{}", error.render(colour()));
+                }
+                (None, error.diagnostics())
+            }
+        };
+        if args.format == Format::Human && hash.is_some() {
+            print(&format!("{}: valid\n", file.display()))?;
+        }
+        checked.push(Checked { file, valid: hash.is_some(), hash, errors });
+    }
+    if args.format == Format::Json {
+        let text = serde_json::to_string_pretty(&checked)
+            .map_err(|error| CliError::Unexpected(error.to_string()))?;
+        print(&format!("{text}\n"))?;
+    }
+    let valid = checked.iter().all(|file| file.valid);
+    Ok(if valid { Exit::Done } else { Exit::Scenario })
+}

@@ -1,0 +1,95 @@
+//! Errors of commands: how they are told, and which exit code they have.
+
+use std::io::{IsTerminal, Write};
+
+use thiserror::Error;
+
+use super::Exit;
+use crate::experiment::{DirectoryError, ExperimentError};
+use crate::federation::{FederationError, SinkError};
+use crate::scenario::ScenarioError;
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub enum CliError {
+    /// A wrong argument that the parser could not see.
+    #[error("{0}")]
+    Usage(String),
+    /// A run could not be made, finished, read or repeated.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// Anything else.
+    #[error("{0}")]
+    Unexpected(String),
+}
+
+impl From<ScenarioError> for CliError {
+    fn from(error: ScenarioError) -> CliError {
+        CliError::Experiment(error.into())
+    }
+}
+
+impl From<DirectoryError> for CliError {
+    fn from(error: DirectoryError) -> CliError {
+        CliError::Experiment(error.into())
+    }
+}
+
+impl CliError {
+    /// Tells it on stderr.
+    pub fn print(&self) {
+        let mut err = std::io::stderr().lock();
+        // Nobody is left to hear that stderr is closed.
+        let _ = match self {
+            CliError::Experiment(ExperimentError::Scenario(error)) => {
+                write!(err, "{}", error.render(colour()))
+            }
+            other => writeln!(err, "error: {other}"),
+        };
+    }
+
+    /// The exit code. This is the one place where an error becomes a number.
+    pub fn exit(&self) -> Exit {
+        match self {
+            CliError::Usage(_) => Exit::Usage,
+            CliError::Unexpected(_) => Exit::Unexpected,
+            CliError::Experiment(error) => experiment(error),
+        }
+    }
+}
+
+fn experiment(error: &ExperimentError) -> Exit {
+    match error {
+        ExperimentError::Scenario(_)
+        | ExperimentError::Unsupported { .. }
+        | ExperimentError::Wire(_) => Exit::Scenario,
+        ExperimentError::Data(_) | ExperimentError::Weights(_) => Exit::Inputs,
+        ExperimentError::Diverged(_) => Exit::Diverged,
+        ExperimentError::Journal(_) => Exit::Recording,
+        ExperimentError::Directory(error) => match error {
+            DirectoryError::InUse(_)
+            | DirectoryError::OtherScenario { .. }
+            | DirectoryError::NotARun(_)
+            | DirectoryError::Unreadable { .. } => Exit::Usage,
+            DirectoryError::Write { .. } => Exit::Recording,
+        },
+        ExperimentError::Federation(error) => match error {
+            FederationError::Sink(SinkError::Io(_)) => Exit::Recording,
+            FederationError::Sink(SinkError::Stop(_)) => Exit::Unexpected,
+            FederationError::Deadlock { .. } => Exit::Deadlock,
+            FederationError::Workers(_) => Exit::Device,
+            FederationError::Data(_) => Exit::Inputs,
+            FederationError::Impossible(_) => Exit::Scenario,
+            FederationError::Policy { .. }
+            | FederationError::Panicked { .. }
+            | FederationError::Evaluation(_)
+            | FederationError::BadUpdate { .. }
+            | FederationError::ActorGone(_) => Exit::Unexpected,
+        },
+    }
+}
+
+/// Whether stderr wants colour.
+pub fn colour() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}

@@ -1,0 +1,26 @@
+//! Ctrl-C: the first asks the simulation to stop between two events, the second stops at once.
+
+use std::thread;
+
+use crate::federation::Interrupt;
+
+/// Requests `run` to end on the first interrupt of this process; a second one ends the process with
+/// code 130. Listens on a thread of its own, because the simulation may be waiting for workers.
+pub fn on_interrupt(run: Interrupt) {
+    let listen = move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+            return;
+        };
+        runtime.block_on(async {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                eprintln!("stopping after the current event; press Ctrl-C again to stop at once");
+                run.request();
+            }
+            if tokio::signal::ctrl_c().await.is_ok() {
+                std::process::exit(i32::from(super::Exit::Interrupted.code()));
+            }
+        });
+    };
+    // Without a listener Ctrl-C ends the process the usual way: a loss of comfort, no error.
+    let _ = thread::Builder::new().name("interrupt".into()).spawn(listen);
+}

@@ -1,0 +1,100 @@
+//! `fedcast replay`: renders a recorded run again, or recomputes it and compares.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::CliError;
+use super::interrupt::on_interrupt;
+use super::{Exit, Format, print};
+use crate::experiment::{self, Replayed, Verified, read_manifest};
+use crate::federation::{EventSink, Interrupt};
+use crate::methods::Registry;
+use crate::report::tables::TableFiles;
+use crate::report::{Progress, Summary, final_table};
+
+/// Render a recorded run again, or recompute it and compare every event
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast replay runs/quickstart-1f2e3d4c-s1
+  fedcast replay runs/quickstart-1f2e3d4c-s1 --verify --workers 1
+
+Without --verify nothing is computed: the journal is checked against its digests and its
+tables are written again. With --verify the run is executed again and the first event that
+differs is printed (exit code 10); any number of workers gives the same events.")]
+pub struct ReplayArgs {
+    /// The run directory
+    pub run: PathBuf,
+    /// Execute the run again and compare it with the journal
+    #[arg(long)]
+    pub verify: bool,
+    /// Worker threads of --verify [default: one per core]
+    #[arg(long, value_name = "N", requires = "verify", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// Write the run's CSV tables again, into this folder
+    #[arg(short, long, value_name = "DIR", conflicts_with = "verify")]
+    pub out: Option<PathBuf>,
+    /// No progress on stderr
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Replays or verifies the run.
+pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
+    if args.verify { verify(args) } else { render(args) }
+}
+
+fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
+    let mut summary = Summary::new(&read_manifest(&args.run)?.scenario.name);
+    let mut tables = args.out.as_deref().map(TableFiles::create).transpose()?;
+    let mut readers: Vec<&mut dyn EventSink> = vec![&mut summary];
+    readers.extend(tables.as_mut().map(|tables| tables as &mut dyn EventSink));
+    let replayed = experiment::replay(&args.run, &mut readers);
+    // What is before a cut or a damaged line is still worth seeing.
+    if let Ok(Replayed { digests, .. }) = &replayed {
+        summary.digests = Some(digests.clone());
+    }
+    match args.format {
+        Format::Human => print(&final_table(&summary))?,
+        Format::Json => print(&summary.to_json())?,
+    }
+    replayed?;
+    Ok(Exit::Done)
+}
+
+fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
+    let interrupt = Interrupt::default();
+    on_interrupt(interrupt.clone());
+    let progress: Option<Box<dyn EventSink>> = match args.quiet {
+        true => None,
+        false => Some(Box::new(Progress::on_stderr(0))),
+    };
+    let methods = Registry::builtin();
+    let verified =
+        experiment::verify(&args.run, &methods, args.workers, progress, interrupt.clone())?;
+    let Verified { entries, digests, partial } = verified;
+    if interrupt.is_requested() {
+        eprintln!("interrupted after {entries} equal entries");
+        return Ok(Exit::Interrupted);
+    }
+    match args.format {
+        Format::Human => {
+            let so_far = if partial { " (the recorded run was interrupted there)" } else { "" };
+            print(&format!(
+                "identical: {entries} entries{so_far}\nevents   {}\nnumbers  {}\n",
+                digests.events, digests.numbers
+            ))?;
+        }
+        Format::Json => {
+            let text = serde_json::json!({
+                "identical": true, "entries": entries, "partial": partial, "digests": digests,
+            });
+            print(&format!("{text:#}\n"))?;
+        }
+    }
+    Ok(Exit::Done)
+}

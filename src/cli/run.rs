@@ -1,0 +1,118 @@
+//! `fedcast run`: executes a scenario into a run directory.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+
+use super::failure::CliError;
+use super::interrupt::on_interrupt;
+use super::{Exit, Format, print};
+use crate::experiment::assemble::load;
+use crate::experiment::{Run, RunOptions, names};
+use crate::federation::{EndReason, EventSink, Interrupt};
+use crate::methods::Registry;
+use crate::report::tables::TableFiles;
+use crate::report::{Profile, Progress, Shared, Summary, final_table};
+use crate::scenario::Scenario;
+
+/// Run a scenario: train the federation, record every event, print the results
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast run scenarios/quickstart.toml
+  fedcast run scenarios/quickstart.toml --seed 7 --set method.rebalance=none
+  fedcast run a.toml --set federation.clients=100 --set participation.fraction=0.1 -o runs/tenth
+
+--set takes the dotted path of a key and a TOML value; a bare word is taken as a string.
+The number of workers changes how long a run takes and nothing else.
+Ctrl-C ends a run between two events: the journal stays valid and the exit code is 130.")]
+pub struct RunArgs {
+    /// The scenario file
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Worker threads that train clients [default: the scenario's, else one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// The run directory [default: runs/<name>-<hash>-s<seed>]
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace a run of another scenario in the run directory
+    #[arg(long)]
+    pub force: bool,
+    /// No progress on stderr
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Changes to a scenario from the command line.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Overrides {
+    /// Override a key of the scenario; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// Override seed.run
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+impl Overrides {
+    /// All of them as `path=value`, in the order in which they apply.
+    pub fn all(&self) -> Vec<String> {
+        let mut all = self.set.clone();
+        all.extend(self.seed.map(|seed| format!("seed.run={seed}")));
+        all
+    }
+}
+
+/// Runs the scenario.
+pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
+    let methods = Registry::builtin();
+    let scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    let options =
+        RunOptions { workers: args.workers, out: args.out.clone(), force: args.force };
+    let run = Run::prepare(&scenario, &methods, &options)?;
+    let interrupt = Interrupt::default();
+    on_interrupt(interrupt.clone());
+    if !args.quiet {
+        eprintln!("{}: {} workers, into {}", scenario.name, run.workers(), run.directory().path().display());
+    }
+    let summary = Shared::new(Summary::new(&scenario.name));
+    let profile = Shared::new(Profile::create(run.directory())?);
+    let mut readers: Vec<Box<dyn EventSink>> = vec![
+        Box::new(TableFiles::create(run.directory().path())?),
+        Box::new(summary.clone()),
+    ];
+    if !args.quiet {
+        readers.push(Box::new(Progress::on_stderr(planned_rounds(&scenario))));
+    }
+    let began = Instant::now();
+    let ended = run.execute(readers, Box::new(profile.clone()), interrupt);
+    let wall = profile.lock().times(began.elapsed());
+    let (finished, directory) = ended?;
+    let mut summary = summary.lock().clone();
+    summary.digests = Some(finished.digests);
+    summary.wall = Some(wall);
+    directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
+    match args.format {
+        Format::Human => {
+            print(&final_table(&summary))?;
+            print(&format!("directory   {}\n", directory.path().display()))?;
+        }
+        Format::Json => print(&summary.to_json())?,
+    }
+    Ok(match finished.reason {
+        EndReason::Done => Exit::Done,
+        EndReason::Interrupted => Exit::Interrupted,
+        EndReason::Aborted => Exit::Unexpected,
+    })
+}
+
+/// For the bar only: phases of a method may add to it or end earlier.
+fn planned_rounds(scenario: &Scenario) -> u64 {
+    u64::from(scenario.tasks.count()) * u64::from(scenario.federation.rounds)
+}

@@ -1,0 +1,169 @@
+//! Opens data and weights and puts a run together.
+
+use std::sync::Arc;
+
+use candle_core::Device;
+
+use super::blueprint::{Holders, curriculum, holders, vit_config};
+use super::training::{training_plan, wire_form};
+use super::{rules, workers};
+use crate::data::{DataError, Dataset, Split, Transform, Transforms};
+use crate::experiment::ExperimentError;
+use crate::experiment::manifest::Source;
+use crate::federation::{Coding, Setup, ShardSource};
+use crate::methods::Registry;
+use crate::model::{ModelError, Vit, embedded_vit};
+use crate::policy::{Lab, ModelFacts};
+use crate::scenario::{BackboneSection, Scenario, Weights};
+use crate::wire::CodecPlan;
+
+/// A run that is ready to begin, and what it was made from.
+pub struct Assembly {
+    /// For [`simulate`](crate::federation::simulate).
+    pub setup: Setup,
+    /// The data set.
+    pub data: Source,
+    /// The backbone.
+    pub backbone: Source,
+}
+
+/// Opens what the scenario names and puts the run together. `asked` is a number of workers
+/// from the command line.
+pub fn assemble(
+    scenario: &Scenario,
+    methods: &Registry,
+    asked: Option<u32>,
+) -> Result<Assembly, ExperimentError> {
+    let vit = open_backbone(&scenario.backbone)?;
+    let dataset = Arc::new(Dataset::open(&scenario.data)?);
+    let config = *vit.config();
+    let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
+    let transforms = Transforms::from_scenario(&scenario.data, Some(config.channels));
+    let train =
+        if scenario.client.augment { &transforms.train } else { &transforms.test };
+    for (key, transform) in [
+        ("data.train", train),
+        ("data.test", &transforms.test),
+        ("data.statistics", &transforms.statistics),
+    ] {
+        fits(key, transform, &dataset.train, config.image)?;
+    }
+    let facts =
+        ModelFacts { vit: config, classes: dataset.classes(), form: wire_form(&scenario.wire) };
+    let method = methods.build(&scenario.method, &facts)?;
+    let shards = shards(scenario, &dataset, &curriculum)?;
+    let rules = rules(scenario);
+    let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
+    let digest = vit.parameters()?.digest();
+    let backbone = Source { name: backbone_name(&scenario.backbone), digest: digest.to_hex()[..16].to_string() };
+    let lab = Lab {
+        device: Device::Cpu,
+        backbone: Arc::new(vit),
+        dataset,
+        curriculum,
+        train_transform: Arc::clone(train),
+        statistics_transform: transforms.statistics,
+        training: training_plan(scenario, methods),
+        evaluation_batch: rules.evaluation_batch,
+        staged: None,
+    };
+    let setup = Setup {
+        rules,
+        name: scenario.method.name.clone(),
+        charged: method.charged(),
+        method,
+        lab,
+        test_transform: transforms.test,
+        shards,
+        facts,
+        coding: Coding {
+            down: CodecPlan::from_section(&scenario.wire.down)?,
+            up: CodecPlan::from_section(&scenario.wire.up)?,
+            verify: scenario.wire.verify,
+        },
+        workers: workers(scenario, asked),
+        shaker: None,
+    };
+    Ok(Assembly { setup, data, backbone })
+}
+
+/// The backbone of a scenario; its shape must be the one the scenario states.
+fn open_backbone(section: &BackboneSection) -> Result<Vit, ExperimentError> {
+    let vit = match &section.weights {
+        Weights::Embedded => embedded_vit()?,
+        Weights::File(path) => Vit::load(
+            path,
+            section.resolution.map(|side| side as usize),
+            Some(vit_config(section).heads),
+        )?,
+    };
+    let (stated, found) = (vit_config(section), *vit.config());
+    if stated != found {
+        return Err(ExperimentError::Weights(ModelError::Malformed {
+            file: backbone_name(section),
+            reason: format!("it holds another network than the scenario states: {found:?} instead of {stated:?}"),
+        }));
+    }
+    Ok(vit)
+}
+
+fn backbone_name(section: &BackboneSection) -> String {
+    match &section.weights {
+        Weights::Embedded => "embedded".to_string(),
+        Weights::File(path) => path.display().to_string(),
+    }
+}
+
+/// Every pipeline must end with the pixels that the backbone reads.
+fn fits(
+    key: &str,
+    transform: &Transform,
+    split: &Split,
+    image: usize,
+) -> Result<(), ExperimentError> {
+    let Some(shape) = split.image_shape() else { return Ok(()) };
+    let [_, height, width] = transform.output_shape(shape);
+    if (height, width) == (image, image) {
+        return Ok(());
+    }
+    Err(ExperimentError::unsupported(
+        format!("[{key}] gives {height}x{width} pixels, the backbone reads {image}x{image}"),
+        format!("set {key}.resize = {image}, or backbone.resolution to what [{key}] gives"),
+    ))
+}
+
+fn shards(
+    scenario: &Scenario,
+    dataset: &Dataset,
+    curriculum: &crate::data::Curriculum,
+) -> Result<ShardSource, ExperimentError> {
+    Ok(match holders(scenario, scenario.federation.clients)? {
+        Holders::Fresh(fresh) => ShardSource::Fresh(fresh),
+        Holders::Fixed(partitioner) => {
+            let of = |view| partitioner.shards(view, dataset.train.by_class());
+            let all: Result<_, DataError> = curriculum.tasks.iter().map(|v| of(v)).collect();
+            ShardSource::Drawn(all?)
+        }
+    })
+}
+
+/// At most so many images of a split go into its digest, spread evenly; all labels do.
+const SAMPLED: usize = 512;
+
+/// Digest of class names, labels and a sample of the pixels.
+fn data_digest(dataset: &Dataset) -> Result<String, DataError> {
+    let mut hasher = blake3::Hasher::new();
+    for name in &dataset.class_names {
+        hasher.update(name.as_bytes()).update(b"\n");
+    }
+    for split in [&dataset.train, &dataset.test] {
+        for label in split.labels() {
+            hasher.update(&label.to_le_bytes());
+        }
+        let step = split.len().div_ceil(SAMPLED).max(1);
+        for index in (0..split.len()).step_by(step) {
+            hasher.update(&split.image(index)?.pixels);
+        }
+    }
+    Ok(hasher.finalize().to_hex()[..16].to_string())
+}

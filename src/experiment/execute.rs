@@ -1,0 +1,136 @@
+//! Runs a scenario into a run directory.
+//!
+//! [`Run::prepare`] reads data and weights, takes the directory and writes the manifest and the
+//! effective scenario, so that even a run that is killed in its first round leaves evidence.
+//! [`Run::execute`] simulates, and rewrites the manifest with how it ended.
+
+use std::path::{Path, PathBuf};
+
+use super::assemble::{Assembly, assemble};
+use super::error::ExperimentError;
+use super::machine::Machine;
+use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
+use super::recorder::Recorder;
+use super::run_directory::{RunDirectory, names};
+use crate::federation::{
+    Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, simulate,
+};
+use crate::methods::Registry;
+use crate::scenario::Scenario;
+
+/// Where and how a run is executed; changes no result.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Worker threads; the scenario's by default.
+    pub workers: Option<u32>,
+    /// The run directory; [`default_directory`] unless given.
+    pub out: Option<PathBuf>,
+    /// Replace a run of another scenario.
+    pub force: bool,
+}
+
+/// `runs/<name>-<hash>-s<seed>`, below the current folder.
+pub fn default_directory(scenario: &Scenario) -> PathBuf {
+    let hash = scenario.hash();
+    let name: String = scenario
+        .name
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' })
+        .collect();
+    Path::new("runs").join(format!("{name}-{}-s{}", &hash[..8], scenario.seed.run))
+}
+
+/// A run about to begin.
+pub struct Run {
+    directory: RunDirectory,
+    manifest: Manifest,
+    setup: Setup,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Why it ended.
+    pub reason: EndReason,
+    /// Digests of the journal.
+    pub digests: Digests,
+}
+
+impl Run {
+    /// Opens everything and takes the directory.
+    pub fn prepare(
+        scenario: &Scenario,
+        methods: &Registry,
+        options: &RunOptions,
+    ) -> Result<Run, ExperimentError> {
+        let Assembly { setup, data, backbone } = assemble(scenario, methods, options.workers)?;
+        let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
+        let hash = scenario.hash();
+        let directory = RunDirectory::claim(&path, &hash, options.force)?;
+        let manifest = Manifest {
+            format: FORMAT,
+            fedcast: env!("CARGO_PKG_VERSION").to_string(),
+            status: Status::Running,
+            error: None,
+            scenario: ScenarioId { name: scenario.name.clone(), hash },
+            method: scenario.method.name.clone(),
+            seeds: Seeds {
+                run: scenario.seed.run,
+                partition: scenario.seed.partition,
+                class_order: scenario.seed.class_order,
+            },
+            data: Some(data),
+            backbone: Some(backbone),
+            level: Level::N,
+            workers: setup.workers,
+            machine: Machine::here(),
+            events: None,
+            digests: None,
+        };
+        directory.write_manifest(&manifest)?;
+        directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
+        Ok(Run { directory, manifest, setup })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &RunDirectory {
+        &self.directory
+    }
+
+    /// Worker threads.
+    pub fn workers(&self) -> usize {
+        self.setup.workers
+    }
+
+    /// Simulates to the end. `readers` see every entry once it is on disk.
+    ///
+    /// # Errors
+    /// What ended the run early; the manifest then says `failed`.
+    pub fn execute(
+        self,
+        readers: Vec<Box<dyn EventSink>>,
+        profile: Box<dyn ProfileSink>,
+        interrupt: Interrupt,
+    ) -> Result<(Finished, RunDirectory), ExperimentError> {
+        let Run { directory, mut manifest, setup } = self;
+        let recorder = Recorder::new(&directory, readers)?;
+        let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
+        let (events, digests) = recorder.written();
+        manifest.status = match &end {
+            Err(_) => Status::Failed,
+            Ok(end) => match end.reason {
+                EndReason::Done => Status::Done,
+                EndReason::Interrupted => Status::Interrupted,
+                EndReason::Aborted => Status::Failed,
+            },
+        };
+        manifest.events = Some(events);
+        manifest.error = end.as_ref().err().map(ToString::to_string);
+        // Only a whole run has digests that others may compare with.
+        manifest.digests = (manifest.status == Status::Done).then(|| digests.clone());
+        let written = directory.write_manifest(&manifest);
+        let end = end?;
+        written?;
+        Ok((Finished { reason: end.reason, digests }, directory))
+    }
+}

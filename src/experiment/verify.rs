@@ -1,0 +1,191 @@
+//! Executes a recorded run again and compares it entry by entry.
+//!
+//! The comparison is a sink like any other: the first entry that differs ends the simulation.
+//! A run that was interrupted is verified as far as it goes.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+
+use super::assemble::{assemble, load};
+use super::error::ExperimentError;
+use super::journal_file::{JournalError, JournalReader};
+use super::machine::Machine;
+use super::manifest::Manifest;
+use super::run_directory::{names, read_manifest};
+use crate::federation::{
+    Digests, EndReason, Entry, Event, EventSink, Interrupt, SinkError, simulate,
+};
+use crate::methods::Registry;
+
+/// Entries shown before the first difference.
+const BEFORE: usize = 10;
+
+/// The first entry in which two runs differ.
+#[derive(Debug, Error)]
+pub struct Divergence {
+    /// The number of the entry.
+    pub seq: u64,
+    /// What was recorded; `None` where the recorded run had ended.
+    pub recorded: Option<String>,
+    /// What was computed; `None` where the computed run has ended.
+    pub computed: Option<String>,
+    /// The entries before it, equal in both.
+    pub before: Vec<String>,
+    /// What explains it, where something does.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = || "(the run has ended)".to_string();
+        writeln!(f, "the recomputed run differs from the recorded one at entry {}", self.seq)?;
+        for line in &self.before {
+            writeln!(f, "    {line}")?;
+        }
+        writeln!(f, "  - {}", self.recorded.clone().unwrap_or_else(end))?;
+        write!(f, "  + {}", self.computed.clone().unwrap_or_else(end))?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  help: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a verification found: both runs are the same.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    /// Entries compared.
+    pub entries: u64,
+    /// Their digests, those of both runs.
+    pub digests: Digests,
+    /// Whether the recorded run was interrupted and agrees as far as it goes.
+    pub partial: bool,
+}
+
+/// Executes the run at `path` again with any number of workers. `progress` sees every entry
+/// that was equal.
+///
+/// # Errors
+/// [`ExperimentError::Diverged`] at the first difference; a damaged journal; everything that
+/// can go wrong with a run.
+pub fn verify(
+    path: &Path,
+    methods: &Registry,
+    workers: Option<u32>,
+    progress: Option<Box<dyn EventSink>>,
+    interrupt: Interrupt,
+) -> Result<Verified, ExperimentError> {
+    let manifest = read_manifest(path)?;
+    let reader = JournalReader::open(&path.join(names::EVENTS))?;
+    let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
+    let assembly = assemble(&scenario, methods, workers)?;
+    let compared = Arc::new(Mutex::new(Comparison {
+        reader,
+        before: VecDeque::new(),
+        progress,
+        found: Found::Equal,
+    }));
+    let sink = Comparer(Arc::clone(&compared));
+    let end = simulate(assembly.setup, Box::new(sink), Box::new(()), interrupt);
+    let mut comparison = compared.lock().unwrap_or_else(PoisonError::into_inner);
+    match std::mem::replace(&mut comparison.found, Found::Equal) {
+        Found::Different(mut divergence) => {
+            divergence.hint = hint(&manifest, &divergence);
+            return Err(ExperimentError::Diverged(divergence));
+        }
+        Found::Unreadable(error) => return Err(error.into()),
+        found @ (Found::Equal | Found::Partial) => {
+            let partial = matches!(found, Found::Partial);
+            if !partial {
+                end?;
+                comparison.reader.next_entry()?; // the last seal
+            }
+            let (entries, digests) = (comparison.reader.entries(), comparison.reader.digests());
+            Ok(Verified { entries, digests, partial })
+        }
+    }
+}
+
+fn hint(manifest: &Manifest, divergence: &Divergence) -> Option<String> {
+    let here = Machine::here();
+    let event = |line: &Option<String>| {
+        let line = line.as_deref()?;
+        Some(line.split(",\"numbers\":").next()?.trim_end_matches('}').to_string())
+    };
+    let only_numbers = event(&divergence.recorded) == event(&divergence.computed);
+    if manifest.fedcast != env!("CARGO_PKG_VERSION") {
+        return Some(format!("the run was recorded by fedcast {}", manifest.fedcast));
+    }
+    if only_numbers && (manifest.machine.gemm != here.gemm || manifest.machine.cpu != here.cpu) {
+        return Some(format!(
+            "only numbers differ, and the run was recorded on another CPU ({}, {}; here {}, {}): \
+             numbers are promised for the same class of CPU",
+            manifest.machine.cpu, manifest.machine.gemm, here.cpu, here.gemm
+        ));
+    }
+    None
+}
+
+enum Found {
+    Equal,
+    Partial,
+    Different(Box<Divergence>),
+    Unreadable(JournalError),
+}
+
+struct Comparison {
+    reader: JournalReader,
+    before: VecDeque<String>,
+    progress: Option<Box<dyn EventSink>>,
+    found: Found,
+}
+
+struct Comparer(Arc<Mutex<Comparison>>);
+
+impl EventSink for Comparer {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).compare(entry)
+    }
+}
+
+impl Comparison {
+    fn compare(&mut self, computed: &Entry) -> Result<(), SinkError> {
+        let recorded = match self.reader.next_entry() {
+            Ok(recorded) => recorded,
+            Err(error) => return Err(self.stop(Found::Unreadable(error))),
+        };
+        let line = computed.to_line();
+        let recorded_line = recorded.as_ref().map(Entry::to_line);
+        if recorded_line.as_deref() == Some(&line) {
+            if let Some(progress) = &mut self.progress {
+                progress.record(computed)?;
+            }
+            if self.before.len() == BEFORE {
+                self.before.pop_front();
+            }
+            self.before.push_back(line);
+            return Ok(());
+        }
+        let cut = recorded.map(|entry| entry.event);
+        if let Some(Event::RunEnded { reason: EndReason::Interrupted }) = cut {
+            return Err(self.stop(Found::Partial));
+        }
+        let divergence = Divergence {
+            seq: computed.seq,
+            recorded: recorded_line,
+            computed: Some(line),
+            before: self.before.iter().cloned().collect(),
+            hint: None,
+        };
+        Err(self.stop(Found::Different(Box::new(divergence))))
+    }
+
+    fn stop(&mut self, found: Found) -> SinkError {
+        self.found = found;
+        SinkError::Stop("the comparison is over".to_string())
+    }
+}
