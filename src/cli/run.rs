@@ -73,20 +73,22 @@ impl Overrides {
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let scenario = load(&args.file, &args.overrides.all(), &methods)?;
-    let options =
-        RunOptions { workers: args.workers, out: args.out.clone(), force: args.force };
+    let options = RunOptions { workers: args.workers, out: args.out.clone(), force: args.force };
     let run = Run::prepare(&scenario, &methods, &options)?;
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
     if !args.quiet {
-        eprintln!("{}: {} workers, into {}", scenario.name, run.workers(), run.directory().path().display());
+        eprintln!(
+            "{}: {} workers, into {}",
+            scenario.name,
+            run.workers(),
+            run.directory().path().display()
+        );
     }
     let summary = Shared::new(Summary::new(&scenario.name));
     let profile = Shared::new(Profile::create(run.directory())?);
-    let mut readers: Vec<Box<dyn EventSink>> = vec![
-        Box::new(TableFiles::create(run.directory().path())?),
-        Box::new(summary.clone()),
-    ];
+    let mut readers: Vec<Box<dyn EventSink>> =
+        vec![Box::new(TableFiles::create(run.directory().path())?), Box::new(summary.clone())];
     if !args.quiet {
         readers.push(Box::new(Progress::on_stderr(planned_rounds(&scenario))));
     }

@@ -12,9 +12,7 @@ use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::recorder::Recorder;
 use super::run_directory::{RunDirectory, names};
-use crate::federation::{
-    Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, simulate,
-};
+use crate::federation::{Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, simulate};
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 

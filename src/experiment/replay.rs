@@ -21,17 +21,20 @@ pub struct Replayed {
 ///
 /// # Errors
 /// A journal that is cut off or damaged; the readers have then seen what is before it.
-pub fn replay(path: &Path, readers: &mut [&mut dyn EventSink]) -> Result<Replayed, ExperimentError> {
+pub fn replay(
+    path: &Path,
+    readers: &mut [&mut dyn EventSink],
+) -> Result<Replayed, ExperimentError> {
     let manifest = read_manifest(path)?;
     let journal = path.join(names::EVENTS);
     let mut reader = JournalReader::open(&journal)?;
     while let Some(entry) = reader.next_entry()? {
         for sink in readers.iter_mut() {
             sink.record(&entry).map_err(|error| match error {
-                SinkError::Io(source) => {
-                    DirectoryError::Write { path: path.to_path_buf(), source }
+                SinkError::Io(source) => DirectoryError::Write { path: path.to_path_buf(), source },
+                SinkError::Stop(why) => {
+                    DirectoryError::Unreadable { path: path.to_path_buf(), why }
                 }
-                SinkError::Stop(why) => DirectoryError::Unreadable { path: path.to_path_buf(), why },
             })?;
         }
     }

@@ -39,8 +39,7 @@ pub fn assemble(
     let config = *vit.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.channels));
-    let train =
-        if scenario.client.augment { &transforms.train } else { &transforms.test };
+    let train = if scenario.client.augment { &transforms.train } else { &transforms.test };
     for (key, transform) in [
         ("data.train", train),
         ("data.test", &transforms.test),
@@ -55,7 +54,10 @@ pub fn assemble(
     let rules = rules(scenario);
     let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
     let digest = vit.parameters()?.digest();
-    let backbone = Source { name: backbone_name(&scenario.backbone), digest: digest.to_hex()[..16].to_string() };
+    let backbone = Source {
+        name: backbone_name(&scenario.backbone),
+        digest: digest.to_hex()[..16].to_string(),
+    };
     let lab = Lab {
         device: Device::Cpu,
         backbone: Arc::new(vit),
@@ -101,7 +103,9 @@ fn open_backbone(section: &BackboneSection) -> Result<Vit, ExperimentError> {
     if stated != found {
         return Err(ExperimentError::Weights(ModelError::Malformed {
             file: backbone_name(section),
-            reason: format!("it holds another network than the scenario states: {found:?} instead of {stated:?}"),
+            reason: format!(
+                "it holds another network than the scenario states: {found:?} instead of {stated:?}"
+            ),
         }));
     }
     Ok(vit)

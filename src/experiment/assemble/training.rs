@@ -2,8 +2,8 @@
 
 use crate::learning::optimiser::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
-use crate::policy::WireForm;
 use crate::methods::Registry;
+use crate::policy::WireForm;
 use crate::scenario::{Form, OptimiserSection, Scenario, WireSection};
 
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
