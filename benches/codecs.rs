@@ -27,6 +27,8 @@ fn codecs(c: &mut Criterion) {
     for (name, values) in [("32kB", 8_000), ("6.5MB", 1_625_000)] {
         let body = body(values);
         let frame = encode(&header, &body, &plain).expect("f32 carries everything");
+        let (_, received) = decode(&frame).expect("it was just encoded");
+        assert_eq!(received.digest(), body.digest());
 
         let mut group = c.benchmark_group("size");
         group.bench_function(BenchmarkId::new("count", name), |b| {
