@@ -7,7 +7,7 @@
 //! ```
 //! use fedcast::learning::{Head, HeadLoss, HeadTraining};
 //! let mut head = Head::zeros(3, 2);
-//! let training = HeadTraining { epochs: 20, rate: 0.5, ..HeadTraining::default() };
+//! let training = HeadTraining { loss: HeadLoss::Plain, rate: 0.5, ..HeadTraining::default() };
 //! // Two classes on either side of zero, eight samples per batch; row 2 is out of range.
 //! training.run(&mut head, 0..2, 4, 8, |_epoch, _batch, features, labels| {
 //!     for (i, (h, y)) in features.chunks_exact_mut(2).zip(labels.iter_mut()).enumerate() {

@@ -250,13 +250,16 @@ mod tests {
     fn numbers_that_are_not_finite_stop_the_client() {
         let (w, b) = linear(f32::NAN);
         let result =
-            train(&TrainingPlan::default(), &loader(8), &[w.clone()], key(), |x| loss(x, &w, &b));
+            train(&TrainingPlan::default(), &loader(8), std::slice::from_ref(&w), key(), |x| {
+                loss(x, &w, &b)
+            });
         assert!(matches!(result, Err(LearningError::NonFinite { step: 0, .. })), "{result:?}");
         // A finite loss with an infinite gradient: sqrt at zero.
         let (w, _) = linear(0.0);
-        let result = train(&TrainingPlan::default(), &loader(8), &[w.clone()], key(), |_| {
-            Ok(w.1.sqrt()?.sum_all()?)
-        });
+        let result =
+            train(&TrainingPlan::default(), &loader(8), std::slice::from_ref(&w), key(), |_| {
+                Ok(w.1.sqrt()?.sum_all()?)
+            });
         let error = result.unwrap_err().to_string();
         assert!(error.contains("gradient of head.weight"), "{error}");
         assert!(values(&w).iter().all(|v| *v == 0.0), "nothing moved");
