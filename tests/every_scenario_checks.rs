@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fedcast::experiment::assemble::{class_sizes, curriculum, holders};
 use fedcast::methods::Registry;
 use fedcast::scenario::{AnyMethod, Loaded, MethodCatalogue, Override, Scenario, ScenarioError};
 use proptest::prelude::*;
@@ -151,8 +152,8 @@ fn the_hash_knows_content_from_form() {
         assert_ne!(hash(BASE, &[other]), base, "{other}");
     }
     let at = |path: &str| {
-        let overrides = ["data.source=folder".to_owned(), format!("data.path={path}")];
-        let overrides = [&overrides[..], &["data.store=8".to_owned()]].concat();
+        let source = ["data.source=folder", "data.store=8"].map(str::to_owned);
+        let overrides = [&source[..], &[format!("data.path={path}")]].concat();
         read(BASE, "/folder", &overrides).unwrap_or_else(|e| panic!("{e}")).scenario.hash()
     };
     assert_eq!(at("/a/set"), at("/b/set"));
@@ -166,6 +167,31 @@ fn every_key_is_described() {
     for key in keys {
         assert!(!key.doc.is_empty(), "{}", key.key);
         assert!(key.choices.iter().all(|(_, doc)| !doc.is_empty()), "{}", key.key);
+    }
+}
+
+#[test]
+fn the_embedded_backbone_takes_what_scenarios_are_checked_for() {
+    let image = fedcast::model::EMBEDDED_CONFIG.image;
+    assert_eq!(image, fedcast::scenario::EMBEDDED_IMAGE as usize);
+}
+
+/// Sizes as published are enough to draw every partition within its attempts.
+#[test]
+fn every_file_has_a_partition() {
+    for file in scenario_files() {
+        let scenario = load(&file, &[]);
+        let drawn = || -> Result<(), Box<dyn std::error::Error>> {
+            let sizes = class_sizes(&scenario)?;
+            let holders = holders(&scenario, scenario.federation.clients)?;
+            for task in &curriculum(&scenario, sizes.len())?.tasks {
+                holders.counts(task, &sizes)?;
+            }
+            Ok(())
+        };
+        if let Err(error) = drawn() {
+            panic!("{}: {error}", file.display());
+        }
     }
 }
 

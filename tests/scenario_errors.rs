@@ -125,18 +125,21 @@ fn impossible_tasks_and_partitions() {
     insta::assert_snapshot!(refusal(&quantity, &[]));
     insta::assert_snapshot!(refusal(&quantity, &["partition.classes_per_client=3"]));
     let many = changed("source = \"digits\"", "source = \"cifar10\"\npath = \"x\"\nsubset = 50");
-    insta::assert_snapshot!(refusal(&many, &["federation.clients=100"]));
+    let sized = ["data.train.resize=8", "data.test.resize=8", "federation.clients=100"];
+    insta::assert_snapshot!(refusal(&many, &sized));
 }
 
 #[test]
 fn images_of_another_size_than_the_backbone_takes() {
     let text = format!(
-        "{}[data.train]\nresize = 64\n[data.test]\nresize = 32\n[backbone]\nweights = \"x\"\n\
+        "{}[backbone]\nweights = \"x\"\n\
          architecture = \"vit-tiny-patch16-224\"\nresolution = 64\n",
         GOOD
     );
-    insta::assert_snapshot!(refusal(&text, &[]));
+    insta::assert_snapshot!(refusal(&text, &["data.train.resize=64"]));
     insta::assert_snapshot!(refusal(&text, &["backbone.resolution=60", "backbone.heads=5"]));
+    let crop = ["data.train.resize=16", "data.test.crop=centre", "data.test.size=32"];
+    insta::assert_snapshot!(refusal(GOOD, &crop));
 }
 
 #[test]

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
 
+/// Pixels of both sides of the input of the embedded transformer.
+pub const EMBEDDED_IMAGE: u32 = 8;
+
 /// The pretrained feature extractor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BackboneSection {
@@ -174,6 +177,12 @@ impl BackboneSection {
                 "the model card or its code says how many there are",
             );
         }
+    }
+
+    /// Pixels of both sides of the images it takes.
+    pub fn input(&self) -> u32 {
+        let native = self.shape().map_or(EMBEDDED_IMAGE, |shape| shape.image);
+        self.resolution.unwrap_or(native)
     }
 
     /// The shape with `resolution` and `heads` put in; `None` for the embedded backbone.

@@ -158,21 +158,19 @@ impl Scenario {
             DataSource::Cifar10 | DataSource::Cifar100 => 32,
             DataSource::Folder => self.data.store,
         };
-        let input = self.backbone.shape().map(|shape| shape.image).or(self.backbone.resolution);
+        let expected = self.backbone.input();
         for (table, transform) in [("train", &self.data.train), ("test", &self.data.test)] {
             let found = transform.output().unwrap_or(native);
-            let expected = input.unwrap_or_else(|| self.data.test.output().unwrap_or(native));
             if found != expected {
-                let other = match input {
-                    Some(_) => format!("the backbone takes {expected}"),
-                    None => format!("[data.test] gives {expected}"),
-                };
                 let key = |key: &str| format!("data.{table}.{key}");
                 checker.reject(
                     &[&key("size"), &key("resize"), &format!("data.{table}"), "data"],
                     &format!("[data.{table}] gives images of {found} pixels"),
-                    &other,
-                    "change the sizes of [data.train] and [data.test], or `backbone.resolution`",
+                    &format!("the backbone takes {expected}"),
+                    &format!(
+                        "set `data.{table}.resize = {expected}`, the `size` of the crop, or \
+                         `backbone.resolution`"
+                    ),
                 );
             }
             let room = transform.resize.unwrap_or(native) + 2 * transform.padding;

@@ -44,7 +44,7 @@ mod time;
 mod transform;
 mod wire;
 
-pub use backbone::{Architecture, BackboneSection, VitShape, Weights};
+pub use backbone::{Architecture, BackboneSection, EMBEDDED_IMAGE, VitShape, Weights};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
 pub use client::{ClientSection, OptimiserSection};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
