@@ -55,6 +55,12 @@ fn digests_do_not_depend_on_when_workers_finish() {
 }
 
 #[test]
+fn idle_clients_change_neither_digest() {
+    let digests = |idle| run(stateful(Rules { idle, ..mobile() })).digests;
+    assert_eq!(digests(0), digests(50));
+}
+
+#[test]
 fn another_seed_is_another_run() {
     let digests = |seed| run(stateful(Rules { seed, ..mobile() })).digests;
     assert_ne!(digests(1).events, digests(2).events);

@@ -68,13 +68,16 @@ impl Conductor {
         let mut queue = EventQueue::default();
         let start = Upcoming::Known(Message::Server(ToServer::Start));
         queue.push(VirtualTime::ZERO, Class::Timer, ActorId::Server, start);
+        let (asked, idle) = (world.rules.clients, world.rules.idle);
+        let idle = (asked..asked.saturating_add(idle)).map(ClientId);
+        let clients = idle.map(|id| (id, spawn(id, &world))).collect();
         Conductor {
             world,
             devices,
             interrupt,
             queue,
             server: ServerActor(server).start(),
-            clients: BTreeMap::new(),
+            clients,
             recorder: recorder.start(),
             now: VirtualTime::ZERO,
             entries: 0,
@@ -151,9 +154,7 @@ impl Conductor {
             }
             (ActorId::Client(id), Message::Client(what)) => {
                 let world = &self.world;
-                let client = self.clients.entry(id).or_insert_with(|| {
-                    ClientActor(ClientMachine::new(id, Arc::clone(world))).start()
-                });
+                let client = self.clients.entry(id).or_insert_with(|| spawn(id, world));
                 let sent = client.send(AtClient { now, what }).await;
                 sent.map_err(|_| FederationError::ActorGone(id.to_string()))
             }
@@ -194,4 +195,8 @@ impl Conductor {
         self.entries = sent.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
         Ok(())
     }
+}
+
+fn spawn(id: ClientId, world: &Arc<World>) -> Addr<ClientActor> {
+    ClientActor(ClientMachine::new(id, Arc::clone(world))).start()
 }

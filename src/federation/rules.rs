@@ -190,6 +190,8 @@ pub struct Rules {
     pub seed: u64,
     /// Clients that own data, or the size of a fresh population.
     pub clients: u32,
+    /// Clients that are registered and never asked; they change neither digest.
+    pub idle: u32,
     /// Rounds per task, handed to [`Method::phases`](crate::policy::Method::phases).
     pub rounds: u32,
     /// Who is asked.
@@ -217,6 +219,7 @@ impl Default for Rules {
         Rules {
             seed: 0,
             clients: 1,
+            idle: 0,
             rounds: 1,
             participation: Participation::default(),
             compute: ComputeRules::IDEAL,

@@ -101,6 +101,20 @@ impl Message for Weights {
     }
 }
 
+/// Summed in single precision on purpose: its bits show in which order parts were merged.
+pub struct Sum {
+    weight: f32,
+    delta: Vec<f32>,
+}
+
+impl Part for Sum {
+    fn merge(mut self, later: Self) -> Self {
+        self.weight += later.weight;
+        self.delta.iter_mut().zip(later.delta).for_each(|(mine, theirs)| *mine += theirs);
+        self
+    }
+}
+
 pub struct Server {
     head: Arc<[f32]>,
     asset: Option<Arc<Asset>>,
@@ -123,7 +137,7 @@ impl Predictor for Model {
 impl<S: Remember> Method for Softmax<S> {
     type Down = Weights;
     type Up = Weights;
-    type Part = WeightedDelta;
+    type Part = Sum;
     type State = S;
     type Server = Server;
     type Client = Client;
@@ -147,16 +161,13 @@ impl<S: Remember> Method for Softmax<S> {
     fn fields(&self) -> &'static [Field] {
         &[Field { name: "head", folding: Folding::Sum }]
     }
-    fn lift(
-        &self,
-        down: &Weights,
-        up: Weights,
-        meta: &UpMeta,
-    ) -> Result<WeightedDelta, PolicyError> {
+    fn lift(&self, down: &Weights, up: Weights, meta: &UpMeta) -> Result<Sum, PolicyError> {
         if self.mischief == Mischief::LiftPanic && meta.seat.client.0 == 2 {
             panic!("lifting is beyond me");
         }
-        Ok(WeightedDelta::one(up.samples as f64, &down.head, &up.head))
+        let weight = up.samples as f32;
+        let delta = down.head.iter().zip(up.head.iter()).map(|(d, u)| weight * (u - d));
+        Ok(Sum { weight, delta: delta.collect() })
     }
 }
 
@@ -173,11 +184,12 @@ impl<S: Remember> ServerPolicy<Softmax<S>> for Server {
     fn end_round(
         &mut self,
         _: &RoundContext,
-        folded: Option<WeightedDelta>,
+        folded: Option<Sum>,
         _: &Lab,
     ) -> Result<Next, PolicyError> {
         if let Some(folded) = folded {
-            self.head = folded.apply(&self.head).into();
+            let step = folded.delta.iter().map(|d| d / folded.weight);
+            self.head = self.head.iter().zip(step).map(|(h, s)| h + s).collect();
         }
         Ok(Next::Continue)
     }

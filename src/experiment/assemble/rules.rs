@@ -14,6 +14,7 @@ pub fn rules(scenario: &Scenario) -> Rules {
     Rules {
         seed: scenario.seed.run,
         clients: scenario.federation.clients,
+        idle: scenario.federation.idle_clients,
         rounds: scenario.federation.rounds,
         participation: participation(&scenario.participation),
         compute: compute(&scenario.time),
