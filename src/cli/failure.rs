@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use thiserror::Error;
 
 use super::Exit;
-use crate::experiment::{DirectoryError, ExperimentError};
+use crate::experiment::{DirectoryError, ExperimentError, PretrainError};
 use crate::federation::{FederationError, SinkError};
 use crate::scenario::ScenarioError;
 
@@ -32,6 +32,17 @@ impl From<ScenarioError> for CliError {
 impl From<DirectoryError> for CliError {
     fn from(error: DirectoryError) -> CliError {
         CliError::Experiment(error.into())
+    }
+}
+
+impl From<PretrainError> for CliError {
+    fn from(error: PretrainError) -> CliError {
+        match error {
+            PretrainError::Model(error) => ExperimentError::Weights(error).into(),
+            PretrainError::Data(error) => ExperimentError::Data(error).into(),
+            PretrainError::Write(error) => error.into(),
+            PretrainError::Learning(error) => CliError::Unexpected(error.to_string()),
+        }
     }
 }
 

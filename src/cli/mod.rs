@@ -9,6 +9,7 @@ mod failure;
 mod interrupt;
 mod methods;
 mod plan;
+mod pretrain;
 mod replay;
 mod run;
 
@@ -42,6 +43,7 @@ enum Command {
     Plan(plan::PlanArgs),
     Replay(replay::ReplayArgs),
     Methods(methods::MethodsArgs),
+    Pretrain(pretrain::PretrainArgs),
 }
 
 /// How results are written to stdout.
@@ -84,6 +86,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Plan(args) => plan::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Methods(args) => methods::execute(&args),
+        Command::Pretrain(args) => pretrain::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

@@ -9,11 +9,12 @@ use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
-use crate::experiment::{Run, RunOptions, names};
+use crate::experiment::{Finished, Run, RunDirectory, RunOptions, names};
+use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::tables::TableFiles;
-use crate::report::{Profile, Progress, Shared, Summary, final_table};
+use crate::report::{Both, Profile, Progress, Shared, Summary, final_table};
 use crate::scenario::Scenario;
 
 /// Run a scenario: train the federation, record every event, print the results
@@ -87,19 +88,31 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     }
     let summary = Shared::new(Summary::new(&scenario.name));
     let profile = Shared::new(Profile::create(run.directory())?);
-    let mut readers: Vec<Box<dyn EventSink>> =
-        vec![Box::new(TableFiles::create(run.directory().path())?), Box::new(summary.clone())];
+    let histograms = Shared::new(Histograms::default());
+    let mut readers: Vec<Box<dyn EventSink>> = vec![
+        Box::new(TableFiles::create(run.directory().path())?),
+        Box::new(summary.clone()),
+        Box::new(histograms.clone()),
+    ];
     if !args.quiet {
         readers.push(Box::new(Progress::on_stderr(planned_rounds(&scenario))));
     }
+    let spans = Both(profile.clone(), histograms.clone());
     let began = Instant::now();
-    let ended = run.execute(readers, Box::new(profile.clone()), interrupt);
-    let wall = profile.lock().times(began.elapsed());
-    let (finished, directory) = ended?;
-    let mut summary = summary.lock().clone();
-    summary.digests = Some(finished.digests);
-    summary.wall = Some(wall);
-    directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
+    let write_figures = |directory: &RunDirectory, finished: &Finished| {
+        let mut summary = summary.lock();
+        summary.digests = Some(finished.digests.clone());
+        summary.wall = Some(profile.lock().times(began.elapsed()));
+        directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
+        if scenario.record.histograms {
+            for (name, text) in histograms.lock().files() {
+                directory.write(&format!("{}/{name}", names::HISTOGRAMS), text.as_bytes())?;
+            }
+        }
+        Ok(())
+    };
+    let (finished, directory) = run.execute(readers, Box::new(spans), interrupt, write_figures)?;
+    let summary = summary.lock();
     match args.format {
         Format::Human => {
             print(&final_table(&summary))?;

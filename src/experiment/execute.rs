@@ -11,7 +11,7 @@ use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::recorder::Recorder;
-use super::run_directory::{RunDirectory, names};
+use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, simulate};
 use crate::methods::Registry;
 use crate::scenario::Scenario;
@@ -100,7 +100,8 @@ impl Run {
         self.setup.workers
     }
 
-    /// Simulates to the end. `readers` see every entry once it is on disk.
+    /// Simulates to the end. `readers` see every entry once it is on disk; `afterwards` writes
+    /// what is derived from all of them, before the manifest says that the run is whole.
     ///
     /// # Errors
     /// What ended the run early; the manifest then says `failed`.
@@ -109,26 +110,37 @@ impl Run {
         readers: Vec<Box<dyn EventSink>>,
         profile: Box<dyn ProfileSink>,
         interrupt: Interrupt,
+        afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
     ) -> Result<(Finished, RunDirectory), ExperimentError> {
         let Run { directory, mut manifest, setup } = self;
         let recorder = Recorder::new(&directory, readers)?;
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
-        manifest.status = match &end {
-            Err(_) => Status::Failed,
-            Ok(end) => match end.reason {
-                EndReason::Done => Status::Done,
-                EndReason::Interrupted => Status::Interrupted,
-                EndReason::Aborted => Status::Failed,
-            },
-        };
+        let ended = end.map_err(ExperimentError::from).and_then(|end| {
+            let finished = Finished { reason: end.reason, digests };
+            afterwards(&directory, &finished)?;
+            Ok(finished)
+        });
         manifest.events = Some(events);
-        manifest.error = end.as_ref().err().map(ToString::to_string);
-        // Only a whole run has digests that others may compare with.
-        manifest.digests = (manifest.status == Status::Done).then(|| digests.clone());
-        let written = directory.write_manifest(&manifest);
-        let end = end?;
-        written?;
-        Ok((Finished { reason: end.reason, digests }, directory))
+        match &ended {
+            Err(error) => {
+                manifest.status = Status::Failed;
+                manifest.error = Some(error.to_string());
+                // The error at hand matters more than a manifest that cannot be written.
+                let _ = directory.write_manifest(&manifest);
+            }
+            Ok(finished) => {
+                manifest.status = match finished.reason {
+                    EndReason::Done => Status::Done,
+                    EndReason::Interrupted => Status::Interrupted,
+                    EndReason::Aborted => Status::Failed,
+                };
+                // Only a whole run has digests that others may compare with.
+                let whole = manifest.status == Status::Done;
+                manifest.digests = whole.then(|| finished.digests.clone());
+                directory.write_manifest(&manifest)?;
+            }
+        }
+        Ok((ended?, directory))
     }
 }

@@ -170,8 +170,9 @@ impl Comparison {
             self.before.push_back(line);
             return Ok(());
         }
-        let cut = recorded.map(|entry| entry.event);
-        if let Some(Event::RunEnded { reason: EndReason::Interrupted }) = cut {
+        // An interrupted run, the recorded or this one, is compared as far as it goes.
+        let cut = Event::RunEnded { reason: EndReason::Interrupted };
+        if computed.event == cut || recorded.is_some_and(|entry| entry.event == cut) {
             return Err(self.stop(Found::Partial));
         }
         let divergence = Divergence {

@@ -1,4 +1,4 @@
-//! Comma-separated tables that are flushed row by row, so that a killed run leaves whole rows.
+//! Comma-separated tables, written row by row so that a killed run leaves whole rows.
 
 use std::io::{self, Write};
 
@@ -16,12 +16,16 @@ impl<W: Write> Csv<W> {
         Ok(Csv { out, columns: head.len() })
     }
 
-    /// Writes one row and flushes it.
+    /// Writes one row.
     pub fn row<S: AsRef<str>>(&mut self, cells: &[S]) -> io::Result<()> {
         debug_assert_eq!(cells.len(), self.columns, "a row has one cell per column");
         let mut line = cells.iter().map(|cell| quoted(cell.as_ref())).collect::<Vec<_>>().join(",");
         line.push('\n');
-        self.out.write_all(line.as_bytes())?;
+        self.out.write_all(line.as_bytes())
+    }
+
+    /// Hands everything to the file.
+    pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::summary::Summary;
 use super::text_table::{TextTable, grouped, percent};
-use super::traffic::{CONTROL, direction_word, outcome_word};
 use super::wall::WallTimes;
+use super::words::{CONTROL, direction_word, outcome_word};
 use crate::federation::{Direction, EndReason};
 use crate::quantity::Bytes;
 
@@ -101,9 +101,9 @@ fn bytes(summary: &Summary) -> String {
     for direction in [Direction::Down, Direction::Up] {
         let all = summary.total(direction);
         let word = direction_word(direction);
-        let share = |part: u64| match all.bytes {
-            0 => String::new(),
-            whole => format!("{:.2} %", 100.0 * part as f64 / whole as f64),
+        let share = |part: Bytes| match all.bytes {
+            Bytes(0) => String::new(),
+            Bytes(whole) => format!("{:.2} %", 100.0 * part.0 as f64 / whole as f64),
         };
         for ((_, outcome), sum) in
             summary.traffic().iter().filter(|((way, _), _)| *way == direction)
@@ -112,15 +112,15 @@ fn bytes(summary: &Summary) -> String {
                 word.to_string(),
                 outcome_word(*outcome).to_string(),
                 grouped(sum.frames),
-                grouped(sum.bytes),
+                grouped(sum.bytes.0),
                 share(sum.bytes),
             ]);
         }
         let control = [(CONTROL, all.control)];
-        let kinds = all.kinds.iter().map(|(kind, bytes)| (kind.as_str(), *bytes));
+        let kinds = all.kinds.iter().map(|(kind, bytes)| (kind.name(), bytes));
         for (kind, bytes) in control.into_iter().chain(kinds) {
             let label = format!("  {kind}");
-            table.row([word.to_string(), label, String::new(), grouped(bytes), share(bytes)]);
+            table.row([word.to_string(), label, String::new(), grouped(bytes.0), share(bytes)]);
         }
     }
     if summary.total(Direction::Down).frames + summary.total(Direction::Up).frames == 0 {
@@ -128,8 +128,8 @@ fn bytes(summary: &Summary) -> String {
     }
     let (down, up) = (summary.total(Direction::Down), summary.total(Direction::Up));
     let mut text = table.render();
-    let _ = writeln!(text, "all         {} down, {} up", Bytes(down.bytes), Bytes(up.bytes));
-    let (raw, payload) = (down.raw + up.raw, down.payload + up.payload);
+    let _ = writeln!(text, "all         {} down, {} up", down.bytes, up.bytes);
+    let (raw, payload) = ((down.raw + up.raw).0, (down.payload + up.payload).0);
     if raw != payload && payload > 0 {
         let _ = writeln!(
             text,

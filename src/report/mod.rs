@@ -9,14 +9,14 @@ mod shared;
 pub mod summary;
 pub mod tables;
 mod text_table;
-pub mod traffic;
 mod wall;
+pub mod words;
 
 pub use accuracy::Accuracy;
 pub use final_table::final_table;
 pub use plan_table::plan_table;
 pub use progress::Progress;
-pub use shared::Shared;
+pub use shared::{Both, Shared};
 pub use summary::Summary;
 pub use text_table::{TextTable, grouped, percent};
 pub use wall::{Profile, WallTimes};

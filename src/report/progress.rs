@@ -4,17 +4,16 @@ use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::tables::micro_accuracy;
-use super::traffic::{TrafficBy, total};
+use super::tables::{loss, micro_accuracy};
+use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
-use crate::quantity::Bytes;
 
 /// Tells how far a run is.
 pub struct Progress {
     bar: Option<ProgressBar>,
     tasks: u32,
     losses: Vec<f64>,
-    traffic: TrafficBy,
+    traffic: Traffic,
     failed: u32,
     line: String,
 }
@@ -34,7 +33,7 @@ impl Progress {
             bar,
             tasks: 0,
             losses: Vec::new(),
-            traffic: TrafficBy::new(),
+            traffic: Traffic::default(),
             failed: 0,
             line: String::new(),
         }
@@ -52,8 +51,8 @@ impl Progress {
         let Event::RoundClosed { round, task, folded, missing, .. } = &entry.event else {
             return String::new();
         };
-        let down = Bytes(total(&self.traffic, Direction::Down).bytes);
-        let up = Bytes(total(&self.traffic, Direction::Up).bytes);
+        let down = self.traffic.direction(Direction::Down).bytes;
+        let up = self.traffic.direction(Direction::Up).bytes;
         let mut line = format!(
             "task {}/{}  round {}  {folded} folded  down {down}  up {up}  at {}",
             task.0 + 1,
@@ -78,16 +77,12 @@ impl EventSink for Progress {
             Event::RunStarted { tasks, .. } => self.tasks = *tasks,
             Event::RoundOpened { .. } => {
                 self.losses.clear();
-                self.traffic.clear();
+                self.traffic = Traffic::default();
                 self.failed = 0;
             }
-            Event::FrameCharged { direction, outcome, bytes, sent, copy, .. } => {
-                let sum = self.traffic.entry((*direction, *outcome)).or_default();
-                sum.add(bytes, *sent, *copy);
-            }
+            Event::FrameCharged { .. } => self.traffic.take(&entry.event)?,
             Event::Trained { .. } => {
-                let loss = entry.numbers.as_ref().and_then(|numbers| numbers.metrics.get("loss"));
-                self.losses.extend(loss.map(|loss| loss.0));
+                self.losses.extend(loss(entry));
                 if let Some(bar) = &self.bar {
                     bar.tick();
                 }

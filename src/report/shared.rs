@@ -37,3 +37,13 @@ impl<S: ProfileSink> ProfileSink for Shared<S> {
         self.lock().record(span);
     }
 }
+
+/// Hands spans to two sinks.
+pub struct Both<A, B>(pub A, pub B);
+
+impl<A: ProfileSink, B: ProfileSink> ProfileSink for Both<A, B> {
+    fn record(&mut self, span: &Span) {
+        self.0.record(span);
+        self.1.record(span);
+    }
+}

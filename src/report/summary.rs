@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::accuracy::Accuracy;
-use super::traffic::{Traffic, TrafficBy, direction_word, outcome_word, total};
 use super::wall::WallTimes;
+use super::words::{Traffic, direction_word, outcome_word};
+use crate::federation::ledger::Sums;
 use crate::federation::{
-    Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, SinkError, TaskScore,
+    Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
+    SinkError, TaskScore,
 };
 
 /// Figures of a run; grows entry by entry.
@@ -31,7 +33,7 @@ pub struct Summary {
     /// Accuracy and forgetting.
     pub accuracy: Accuracy,
     /// Frames by direction, then outcome.
-    pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Traffic>>,
+    pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Sums>>,
     /// Seats that sent nothing.
     pub failed: u64,
     /// Uploads that were refused.
@@ -47,7 +49,7 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall: Option<WallTimes>,
     #[serde(skip)]
-    traffic: TrafficBy,
+    traffic: Traffic,
     #[serde(skip)]
     scores: Vec<Vec<TaskScore>>,
     #[serde(skip)]
@@ -61,13 +63,13 @@ impl Summary {
     }
 
     /// Everything of one direction, whatever became of it.
-    pub fn total(&self, direction: Direction) -> Traffic {
-        total(&self.traffic, direction)
+    pub fn total(&self, direction: Direction) -> Sums {
+        self.traffic.direction(direction)
     }
 
     /// Sums by direction and outcome.
-    pub fn traffic(&self) -> &TrafficBy {
-        &self.traffic
+    pub fn traffic(&self) -> &BTreeMap<(Direction, FrameOutcome), Sums> {
+        &self.traffic.0
     }
 
     /// The file `summary.json`.
@@ -80,9 +82,9 @@ impl Summary {
     fn finish(&mut self) {
         self.accuracy = Accuracy::of(&self.scores);
         self.bytes.clear();
-        for ((direction, outcome), sum) in &self.traffic {
+        for ((direction, outcome), sum) in &self.traffic.0 {
             let by_outcome = self.bytes.entry(direction_word(*direction)).or_default();
-            by_outcome.insert(outcome_word(*outcome), sum.clone());
+            by_outcome.insert(outcome_word(*outcome), *sum);
         }
         let mean = |(sum, count): &(f64, u32)| sum / f64::from(*count);
         self.bias = self.bias_sums.iter().map(|(name, sums)| (name.clone(), mean(sums))).collect();
@@ -99,10 +101,7 @@ impl EventSink for Summary {
                 self.clients = *clients;
                 self.tasks = *tasks;
             }
-            Event::FrameCharged { direction, outcome, bytes, sent, copy, .. } => {
-                let sum = self.traffic.entry((*direction, *outcome)).or_default();
-                sum.add(bytes, *sent, *copy);
-            }
+            Event::FrameCharged { .. } => self.traffic.take(&entry.event)?,
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,
             Event::RoundClosed { .. } => self.rounds += 1,

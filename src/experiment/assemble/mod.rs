@@ -30,11 +30,7 @@ pub fn load(
     methods: &Registry,
 ) -> Result<Scenario, ScenarioError> {
     let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
-    let loaded = Scenario::load(path, &overrides, methods)?;
-    match methods.check(&loaded.scenario).into_iter().next() {
-        Some(c) => Err(loaded.error_at(c.key, &c.message, &c.label, &c.help)),
-        None => Ok(loaded.scenario),
-    }
+    Ok(Scenario::load(path, &overrides, methods)?.scenario)
 }
 
 /// Everything that follows from the scenario alone.

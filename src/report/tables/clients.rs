@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
+use crate::federation::ledger::Ledger;
+use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::quantity::{ClientId, VirtualTime};
 use crate::report::csv::Csv;
 
@@ -30,21 +31,23 @@ struct Account {
     rejected: u64,
     samples: u64,
     worked: u64,
-    frames: [u64; 2],
-    bytes: [u64; 2],
-    sent: u64,
 }
 
 /// Writes one row per client that was ever asked.
 pub struct ClientsTable<W: Write> {
     csv: Csv<W>,
     accounts: BTreeMap<ClientId, Account>,
+    ledger: Ledger,
 }
 
 impl<W: Write> ClientsTable<W> {
     /// Writes the head.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(ClientsTable { csv: Csv::new(out, &HEAD)?, accounts: BTreeMap::new() })
+        Ok(ClientsTable {
+            csv: Csv::new(out, &HEAD)?,
+            accounts: BTreeMap::new(),
+            ledger: Ledger::default(),
+        })
     }
 
     fn of(&mut self, client: ClientId) -> &mut Account {
@@ -63,16 +66,17 @@ impl<W: Write> ClientsTable<W> {
                 account.samples,
             ]));
             row.push(VirtualTime(account.worked).as_seconds().to_string());
+            let carried = self.ledger.client(client);
             row.extend(integers(&[
-                account.frames[0],
-                account.bytes[0],
-                account.frames[1],
-                account.bytes[1],
-                account.sent,
+                carried.down.frames,
+                carried.down.bytes.0,
+                carried.up.frames,
+                carried.up.bytes.0,
+                carried.down.sent.0 + carried.up.sent.0,
             ]));
             self.csv.row(&row)?;
         }
-        Ok(())
+        self.csv.flush()
     }
 }
 
@@ -90,13 +94,9 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
             }
             Event::ClientFailed { client, .. } => self.of(*client).failed += 1,
             Event::UpdateRejected { client, .. } => self.of(*client).rejected += 1,
-            Event::FrameCharged { client, direction, bytes, sent, .. } => {
-                let way = usize::from(*direction == Direction::Up);
-                let account = self.of(*client);
-                account.frames[way] += 1;
-                account.bytes[way] += bytes.frame();
-                account.sent += sent;
-            }
+            Event::FrameCharged { .. } => self.ledger.record(entry)?,
+            // Rows of rounds are another table's business.
+            Event::RoundClosed { round, .. } => drop(self.ledger.drain(*round)),
             Event::RunEnded { .. } => self.flush()?,
             _ => {}
         }

@@ -30,6 +30,6 @@ impl<W: Write + Send> EventSink for MatrixTable<W> {
                 accuracy.to_string(),
             ])?;
         }
-        Ok(())
+        Ok(self.0.flush()?)
     }
 }

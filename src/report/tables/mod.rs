@@ -15,7 +15,7 @@ pub use bytes::BytesTable;
 pub use clients::ClientsTable;
 pub use matrix::MatrixTable;
 pub use rounds::RoundsTable;
-pub(super) use rounds::micro_accuracy;
+pub(super) use rounds::{loss, micro_accuracy};
 
 use crate::experiment::{DirectoryError, names};
 use crate::federation::{Entry, EventSink, SinkError};

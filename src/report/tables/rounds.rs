@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 
+use crate::federation::ledger::Sums;
 use crate::federation::{
     Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, SinkError,
 };
 use crate::quantity::{Round, VirtualTime};
 use crate::report::csv::{Csv, number};
-use crate::report::traffic::{Traffic, TrafficBy, total};
+use crate::report::words::Traffic;
 
 const HEAD: [&str; 17] = [
     "round",
@@ -46,7 +47,7 @@ struct Row {
     missing: bool,
     failed: u32,
     rejected: u32,
-    traffic: TrafficBy,
+    traffic: Traffic,
     losses: Vec<f64>,
     accuracy: Option<f64>,
 }
@@ -75,23 +76,22 @@ impl<W: Write> RoundsTable<W> {
     fn flush(&mut self, all: bool) -> io::Result<()> {
         while let Some(row) = self.open.front() {
             if !all && (row.closed.is_none() || row.missing) {
-                return Ok(());
+                break;
             }
             let cells = cells(row);
             self.csv.row(&cells)?;
             self.open.pop_front();
         }
-        Ok(())
+        self.csv.flush()
     }
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let down = total(&row.traffic, Direction::Down);
-    let up = total(&row.traffic, Direction::Up);
-    let late = |way| row.traffic.get(&(way, FrameOutcome::Late)).map_or(0, |sum| sum.frames);
-    let both = |part: fn(&Traffic) -> u64| part(&down) + part(&up);
-    let payload = both(|sum| sum.payload);
-    let ratio = (payload > 0).then(|| both(|sum| sum.raw) as f64 / payload as f64);
+    let down = row.traffic.direction(Direction::Down);
+    let up = row.traffic.direction(Direction::Up);
+    let late = |way| row.traffic.0.get(&(way, FrameOutcome::Late)).map_or(0, |sum| sum.frames);
+    let mut both: Sums = down;
+    both += up;
     let loss =
         (!row.losses.is_empty()).then(|| row.losses.iter().sum::<f64>() / row.losses.len() as f64);
     vec![
@@ -106,13 +106,19 @@ fn cells(row: &Row) -> Vec<String> {
         row.failed.to_string(),
         row.rejected.to_string(),
         (late(Direction::Up) + late(Direction::Down)).to_string(),
-        down.bytes.to_string(),
-        up.bytes.to_string(),
-        both(|sum| sum.control).to_string(),
-        number(ratio),
+        down.bytes.0.to_string(),
+        up.bytes.0.to_string(),
+        both.control.0.to_string(),
+        number((both.frames > 0).then(|| both.ratio())),
         number(loss),
         number(row.accuracy),
     ]
+}
+
+/// The loss a client ended its local training with, where its method tells one.
+pub(crate) fn loss(entry: &Entry) -> Option<f64> {
+    let metrics = &entry.numbers.as_ref()?.metrics;
+    metrics.get("loss_last_epoch").or_else(|| metrics.get("loss")).map(|figure| figure.0)
 }
 
 /// Right answers over all test samples of the tasks in an evaluation.
@@ -143,21 +149,17 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     missing: false,
                     failed: 0,
                     rejected: 0,
-                    traffic: TrafficBy::new(),
+                    traffic: Traffic::default(),
                     losses: Vec::new(),
                     accuracy: None,
                 });
             }
-            Event::FrameCharged { round, direction, outcome, bytes, sent, copy, .. } => {
-                if let Some(row) = self.row(*round) {
-                    let sum = row.traffic.entry((*direction, *outcome)).or_default();
-                    sum.add(bytes, *sent, *copy);
-                }
+            Event::FrameCharged { round, .. } => {
+                self.row(*round).map_or(Ok(()), |row| row.traffic.take(&entry.event))?;
             }
             Event::Trained { round, .. } => {
-                let loss = entry.numbers.as_ref().and_then(|numbers| numbers.metrics.get("loss"));
-                if let (Some(loss), Some(row)) = (loss, self.row(*round)) {
-                    row.losses.push(loss.0);
+                if let (Some(loss), Some(row)) = (loss(entry), self.row(*round)) {
+                    row.losses.push(loss);
                 }
             }
             Event::ClientFailed { round, .. } => {

@@ -143,9 +143,11 @@ fn kinds_of_a_round_add_up_to_its_frames() {
     feed(&mut BytesTable::new(buffer.clone()).unwrap());
     let text = buffer.text();
     let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|l| l.split(',').collect()).collect();
-    let sum: u64 = rows.iter().map(|row| row[7].parse::<u64>().unwrap()).sum();
+    let sum: u64 = rows.iter().map(|row| row[8].parse::<u64>().unwrap()).sum();
     assert_eq!(sum, 8 * 150, "eight frames of 150 bytes");
-    assert!(rows.iter().any(|row| row[..] == ["1", "1", "0", "up", "late", "prompt", "1", "70"]));
+    assert!(
+        rows.iter().any(|row| row[..] == ["1", "1", "0", "1", "up", "late", "prompt", "1", "70"])
+    );
 }
 
 #[test]
