@@ -568,6 +568,7 @@ fn softmax_regression_is_convex() {
 /// Joint refuses any other federation, and says what to set.
 #[test]
 fn joint_refuses_other_federations() {
+    use fedcast::scenario::Scenario;
     let registry = fedcast::methods::Registry::builtin();
     let text = |clients: u32, tasks: u32| {
         format!(
@@ -575,19 +576,14 @@ fn joint_refuses_other_federations() {
              [backbone]\nweights = \"embedded\"\n[federation]\nclients = {clients}\n[partition]\nkind = \"iid\"\n"
         )
     };
-    let complaints = |clients, tasks| {
+    let reading = |clients, tasks| {
         let folder = std::path::Path::new(".");
-        let loaded = fedcast::scenario::Scenario::from_toml(
-            &text(clients, tasks),
-            "j",
-            folder,
-            &[],
-            &registry,
-        );
-        let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
-        let keys = registry.check(&scenario).into_iter().map(|complaint| complaint.key);
-        keys.collect::<Vec<_>>()
+        let read = Scenario::from_toml(&text(clients, tasks), "j", folder, &[], &registry);
+        read.map(|_| ()).map_err(|error| error.to_string())
     };
-    assert_eq!(complaints(1, 1), Vec::<&str>::new());
-    assert_eq!(complaints(10, 5), ["federation.clients", "tasks.count"]);
+    assert_eq!(reading(1, 1), Ok(()));
+    let error = reading(10, 5).unwrap_err();
+    assert!(error.contains("`federation.clients = 1`"), "{error}");
+    assert!(error.contains("`tasks.count = 1`"), "{error}");
+    assert!(error.contains("clients = 10\n"), "shows the line: {error}");
 }
