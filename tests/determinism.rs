@@ -3,11 +3,14 @@
 
 mod softmax;
 
+use std::sync::{Arc, Mutex};
+
 use fedcast::data::{FreshClients, FreshLaw};
 use fedcast::federation::{
     AssetCache, Coding, ComputeRules, EndReason, Entry, EvaluationPoint, Event, EventSink,
-    FaultRules, FederationError, FrameOutcome, Interrupt, LinkRules, OnBadUpdate, Participation,
-    Population, Rules, Setup, ShardSource, Share, SinkError, simulate,
+    FaultRules, FederationError, FrameOutcome, Interrupt, JobKind, LinkRules, Memory, OnBadUpdate,
+    Participation, Population, ProfileSink, Rules, Setup, ShardSource, Share, SinkError, Span,
+    simulate,
 };
 use fedcast::wire::{Codec, CodecPlan};
 use softmax::{Mischief, Ran, Visits, rules, run, run_with, setup};
@@ -279,6 +282,28 @@ fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
         }
     }
     assert_eq!(met.len(), 40);
+}
+
+#[test]
+fn the_profile_sees_every_kind_of_work() {
+    #[derive(Clone, Default)]
+    struct Spans(Arc<Mutex<Vec<Span>>>);
+    impl ProfileSink for Spans {
+        fn record(&mut self, span: &Span) {
+            self.0.lock().expect("no holder panics").push(*span);
+        }
+    }
+    let spans = Spans::default();
+    let (sink, profile) = (Box::new(Memory::default()), Box::new(spans.clone()));
+    simulate(stateful(Rules { bias: true, ..rules() }), sink, profile, Interrupt::default())
+        .expect("ends well");
+    let spans = spans.0.lock().expect("no holder panics");
+    let count = |kind| spans.iter().filter(|span| span.job == kind).count();
+    assert_eq!((count(JobKind::Train), count(JobKind::Fold), count(JobKind::Bias)), (60, 60, 60));
+    // A period begins and ends, a round opens and closes.
+    assert_eq!(count(JobKind::Server), 2 * 5 + 2 * 10);
+    assert_eq!(count(JobKind::Codec), 60 + 10 + 10 + 5);
+    assert!(count(JobKind::Evaluate) > 0);
 }
 
 #[test]

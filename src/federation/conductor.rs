@@ -84,6 +84,12 @@ impl Conductor {
         }
     }
 
+    /// Empties the queue, as a bug would.
+    #[cfg(test)]
+    pub fn forget_everything(&mut self) {
+        self.queue = EventQueue::default();
+    }
+
     /// Runs to the end. The last entry is [`Event::RunEnded`] unless recording itself failed.
     pub async fn run(mut self) -> Result<RunEnd, FederationError> {
         let (reason, result) = loop {

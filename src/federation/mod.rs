@@ -40,6 +40,10 @@ mod rules;
 mod server;
 mod simulate;
 mod sink;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use conductor::RunEnd;

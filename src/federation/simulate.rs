@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::conductor::{Conductor, RunEnd};
-use super::devices::Devices;
+use super::devices::{Devices, guard};
 use super::error::FederationError;
 use super::interrupt::Interrupt;
 use super::recorder::Recorder;
@@ -29,10 +29,10 @@ pub fn simulate(
 ) -> Result<RunEnd, FederationError> {
     let world = Arc::new(World::new(&setup)?);
     let init = StreamKey::new(world.rules.seed, Domain::Init);
-    let policy = setup
-        .method
-        .server(&setup.lab, init)
-        .map_err(|source| FederationError::Policy { step: "be set up", source })?;
+    const STEP: &str = "be set up";
+    let policy = guard(|| setup.method.server(&setup.lab, init))
+        .map_err(|message| FederationError::Panicked { step: STEP, message })?
+        .map_err(|source| FederationError::Policy { step: STEP, source })?;
     let devices = Devices::start(setup.workers, &setup.lab, setup.shaker, profile)?;
     let server = ServerMachine::new(Arc::clone(&world), policy);
     actix::System::new().block_on(async move {

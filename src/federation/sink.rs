@@ -35,7 +35,8 @@ pub enum JobKind {
     Server,
     /// A block of test samples.
     Evaluate,
-    /// Packing, coding and sizing of messages.
+    /// Packing, coding, sizing and digesting of messages: a part of training and server jobs that is
+    /// counted here and not there.
     Codec,
     /// Comparison of client models.
     Bias,

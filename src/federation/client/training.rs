@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::machine::{Broadcast, ToClient};
-use crate::federation::devices::guard;
+use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_up};
@@ -126,8 +126,8 @@ fn seal(
         task: context.period.task.0,
         sequence: seat.id.0,
     };
-    let up = send_up(&*world.method, outcome.up, &sketch, &world.coding, &header)
-        .map_err(|error| Failure::Policy(error.to_string()))?;
+    let send = || send_up(&*world.method, outcome.up, &sketch, &world.coding, &header);
+    let up = count_as(JobKind::Codec, send).map_err(|error| Failure::Policy(error.to_string()))?;
     let metrics =
         outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
     Ok(Done { up, metrics })

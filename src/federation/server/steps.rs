@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
 use crate::federation::frames::{SentDown, send_down};
+use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::policy::{
     AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor, RoundContext, Seat,
@@ -92,8 +94,8 @@ fn opening(
             sequence: seat.id.0,
         };
         let down: Payload = Arc::clone(down);
-        let new = send_down(&*world.method, down, &world.coding, &header)
-            .map_err(policy("pack a broadcast"))?;
+        let send = || send_down(&*world.method, down, &world.coding, &header);
+        let new = count_as(JobKind::Codec, send).map_err(policy("pack a broadcast"))?;
         let new = Arc::new(new);
         packed.insert(address, Arc::clone(&new));
         sent.push(new);
@@ -136,7 +138,7 @@ fn changed(
     next: Next,
     test: bool,
 ) -> Result<Changed, FederationError> {
-    let digest = server.save().digest();
+    let digest = count_as(JobKind::Codec, || server.save().digest());
     let predictor =
         test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
     Ok(Changed { next, digest, predictor })

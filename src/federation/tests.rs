@@ -1,0 +1,163 @@
+//! The state machines without actors, threads or a runtime; the fold; the deadlock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use proptest::prelude::*;
+
+use super::client::ClientMachine;
+use super::conductor::Conductor;
+use super::devices::Devices;
+use super::effect::{Effect, Message, Pending};
+use super::event::Event;
+use super::fold::Fold;
+use super::queue::{ActorId, EventQueue};
+use super::recorder::Recorder;
+use super::rules::{Curve, Rules};
+use super::server::{ServerMachine, ToServer};
+use super::testing::{Echo, seat, setup};
+use super::{FederationError, Interrupt, Memory};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{AnyMethod, Keep, Message as _, Payload, UpMeta, erase};
+use crate::quantity::{Round, SeatId, VirtualTime};
+
+fn server(world: &Arc<super::world::World>, lab: &crate::policy::Lab) -> ServerMachine {
+    let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
+    ServerMachine::new(Arc::clone(world), policy)
+}
+
+/// Drives both machines in thirty lines: jobs run at once, on this thread.
+fn drive(setup: super::Setup) -> Vec<Event> {
+    enum Upcoming {
+        Known(Message),
+        Pending(Pending),
+    }
+    let world = Arc::new(super::world::World::new(&setup).expect("possible"));
+    let mut server = server(&world, &setup.lab);
+    let mut clients = BTreeMap::new();
+    let mut queue = EventQueue::default();
+    let mut events = Vec::new();
+    let mut effects = server.step(VirtualTime::ZERO, ToServer::Start);
+    loop {
+        for effect in effects {
+            match effect {
+                Effect::Record(event, _) => events.push(event),
+                Effect::Tell { at, class, to, message } => {
+                    queue.push(at, class, to, Upcoming::Known(message));
+                }
+                Effect::Await { at, class, to, pending } => {
+                    queue.push(at, class, to, Upcoming::Pending(pending));
+                }
+                Effect::Post(_, work) => work(&setup.lab),
+                Effect::Forget(client) => {
+                    clients.remove(&client);
+                }
+                Effect::End(end) => {
+                    end.expect("ends well");
+                    assert!(clients.is_empty(), "stateless clients were forgotten");
+                    return events;
+                }
+            }
+        }
+        let (place, upcoming) = queue.pop().expect("something happens until the end");
+        let message = match upcoming {
+            Upcoming::Known(message) => message,
+            Upcoming::Pending(mut pending) => {
+                match pending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(message) => message,
+                    Poll::Pending => panic!("its job was posted before and has run"),
+                }
+            }
+        };
+        effects = match (place.to, message) {
+            (ActorId::Server, Message::Server(what)) => server.step(place.at, what),
+            (ActorId::Client(id), Message::Client(what)) => clients
+                .entry(id)
+                .or_insert_with(|| ClientMachine::new(id, Arc::clone(&world)))
+                .step(place.at, what),
+            _ => panic!("a message for somebody else"),
+        };
+    }
+}
+
+#[test]
+fn machines_run_without_actors_and_give_the_same_events() {
+    let rules = Rules { clients: 3, rounds: 2, ..Rules::default() };
+    let driven = drive(setup(rules.clone()));
+    let names: Vec<&str> = driven.iter().map(Event::name).collect();
+    let count = |name| names.iter().filter(|n| **n == name).count();
+    assert_eq!((count("round_closed"), count("trained"), count("frame_charged")), (4, 12, 24));
+    let memory = Memory::default();
+    let sink = Box::new(memory.clone());
+    super::simulate(setup(rules), sink, Box::new(()), Interrupt::default()).expect("ends well");
+    let simulated: Vec<Event> = memory.entries().into_iter().map(|entry| entry.event).collect();
+    assert_eq!(driven[..], simulated[..simulated.len() - 1]);
+}
+
+#[test]
+fn an_unchanged_model_is_not_tested_twice() {
+    let rules = Rules { clients: 1, rounds: 1, curve: Curve::Round, ..Rules::default() };
+    let setup = setup(rules);
+    let world = Arc::new(super::world::World::new(&setup).expect("possible"));
+    assert_eq!(super::evaluation::blocks(&world, 5).len(), 3, "blocks of one task");
+    let evaluated = |e: &&Event| e.name() == "evaluated";
+    assert_eq!(drive(setup).iter().filter(evaluated).count(), 4);
+}
+
+#[test]
+fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
+    let setup = setup(Rules::default());
+    let world = Arc::new(super::world::World::new(&setup).expect("possible"));
+    let memory = Memory::default();
+    let devices = Devices::start(1, &setup.lab, None, Box::new(())).expect("starts");
+    let sink = memory.clone();
+    let error = actix::System::new()
+        .block_on(async move {
+            let server = server(&world, &setup.lab);
+            let recorder = Recorder::new(Box::new(sink));
+            let mut conductor =
+                Conductor::new(world, server, recorder, devices, Interrupt::default());
+            conductor.forget_everything();
+            conductor.run().await
+        })
+        .expect_err("cannot go on");
+    assert!(matches!(&error, FederationError::Deadlock { waiting } if waiting.len() == 1));
+    assert!(error.to_string().contains("the server has not begun"), "{error}");
+    assert_eq!(memory.entries().len(), 1, "the journal says that the run was aborted");
+}
+
+proptest! {
+    /// Whatever arrives, and in which order: parts are merged in seat order.
+    #[test]
+    fn a_fold_is_in_seat_order(
+        arrivals in prop::collection::vec(any::<bool>(), 0..20)
+            .prop_map(|present| present.into_iter().enumerate().collect::<Vec<_>>())
+            .prop_shuffle()
+    ) {
+        let method: Arc<dyn AnyMethod> = erase(Echo);
+        let setup = setup(Rules { clients: 20, ..Rules::default() });
+        let down: Payload = method.unpack_down(&number(0.0)).map(|down| down as Payload).unwrap();
+        let (fold, mut folded) = Fold::new(Arc::clone(&method), arrivals.len());
+        for (place, present) in &arrivals {
+            if *present {
+                let seat = seat(&setup, *place as u32);
+                let meta = UpMeta { seat, base: Round(0), staleness: 0 };
+                fold.lift(&down, &number(*place as f32), &meta);
+            } else {
+                fold.skip(SeatId(*place as u32));
+            }
+        }
+        let part = folded.try_recv().expect("everybody is accounted for").part;
+        let got = part.map(|part| *part.downcast::<Keep<f32>>().expect("a list"));
+        let got: Vec<u32> = got.map_or(vec![], |keep| keep.0.iter().map(|(s, _)| s.0).collect());
+        let mut wanted: Vec<u32> =
+            arrivals.iter().filter(|a| a.1).map(|a| a.0 as u32).collect();
+        wanted.sort_unstable();
+        prop_assert_eq!(got, wanted);
+    }
+}
+
+fn number(value: f32) -> crate::wire::Body {
+    super::testing::Number::new(value).pack()
+}
