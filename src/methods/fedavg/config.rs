@@ -95,7 +95,7 @@ impl FedAvgConfig {
             prompt_len: table.get(&prompt_len),
             n_blocks: table.get(&n_blocks),
         };
-        if config.prompt_len % 2 != 0 {
+        if !config.prompt_len.is_multiple_of(2) {
             let message = format!("a prompt of {} rows has no two halves", config.prompt_len);
             table.reject("prompt_len", &message, "odd", "give an even number of rows");
         }

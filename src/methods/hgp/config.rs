@@ -158,12 +158,12 @@ impl HgpConfig {
             &Param::new("prompt", true, "learn a prefix prompt; without one only the head")
                 .source("ablation of the paper"),
         );
-        let prompt_len = table.get(
+        let prompt_len: u32 = table.get(
             &Param::new("prompt_len", 200, "rows of a block's prompt, half keys, half values")
                 .source(code)
                 .at_least(2.0),
         );
-        if prompt_len % 2 != 0 {
+        if !prompt_len.is_multiple_of(2) {
             let message = format!("a prompt of {prompt_len} rows has no two halves");
             table.reject("prompt_len", &message, "odd", "give an even number of rows");
         }

@@ -1,0 +1,115 @@
+//! Messages have the bytes of the cards, and equal their sketches.
+
+use std::sync::Arc;
+
+use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
+use fedcast::methods::HeadForm;
+use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
+use fedcast::methods::hgp::{CovarianceForm, Hgp, HgpConfig};
+use fedcast::model::VitConfig;
+use fedcast::policy::{
+    AnyMethod, ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, WireForm, erase,
+};
+use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
+
+use crate::small;
+use crate::toys::round_loop::Engine;
+use crate::toys::{facts, lab};
+
+fn payload(sketch: &BodySketch) -> u64 {
+    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+}
+
+/// The exchange of task `task` (of ten) on ViT-B/16 and CIFAR-100, all ten classes present.
+fn on_cifar100(
+    task: usize,
+    form: WireForm,
+    method: impl Fn(&ModelFacts) -> Arc<dyn AnyMethod>,
+) -> ExchangeSketch {
+    let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
+    let model = ModelFacts { vit, classes: 100, form };
+    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
+    let view = &curriculum.unwrap().tasks[task - 1];
+    let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
+    let facts = SketchFacts { model: &model, view, phase: 0, round_in_phase: 0, counts: &counts };
+    method(&model).sketch(&facts)
+}
+
+#[test]
+fn hgp_sends_the_bytes_of_its_card() {
+    let bytes = |head: HeadForm, form: WireForm, task: usize| {
+        let config = HgpConfig { head, ..HgpConfig::default() };
+        let sketch = on_cifar100(task, form, |facts| erase(Hgp::new(config.clone(), facts)));
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    use HeadForm::{Fixed, Growing};
+    use WireForm::{Full, Lean};
+    for task in [1, 5, 10] {
+        assert_eq!(bytes(Fixed, Full, task), (3_379_600, 3_441_084));
+        assert_eq!(bytes(Fixed, Lean, task), (3_379_600, 3_164_244));
+        assert_eq!(bytes(Growing, Lean, task).1, 3_164_244);
+    }
+    assert_eq!(bytes(Growing, Full, 1), (3_102_760, 3_164_244));
+    assert_eq!(bytes(Growing, Full, 10), (3_379_600, 3_441_084));
+    let full = HgpConfig { covariance: CovarianceForm::Full, ..HgpConfig::default() };
+    let up = on_cifar100(1, Full, |facts| erase(Hgp::new(full.clone(), facts))).up;
+    assert_eq!(payload(&up), 3_379_604 + 10 * 4 * (1 + 768 + 768 * 769 / 2));
+    let bare = HgpConfig { prompt: false, ..HgpConfig::default() };
+    let down = on_cifar100(1, Full, |facts| erase(Hgp::new(bare.clone(), facts))).down;
+    assert_eq!(payload(&down), 307_600);
+}
+
+#[test]
+fn fedavg_sends_the_bytes_of_its_card() {
+    let bytes = |train: Train, head: HeadForm, task: usize| {
+        let config = FedAvgConfig { train, head, ..FedAvgConfig::default() };
+        let method = |facts: &ModelFacts| erase(FedAvg::new(config.clone(), facts));
+        let sketch = on_cifar100(task, WireForm::Full, method);
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    assert_eq!(bytes(Train::All, HeadForm::Fixed, 1), (343_502_224, 343_502_228));
+    assert_eq!(bytes(Train::All, HeadForm::Growing, 1), (343_225_384, 343_225_388));
+    assert_eq!(bytes(Train::All, HeadForm::Growing, 10), (343_502_224, 343_502_228));
+    assert_eq!(bytes(Train::Head, HeadForm::Growing, 1), (30_760, 30_764));
+    assert_eq!(bytes(Train::Head, HeadForm::Growing, 10), (307_600, 307_604));
+}
+
+#[test]
+fn kinds_say_what_the_bytes_are_for() {
+    let sketch =
+        on_cifar100(1, WireForm::Full, |facts| erase(Hgp::new(HgpConfig::default(), facts)));
+    let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
+    assert_eq!(kinds.get(Kind::Prompt).0, 5 * 200 * 768 * 4);
+    assert_eq!(kinds.get(Kind::Head).0, 769 * 100 * 4);
+    assert_eq!(kinds.get(Kind::Prototypes).0, 10 * 4 * (2 * 768 + 1));
+    assert_eq!(kinds.get(Kind::Statistics).0, 4);
+}
+
+/// The engine of these tests compares every message with its sketch.
+#[test]
+fn messages_equal_their_sketches_in_every_form() {
+    for form in [WireForm::Full, WireForm::Lean] {
+        for head in [HeadForm::Fixed, HeadForm::Growing] {
+            for covariance in [CovarianceForm::Diagonal, CovarianceForm::Full] {
+                let facts = ModelFacts { form, ..facts() };
+                let config = small(|c| (c.head, c.covariance) = (head, covariance));
+                let method = erase(Hgp::new(config, &facts));
+                let run = Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1);
+                assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
+            }
+        }
+    }
+}
+
+#[test]
+fn lean_and_growing_messages_change_no_result() {
+    let run = |form: WireForm, head: HeadForm| {
+        let facts = ModelFacts { form, ..facts() };
+        let method = erase(Hgp::new(small(|c| c.head = head), &facts));
+        Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 2).server.save().digest()
+    };
+    let full = run(WireForm::Full, HeadForm::Fixed);
+    assert_eq!(run(WireForm::Lean, HeadForm::Fixed), full);
+    assert_eq!(run(WireForm::Full, HeadForm::Growing), full);
+    assert_eq!(run(WireForm::Lean, HeadForm::Growing), full);
+}

@@ -1,0 +1,103 @@
+//! The invariants of FedAvg.
+
+use candle_core::Device;
+use fedcast::data::Shard;
+use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan, train};
+use fedcast::methods::fedavg::Weights::{BySamples, Uniform};
+use fedcast::methods::fedavg::{self, FedAvg, FedAvgConfig, Train};
+use fedcast::model::{LinearHead, Parameter, ParameterSet};
+use fedcast::policy::{Method, Part, UpMeta, parameters_of};
+use fedcast::quantity::Round;
+
+use crate::toys::round_loop::SEED;
+use crate::toys::{CLASSES, deal, facts, plan};
+use crate::{engine, far, fedavg_of, head, values};
+
+/// Invariant 1: one client is central training with the optimiser made anew every round.
+#[test]
+fn one_client_is_central_training() {
+    for what in [Train::All, Train::Prompt] {
+        let run = engine(fedavg_of(what), 2).run(1, 2);
+        let fresh = engine(fedavg_of(what), 2);
+        let mut parameters = parameters_of(&fresh.server.save()).unwrap();
+        for (round, exchange) in run.exchanges.iter().enumerate() {
+            let view = run.view(exchange.task);
+            let model = Classifier::trainable(&run.lab.backbone, &parameters, view.rows.clone());
+            let model = model.unwrap();
+            let shard = deal(&run.lab, &view, 1).remove(0);
+            let key = exchange.seat.key(SEED, Round(round as u32));
+            let loader = run.lab.train_loader(&shard);
+            train(&run.lab.training, &loader, model.variables(), key, |batch| {
+                model.masked_loss(&batch.pixels(&Device::Cpu)?, batch.labels())
+            })
+            .unwrap();
+            parameters = model.parameters().unwrap();
+        }
+        let central: Vec<f32> = parameters.iter().flat_map(|(_, p)| p.values.to_vec()).collect();
+        let federated = parameters_of(&run.server.save()).unwrap();
+        let federated: Vec<f32> = federated.iter().flat_map(|(_, p)| p.values.to_vec()).collect();
+        // The mean is base + difference in f64, rounded once: equal up to that rounding.
+        assert!(far(&central, &federated) < 1e-5, "{what:?}: {}", far(&central, &federated));
+    }
+}
+
+/// Invariant 3: one full-batch SGD step, averaged by sample counts, is one step on all data.
+#[test]
+fn one_sgd_step_averaged_is_one_step_on_all_data() {
+    let run = |clients: usize| {
+        let mut run = engine(fedavg_of(Train::All), 3);
+        run.lab.training =
+            TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..plan(OptimiserConfig::sgd(0.1)) };
+        let all = deal(&run.lab, &run.view(0), 1).remove(0);
+        // Unequal shards: 7 and the rest.
+        let shards: Vec<Shard> =
+            if clients == 1 { vec![all] } else { vec![all[..7].into(), all[7..].into()] };
+        let before = values(&run.server.save());
+        run.task(0, &shards, 1);
+        (before, values(&run.server.save()))
+    };
+    let ((before, pooled), (_, averaged)) = (run(1), run(2));
+    assert!(far(&before, &pooled) > 1e-3, "the step is visible");
+    assert!(far(&pooled, &averaged) < 2e-6, "{}", far(&pooled, &averaged));
+}
+
+/// Invariant 5: rows of other tasks never change, whatever the weight decay.
+#[test]
+fn rows_of_other_tasks_never_change() {
+    let mut run = engine(fedavg_of(Train::All), 3);
+    run.lab.training = plan(OptimiserConfig::adamw(1e-2).weight_decay(0.1));
+    for task in 0..3 {
+        let before = run.server.save();
+        let shards = deal(&run.lab, &run.view(task), 2);
+        run.task(task, &shards, 2);
+        let after = run.server.save();
+        for row in 0..CLASSES {
+            let same = head(&before, row..row + 1) == head(&after, row..row + 1);
+            assert_eq!(same, !run.view(task).rows.contains(&row), "task {task}, row {row}");
+        }
+    }
+}
+
+/// Invariants 4 and 6, through the whole method: equal weights, and the order of clients.
+#[test]
+fn weights_are_counts_or_equal() {
+    let upload = |value: f32, samples: u32| {
+        let mut set = ParameterSet::new();
+        for (name, shape) in [(LinearHead::WEIGHT, vec![6, 16]), (LinearHead::BIAS, vec![6])] {
+            let values = vec![value; shape.iter().product()].into();
+            set.insert(name, Parameter { shape, values });
+        }
+        fedavg::Up { parameters: set, first_row: 0, samples }
+    };
+    let run = engine(fedavg_of(Train::Head), 3).run(1, 1);
+    let meta = UpMeta { seat: run.last().seat.clone(), base: Round(0), staleness: 0 };
+    for (weights, mean) in [(BySamples, 4.0), (Uniform, 3.0)] {
+        let config = FedAvgConfig { train: Train::Head, weights, ..FedAvgConfig::default() };
+        let method = FedAvg::new(config, &facts());
+        let down = fedavg::Down { parameters: upload(0.0, 0).parameters };
+        let parts = [upload(1.0, 10), upload(5.0, 30), upload(100.0, 0)];
+        let parts = parts.map(|up| method.lift(&down, up, &meta).unwrap());
+        let folded = parts.into_iter().reduce(Part::merge).unwrap().apply(&down.parameters);
+        assert_eq!(folded, upload(mean, 0).parameters, "{weights:?}");
+    }
+}

@@ -1,0 +1,66 @@
+//! What trains gets gradients, what is masked gets none.
+
+use fedcast::data::ClassOrder;
+use fedcast::learning::Classifier;
+use fedcast::methods::fedavg::Train;
+use fedcast::model::{LinearHead, ops};
+use fedcast::policy::parameters_of;
+
+use crate::toys::round_loop::Engine;
+use crate::toys::{CLASSES, deal, facts, lab};
+use crate::{far, fedavg_of, hgp_with};
+
+/// Every declared trainable gets a gradient that is present, finite and not all zero.
+#[test]
+fn every_trainable_trains() {
+    let lab = lab(3, ClassOrder::Native);
+    for method in
+        [hgp_with(|_| ()), fedavg_of(Train::All), fedavg_of(Train::Head), fedavg_of(Train::Prompt)]
+    {
+        let run = Engine::new(method, facts(), lab.clone());
+        let received = parameters_of(&run.server.save()).unwrap();
+        let model = Classifier::trainable(&lab.backbone, &received, 2..4).unwrap();
+        let shard = deal(&lab, &run.view(1), 1).remove(0);
+        let batch = lab.train_loader(&shard).in_order(16).next().unwrap().unwrap();
+        let loss = model.masked_loss(&lab.pixels(&batch).unwrap(), batch.labels()).unwrap();
+        let gradients = loss.backward().unwrap();
+        assert_eq!(model.variables().len(), received.len());
+        for (name, variable) in model.variables() {
+            let gradient = gradients.get(variable).unwrap_or_else(|| panic!("{name}: none"));
+            let gradient = gradient.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            assert!(gradient.iter().all(|g| g.is_finite()), "{name} is not finite");
+            assert!(gradient.iter().any(|g| *g != 0.0), "{name} is all zero");
+        }
+    }
+}
+
+/// Protocol 9.5: the masked loss gives rows outside the task a gradient of exactly zero, so
+/// leaving those rows out altogether is the same.
+#[test]
+fn the_mask_keeps_other_rows_out() {
+    let lab = lab(3, ClassOrder::Native);
+    let run = Engine::new(fedavg_of(Train::Head), facts(), lab.clone());
+    let received = parameters_of(&run.server.save()).unwrap();
+    let shard = deal(&lab, &run.view(1), 1).remove(0);
+    let batch = lab.train_loader(&shard).in_order(16).next().unwrap().unwrap();
+    let pixels = lab.pixels(&batch).unwrap();
+
+    let whole = Classifier::trainable(&lab.backbone, &received, 0..CLASSES).unwrap();
+    let logits = whole.logits(&whole.features(&pixels).unwrap()).unwrap();
+    let masked = ops::cross_entropy(&logits, batch.labels(), 2..4).unwrap();
+    let part = Classifier::trainable(&lab.backbone, &received, 2..4).unwrap();
+    let own = part.masked_loss(&pixels, batch.labels()).unwrap();
+    let number = |loss: &candle_core::Tensor| loss.to_scalar::<f32>().unwrap();
+    assert!((number(&masked) - number(&own)).abs() < 1e-6);
+
+    let rows = |model: &Classifier, loss: &candle_core::Tensor| -> Vec<Vec<f32>> {
+        let (_, weight) =
+            model.variables().iter().find(|(n, _)| &**n == LinearHead::WEIGHT).unwrap();
+        loss.backward().unwrap().get(weight).unwrap().to_vec2().unwrap()
+    };
+    let (all, some) = (rows(&whole, &masked), rows(&part, &own));
+    for row in [0, 1, 4, 5] {
+        assert!(all[row].iter().all(|g| *g == 0.0), "row {row}");
+    }
+    assert!(far(&all[2..4].concat(), &some.concat()) < 1e-6);
+}
