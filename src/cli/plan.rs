@@ -17,7 +17,7 @@ use crate::report::plan_table;
 #[command(after_help = "\
 Examples:
   fedcast plan scenarios/hgp/cifar100-beta0.5.toml
-  fedcast plan scenarios/quickstart.toml --set wire.up=f16 --format json
+  fedcast plan scenarios/quickstart.toml --set wire.up.codec=f16 --format json
 
 Sizes come from the method's own sketches through the real encoder, so they are what a run
 sends, to the byte. Where the data set has fixed class sizes no file is opened.")]

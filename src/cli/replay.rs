@@ -20,9 +20,10 @@ Examples:
   fedcast replay runs/quickstart-1f2e3d4c-s1
   fedcast replay runs/quickstart-1f2e3d4c-s1 --verify --workers 1
 
-Without --verify nothing is computed: the journal is checked against its digests and its
-tables are written again. With --verify the run is executed again and the first event that
-differs is printed (exit code 10); any number of workers gives the same events.")]
+Without --verify nothing is computed: the journal is checked against its digests and the final
+table is printed; -o writes the CSV tables again. With --verify the run is executed again and
+the first event that differs is printed (exit code 10); any number of workers gives the same
+events. An interrupted run is compared as far as it goes.")]
 pub struct ReplayArgs {
     /// The run directory
     pub run: PathBuf,

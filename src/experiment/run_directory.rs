@@ -133,11 +133,12 @@ impl RunDirectory {
                 return Err(DirectoryError::Write { path: lock_path, source });
             }
         }
-        if !force && let Ok(there) = read_manifest(path) {
-            if there.scenario.hash != hash {
-                let found = format!("{}, {}", there.scenario.name, there.scenario.hash);
-                return Err(DirectoryError::OtherScenario { path: path.to_path_buf(), found });
-            }
+        if !force
+            && let Ok(there) = read_manifest(path)
+            && there.scenario.hash != hash
+        {
+            let found = format!("{}, {}", there.scenario.name, there.scenario.hash);
+            return Err(DirectoryError::OtherScenario { path: path.to_path_buf(), found });
         }
         let directory = RunDirectory { path: path.to_path_buf(), _lock: lock };
         directory.clear()?;

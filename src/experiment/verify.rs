@@ -95,9 +95,9 @@ pub fn verify(
     match std::mem::replace(&mut comparison.found, Found::Equal) {
         Found::Different(mut divergence) => {
             divergence.hint = hint(&manifest, &divergence);
-            return Err(ExperimentError::Diverged(divergence));
+            Err(ExperimentError::Diverged(divergence))
         }
-        Found::Unreadable(error) => return Err(error.into()),
+        Found::Unreadable(error) => Err(error.into()),
         found @ (Found::Equal | Found::Partial) => {
             let partial = matches!(found, Found::Partial);
             if !partial {

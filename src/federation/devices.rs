@@ -184,7 +184,7 @@ impl Worker {
                 return;
             }
             // Holding up to three jobs lets later ones overtake.
-            if held.len() < 3 && rng.next_u32() % 2 == 0 && !self.training.is_empty() {
+            if held.len() < 3 && rng.next_u32().is_multiple_of(2) && !self.training.is_empty() {
                 continue;
             }
             let pick = below(&mut rng, held.len() as u64) as usize;

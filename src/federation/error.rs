@@ -16,7 +16,7 @@ pub enum FederationError {
         /// In which step.
         step: &'static str,
         /// How.
-        source: PolicyError,
+        source: Box<PolicyError>,
     },
     /// The server's policy, or a merge of parts, panicked.
     #[error("the server panicked while it tried to {step}: {message}")]

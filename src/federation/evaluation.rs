@@ -75,6 +75,9 @@ pub(super) fn numbers(world: &World, tally: &Tally) -> Numbers {
     Numbers { tasks: tasks.collect(), classes: classes.collect(), ..Numbers::default() }
 }
 
+/// All answers, in order, or the first failure.
+type Gathered<T> = Result<Vec<T>, String>;
+
 /// Collects the answers of several jobs; hands them over, in order, when the last one is in.
 pub(super) struct Gather<T> {
     inner: Mutex<GatherInner<T>>,
@@ -83,12 +86,12 @@ pub(super) struct Gather<T> {
 struct GatherInner<T> {
     parts: Vec<Option<Result<T, String>>>,
     missing: usize,
-    done: Option<oneshot::Sender<Result<Vec<T>, String>>>,
+    done: Option<oneshot::Sender<Gathered<T>>>,
 }
 
 impl<T> Gather<T> {
     /// A place for `count` answers. The first failure, in order, is the answer of all.
-    pub fn new(count: usize) -> (Arc<Gather<T>>, oneshot::Receiver<Result<Vec<T>, String>>) {
+    pub fn new(count: usize) -> (Arc<Gather<T>>, oneshot::Receiver<Gathered<T>>) {
         let (done, result) = oneshot::channel();
         let parts = (0..count).map(|_| None).collect();
         let inner = GatherInner { parts, missing: count, done: Some(done) };

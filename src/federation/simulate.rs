@@ -32,7 +32,7 @@ pub fn simulate(
     const STEP: &str = "be set up";
     let policy = guard(|| setup.method.server(&setup.lab, init))
         .map_err(|message| FederationError::Panicked { step: STEP, message })?
-        .map_err(|source| FederationError::Policy { step: STEP, source })?;
+        .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let devices = Devices::start(setup.workers, &setup.lab, setup.shaker, profile)?;
     let server = ServerMachine::new(Arc::clone(&world), policy);
     actix::System::new().block_on(async move {

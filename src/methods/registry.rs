@@ -18,7 +18,7 @@ use super::fedavg::{FedAvg, FedAvgConfig};
 use super::hgp::{Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
 use crate::policy::{AnyMethod, ModelFacts, Staged, erase};
-use crate::scenario::reader::{KeyDoc, Param, TableReader, describe};
+use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
 use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError};
 
 /// A method with its settings read, to be built for a model.
@@ -105,10 +105,8 @@ impl Registry {
     pub fn find(&self, name: &str) -> Result<&MethodEntry, UnknownMethod> {
         let found = self.entries.iter().find(|entry| entry.name == name);
         found.ok_or_else(|| {
-            let likeness = |entry: &&MethodEntry| strsim::jaro_winkler(entry.name, name);
-            let nearest = self.entries.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-            let help = match nearest.filter(|entry| likeness(entry) > 0.7) {
-                Some(entry) => format!("did you mean `{}`?", entry.name),
+            let help = match nearest(name, self.entries.iter().map(|entry| entry.name)) {
+                Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", self.names().join(", ")),
             };
             UnknownMethod { name: name.to_owned(), help }

@@ -55,6 +55,7 @@ pub use choice::Choice;
 pub use diagnostic::{Diagnostic, Place};
 pub use param::{KeyDoc, Param};
 pub use readable::{Fault, Readable};
+pub use suggest::nearest;
 pub use table::TableReader;
 
 pub(super) use node::{Entry, Node, Span, Table, Value};

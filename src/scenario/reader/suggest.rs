@@ -1,10 +1,7 @@
 //! "Did you mean": the known word nearest to a typed one.
 
 /// The nearest of `known`, where it is near enough to be meant.
-pub(in crate::scenario) fn nearest<'a>(
-    typed: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |s: &str| s.to_lowercase().replace('-', "_");
     let typed = plain(typed);
     let mut best: Option<(f64, &str)> = None;

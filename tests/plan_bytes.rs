@@ -1,0 +1,81 @@
+//! The papers' bytes come out of `plan`, to the byte, without weights or data; and a run sends
+//! what was planned.
+
+mod command;
+
+use std::path::Path;
+
+use command::{read, tell, tiny, tiny_run};
+use serde_json::Value;
+
+fn plan(scenario: &str, more: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario);
+    let mut arguments = vec!["plan", path.to_str().unwrap(), "--format", "json"];
+    arguments.extend(more);
+    let told = tell(folder.path(), &arguments);
+    assert_eq!(told.code, 0, "{}", told.err);
+    serde_json::from_str(&told.out).unwrap()
+}
+
+fn all(plan: &Value, pointer: &str) -> Vec<u64> {
+    let phases = plan["phases"].as_array().unwrap();
+    phases.iter().map(|phase| phase.pointer(pointer).unwrap().as_u64().unwrap()).collect()
+}
+
+/// Card of HGP, section 4: fixed head of 100 rows on ViT-B/16, at every task.
+#[test]
+fn hgp_on_cifar100() {
+    let plan = plan("scenarios/hgp/cifar100-beta0.5.toml", &[]);
+    assert_eq!(plan["backbone"]["parameters"], 85_798_656);
+    assert_eq!(all(&plan, "/down/largest/payload"), [3_379_600; 10]);
+    assert_eq!(all(&plan, "/down/smallest/payload"), [3_379_600; 10]);
+    // A client that holds all ten classes of its task sends this much; fewer classes, less.
+    assert_eq!(all(&plan, "/up/largest/payload"), [3_441_084; 10]);
+    for smallest in all(&plan, "/up/smallest/payload") {
+        let missing = (3_441_084 - smallest) as usize;
+        assert_eq!(missing % (4 * (2 * 768 + 1)), 0, "whole Gaussians are missing");
+    }
+    for (frame, (control, payload)) in all(&plan, "/down/largest/frame").into_iter().zip(
+        all(&plan, "/down/largest/control").into_iter().zip(all(&plan, "/down/largest/payload")),
+    ) {
+        assert_eq!(frame, control + payload);
+        assert!(control < 1_000, "control bytes are few, and shown beside: {control}");
+    }
+    assert_eq!(all(&plan, "/seats"), [50; 10]);
+}
+
+/// Card of FedAvg, section 4.
+#[test]
+fn full_fine_tuning_on_cifar100() {
+    let plan = plan(
+        "scenarios/hgp/cifar100-beta0.5.toml",
+        &["--set", "method={name=\"fedavg\", train=\"all\"}"],
+    );
+    assert_eq!(all(&plan, "/down/largest/payload"), [343_502_224; 10]);
+    assert_eq!(all(&plan, "/up/largest/payload"), [343_502_228; 10]);
+}
+
+#[test]
+fn half_floats_halve_the_payload() {
+    let scenario = "scenarios/hgp/cifar100-beta0.5.toml";
+    let half = plan(scenario, &["--set", "wire.down.codec=f16"]);
+    assert_eq!(all(&half, "/down/largest/payload"), [3_379_600 / 2; 10]);
+    assert_eq!(all(&half, "/down/largest/raw"), [3_379_600; 10]);
+}
+
+#[test]
+fn a_run_sends_and_takes_what_was_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(tiny_run(folder.path(), &[]).code, 0);
+    let summary: Value =
+        serde_json::from_str(&read(folder.path().join("run/summary.json"))).unwrap();
+    let told = tell(folder.path(), &["plan", tiny().to_str().unwrap(), "--format", "json"]);
+    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    for way in ["down", "up"] {
+        assert_eq!(summary["bytes"][way]["delivered"]["bytes"], plan["total"][way], "{way}");
+    }
+    let (ran, planned) = (&summary["virtual_s"], &plan["total"]["virtual_s"]);
+    let difference = ran.as_f64().unwrap() - planned.as_f64().unwrap();
+    assert!(difference.abs() < 1e-6, "{ran} s against {planned} s");
+}
