@@ -302,14 +302,14 @@ mod tests {
     }
 
     const PINNED: [u64; 9] = [
-        0x3fe6_a1c7_1938_110a,
-        312,
-        0xbff1_30ab_b819_9e0b,
-        0x3fee_1c9a_4f6c_d9f5,
-        0x400d_769f_6932_426c,
-        0x3ec4_68fa_9882_5cf6,
-        0x4001_de29_19d7_6350,
-        0x3fdd_c13e_e0f8_e669,
-        59_360,
+        0x3feb_db98_774d_5a83,
+        790,
+        0x3fe4_5edf_1bd7_bd7e,
+        0x3fd7_e416_e6f3_ded6,
+        0x4005_f3f8_657d_f9d3,
+        0x3f2d_bb60_e3b4_36b3,
+        0x3fdf_bf7a_ed98_5c8a,
+        0x3e39_5273_5f0f_84cf,
+        52_394,
     ];
 }
