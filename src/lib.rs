@@ -40,6 +40,36 @@
 //! ledger, metrics and progress all read one stream of [`federation::Event`]s; there is no other
 //! way out of the simulation.
 //!
+//! # A federation from Rust
+//! ```
+//! use std::path::Path;
+//!
+//! use fedcast::experiment::assemble::assemble;
+//! use fedcast::federation::{Event, Interrupt, Memory, simulate};
+//! use fedcast::methods::Registry;
+//! use fedcast::scenario::Scenario;
+//!
+//! let text = r#"
+//!     schema = 1
+//!     data = { source = "digits", subset = 12 }
+//!     tasks = { sizes = [5, 5] }
+//!     partition = { kind = "iid", min_samples = 2 }
+//!     method = { name = "hgp", prompt_len = 8 }
+//!     federation = { clients = 3, rounds = 1 }
+//!     client = { epochs = 1, batch = 16 }
+//! "#;
+//! let methods = Registry::builtin();
+//! let scenario = Scenario::from_toml(text, "small.toml", Path::new("."), &[], &methods)?.scenario;
+//!
+//! let journal = Memory::default();
+//! let setup = assemble(&scenario, &methods, Some(2))?.setup;
+//! simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
+//!
+//! let closed = |event: &Event| matches!(event, Event::RoundClosed { folded: 3, .. });
+//! assert_eq!(journal.entries().iter().filter(|entry| closed(&entry.event)).count(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Levels of sameness
 //! | level | identical | holds for |
 //! |---|---|---|
