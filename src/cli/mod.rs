@@ -1,6 +1,6 @@
 //! The command line: one file per command, results on stdout, everything else on stderr.
 //!
-//! Every command answers `Result<Exit, CliError>`; [`CliError::exit`](failure::CliError::exit)
+//! Every command answers `Result<Exit, CliError>`; `CliError::exit`
 //! is the one place where an error becomes a documented exit code.
 
 mod check;

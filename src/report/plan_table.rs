@@ -24,7 +24,7 @@ pub fn plan_table(plan: &Plan) -> String {
         vit.dim,
         grouped(vit.parameters as u64)
     );
-    text.push_str(&phases(&plan.phases));
+    text.push_str(&phases(&plan.phases, plan.charged));
     text.push('\n');
     if plan.charged {
         text.push_str(&kinds(plan));
@@ -35,7 +35,12 @@ pub fn plan_table(plan: &Plan) -> String {
     text
 }
 
-fn phases(rows: &[PlannedPhase]) -> String {
+fn phases(rows: &[PlannedPhase], charged: bool) -> String {
+    if !charged {
+        let mut table = TextTable::new(["task", "phase", "classes", "rounds", "seats"]).left(2);
+        rows.iter().for_each(|row| table.row(head(row)));
+        return table.render();
+    }
     let mut table = TextTable::new([
         "task",
         "phase",
@@ -52,19 +57,14 @@ fn phases(rows: &[PlannedPhase]) -> String {
     .left(2);
     for row in rows {
         let all = row.down.sum.frame + row.up.sum.frame;
-        table.row([
-            row.task.to_string(),
-            row.phase.to_string(),
-            format!("{}/{}", row.new_classes, row.seen_classes),
-            row.rounds.to_string(),
-            row.seats.to_string(),
+        table.row(head(row).into_iter().chain([
             range(&row.down, |frame| frame.payload),
             range(&row.down, |frame| frame.control),
             range(&row.up, |frame| frame.payload),
             range(&row.up, |frame| frame.control),
             Bytes(all / u64::from(row.rounds.max(1))).to_string(),
             Bytes(all).to_string(),
-        ]);
+        ]));
     }
     let mut text = table.render();
     text.push_str("bytes of one message to or from one client; classes: new/seen\n");
@@ -72,6 +72,16 @@ fn phases(rows: &[PlannedPhase]) -> String {
         text.push_str("uploads depend on learned values: the run decides their size\n");
     }
     text
+}
+
+fn head(row: &PlannedPhase) -> [String; 5] {
+    [
+        row.task.to_string(),
+        row.phase.to_string(),
+        format!("{}/{}", row.new_classes, row.seen_classes),
+        row.rounds.to_string(),
+        row.seats.to_string(),
+    ]
 }
 
 fn range(range: &FrameRange, part: fn(&PlannedFrame) -> u64) -> String {
