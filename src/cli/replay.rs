@@ -72,7 +72,7 @@ fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
     on_interrupt(interrupt.clone());
     let progress: Option<Box<dyn EventSink>> = match args.quiet {
         true => None,
-        false => Some(Box::new(Progress::on_stderr(0))),
+        false => Some(Box::new(Progress::on_stderr())),
     };
     let methods = Registry::builtin();
     let verified =

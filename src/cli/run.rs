@@ -15,7 +15,6 @@ use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::tables::TableFiles;
 use crate::report::{Both, Profile, Progress, Shared, Summary, final_table};
-use crate::scenario::Scenario;
 
 /// Run a scenario: train the federation, record every event, print the results
 #[derive(Debug, Args)]
@@ -95,7 +94,7 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         Box::new(histograms.clone()),
     ];
     if !args.quiet {
-        readers.push(Box::new(Progress::on_stderr(planned_rounds(&scenario))));
+        readers.push(Box::new(Progress::on_stderr()));
     }
     let spans = Both(profile.clone(), histograms.clone());
     let began = Instant::now();
@@ -125,9 +124,4 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         EndReason::Interrupted => Exit::Interrupted,
         EndReason::Aborted => Exit::Unexpected,
     })
-}
-
-/// For the bar only: phases of a method may add to it or end earlier.
-fn planned_rounds(scenario: &Scenario) -> u64 {
-    u64::from(scenario.tasks.count()) * u64::from(scenario.federation.rounds)
 }

@@ -1,4 +1,32 @@
 //! A run as a whole: assembled from a scenario, driven, recorded, replayed, verified, planned.
+//!
+//! ```text
+//! scenario ──load──▶ Scenario ──blueprint──▶ plan        (no data, no weights)
+//!                        └────Run::prepare──▶ execute ──▶ run directory
+//! run directory ──replay──▶ reporters                     (no compute)
+//!               └─verify──▶ executed again, compared entry by entry
+//! ```
+//! Whoever wants to watch a run hands it an [`EventSink`](crate::federation::EventSink); the
+//! journal, the tables of [`report`](crate::report) and the progress bar are nothing else.
+//!
+//! ```no_run
+//! use fedcast::experiment::{Run, RunOptions, assemble};
+//! use fedcast::federation::{Interrupt, Memory};
+//! use fedcast::methods::Registry;
+//! # fn main() -> Result<(), fedcast::experiment::ExperimentError> {
+//! let methods = Registry::builtin(); // or with methods of your own
+//! let overrides = ["federation.rounds=2".to_string()];
+//! let scenario = assemble::load("scenarios/quickstart.toml".as_ref(), &overrides, &methods)?;
+//! let run = Run::prepare(&scenario, &methods, &RunOptions::default())?;
+//! let watched = Memory::default();
+//! let readers = vec![Box::new(watched.clone()) as _];
+//! let (finished, directory) =
+//!     run.execute(readers, Box::new(()), Interrupt::default(), |_, _| Ok(()))?;
+//! assert_eq!(watched.digests(), finished.digests);
+//! println!("{} entries in {}", watched.entries().len(), directory.path().display());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod assemble;
 mod error;

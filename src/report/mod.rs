@@ -1,4 +1,18 @@
 //! What people read of a run: tables on stdout, CSV files, progress on stderr.
+//!
+//! Every report is an [`EventSink`](crate::federation::EventSink) over the journal's entries,
+//! so it says the same of a run and of its replay.
+//!
+//! ```
+//! use fedcast::federation::{EndReason, Entry, Event, EventSink};
+//! use fedcast::quantity::VirtualTime;
+//! use fedcast::report::{Summary, final_table};
+//! let mut summary = Summary::new("nothing");
+//! let event = Event::RunEnded { reason: EndReason::Interrupted };
+//! summary.record(&Entry { seq: 0, at: VirtualTime(5), event, numbers: None })?;
+//! assert!(final_table(&summary).ends_with("The run was interrupted.\n"));
+//! # Ok::<(), fedcast::federation::SinkError>(())
+//! ```
 
 mod accuracy;
 pub mod csv;

@@ -20,14 +20,12 @@ pub struct Progress {
 
 impl Progress {
     /// Draws a bar where stderr is a terminal, writes plain lines where it is not.
-    /// `rounds` is the planned number of rounds of the whole run.
-    pub fn on_stderr(rounds: u64) -> Progress {
+    pub fn on_stderr() -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style =
                 ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {eta} left  {msg}")
                     .expect("the template is a constant");
-            ProgressBar::with_draw_target(Some(rounds), ProgressDrawTarget::stderr())
-                .with_style(style)
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
         Progress {
             bar,
@@ -75,6 +73,12 @@ impl EventSink for Progress {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         match &entry.event {
             Event::RunStarted { tasks, .. } => self.tasks = *tasks,
+            // A guess from the first phase; methods with more phases outgrow it.
+            Event::PhaseStarted { rounds, .. } => {
+                if let Some(bar) = self.bar.as_ref().filter(|bar| bar.length().is_none()) {
+                    bar.set_length(u64::from(*rounds) * u64::from(self.tasks));
+                }
+            }
             Event::RoundOpened { .. } => {
                 self.losses.clear();
                 self.traffic = Traffic::default();
