@@ -90,11 +90,15 @@ pub fn verify(
         found: Found::Equal,
     }));
     let sink = Comparer(Arc::clone(&compared));
+    let inputs = [(&manifest.data, assembly.data), (&manifest.backbone, assembly.backbone)];
+    let changed =
+        inputs.into_iter().find(|(then, now)| then.as_ref().is_some_and(|then| then != now));
+    let changed = changed.map(|(_, now)| format!("{} is not what it was then", now.name));
     let end = simulate(assembly.setup, Box::new(sink), Box::new(()), interrupt);
     let mut comparison = compared.lock().unwrap_or_else(PoisonError::into_inner);
     match std::mem::replace(&mut comparison.found, Found::Equal) {
         Found::Different(mut divergence) => {
-            divergence.hint = hint(&manifest, &divergence);
+            divergence.hint = changed.or_else(|| hint(&manifest, &divergence));
             Err(ExperimentError::Diverged(divergence))
         }
         Found::Unreadable(error) => Err(error.into()),
