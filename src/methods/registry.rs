@@ -5,7 +5,7 @@
 //! let methods = Registry::builtin();
 //! let hgp = methods.find("hgp")?;
 //! assert!(hgp.params().iter().any(|key| key.key == "prompt_len"));
-//! let error = methods.find("hpg").unwrap_err();
+//! let error = methods.find("hpg").err().expect("nobody is called that");
 //! assert_eq!(error.to_string(), "there is no method `hpg`; did you mean `hgp`?");
 //! # Ok::<(), fedcast::methods::UnknownMethod>(())
 //! ```
