@@ -3,6 +3,7 @@
 
 mod softmax;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fedcast::data::{FreshClients, FreshLaw};
@@ -116,6 +117,29 @@ fn states_are_kept_and_missed_tasks_are_told() {
         }
     }
     assert!(missed > 0.0, "with two of six clients a round, somebody misses a task");
+}
+
+#[test]
+fn a_task_whose_training_failed_is_missed() {
+    let ran = run(setup::<Visits>(rules(), Mischief::PanicOnce));
+    done(&ran);
+    assert_eq!(ran.failures(), vec!["panicked"; 2]);
+    let mut missed = Vec::new();
+    for entry in &ran.entries {
+        let Event::Trained { client, task, .. } = entry.event else { continue };
+        let metrics = &entry.numbers.as_ref().expect("metrics").metrics;
+        if metrics["missed"].0 != 0.0 {
+            missed.push((client.0, task.0, metrics["missed"].0));
+        }
+    }
+    assert_eq!(missed, vec![(2, 2, 1.0)], "told once, when the client next works");
+}
+
+#[test]
+fn an_image_that_cannot_be_read_ends_the_run() {
+    let ran = run(setup::<Visits>(rules(), Mischief::BadImage));
+    assert!(matches!(&ran.end, Err(FederationError::Data(why)) if why.contains("cat.png")));
+    assert_eq!(ran.count("client_failed"), 0);
 }
 
 #[test]
@@ -330,20 +354,21 @@ fn an_interrupt_ends_the_run_with_a_valid_journal() {
 
 #[test]
 fn a_sink_that_refuses_stops_the_run() {
-    struct Full(u32);
+    struct Full(Arc<AtomicU32>);
     impl EventSink for Full {
         fn record(&mut self, _: &Entry) -> Result<(), SinkError> {
-            self.0 += 1;
-            match self.0 {
+            match self.0.fetch_add(1, Ordering::SeqCst) + 1 {
                 ..30 => Ok(()),
-                30 => Err(SinkError::Stop("the disk is full".into())),
-                _ => panic!("asked again after refusing"),
+                _ => Err(SinkError::Stop("the disk is full".into())),
             }
         }
     }
-    let end = simulate(stateful(rules()), Box::new(Full(0)), Box::new(()), Interrupt::default());
+    let calls = Arc::new(AtomicU32::new(0));
+    let sink = Box::new(Full(Arc::clone(&calls)));
+    let end = simulate(stateful(rules()), sink, Box::new(()), Interrupt::default());
     let error = end.expect_err("stops");
     assert_eq!(error.to_string(), "the disk is full");
+    assert_eq!(calls.load(Ordering::SeqCst), 30, "not asked again after refusing");
 }
 
 #[test]

@@ -94,6 +94,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Policy { .. }
             | FederationError::Panicked { .. }
             | FederationError::Evaluation(_)
+            | FederationError::Upload { .. }
             | FederationError::BadUpdate { .. }
             | FederationError::ActorGone(_) => Exit::Unexpected,
         },

@@ -58,15 +58,18 @@ pub(super) fn compute<T: Send + 'static>(
             let _ = answer.send(guard(|| work(lab)));
         }),
     );
-    [post, Effect::Await { at, class, to, pending: answered(slot, wrap) }]
+    [post, Effect::Await { at, class, to, pending: answered(slot, |gone| gone, wrap) }]
 }
 
 /// The message that a slot's content makes.
-pub(super) fn answered<T: Send + 'static>(
-    slot: oneshot::Receiver<Result<T, String>>,
-    wrap: impl FnOnce(Result<T, String>) -> Message + Send + 'static,
+///
+/// `gone` is the error of a worker that never answers.
+pub(super) fn answered<T: Send + 'static, E: Send + 'static>(
+    slot: oneshot::Receiver<Result<T, E>>,
+    gone: fn(String) -> E,
+    wrap: impl FnOnce(Result<T, E>) -> Message + Send + 'static,
 ) -> Pending {
-    Box::pin(
-        async move { wrap(slot.await.unwrap_or_else(|_| Err("the worker is gone".to_string()))) },
-    )
+    Box::pin(async move {
+        wrap(slot.await.unwrap_or_else(|_| Err(gone("the worker is gone".to_string()))))
+    })
 }

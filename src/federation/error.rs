@@ -3,9 +3,9 @@
 use thiserror::Error;
 
 use super::sink::SinkError;
-use crate::data::DataError;
 use crate::policy::PolicyError;
 use crate::quantity::{ClientId, Round, SeatId};
+use crate::wire::WireError;
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]
@@ -29,9 +29,21 @@ pub enum FederationError {
     /// Test data could not be evaluated.
     #[error("evaluation failed: {0}")]
     Evaluation(String),
-    /// A client's samples could not be found.
-    #[error(transparent)]
-    Data(#[from] DataError),
+    /// A sample could not be read, in training or in evaluation.
+    #[error("{0}")]
+    Data(String),
+    /// What a client sent does not survive its own encoding; a bug of the codecs or the method.
+    #[error("the upload of {client} in {round} ({seat}) is not what arrives: {source}")]
+    Upload {
+        /// The sender.
+        client: ClientId,
+        /// The round.
+        round: Round,
+        /// The seat.
+        seat: SeatId,
+        /// What happened to it.
+        source: WireError,
+    },
     /// A bad update under `on_bad_update = "abort"`.
     #[error(
         "{client} sent an update that must not be used in {round} ({seat}): {why}; \

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 use super::devices::guard;
+use super::error::FederationError;
 use super::event::{ClassScore, Numbers, TaskScore};
 use super::world::World;
 use crate::data::{Loader, Shard};
@@ -76,7 +77,7 @@ pub(super) fn numbers(world: &World, tally: &Tally) -> Numbers {
 }
 
 /// All answers, in order, or the first failure.
-type Gathered<T> = Result<Vec<T>, String>;
+type Gathered<T> = Result<Vec<T>, FederationError>;
 
 /// Collects the answers of several jobs; hands them over, in order, when the last one is in.
 pub(super) struct Gather<T> {
@@ -84,7 +85,7 @@ pub(super) struct Gather<T> {
 }
 
 struct GatherInner<T> {
-    parts: Vec<Option<Result<T, String>>>,
+    parts: Vec<Option<Result<T, FederationError>>>,
     missing: usize,
     done: Option<oneshot::Sender<Gathered<T>>>,
 }
@@ -103,10 +104,12 @@ impl<T> Gather<T> {
     }
 
     /// Runs one of the jobs; a panic is a failure.
-    pub fn put<E: std::fmt::Display>(&self, place: usize, work: impl FnOnce() -> Result<T, E>) {
+    pub fn put(&self, place: usize, work: impl FnOnce() -> Result<T, PolicyError>) {
         let answer = match guard(work) {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(panic) => Err(format!("panicked: {panic}")),
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(PolicyError::Data(error))) => Err(FederationError::Data(error.to_string())),
+            Ok(Err(error)) => Err(FederationError::Evaluation(error.to_string())),
+            Err(panic) => Err(FederationError::Evaluation(format!("panicked: {panic}"))),
         };
         let mut inner = self.lock();
         inner.parts[place] = Some(answer);
@@ -127,5 +130,25 @@ impl<T> Gather<T> {
             // Nobody listens any more when the run was stopped.
             let _ = done.send(parts);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::DataError;
+
+    #[test]
+    fn a_sample_that_cannot_be_read_is_an_error_of_the_data() {
+        let (gather, mut result) = Gather::new(2);
+        gather.put(1, || Err::<u8, _>(PolicyError::Unsupported("of this".into())));
+        let error = DataError::Missing {
+            path: "cat.png".into(),
+            expected: "an image".into(),
+            advice: "Fetch it".into(),
+        };
+        gather.put(0, || Err(error.into()));
+        let error = result.try_recv().expect("both are in").expect_err("the first failure");
+        assert!(matches!(&error, FederationError::Data(why) if why.contains("cat.png")), "{error}");
     }
 }

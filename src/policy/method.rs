@@ -233,6 +233,8 @@ pub enum Failure {
     NonFinite(String),
     /// The shard has no sample to train on.
     NoData,
+    /// A sample could not be read; ends the run.
+    Data(String),
     /// The policy refused or could not compute.
     Policy(String),
     /// The job panicked.
@@ -246,7 +248,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::NonFinite(place) => write!(f, "{place} is not finite"),
             Failure::NoData => f.write_str("the shard is empty"),
-            Failure::Policy(why) => f.write_str(why),
+            Failure::Data(why) | Failure::Policy(why) => f.write_str(why),
             Failure::Panicked(why) => write!(f, "training panicked: {why}"),
             Failure::Crashed => f.write_str("the client crashed"),
         }
@@ -257,6 +259,7 @@ impl From<PolicyError> for Failure {
     fn from(error: PolicyError) -> Failure {
         match error {
             PolicyError::NonFinite(place) => Failure::NonFinite(place),
+            PolicyError::Data(error) => Failure::Data(error.to_string()),
             other => Failure::Policy(other.to_string()),
         }
     }

@@ -31,6 +31,10 @@ pub enum Mischief {
     WrongShape,
     /// Client 2 panics while it trains.
     Panic,
+    /// Client 2 panics while it trains in the second task.
+    PanicOnce,
+    /// Client 2 meets an image that cannot be read.
+    BadImage,
     /// Client 2's upload cannot be lifted.
     LiftPanic,
     /// Every Down names an asset of 1000 floats.
@@ -236,6 +240,12 @@ impl Client {
         let bad = member.seat.client.0 == 2;
         if bad && self.0 == Mischief::Panic {
             panic!("out of memory, say");
+        }
+        if bad && self.0 == Mischief::PanicOnce && member.seat.view.task.0 == 1 {
+            panic!("out of memory, say");
+        }
+        if bad && self.0 == Mischief::BadImage {
+            return Err(Failure::Data("cat.png is no image".into()));
         }
         let rows = member.seat.view.rows.clone();
         let loader = lab.train_loader(&member.shard);

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::training::{self, Trained};
+use super::training::{self, Stop, Trained};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
 use crate::federation::figure::Digest;
@@ -51,6 +51,7 @@ pub(crate) struct ClientMachine {
     /// With the length and the end of the work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
     busy_until: VirtualTime,
+    /// Of the last seat that did not fail: what its state knows.
     last_task: Option<TaskId>,
     open: usize,
 }
@@ -123,7 +124,6 @@ impl ClientMachine {
                 true => Vec::new(),
                 false => self.world.missed(self.id, self.last_task, task),
             };
-            self.last_task = Some(task);
             effects.extend(training::job(&self.world, broadcast, state, missed, time));
         }
     }
@@ -135,8 +135,10 @@ impl ClientMachine {
             self.state = Some(state);
         }
         match result {
-            Err(failure) => self.fail(now, &context, seat.id, failure, effects),
+            Err(Stop::Ends(error)) => effects.push(Effect::End(Err(error))),
+            Err(Stop::Failed(failure)) => self.fail(now, &context, seat.id, failure, effects),
             Ok(done) => {
+                self.last_task = Some(seat.view.task);
                 effects.push(Effect::Record(
                     Event::Trained {
                         round: context.round,
@@ -229,6 +231,7 @@ pub(crate) fn failed(
         Failure::NoData => ("no_data", String::new()),
         Failure::NonFinite(place) => ("non_finite", place.clone()),
         Failure::Policy(why) => ("policy", why.clone()),
+        Failure::Data(why) => ("data", why.clone()),
         Failure::Panicked(why) => ("panicked", why.clone()),
     };
     Event::ClientFailed {

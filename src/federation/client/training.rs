@@ -6,16 +6,17 @@ use std::sync::Arc;
 use super::machine::{Broadcast, ToClient};
 use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::error::FederationError;
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_up};
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::policy::{
-    AnyMember, AnyOutcome, AnyState, Failure, Lab, RoundContext, Seat, SketchFacts,
+    AnyMember, AnyMethod, AnyOutcome, AnyState, Failure, Lab, RoundContext, Seat, SketchFacts,
 };
 use crate::quantity::{TaskId, VirtualTime};
-use crate::wire::FrameHeader;
+use crate::wire::{Body, FrameHeader, WireError};
 
 /// What a training job answers.
 pub(crate) struct Trained {
@@ -26,7 +27,24 @@ pub(crate) struct Trained {
     pub samples: usize,
     /// How long it took on the simulated clock.
     pub worked: VirtualTime,
-    pub result: Result<Done, Failure>,
+    pub result: Result<Done, Stop>,
+}
+
+/// Why a seat sends nothing.
+pub(crate) enum Stop {
+    /// The client failed; the run goes on without it.
+    Failed(Failure),
+    /// The run cannot go on.
+    Ends(FederationError),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        match failure {
+            Failure::Data(why) => Stop::Ends(FederationError::Data(why)),
+            other => Stop::Failed(other),
+        }
+    }
 }
 
 /// A success.
@@ -58,7 +76,7 @@ pub(super) fn job(
                 state: fallback.method.fresh_state(),
                 samples: 0,
                 worked,
-                result: Err(Failure::Panicked(panic)),
+                result: Err(Stop::Failed(Failure::Panicked(panic))),
             });
             Message::Client(ToClient::Trained(Box::new(trained)))
         },
@@ -75,8 +93,16 @@ fn train(
     let Broadcast { context, seat, down, .. } = broadcast;
     let method = &*world.method;
     // A failed seat leaves the state as it was, also when it panicked half-way.
-    let saved = (!method.stateless()).then(|| method.save_state(&state));
     let shard = world.shard(&seat.view, seat.client);
+    let samples = shard.len();
+    let worked = VirtualTime::ZERO;
+    let saved = match guard(|| (!method.stateless()).then(|| method.save_state(&state))) {
+        Ok(saved) => saved,
+        Err(panic) => {
+            let result = Err(Stop::Failed(Failure::Panicked(panic)));
+            return Trained { context, seat, state, samples, worked, result };
+        }
+    };
     let mut members = [AnyMember {
         seat: seat.clone(),
         phase: context.phase,
@@ -86,19 +112,35 @@ fn train(
         key: seat.key(context.run_seed, context.round),
         missed,
     }];
-    let outcome = guard(|| method.train(&mut members, lab).pop());
-    let result = match outcome {
-        Err(panic) => Err(Failure::Panicked(panic)),
-        Ok(None) => Err(Failure::Policy("the policy answered for no member".into())),
-        Ok(Some(Err(failure))) => Err(failure),
-        Ok(Some(Ok(outcome))) => seal(world, &context, &seat, &shard, outcome),
-    };
+    let answer = guard(|| {
+        let outcome = method.train(&mut members, lab).pop();
+        let nobody = || Failure::Policy("the policy answered for no member".into());
+        seal(world, &context, &seat, &shard, outcome.ok_or_else(nobody)??)
+    });
+    let result = answer.unwrap_or_else(|panic| Err(Stop::Failed(Failure::Panicked(panic))));
     let [AnyMember { state, .. }] = members;
-    let state = match (&result, saved) {
-        (Err(_), Some(saved)) => method.load_state(&saved).unwrap_or_else(|_| method.fresh_state()),
-        _ => state,
+    let (state, result) = match (result, saved) {
+        (Err(stop), Some(saved)) => restore(method, &saved, stop),
+        (result, _) => (state, result),
     };
-    Trained { context, seat, state, samples: shard.len(), worked: VirtualTime::ZERO, result }
+    Trained { context, seat, state, samples, worked, result }
+}
+
+/// The state before a failed seat. Where it cannot be read back, the failure says that the client
+/// begins anew.
+fn restore(method: &dyn AnyMethod, saved: &Body, stop: Stop) -> (AnyState, Result<Done, Stop>) {
+    let why = match guard(|| method.load_state(saved)) {
+        Ok(Ok(state)) => return (state, Err(stop)),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => panic,
+    };
+    let stop = match stop {
+        Stop::Failed(failure) => Stop::Failed(Failure::Policy(format!(
+            "{failure}; its state could not be restored ({why}), so it begins anew"
+        ))),
+        ends => ends,
+    };
+    (method.fresh_state(), Err(stop))
 }
 
 /// Makes an Up ready to travel.
@@ -108,7 +150,7 @@ fn seal(
     seat: &Seat,
     shard: &crate::data::Shard,
     outcome: AnyOutcome,
-) -> Result<Done, Failure> {
+) -> Result<Done, Stop> {
     let counts = world.counts(shard);
     let sketch = world.method.sketch(&SketchFacts {
         model: &world.facts,
@@ -127,8 +169,53 @@ fn seal(
         sequence: seat.id.0,
     };
     let send = || send_up(&*world.method, outcome.up, &sketch, &world.coding, &header);
-    let up = count_as(JobKind::Codec, send).map_err(|error| Failure::Policy(error.to_string()))?;
+    let up = count_as(JobKind::Codec, send).map_err(|error| refused(seat, context, error))?;
     let metrics =
         outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
     Ok(Done { up, metrics })
+}
+
+/// A codec that refuses a value is the client's failure; a frame that does not survive its own
+/// encoding is the engine's.
+fn refused(seat: &Seat, context: &RoundContext, error: WireError) -> Stop {
+    match error {
+        WireError::Changed(_) | WireError::Malformed(_) | WireError::Truncated(_) => {
+            let (client, round, seat) = (seat.client, context.round, seat.id);
+            Stop::Ends(FederationError::Upload { client, round, seat, source: error })
+        }
+        other => Stop::Failed(Failure::Policy(other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::rules::Rules;
+    use crate::federation::testing::{seat, setup};
+    use crate::quantity::Round;
+
+    #[test]
+    fn an_upload_that_changes_on_the_wire_ends_the_run_and_a_refused_value_does_not() {
+        let setup = setup(Rules { clients: 1, ..Rules::default() });
+        let seat = seat(&setup, 0);
+        let view = Arc::clone(&seat.view);
+        let context = RoundContext {
+            round: Round(0),
+            period: crate::policy::Period { task: view.task, tasks: 2, view },
+            phase: 0,
+            phase_name: "train",
+            round_in_phase: 0,
+            run_seed: 0,
+        };
+        for error in [
+            WireError::Changed("head".into()),
+            WireError::Malformed("head".into()),
+            WireError::Truncated("head"),
+        ] {
+            let stop = refused(&seat, &context, error);
+            assert!(matches!(stop, Stop::Ends(FederationError::Upload { .. })));
+        }
+        let stop = refused(&seat, &context, WireError::TooLarge(1 << 50));
+        assert!(matches!(stop, Stop::Failed(Failure::Policy(_))));
+    }
 }

@@ -47,13 +47,13 @@ pub(crate) enum ToServer {
     /// Everything that came back is merged.
     Folded(Result<Folded, String>),
     /// Client models were compared.
-    Compared(Result<Vec<Option<Portrait>>, String>),
+    Compared(Result<Vec<Option<Portrait>>, FederationError>),
     /// The policy closed the round.
     Closed(Result<Answer<Changed>, String>),
     /// The policy ended the period.
     PeriodEnded(Result<Answer<Changed>, String>),
     /// The model was tested.
-    Tested(EvaluationPoint, Result<Vec<Tally>, String>),
+    Tested(EvaluationPoint, Result<Vec<Tally>, FederationError>),
 }
 
 /// The server's side of the protocol.
@@ -174,9 +174,8 @@ impl ServerMachine {
                 self.period_ended(now, changed, effects)
             }
             ToServer::Tested(point, tallies) => {
-                let tallies = tallies.map_err(FederationError::Evaluation)?;
                 let mut sum = Tally::new(self.seen());
-                tallies.iter().for_each(|tally| sum.merge(tally));
+                tallies?.iter().for_each(|tally| sum.merge(tally));
                 self.tested(now, point, sum, effects)
             }
         }

@@ -35,7 +35,10 @@ pub(crate) struct Changed {
 }
 
 fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
-    move |source| FederationError::Policy { step, source: Box::new(source) }
+    move |source| match source {
+        PolicyError::Data(error) => FederationError::Data(error.to_string()),
+        source => FederationError::Policy { step, source: Box::new(source) },
+    }
 }
 
 /// The policy before the first task, told of the first period.

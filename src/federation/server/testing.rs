@@ -34,7 +34,9 @@ impl ServerMachine {
         }
         self.doing = "waits for the evaluation";
         let (at, class, to) = here(now);
-        let pending = answered(result, move |t| Message::Server(ToServer::Tested(point, t)));
+        let pending = answered(result, FederationError::Evaluation, move |t| {
+            Message::Server(ToServer::Tested(point, t))
+        });
         effects.push(Effect::Await { at, class, to, pending });
     }
 
@@ -57,16 +59,18 @@ impl ServerMachine {
         }
         self.doing = "waits for client models to be compared";
         let (at, class, to) = here(now);
-        let pending = answered(result, |p| Message::Server(ToServer::Compared(p)));
+        let pending = answered(result, FederationError::Evaluation, |p| {
+            Message::Server(ToServer::Compared(p))
+        });
         effects.push(Effect::Await { at, class, to, pending });
     }
 
     pub(super) fn compared(
         &mut self,
-        portraits: Result<Vec<Option<Portrait>>, String>,
+        portraits: Result<Vec<Option<Portrait>>, FederationError>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let portraits = portraits.map_err(FederationError::Evaluation)?;
+        let portraits = portraits?;
         let portraits: Vec<Portrait> = portraits.into_iter().flatten().collect();
         let Some(round) = &self.round else { return Ok(()) };
         let event = Event::Bias {
