@@ -106,3 +106,28 @@ fn a_different_number_is_found_where_it_first_occurs() {
     assert!(recorded.contains("\"trained\""), "training differs first: {}", other.err);
     assert!(lines.iter().filter(|line| line.starts_with("    {")).count() <= 10);
 }
+
+#[test]
+fn tables_are_never_written_over_those_of_another_run_or_program() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(tiny_run(folder.path(), &[]).code, 0);
+    let at = |name: &str| folder.path().join(name);
+    for other in ["other", "site"] {
+        fs::create_dir(at(other)).unwrap();
+        fs::write(at(other).join("bytes.csv"), "mine").unwrap();
+    }
+    fs::write(at("site/manifest.json"), "{}").unwrap();
+    let manifest = read(at("run/manifest.json")).replacen("\"run\": 1", "\"run\": 2", 1);
+    fs::write(at("other/manifest.json"), manifest).unwrap();
+    for (other, why) in [("other", "holds another run"), ("site", "is not of a run")] {
+        let told = tell(folder.path(), &["replay", "run", "-o", other]);
+        assert_eq!(told.code, 2, "{}", told.err);
+        assert!(told.err.contains(why), "{}", told.err);
+        assert_eq!(read(at(other).join("bytes.csv")), "mine");
+    }
+    assert_eq!(tell(folder.path(), &["replay", "run", "-o", "run"]).code, 0);
+    let lock = fs::File::options().write(true).open(at("run/run.lock")).unwrap();
+    lock.lock().unwrap();
+    let told = tell(folder.path(), &["replay", "run", "-o", "run"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+}

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use thiserror::Error;
 
 use super::Exit;
+use crate::data::DataError;
 use crate::experiment::{DirectoryError, ExperimentError, PretrainError};
 use crate::federation::{FederationError, SinkError};
 use crate::scenario::ScenarioError;
@@ -74,12 +75,15 @@ fn experiment(error: &ExperimentError) -> Exit {
         ExperimentError::Scenario(_)
         | ExperimentError::Unsupported { .. }
         | ExperimentError::Wire(_) => Exit::Scenario,
-        ExperimentError::Data(_) | ExperimentError::Weights(_) => Exit::Inputs,
+        ExperimentError::Data(error) => data(error),
+        ExperimentError::Weights(_) => Exit::Inputs,
         ExperimentError::Diverged(_) => Exit::Diverged,
         ExperimentError::Journal(_) => Exit::Recording,
         ExperimentError::Directory(error) => match error {
             DirectoryError::InUse(_)
             | DirectoryError::OtherScenario { .. }
+            | DirectoryError::OtherRun { .. }
+            | DirectoryError::ForeignManifest(_)
             | DirectoryError::NotARun(_)
             | DirectoryError::Unreadable { .. } => Exit::Usage,
             DirectoryError::Write { .. } => Exit::Recording,
@@ -89,7 +93,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Sink(SinkError::Stop(_)) => Exit::Unexpected,
             FederationError::Deadlock { .. } => Exit::Deadlock,
             FederationError::Workers(_) => Exit::Device,
-            FederationError::Data(_) => Exit::Inputs,
+            FederationError::Data(error) => data(error),
             FederationError::Impossible(_) => Exit::Scenario,
             FederationError::Policy { .. }
             | FederationError::Panicked { .. }
@@ -98,6 +102,14 @@ fn experiment(error: &ExperimentError) -> Exit {
             | FederationError::BadUpdate { .. }
             | FederationError::ActorGone(_) => Exit::Unexpected,
         },
+    }
+}
+
+/// A partition that cannot be drawn is a matter of the scenario, whatever the files are like.
+fn data(error: &DataError) -> Exit {
+    match error {
+        DataError::Infeasible { .. } => Exit::Scenario,
+        _ => Exit::Inputs,
     }
 }
 

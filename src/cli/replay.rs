@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, print};
-use crate::experiment::{self, Replayed, Verified, read_manifest};
+use crate::experiment::{self, Replayed, Verified, hold_for_tables, read_manifest};
 use crate::federation::{EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::tables::TableFiles;
@@ -30,7 +30,7 @@ pub struct ReplayArgs {
     /// Execute the run again and compare it with the journal
     #[arg(long)]
     pub verify: bool,
-    /// Worker threads of --verify [default: one per core]
+    /// Worker threads of --verify [default: the recorded scenario's, else one per core]
     #[arg(long, value_name = "N", requires = "verify", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
     /// Write the run's CSV tables again, into this folder
@@ -50,7 +50,10 @@ pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
 }
 
 fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
-    let mut summary = Summary::new(&read_manifest(&args.run)?.scenario.name);
+    let manifest = read_manifest(&args.run)?;
+    let mut summary = Summary::new(&manifest.scenario.name);
+    // Held until the tables are written.
+    let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
     let mut tables = args.out.as_deref().map(TableFiles::create).transpose()?;
     let mut readers: Vec<&mut dyn EventSink> = vec![&mut summary];
     readers.extend(tables.as_mut().map(|tables| tables as &mut dyn EventSink));

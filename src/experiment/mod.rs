@@ -49,5 +49,7 @@ pub use manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
 pub use pretrain::{PretrainError, PretrainSummary, pretrain_to};
 pub use recorder::Recorder;
 pub use replay::{Replayed, replay};
-pub use run_directory::{DirectoryError, RunDirectory, names, read_manifest, write_atomically};
+pub use run_directory::{
+    DirectoryError, RunDirectory, hold_for_tables, names, read_manifest, write_atomically,
+};
 pub use verify::{Divergence, Verified, verify};

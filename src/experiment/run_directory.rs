@@ -11,9 +11,11 @@
 //! run.lock                 held by the writing process; the system frees it with the process
 //! ```
 //!
-//! A directory that another process writes, or that holds a run of another scenario, is
-//! refused; `--force` replaces the latter. Replacing removes the files named above and
-//! nothing else, so a mistyped `--out` never costs anybody their own files.
+//! A directory that another process writes, that holds a run of another scenario, or that holds
+//! anything else is refused; `--force` takes the latter two. A run is recognised by a manifest
+//! that can be read, not by its name: other programs write a `manifest.json` as well. Replacing
+//! removes the files named above and nothing else, so a mistyped `--out` never costs anybody
+//! their own files.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -79,9 +81,22 @@ pub enum DirectoryError {
     },
     /// It is not empty and not a run.
     #[error(
-        "{0} is not empty and not a run of fedcast; choose another --out (--force writes into it and leaves other files alone)"
+        "{0} is not empty and not a run of fedcast; choose another --out (--force replaces what has the name of a file of a run and leaves the rest alone)"
     )]
     NotARun(PathBuf),
+    /// Tables of one run shall go where another one lies.
+    #[error("{path} holds another run ({found}); choose another folder for the tables")]
+    OtherRun {
+        /// The directory.
+        path: PathBuf,
+        /// Name and hash of what is there.
+        found: String,
+    },
+    /// Tables shall go where another program keeps its files.
+    #[error(
+        "{0} has a manifest.json that is not of a run of fedcast; choose another folder for the tables"
+    )]
+    ForeignManifest(PathBuf),
     /// No run there.
     #[error("{path} is not the directory of a run: {why}")]
     Unreadable {
@@ -115,24 +130,11 @@ impl RunDirectory {
         let write = |source| DirectoryError::Write { path: path.to_path_buf(), source };
         let existed = path.is_dir();
         fs::create_dir_all(path).map_err(write)?;
-        let foreign = existed && !path.join(names::MANIFEST).exists() && has_entries(path)?;
+        let foreign = existed && has_entries(path)? && read_manifest(path).is_err();
         if foreign && !force {
             return Err(DirectoryError::NotARun(path.to_path_buf()));
         }
-        let lock_path = path.join(names::LOCK);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .map_err(|source| DirectoryError::Write { path: lock_path.clone(), source })?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse(path.to_path_buf())),
-            Err(TryLockError::Error(source)) => {
-                return Err(DirectoryError::Write { path: lock_path, source });
-            }
-        }
+        let lock = take_lock(path)?;
         if !force
             && let Ok(there) = read_manifest(path)
             && there.scenario.hash != hash
@@ -186,6 +188,44 @@ impl RunDirectory {
     /// Writes the manifest.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), DirectoryError> {
         self.write(names::MANIFEST, manifest.to_json().as_bytes())
+    }
+}
+
+/// Holds a folder for tables that are written again from the run with the manifest `of`.
+///
+/// The run's own directory may be written to unless it still grows; that of another run may
+/// not, nor a folder whose `manifest.json` is of another program. The lock lasts as long as the
+/// file that is answered; a folder without a manifest needs none.
+pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, DirectoryError> {
+    if !path.join(names::MANIFEST).exists() && !path.join(names::LOCK).exists() {
+        return Ok(None);
+    }
+    let lock = take_lock(path)?;
+    if !path.join(names::MANIFEST).exists() {
+        return Ok(Some(lock));
+    }
+    match read_manifest(path) {
+        Ok(there) if there == *of => Ok(Some(lock)),
+        Ok(there) => Err(DirectoryError::OtherRun {
+            path: path.to_path_buf(),
+            found: format!("{}, {}", there.scenario.name, there.scenario.hash),
+        }),
+        Err(_) => Err(DirectoryError::ForeignManifest(path.to_path_buf())),
+    }
+}
+
+fn take_lock(path: &Path) -> Result<File, DirectoryError> {
+    let lock_path = path.join(names::LOCK);
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&lock_path)
+        .map_err(|source| DirectoryError::Write { path: lock_path.clone(), source })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(DirectoryError::InUse(path.to_path_buf())),
+        Err(TryLockError::Error(source)) => Err(DirectoryError::Write { path: lock_path, source }),
     }
 }
 
@@ -249,6 +289,24 @@ mod tests {
         RunDirectory::claim(root.path(), "1", true).unwrap();
         assert!(root.path().join("thesis.tex").exists());
         assert!(!root.path().join(names::EVENTS).exists());
+    }
+
+    #[test]
+    fn a_manifest_of_another_program_makes_no_run() {
+        let root = tempfile::tempdir().unwrap();
+        let site = [(names::MANIFEST, "{\"short_name\": \"App\"}"), (names::SUMMARY, "[]")];
+        for (name, text) in site {
+            fs::write(root.path().join(name), text).unwrap();
+        }
+        assert!(matches!(
+            RunDirectory::claim(root.path(), "1", false),
+            Err(DirectoryError::NotARun(_))
+        ));
+        for (name, text) in site {
+            assert_eq!(fs::read_to_string(root.path().join(name)).unwrap(), text);
+        }
+        RunDirectory::claim(root.path(), "1", true).unwrap();
+        assert!(!root.path().join(names::SUMMARY).exists());
     }
 
     #[test]

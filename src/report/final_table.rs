@@ -97,6 +97,10 @@ fn accuracies(summary: &Summary) -> String {
 }
 
 fn bytes(summary: &Summary) -> String {
+    let (down, up) = (summary.total(Direction::Down), summary.total(Direction::Up));
+    if down.frames + up.frames == 0 {
+        return "bytes       none: no message crossed a link\n".to_string();
+    }
     let mut table = TextTable::new(["bytes", "", "frames", "bytes", "share"]).left(2);
     for direction in [Direction::Down, Direction::Up] {
         let all = summary.total(direction);
@@ -123,12 +127,13 @@ fn bytes(summary: &Summary) -> String {
             table.row([word.to_string(), label, String::new(), grouped(bytes.0), share(bytes)]);
         }
     }
-    if summary.total(Direction::Down).frames + summary.total(Direction::Up).frames == 0 {
-        return "bytes       none: no message crossed a link\n".to_string();
-    }
-    let (down, up) = (summary.total(Direction::Down), summary.total(Direction::Up));
     let mut text = table.render();
-    let _ = writeln!(text, "all         {} down, {} up", down.bytes, up.bytes);
+    let _ = writeln!(text, "all         {} down, {} up", down.sent, up.sent);
+    // The rows above are whole frames; of a lost one only a part crossed the link.
+    let lost = Bytes((down.bytes.0 + up.bytes.0).saturating_sub(down.sent.0 + up.sent.0));
+    if lost > Bytes(0) {
+        let _ = writeln!(text, "            and {lost} of lost frames that never crossed a link");
+    }
     let (raw, payload) = ((down.raw + up.raw).0, (down.payload + up.payload).0);
     if raw != payload && payload > 0 {
         let _ = writeln!(

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::tables::{loss, micro_accuracy};
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::quantity::VirtualTime;
 
 /// Tells how far a run is.
 pub struct Progress {
@@ -49,15 +50,18 @@ impl Progress {
         let Event::RoundClosed { round, task, folded, missing, .. } = &entry.event else {
             return String::new();
         };
-        let down = self.traffic.direction(Direction::Down).bytes;
-        let up = self.traffic.direction(Direction::Up).bytes;
+        let down = self.traffic.direction(Direction::Down).sent;
+        let up = self.traffic.direction(Direction::Up).sent;
         let mut line = format!(
-            "task {}/{}  round {}  {folded} folded  down {down}  up {up}  at {}",
+            "task {}/{}  round {}  {folded} folded  down {down}  up {up}",
             task.0 + 1,
             self.tasks,
             round.0 + 1,
-            entry.at
         );
+        // Ideal links and clocks take no time.
+        if entry.at > VirtualTime::ZERO {
+            line.push_str(&format!("  at {}", entry.at));
+        }
         if !missing.is_empty() {
             line.push_str(&format!("  {} missing ({} failed)", missing.len(), self.failed));
         }

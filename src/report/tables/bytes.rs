@@ -1,8 +1,12 @@
 //! `bytes.csv`: exact sums by round, client, direction, outcome and kind.
 //!
 //! The rows of one (round, client, direction, outcome) add up to its frames: kind `control`
-//! holds headers, typed fields and tensor tables, the other kinds hold payload. Rows of a task
-//! are written when it ends, because only then no frame of it is under way any more.
+//! holds headers, typed fields and tensor tables, the other kinds hold payload. `bytes` are whole
+//! frames. `sent` is what of all kinds crossed the link, less only where frames were lost; it
+//! stands in the row `control`, which every frame has, so that the column adds up too.
+//!
+//! Rows of a round are written when it closes. A frame that arrives later opens a second row of
+//! the same key when the next round closes: add both up.
 
 use std::io::{self, Write};
 
@@ -12,8 +16,8 @@ use crate::quantity::Round;
 use crate::report::csv::Csv;
 use crate::report::words::{CONTROL, direction_word, outcome_word};
 
-const HEAD: [&str; 9] =
-    ["round", "task", "phase", "client", "direction", "outcome", "kind", "frames", "bytes"];
+const HEAD: [&str; 10] =
+    ["round", "task", "phase", "client", "direction", "outcome", "kind", "frames", "bytes", "sent"];
 
 /// Writes one row per round, client, direction, outcome and kind.
 pub struct BytesTable<W: Write> {
@@ -27,10 +31,11 @@ impl<W: Write> BytesTable<W> {
         Ok(BytesTable { csv: Csv::new(out, &HEAD)?, ledger: Ledger::default() })
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        for (key, sums) in self.ledger.drain(Round(u32::MAX)) {
-            let kinds = sums.kinds.iter().map(|(kind, bytes)| (kind.name(), bytes));
-            for (kind, bytes) in [(CONTROL, sums.control)].into_iter().chain(kinds) {
+    fn flush(&mut self, last: Round) -> io::Result<()> {
+        for (key, sums) in self.ledger.drain(last) {
+            let kinds = sums.kinds.iter().map(|(kind, bytes)| (kind.name(), bytes, None));
+            let control = [(CONTROL, sums.control, Some(sums.sent))];
+            for (kind, bytes, sent) in control.into_iter().chain(kinds) {
                 self.csv.row(&[
                     (key.round.0 + 1).to_string(),
                     (key.task.0 + 1).to_string(),
@@ -41,6 +46,7 @@ impl<W: Write> BytesTable<W> {
                     kind.to_string(),
                     sums.frames.to_string(),
                     bytes.0.to_string(),
+                    sent.map_or(String::new(), |sent| sent.0.to_string()),
                 ])?;
             }
         }
@@ -51,8 +57,10 @@ impl<W: Write> BytesTable<W> {
 impl<W: Write + Send> EventSink for BytesTable<W> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         self.ledger.record(entry)?;
-        if matches!(entry.event, Event::TaskEnded { .. } | Event::RunEnded { .. }) {
-            self.flush()?;
+        match &entry.event {
+            Event::RoundClosed { round, .. } => self.flush(*round)?,
+            Event::TaskEnded { .. } | Event::RunEnded { .. } => self.flush(Round(u32::MAX))?,
+            _ => {}
         }
         Ok(())
     }

@@ -1,21 +1,23 @@
 //! `rounds.csv`: the learning curve with its costs, one row per round.
 //!
-//! A row is written once nothing of its round can change any more: when the next round opens,
-//! or, while seats of it are missing (a straggler's frame may still arrive late), when its
-//! task ends. Rows are always in the order of rounds.
+//! A row is written once nothing of its round can change any more: when a round opens and every
+//! seat of this one was folded, failed, was lost or arrived late, or when its task ends. Rows
+//! are always in the order of rounds. `bytes_down` and `bytes_up` are whole frames, whatever
+//! became of them; `sent_down` and `sent_up` what crossed the link, less only where frames were
+//! lost.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
 
 use crate::federation::ledger::Sums;
 use crate::federation::{
     Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, SinkError,
 };
-use crate::quantity::{Round, VirtualTime};
+use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::report::csv::{Csv, number};
 use crate::report::words::Traffic;
 
-const HEAD: [&str; 17] = [
+const HEAD: [&str; 19] = [
     "round",
     "task",
     "phase",
@@ -29,6 +31,8 @@ const HEAD: [&str; 17] = [
     "late",
     "bytes_down",
     "bytes_up",
+    "sent_down",
+    "sent_up",
     "control",
     "ratio",
     "loss",
@@ -44,12 +48,22 @@ struct Row {
     cohort: usize,
     seats: u32,
     folded: u32,
-    missing: bool,
+    /// Missing when the round closed, and what became of it is not known yet.
+    missing: BTreeSet<SeatId>,
+    /// Failed, lost or late: nothing more comes from them.
+    settled: BTreeSet<SeatId>,
     failed: u32,
     rejected: u32,
     traffic: Traffic,
     losses: Vec<f64>,
     accuracy: Option<f64>,
+}
+
+impl Row {
+    fn settle(&mut self, seat: SeatId) {
+        self.settled.insert(seat);
+        self.missing.remove(&seat);
+    }
 }
 
 /// Writes one row per round.
@@ -75,7 +89,7 @@ impl<W: Write> RoundsTable<W> {
 
     fn flush(&mut self, all: bool) -> io::Result<()> {
         while let Some(row) = self.open.front() {
-            if !all && (row.closed.is_none() || row.missing) {
+            if !all && (row.closed.is_none() || !row.missing.is_empty()) {
                 break;
             }
             let cells = cells(row);
@@ -108,6 +122,8 @@ fn cells(row: &Row) -> Vec<String> {
         (late(Direction::Up) + late(Direction::Down)).to_string(),
         down.bytes.0.to_string(),
         up.bytes.0.to_string(),
+        down.sent.0.to_string(),
+        up.sent.0.to_string(),
         both.control.0.to_string(),
         number((both.frames > 0).then(|| both.ratio())),
         number(loss),
@@ -146,7 +162,8 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     cohort: cohort.len(),
                     seats: *seats,
                     folded: 0,
-                    missing: false,
+                    missing: BTreeSet::new(),
+                    settled: BTreeSet::new(),
                     failed: 0,
                     rejected: 0,
                     traffic: Traffic::default(),
@@ -154,16 +171,24 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     accuracy: None,
                 });
             }
-            Event::FrameCharged { round, .. } => {
-                self.row(*round).map_or(Ok(()), |row| row.traffic.take(&entry.event))?;
+            Event::FrameCharged { round, seat, outcome, .. } => {
+                if let Some(row) = self.row(*round) {
+                    row.traffic.take(&entry.event)?;
+                    if *outcome != FrameOutcome::Delivered {
+                        row.settle(*seat);
+                    }
+                }
             }
             Event::Trained { round, .. } => {
                 if let (Some(loss), Some(row)) = (loss(entry), self.row(*round)) {
                     row.losses.push(loss);
                 }
             }
-            Event::ClientFailed { round, .. } => {
-                self.row(*round).into_iter().for_each(|row| row.failed += 1);
+            Event::ClientFailed { round, seat, .. } => {
+                if let Some(row) = self.row(*round) {
+                    row.failed += 1;
+                    row.settle(*seat);
+                }
             }
             Event::UpdateRejected { round, .. } => {
                 self.row(*round).into_iter().for_each(|row| row.rejected += 1);
@@ -172,7 +197,8 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);
                     row.folded = *folded;
-                    row.missing = !missing.is_empty();
+                    row.missing = missing.iter().copied().collect();
+                    row.missing.retain(|seat| !row.settled.contains(seat));
                 }
             }
             Event::Evaluated { round, point: EvaluationPoint::Round, .. } => {

@@ -45,7 +45,7 @@ fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -
             payload: 100,
             kinds: [("head".to_string(), 30), ("prompt".to_string(), 70)].into(),
         },
-        sent: 150,
+        sent: if outcome == FrameOutcome::Lost { 60 } else { 150 },
         latency: 1,
         copy: client > 0,
         asset: None,
@@ -146,8 +146,34 @@ fn kinds_of_a_round_add_up_to_its_frames() {
     let sum: u64 = rows.iter().map(|row| row[8].parse::<u64>().unwrap()).sum();
     assert_eq!(sum, 8 * 150, "eight frames of 150 bytes");
     assert!(
-        rows.iter().any(|row| row[..] == ["1", "1", "0", "1", "up", "late", "prompt", "1", "70"])
+        rows.iter()
+            .any(|row| row[..] == ["1", "1", "0", "1", "up", "late", "prompt", "1", "70", ""])
     );
+}
+
+#[test]
+fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
+    let lost = frame(0, 1, Direction::Down, FrameOutcome::Lost);
+    let mut events: Vec<Event> = journal().into_iter().map(|entry| entry.event).collect();
+    let second =
+        events.iter().position(|e| matches!(e, Event::RoundOpened { round: Round(1), .. }));
+    events.truncate(second.unwrap() + 1);
+    events[5] = lost;
+    let (rounds, bytes) = (Buffer::default(), Buffer::default());
+    let mut tables: [Box<dyn EventSink>; 2] = [
+        Box::new(RoundsTable::new(rounds.clone()).unwrap()),
+        Box::new(BytesTable::new(bytes.clone()).unwrap()),
+    ];
+    for (seq, event) in events.into_iter().enumerate() {
+        let entry = Entry { seq: seq as u64, at: VirtualTime(0), numbers: None, event };
+        tables.iter_mut().for_each(|table| table.record(&entry).unwrap());
+    }
+    let text = rounds.text();
+    let row: Vec<&str> = text.lines().nth(1).expect("round 1 is written").split(',').collect();
+    assert_eq!(row[11..15], ["300", "150", "210", "150"]);
+    let text = bytes.text();
+    let sent = text.lines().skip(1).filter_map(|row| row.rsplit(',').next()?.parse::<u64>().ok());
+    assert_eq!(sent.sum::<u64>(), 150 + 60 + 150);
 }
 
 #[test]
