@@ -93,7 +93,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Sink(SinkError::Stop(_)) => Exit::Unexpected,
             FederationError::Deadlock { .. } => Exit::Deadlock,
             FederationError::Workers(_) => Exit::Device,
-            FederationError::Data(error) => data(error),
+            FederationError::Data(_) => Exit::Inputs,
             FederationError::Impossible(_) => Exit::Scenario,
             FederationError::Policy { .. }
             | FederationError::Panicked { .. }
