@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use fedcast::data::{FreshClients, FreshLaw};
 use fedcast::federation::{
-    AssetCache, Coding, ComputeRules, EndReason, Entry, EvaluationPoint, Event, EventSink,
-    FaultRules, FederationError, FrameOutcome, Interrupt, JobKind, LinkRules, Memory, OnBadUpdate,
-    Participation, Population, ProfileSink, Rules, Setup, ShardSource, Share, SinkError, Span,
-    simulate,
+    AssetCache, Coding, ComputeRules, Direction, EndReason, Entry, EvaluationPoint, Event,
+    EventSink, FaultRules, FederationError, FrameOutcome, Interrupt, JobKind, LinkRules, Memory,
+    OnBadUpdate, Participation, Population, ProfileSink, Rules, Setup, ShardSource, Share,
+    SinkError, Span, simulate,
 };
 use fedcast::wire::{Codec, CodecPlan};
 use softmax::{Mischief, Ran, Visits, rules, run, run_with, setup};
@@ -252,6 +252,44 @@ fn assets_are_shipped_to_those_who_lack_them() {
     assert_eq!(shipped(AssetCache::None), 60);
     assert_eq!(shipped(AssetCache::Task), 30);
     assert_eq!(shipped(AssetCache::Run), 6);
+}
+
+#[test]
+fn assets_survive_codecs_and_are_not_coded() {
+    let plan = CodecPlan::new(Codec::Int8);
+    for verify in [false, true] {
+        let coding = Coding { down: plan.clone(), up: plan.clone(), verify };
+        let ran = run(Setup { coding, ..setup::<()>(rules(), Mischief::Asset) });
+        done(&ran);
+        assert!(ran.failures().is_empty(), "{:?}", ran.failures());
+        let mut sizes = ran.entries.iter().filter_map(|e| match &e.event {
+            Event::FrameCharged { asset: Some(_), bytes, .. } => Some(bytes.payload),
+            _ => None,
+        });
+        assert!(sizes.next() == Some(4000) && sizes.all(|size| size == 4000));
+    }
+}
+
+#[test]
+fn the_first_of_equal_frames_in_a_round_is_no_copy() {
+    let faults = FaultRules { lose_down: 0.4, ..FaultRules::default() };
+    let rules = Rules { cache: AssetCache::Task, faults, ..rules() };
+    let ran = run(setup::<()>(rules, Mischief::Asset));
+    let mut sent = std::collections::BTreeSet::new();
+    let mut copies = 0;
+    let frames = ran.entries.iter().filter_map(|e| match &e.event {
+        Event::FrameCharged { round, seat, direction: Direction::Down, copy, asset, .. } => {
+            Some((*round, asset.clone(), *seat, *copy))
+        }
+        _ => None,
+    });
+    let mut frames: Vec<_> = frames.collect();
+    frames.sort_by_key(|(round, _, seat, _)| (*round, *seat));
+    for (round, asset, seat, copy) in frames {
+        assert_eq!(copy, !sent.insert((round, asset.clone())), "{asset:?} to {seat} in {round}");
+        copies += u32::from(copy);
+    }
+    assert!(copies > 0);
 }
 
 #[test]

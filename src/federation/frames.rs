@@ -62,23 +62,47 @@ pub fn send_down(
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentDown, PolicyError> {
-    let assets = method.down_assets(&down).iter().map(|asset| send_asset(asset, coding)).collect();
+    let named = method.down_assets(&down);
+    let assets: Result<_, WireError> =
+        named.iter().map(|asset| send_asset(asset, coding.verify, header)).collect();
     let body = method.pack_down(&down);
     let bytes = size(&body, &coding.down);
     let received = carry(&body, &coding.down, coding.verify, header)?;
     let payload = match received {
-        Some(received) => method.unpack_down(&received)?,
+        Some(received) => unpack(method, &received, &named)?,
         None => down,
     };
-    Ok(SentDown { payload, bytes, assets })
+    Ok(SentDown { payload, bytes, assets: assets? })
 }
 
-fn send_asset(asset: &Arc<Asset>, coding: &Coding) -> SentAsset {
-    SentAsset {
+/// The Down as it arrives, which names what it named before.
+fn unpack(
+    method: &dyn AnyMethod,
+    received: &Body,
+    named: &[Arc<Asset>],
+) -> Result<Payload, WireError> {
+    let digests = |assets: &[Arc<Asset>]| assets.iter().map(|a| a.digest()).collect::<Vec<_>>();
+    let payload = method.unpack_down(received, named)?;
+    if digests(&method.down_assets(&payload)) != digests(named) {
+        let what = "the Down lost its assets; let its Message::unpack_with take them up";
+        return Err(WireError::Malformed(what.into()));
+    }
+    Ok(payload)
+}
+
+/// Assets are known by their content, so they travel as they are, whatever codec Downs have.
+fn send_asset(
+    asset: &Arc<Asset>,
+    verify: bool,
+    header: &FrameHeader,
+) -> Result<SentAsset, WireError> {
+    let lossless = CodecPlan::default();
+    carry(&asset.body, &lossless, verify, header)?;
+    Ok(SentAsset {
         label: format!("{}@{}", asset.name, asset.version),
         digest: asset.digest(),
-        bytes: size(&asset.body, &coding.down),
-    }
+        bytes: size(&asset.body, &lossless),
+    })
 }
 
 /// Packs, codes, sizes and checks an Up. The server refuses it on arrival when `fault` says so.

@@ -137,7 +137,7 @@ proptest! {
     ) {
         let method: Arc<dyn AnyMethod> = erase(Echo);
         let setup = setup(Rules { clients: 20, ..Rules::default() });
-        let down: Payload = method.unpack_down(&number(0.0)).map(|down| down as Payload).unwrap();
+        let down: Payload = method.unpack_down(&number(0.0), &[]).unwrap();
         let (fold, mut folded) = Fold::new(Arc::clone(&method), arrivals.len());
         for (place, present) in &arrivals {
             if *present {

@@ -88,8 +88,8 @@ pub trait AnyMethod: Send + Sync {
     fn pack_down(&self, down: &Payload) -> Body;
     /// The assets a Down names.
     fn down_assets(&self, down: &Payload) -> Vec<Arc<Asset>>;
-    /// A Down from its body.
-    fn unpack_down(&self, body: &Body) -> Result<Payload, WireError>;
+    /// A Down from its body and the assets it named.
+    fn unpack_down(&self, body: &Body, assets: &[Arc<Asset>]) -> Result<Payload, WireError>;
     /// The body of an Up.
     fn pack_up(&self, up: &Payload) -> Body;
     /// An Up from its body.
@@ -239,8 +239,8 @@ impl<M: Method> AnyMethod for Erased<M> {
         open::<M::Down>(down).assets()
     }
 
-    fn unpack_down(&self, body: &Body) -> Result<Payload, WireError> {
-        Ok(Arc::new(M::Down::unpack(body)?))
+    fn unpack_down(&self, body: &Body, assets: &[Arc<Asset>]) -> Result<Payload, WireError> {
+        Ok(Arc::new(M::Down::unpack_with(body, assets)?))
     }
 
     fn pack_up(&self, up: &Payload) -> Body {

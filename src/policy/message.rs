@@ -13,6 +13,13 @@ pub trait Message: Send + Sync + Sized + 'static {
     /// The inverse, used after lossy codecs, in `wire = "verify"` and on resume.
     fn unpack(body: &Body) -> Result<Self, WireError>;
 
+    /// [`unpack`](Message::unpack) with the assets the message named, which its body does not hold.
+    /// A message that names assets overrides this and takes them up again.
+    fn unpack_with(body: &Body, assets: &[Arc<Asset>]) -> Result<Self, WireError> {
+        let _ = assets;
+        Self::unpack(body)
+    }
+
     /// Assets this message names; each is shipped once per receiver that lacks it.
     fn assets(&self) -> Vec<Arc<Asset>> {
         Vec::new()

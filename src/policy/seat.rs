@@ -37,8 +37,17 @@ impl Seat {
             .task(u32::from(self.view.task.0))
             .round(round.0)
             .client(self.client.0)
-            .unit(self.unit.map_or(0, |unit| unit + 1))
+            .unit(self.unit_in_keys())
     }
+
+    /// Tells the seats of one client apart in stream keys: the sub-shard plus one, or zero, below
+    /// the role.
+    pub(crate) fn unit_in_keys(&self) -> u32 {
+        self.unit.map_or(0, |unit| unit + 1) | u32::from(self.role.0) << Seat::UNIT_BITS
+    }
+
+    /// Sub-shards plus one are numbers of so many bits.
+    pub(crate) const UNIT_BITS: u32 = 24;
 }
 
 /// How long a phase lasts.
@@ -127,10 +136,46 @@ pub struct RoundContext {
 }
 
 impl RoundContext {
-    /// The address of what the server draws in this round for `domain`.
+    /// The address of what the server draws in this round for `domain`; no seat draws there.
     pub fn key(&self, domain: Domain) -> StreamKey {
         StreamKey::new(self.run_seed, domain)
             .task(u32::from(self.period.task.0))
             .round(self.round.0)
+            .client(SERVER)
+    }
+}
+
+/// The server among the clients of stream keys.
+const SERVER: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_units_and_the_server_draw_from_places_of_their_own() {
+        let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
+        let seat = |role, unit| Seat {
+            id: SeatId(0),
+            client: ClientId(0),
+            role: Role(role),
+            unit,
+            view: Arc::clone(&view),
+        };
+        let context = RoundContext {
+            round: Round(0),
+            period: Period { task: TaskId(0), tasks: 1, view: Arc::clone(&view) },
+            phase: 0,
+            phase_name: "train",
+            round_in_phase: 0,
+            run_seed: 7,
+        };
+        let seats = [(0, None), (1, None), (0, Some(0)), (1, Some(0)), (0, Some(1))];
+        let mut keys: Vec<StreamKey> =
+            seats.iter().map(|(role, unit)| seat(*role, *unit).key(7, Round(0))).collect();
+        keys.push(context.key(Domain::Method));
+        for (place, key) in keys.iter().enumerate() {
+            assert!(!keys[..place].contains(key), "{key:?}");
+        }
     }
 }

@@ -229,17 +229,18 @@ impl AnyMethod for Staged {
         assets
     }
 
-    fn unpack_down(&self, body: &Body) -> Result<Payload, WireError> {
+    fn unpack_down(&self, body: &Body, assets: &[Arc<Asset>]) -> Result<Payload, WireError> {
         let (second, mut inner) = stage_of(body)?;
         if !second {
-            let inner = self.first.unpack_down(&inner)?;
+            let inner = self.first.unpack_down(&inner, assets)?;
             return Ok(Arc::new(StagedDown { inner, features: None }));
         }
         let digest = inner.meta.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         let features = digest.and_then(|digest| self.shared.find(digest));
         let features = features.ok_or_else(|| malformed("names features nobody has frozen"))?;
         inner.meta.drain(..DIGEST_BYTES);
-        let inner = self.then.unpack_down(&inner)?;
+        // The last one is the features'.
+        let inner = self.then.unpack_down(&inner, &assets[..assets.len().saturating_sub(1)])?;
         Ok(Arc::new(StagedDown { inner, features: Some(features) }))
     }
 

@@ -129,7 +129,7 @@ fn a_client_predicts_with_what_it_sent() {
     let method = hgp_with(|c| c.rebalance = Rebalance::None);
     let run = engine(Arc::clone(&method), 2).run(1, 1);
     let last = run.last();
-    let down = method.unpack_down(&last.down).unwrap();
+    let down = method.unpack_down(&last.down, &last.assets).unwrap();
     let up = method.unpack_up(last.up.as_ref().unwrap()).unwrap();
     let own = method.client_predictor(&down, &up, &run.lab).unwrap().unwrap();
     // One client, no rebalancing: the server's model is the client's.

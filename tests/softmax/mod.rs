@@ -100,6 +100,9 @@ impl Message for Weights {
         let rows = head.shape()[0];
         Ok(Weights { head: Arc::clone(head.as_f32()?), rows, samples, asset: None })
     }
+    fn unpack_with(body: &Body, assets: &[Arc<Asset>]) -> Result<Self, WireError> {
+        Ok(Weights { asset: assets.first().cloned(), ..Weights::unpack(body)? })
+    }
     fn assets(&self) -> Vec<Arc<Asset>> {
         self.asset.clone().into_iter().collect()
     }
@@ -246,6 +249,9 @@ impl Client {
         }
         if bad && self.0 == Mischief::BadImage {
             return Err(Failure::Data("cat.png is no image".into()));
+        }
+        if self.0 == Mischief::Asset && member.down.asset.is_none() {
+            return Err(Failure::Policy("the Down lost its asset".into()));
         }
         let rows = member.seat.view.rows.clone();
         let loader = lab.train_loader(&member.shard);

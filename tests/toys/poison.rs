@@ -89,8 +89,8 @@ impl AnyMethod for Poison {
     fn down_assets(&self, down: &Payload) -> Vec<Arc<Asset>> {
         self.inner.down_assets(down)
     }
-    fn unpack_down(&self, body: &Body) -> Result<Payload, WireError> {
-        self.inner.unpack_down(body)
+    fn unpack_down(&self, body: &Body, assets: &[Arc<Asset>]) -> Result<Payload, WireError> {
+        self.inner.unpack_down(body, assets)
     }
     fn pack_up(&self, up: &Payload) -> Body {
         self.inner.pack_up(up)

@@ -107,7 +107,8 @@ impl Engine {
             });
             let down_body = through_the_wire(&self.method.pack_down(&down));
             assert_eq!(down_body.sketch(), sketch.down, "a Down differs from its sketch");
-            let down = self.method.unpack_down(&down_body).unwrap();
+            let down =
+                self.method.unpack_down(&down_body, &self.method.down_assets(&down)).unwrap();
             let state = self.states.remove(&seat.client);
             let mut member = AnyMember {
                 seat: seat.clone(),

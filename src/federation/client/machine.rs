@@ -87,7 +87,7 @@ impl ClientMachine {
     fn receive(&mut self, now: VirtualTime, mut broadcast: Broadcast, effects: &mut Vec<Effect>) {
         effects.extend(broadcast.charge.take().map(|charge| Effect::Record(charge, None)));
         let (context, seat) = (&broadcast.context, &broadcast.seat);
-        let unit = unit(seat);
+        let unit = seat.unit_in_keys();
         let crash = self.world.rules.faults.crash;
         if crash > 0.0 {
             let key = StreamKey::new(self.world.rules.seed, Domain::Fault)
@@ -158,7 +158,7 @@ impl ClientMachine {
                 let transfer = Transfer {
                     client: self.id,
                     round: context.round,
-                    unit: unit(&seat),
+                    unit: seat.unit_in_keys(),
                     frame: 0,
                     direction: Direction::Up,
                 };
@@ -212,11 +212,6 @@ impl ClientMachine {
 fn tell_server(at: VirtualTime, message: ToServer) -> Effect {
     let message = Message::Server(message);
     Effect::Tell { at, class: Class::Delivery, to: ActorId::Server, message }
-}
-
-/// Unit of the client plus one, or zero: tells seats of one client apart in stream keys.
-pub(crate) fn unit(seat: &Seat) -> u32 {
-    seat.unit.map_or(0, |unit| unit + 1) | u32::from(seat.role.0) << 24
 }
 
 /// The entry of a failure.

@@ -5,7 +5,7 @@ mod training;
 
 use actix::{Actor, Context, Handler, MessageResult};
 
-pub(super) use machine::{Broadcast, ClientMachine, ToClient, unit};
+pub(super) use machine::{Broadcast, ClientMachine, ToClient};
 
 use super::effect::Effect;
 use crate::quantity::VirtualTime;

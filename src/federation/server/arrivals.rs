@@ -23,7 +23,6 @@ impl ServerMachine {
                 self.reject(seat, why, effects)
             }
             None => {
-                self.participants.insert(round.client(seat));
                 round.fold(seat, up, self.world.rules.bias, effects);
                 Ok(())
             }

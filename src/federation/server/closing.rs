@@ -35,6 +35,9 @@ impl ServerMachine {
             }
             self.reject(seat, why, effects)?;
         }
+        if let Some(round) = &self.round {
+            self.participants.extend(round.folded_clients());
+        }
         self.folded = Some(folded);
         if self.world.rules.bias {
             self.compare(now, effects);

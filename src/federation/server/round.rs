@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::machine::ToServer;
 use super::steps::Opening;
 use crate::federation::assets::AssetCaches;
-use crate::federation::client::{Broadcast, ToClient, unit};
+use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::fold::{Fold, Folded};
@@ -48,6 +48,14 @@ pub(super) struct OpenRound {
     pub models: Vec<(Seat, Payload, Payload)>,
 }
 
+/// What has left the server in a round: sent again, it is a copy.
+#[derive(Default)]
+struct Sent {
+    downs: BTreeSet<*const SentDown>,
+    /// By content, whichever Down names them.
+    assets: BTreeSet<u64>,
+}
+
 impl OpenRound {
     pub fn new(world: &World, context: Arc<RoundContext>, opening: Opening) -> OpenRound {
         let Opening { seats, downs, .. } = opening;
@@ -77,22 +85,21 @@ impl OpenRound {
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) {
-        let mut sent: BTreeSet<*const SentDown> = BTreeSet::new();
+        let mut sent = Sent::default();
         for (seat, down) in self.seats.iter().zip(&self.downs) {
-            let copy = !sent.insert(Arc::as_ptr(down));
             if !world.charged {
                 effects.push(self.tell_client(seat, down, None, now));
                 continue;
             }
-            self.send(world, caches, (seat, down, copy), now, effects);
+            self.send(world, (caches, &mut sent), (seat, down), now, effects);
         }
     }
 
     fn send(
         &self,
         world: &World,
-        caches: &mut AssetCaches,
-        (seat, down, copy): (&Seat, &Arc<SentDown>, bool),
+        (caches, sent): (&mut AssetCaches, &mut Sent),
+        (seat, down): (&Seat, &Arc<SentDown>),
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) {
@@ -102,7 +109,7 @@ impl OpenRound {
             let transfer = Transfer {
                 client: seat.client,
                 round: self.context.round,
-                unit: unit(seat),
+                unit: seat.unit_in_keys(),
                 frame,
                 direction: Direction::Down,
             };
@@ -114,6 +121,7 @@ impl OpenRound {
                 continue;
             }
             let fate = fate_of(&asset.bytes);
+            let copy = !sent.assets.insert(asset.digest);
             let charge = self.charge(seat, &asset.bytes, fate, copy, Some(asset.label.clone()));
             at = at + fate.latency;
             if !fate.arrives {
@@ -126,6 +134,7 @@ impl OpenRound {
             effects.push(Effect::Tell { at, class: Class::Delivery, to, message });
         }
         let fate = fate_of(&down.bytes);
+        let copy = !sent.downs.insert(Arc::as_ptr(down));
         let charge = self.charge(seat, &down.bytes, fate, copy, None);
         at = at + fate.latency;
         effects.push(match fate.arrives {
@@ -204,6 +213,12 @@ impl OpenRound {
     /// The client of a seat.
     pub fn client(&self, seat: SeatId) -> ClientId {
         self.seats[seat.index()].client
+    }
+
+    /// The clients of seats that were folded.
+    pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
+        let pairs = self.seats.iter().zip(&self.status);
+        pairs.filter(|(_, s)| **s == SeatStatus::Folded).map(|(seat, _)| seat.client)
     }
 
     /// Seats that were not folded.

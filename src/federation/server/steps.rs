@@ -1,6 +1,6 @@
 //! The server's policy as device jobs: the policy goes into a job and comes back with its answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::federation::devices::count_as;
@@ -73,6 +73,19 @@ fn opening(
     }
     if let Some(seat) = seats.iter().find(|seat| seat.client.0 >= world.rules.clients) {
         return wrong(format!("the method seated {}, who is not there", seat.client));
+    }
+    let mut places = BTreeSet::new();
+    for seat in &seats {
+        if seat.unit.is_some_and(|unit| unit >= (1 << Seat::UNIT_BITS) - 1) {
+            return wrong(format!("the method gave {} a unit beyond 24 bits", seat.client));
+        }
+        if !places.insert((seat.client, seat.role, seat.unit)) {
+            return wrong(format!(
+                "the method seated {} twice in the same role and unit ({}); \
+                 seats of one client need different roles or units",
+                seat.client, seat.id
+            ));
+        }
     }
     let downs = server.broadcast(context, &seats, lab).map_err(policy("broadcast"))?;
     if downs.len() != seats.len() {

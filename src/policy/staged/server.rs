@@ -40,7 +40,9 @@ impl StagedServer {
     /// Freezes the first method's features as they stand, with a second server upon them.
     fn freeze(&self) -> Result<Second, PolicyError> {
         let frozen = self.method.shared.freeze(self.first.predictor(&self.lab)?);
-        let server = self.method.then.server(&with_features(&self.lab, &frozen), self.init)?;
+        // A unit of its own: methods choose the step themselves.
+        let init = self.init.unit(1);
+        let server = self.method.then.server(&with_features(&self.lab, &frozen), init)?;
         Ok(Second { server, frozen })
     }
 
