@@ -85,9 +85,11 @@ impl Loader {
         self.in_order_drawn(batch_size, StreamKey::new(0, Domain::Augment))
     }
 
-    /// The shard once, in its own order; sample `i` draws its augmentation at `augment_key` with step `i`.
+    /// The shard once, in its own order; sample `i` draws its augmentation at `augment_key` as in an
+    /// epoch of its own, so that it repeats no draw of training.
     pub fn in_order_drawn(&self, batch_size: usize, augment_key: StreamKey) -> Batches<'_> {
-        self.batches_of(self.shard.to_vec(), batch_size, 0, augment_key)
+        const OWN_EPOCH: u64 = u32::MAX as u64;
+        self.batches_of(self.shard.to_vec(), batch_size, OWN_EPOCH, augment_key)
     }
 
     fn batches_of(

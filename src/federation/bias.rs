@@ -14,6 +14,7 @@ use super::evaluation::{Block, score};
 use super::figure::Figure;
 use super::world::World;
 use crate::data::Shard;
+use crate::learning::metrics::{prototype_distance, response_entropy};
 use crate::policy::{Lab, Payload, PolicyError, Predictor, Seat};
 
 /// What one client's model looks like from outside.
@@ -63,61 +64,29 @@ fn prototypes(
     Ok(sums.into_iter().map(|(row, sum)| (row, mean(sum))).collect())
 }
 
-/// The measures over all portraits, in seat order.
-pub(super) fn measure(portraits: &[Portrait]) -> BTreeMap<String, Figure> {
+/// The measures over all portraits, in seat order. The relative entropy is over `classes` in all.
+pub(super) fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
     let mut figures = BTreeMap::new();
     if portraits.is_empty() {
         return figures;
     }
-    let entropies: Vec<f64> = portraits.iter().map(|p| entropy(&p.responses)).collect();
-    let entropy = mean(&entropies).unwrap_or(0.0);
-    let rows = portraits[0].responses.len();
-    figures.insert("response_entropy".to_string(), Figure(entropy));
-    if rows > 1 {
-        let relative = entropy / libm::log(rows as f64);
-        figures.insert("response_entropy_relative".to_string(), Figure(relative));
-    }
-    let all: Vec<&BTreeMap<u32, Vec<f64>>> = portraits.iter().map(|p| &p.prototypes).collect();
-    if let Some(distance) = prototype_distance(&all) {
+    let padded = |responses: &[u64]| {
+        let mut all = responses.to_vec();
+        all.resize(classes.max(all.len()), 0);
+        all
+    };
+    let histograms: Vec<Vec<u64>> = portraits.iter().map(|p| padded(&p.responses)).collect();
+    let entropy = response_entropy(&histograms);
+    figures.insert("response_entropy".to_string(), Figure(entropy.mean));
+    figures.insert("response_entropy_relative".to_string(), Figure(entropy.mean_normalised));
+    let held = |p: &Portrait| {
+        (0..classes as u32).map(|row| p.prototypes.get(&row).cloned()).collect::<Vec<_>>()
+    };
+    let prototypes: Vec<_> = portraits.iter().map(held).collect();
+    if let Some(distance) = prototype_distance(&prototypes) {
         figures.insert("prototype_distance".to_string(), Figure(distance));
     }
     figures
-}
-
-/// Entropy in nats of a histogram.
-fn entropy(counts: &[u64]) -> f64 {
-    let total: u64 = counts.iter().sum();
-    let share = |count: &u64| *count as f64 / total.max(1) as f64;
-    -counts.iter().filter(|c| **c > 0).map(share).map(|q| q * libm::log(q)).sum::<f64>() + 0.0
-}
-
-/// Mean over classes of the mean distance over pairs; `None` where no class is held twice.
-fn prototype_distance(clients: &[&BTreeMap<u32, Vec<f64>>]) -> Option<f64> {
-    let mut by_class: BTreeMap<u32, Vec<&[f64]>> = BTreeMap::new();
-    for prototypes in clients {
-        for (row, prototype) in *prototypes {
-            by_class.entry(*row).or_default().push(prototype);
-        }
-    }
-    let classes: Vec<f64> = by_class
-        .values()
-        .filter_map(|held| {
-            let pairs = held
-                .iter()
-                .enumerate()
-                .flat_map(|(i, a)| held[i + 1..].iter().map(move |b| distance(a, b)));
-            mean(&pairs.collect::<Vec<f64>>())
-        })
-        .collect();
-    mean(&classes)
-}
-
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The blocks shared by all portraits of a round.
@@ -127,21 +96,30 @@ pub(super) type Blocks = Arc<Vec<Block>>;
 mod tests {
     use super::*;
 
-    #[test]
-    fn entropy_is_zero_for_a_constant_responder_and_log_c_for_a_uniform_one() {
-        assert_eq!(entropy(&[0, 9, 0]), 0.0);
-        assert!((entropy(&[5, 5, 5, 5]) - 4f64.ln()).abs() < 1e-12);
+    fn portrait(responses: &[u64], x: f64) -> Portrait {
+        let prototypes = BTreeMap::from([(0, vec![x, 0.0]), (1, vec![1.0, x])]);
+        Portrait { responses: responses.to_vec(), prototypes }
+    }
+
+    fn figure(portraits: &[Portrait], name: &str) -> Option<f64> {
+        measure(portraits, 4).get(name).map(|figure| figure.0)
     }
 
     #[test]
-    fn distance_is_zero_for_equal_clients_and_ignores_their_order() {
-        let client = |x: f64| BTreeMap::from([(0, vec![x, 0.0]), (1, vec![1.0, x])]);
-        let (a, b, c) = (client(0.0), client(3.0), client(4.0));
-        assert_eq!(prototype_distance(&[&a, &a]), Some(0.0));
-        let forth = prototype_distance(&[&a, &b, &c]).expect("held twice");
-        let back = prototype_distance(&[&c, &b, &a]).expect("held twice");
-        assert!((forth - back).abs() < 1e-12);
-        assert!((forth - (3.0 + 4.0 + 1.0) / 3.0).abs() < 1e-12);
-        assert_eq!(prototype_distance(&[&a]), None);
+    fn the_relative_entropy_is_over_all_classes_also_those_not_seen_yet() {
+        let constant = [portrait(&[0, 9], 0.0)];
+        assert_eq!(figure(&constant, "response_entropy"), Some(0.0));
+        let even = [portrait(&[5, 5], 0.0)];
+        let relative = figure(&even, "response_entropy_relative").expect("two answers");
+        assert!((relative - 0.5).abs() < 1e-12, "ln 2 of ln 4");
+    }
+
+    #[test]
+    fn distance_is_zero_for_equal_clients_and_absent_for_one() {
+        let of = |xs: &[f64]| xs.iter().map(|x| portrait(&[1, 1], *x)).collect::<Vec<_>>();
+        assert_eq!(figure(&of(&[0.0, 0.0]), "prototype_distance"), Some(0.0));
+        let three = figure(&of(&[0.0, 3.0, 4.0]), "prototype_distance").expect("held twice");
+        assert!((three - (3.0 + 4.0 + 1.0) / 3.0).abs() < 1e-12);
+        assert_eq!(figure(&of(&[0.0]), "prototype_distance"), None);
     }
 }

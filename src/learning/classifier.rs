@@ -43,12 +43,12 @@ impl PromptShape {
     }
 
     /// Start values: normal with this standard deviation, or zeros for 0. Block `j` draws at
-    /// `key.step(j)`.
+    /// `key.step(1 + j)`; step 0 is the head's.
     pub fn initial_parameters(&self, deviation: f32, key: StreamKey) -> ParameterSet {
         let parameter = |block: usize| {
             let mut values = vec![0.0; self.length * self.dim];
             if deviation > 0.0 {
-                fill_normal(&mut key.step(block as u64).rng(), &mut values);
+                fill_normal(&mut key.step(1 + block as u64).rng(), &mut values);
                 values.iter_mut().for_each(|v| *v *= deviation);
             }
             Parameter { shape: vec![self.length, self.dim], values: values.into() }

@@ -145,7 +145,7 @@ pub fn gamma(rng: &mut impl RngCore, shape: f64, scale: f64) -> f64 {
 
 /// Shares of `n` parts from the symmetric Dirichlet(`beta`, ..., `beta`); they sum to one.
 ///
-/// Normalised in the logarithm, so that no `beta > 0` gives 0/0.
+/// Normalised in the logarithm, so that no `beta` a scenario accepts (1e-6 and more) gives 0/0.
 pub fn dirichlet(rng: &mut impl RngCore, beta: f64, n: usize) -> Vec<f64> {
     let logs: Vec<f64> = (0..n).map(|_| log_gamma_draw(rng, beta)).collect();
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -77,12 +77,14 @@ impl Scenario {
                 "add `samples_per_client = 100` to [partition]",
             );
         }
-        if matches!(self.partition.kind, PartitionKind::Extended { .. }) {
+        let every_client =
+            matches!(self.partition.kind, PartitionKind::Extended { .. } | PartitionKind::Quantity { .. });
+        if every_client {
             checker.reject(
                 &["partition.kind"],
-                "`extended` reserves samples for every client, and fresh clients have none",
+                "this partition deals with every client of a task at once, and fresh clients come by themselves",
                 "not for a fresh population",
-                "use \"dirichlet\", \"quantity\" or \"iid\"",
+                "use \"dirichlet\" or \"iid\"",
             );
         }
         if self.wire.cache != Cache::None {

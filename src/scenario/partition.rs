@@ -70,7 +70,7 @@ impl Choice for Kind {
 impl PartitionSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> PartitionSection {
         let kind = Param::required("kind", Kind::Dirichlet, "who holds which samples");
-        let beta = || Param::required("beta", 0.5, "concentration; small is uneven").above(0.0);
+        let beta = || Param::required("beta", 0.5, "concentration; small is uneven").at_least(1e-6);
         let kind = table.require(&kind);
         let word = kind.map_or("?", |kind: Kind| kind.word());
         let kind = match kind {
@@ -91,7 +91,7 @@ impl PartitionSection {
                 PartitionKind::Extended {
                     beta: table.get(&beta()),
                     picks: table.get(&picks.source("public code of HGP").at_least(1.0)),
-                    picks_beta: table.get(&picks_beta.source("public code of HGP").above(0.0)),
+                    picks_beta: table.get(&picks_beta.source("public code of HGP").at_least(1e-6)),
                 }
             }
         };

@@ -198,6 +198,21 @@ impl TransformSection {
             }
         }
         let flip = Param::new("flip", 0.0, "probability of mirroring").at_least(0.0).at_most(1.0);
+        let flip: f64 = table.get(&flip);
+        if train.is_some() {
+            let random = [
+                ("crop", matches!(crop, Crop::RandomResized | Crop::Random)),
+                ("flip", flip > 0.0),
+            ];
+            for (name, _) in random.iter().filter(|(_, is_random)| *is_random) {
+                table.reject(
+                    name,
+                    "test images are not augmented: every evaluation must see the same pixels",
+                    "random",
+                    "use `crop = \"centre\"` and no flip in [data.test]",
+                );
+            }
+        }
         let kernel = train.map_or(Interpolation::Bicubic, |train| train.interpolation);
         let inherited = train.map_or(Normalise::Half, |train| train.normalise.clone());
         TransformSection {
@@ -207,7 +222,7 @@ impl TransformSection {
             padding,
             scale,
             ratio,
-            flip: table.get(&flip),
+            flip,
             interpolation: table.get(&Param::new("interpolation", kernel, "which bicubic")),
             normalise: Normalise::read(table, &inherited),
         }

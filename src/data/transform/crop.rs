@@ -60,6 +60,7 @@ pub fn random_resized(
     } else {
         (height, width)
     };
+    let (h, w) = (h.max(1), w.max(1));
     Window { top: (height - h) / 2, left: (width - w) / 2, height: h, width: w }
 }
 

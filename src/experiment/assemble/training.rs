@@ -28,7 +28,8 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         batch: section.batch as usize,
         optimiser,
         schedule: Schedule::Constant,
-        clip: section.clip.or(own),
+        // 0 is off, also where the method clips by default.
+        clip: section.clip.or(own).filter(|limit| *limit > 0.0),
     }
 }
 

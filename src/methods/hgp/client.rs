@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::messages::{Down, Up};
-use super::{ClassGaussian, ClassStatistics, CovarianceForm, Hgp};
+use super::{ClassGaussian, ClassStatistics, CovarianceForm, Hgp, Rebalance};
 use crate::learning::{Classifier, train};
 use crate::methods::fedavg;
 use crate::numerics::gaussian::{Diagonal, Full};
+use crate::numerics::streams::Domain;
 use crate::policy::{ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor};
 
 /// Serves every client: it keeps nothing.
@@ -63,10 +64,15 @@ impl HgpClient {
         member: &Member<'_, Hgp>,
         lab: &Lab,
     ) -> Result<Vec<Arc<ClassStatistics>>, PolicyError> {
+        if self.method.config.rebalance == Rebalance::None {
+            return Ok(Vec::new());
+        }
         let rows = &member.seat.view.rows;
         let dim = lab.backbone.config().dim;
         let mut features: Vec<Vec<Vec<f32>>> = vec![Vec::new(); rows.len()];
-        for batch in lab.statistics_loader(&member.shard).in_order(lab.evaluation_batch) {
+        let augment = member.key.domain(Domain::Augment);
+        let loader = lab.statistics_loader(&member.shard);
+        for batch in loader.in_order_drawn(lab.evaluation_batch, augment) {
             let batch = batch?;
             let batch_features = local.features(&lab.pixels(&batch)?)?.to_vec2::<f32>()?;
             for (feature, label) in batch_features.into_iter().zip(batch.labels()) {

@@ -17,7 +17,7 @@ use crate::numerics::gaussian::{GaussianError, Sampler};
 use crate::quantity::ClientId;
 
 /// Added to every variance before drawing, as in the public code.
-const ADDED: f64 = 1e-8;
+pub(super) const ADDED: f64 = 1e-8;
 
 /// The law features are drawn from. Classes without any Gaussian are not in it.
 pub struct Mixture {

@@ -128,9 +128,14 @@ impl Method for Hgp {
         let down = self.config.head.down_rows(facts.view, self.classes).len();
         let learnt = fedavg::Up::sketch(&prompt, self.up_rows(facts.view), self.dim);
         let full = self.config.covariance == CovarianceForm::Full;
+        // Nobody draws from Gaussians where nothing is rebalanced: they are not sent.
+        let described = match self.config.rebalance {
+            Rebalance::None => Vec::new(),
+            _ => messages::described(facts.counts),
+        };
         ExchangeSketch {
             down: Down::sketch(&prompt, down, self.dim),
-            up: Up::sketch(learnt, &messages::described(facts.counts), self.dim, full),
+            up: Up::sketch(learnt, &described, self.dim, full),
             up_size: UpSize::FromShard,
         }
     }
@@ -146,6 +151,10 @@ impl Method for Hgp {
 
     fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<HgpPart, PolicyError> {
         let whole = up.learnt.whole(down)?;
+        // A Gaussian nobody can draw from is this seat's bad update, not the end of the run.
+        for class in &up.classes {
+            class.gaussian.sampler(self.config.cov_scale, mixture::ADDED)?;
+        }
         let weight = f64::from(up.learnt.samples);
         Ok(HgpPart {
             average: ParameterAverage::one(weight, &down.parameters, &whole)?,
