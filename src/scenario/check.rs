@@ -77,8 +77,10 @@ impl Scenario {
                 "add `samples_per_client = 100` to [partition]",
             );
         }
-        let every_client =
-            matches!(self.partition.kind, PartitionKind::Extended { .. } | PartitionKind::Quantity { .. });
+        let every_client = matches!(
+            self.partition.kind,
+            PartitionKind::Extended { .. } | PartitionKind::Quantity { .. }
+        );
         if every_client {
             checker.reject(
                 &["partition.kind"],

@@ -78,7 +78,10 @@ impl ServerMachine {
             task: round.context.period.task,
             clients: portraits.len() as u32,
         };
-        let numbers = Numbers { metrics: bias::measure(&portraits, self.world.facts.classes), ..Numbers::default() };
+        let numbers = Numbers {
+            metrics: bias::measure(&portraits, self.world.facts.classes),
+            ..Numbers::default()
+        };
         effects.push(Effect::Record(event, Some(numbers)));
         Ok(())
     }

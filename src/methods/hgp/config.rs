@@ -206,7 +206,12 @@ impl HgpConfig {
                     .source("paper"),
             ),
             omega: table.get(
-                &Param::new("omega", Omega::Uniform, "how often each class is drawn; shares count the samples behind Gaussians").source(code),
+                &Param::new(
+                    "omega",
+                    Omega::Uniform,
+                    "how often each class is drawn; shares count the samples behind Gaussians",
+                )
+                .source(code),
             ),
             samples_per_class: table.get(
                 &Param::new("samples_per_class", 256, "features drawn per class and epoch")
