@@ -142,7 +142,6 @@ fn the_hash_knows_content_from_form() {
         "client.optimiser.kind=sgd",
         "method.tau=0.2",
         "method.name=fedavg",
-        "devices.pack=2",
         "devices.evaluation_batch=32",
         "record.evaluate=task",
         "faults.crash=0.1",

@@ -213,3 +213,24 @@ fn programs_get_the_same_as_people() {
     assert_eq!(json[0]["place"]["length"], 7);
     assert_eq!(json[0]["help"], "did you mean `clients`?");
 }
+
+#[test]
+fn what_would_have_no_effect_or_no_meaning_is_refused() {
+    let told = refusal(GOOD, &["devices.pack=2"]);
+    assert!(told.contains("packs of more than one client are not built yet"), "{told}");
+    let told = refusal(GOOD, &["links.rtt_ms=500"]);
+    assert!(told.contains("raise `rtt_cap_ms` or lower `rtt_ms`"), "{told}");
+    assert!(read(GOOD, &["devices.pack=1", "links.rtt_ms=400"]).is_ok());
+    // More samples of a class than numbers reach is all of them.
+    assert!(read(GOOD, &["data.subset=4294967295"]).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_whose_name_is_no_text_is_refused_where_its_path_is_written() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Path::new(std::ffi::OsStr::from_bytes(b"/d\xff"));
+    let text = GOOD.replace("source = \"digits\"", "source = \"cifar10\"\npath = \"x\"");
+    let error = Scenario::from_toml(&text, "t", folder, &[], &AnyMethod).unwrap_err();
+    assert!(error.render(false).contains("is not UTF-8"), "{}", error.render(false));
+}

@@ -33,12 +33,14 @@ struct Seal {
 pub struct JournalWriter<W: Write> {
     out: BufWriter<W>,
     journal: Journal,
+    /// Entries that are in the file; the journal counts before it is known that they are.
+    written: u64,
 }
 
 impl<W: Write> JournalWriter<W> {
     /// An empty journal.
     pub fn new(out: W) -> Self {
-        JournalWriter { out: BufWriter::new(out), journal: Journal::new() }
+        JournalWriter { out: BufWriter::new(out), journal: Journal::new(), written: 0 }
     }
 
     /// Writes one entry; flushed before it returns, sealed after the last one.
@@ -50,7 +52,9 @@ impl<W: Write> JournalWriter<W> {
         if last || self.journal.entries().is_multiple_of(SEAL_EVERY) {
             self.seal()?;
         }
-        self.out.flush()
+        self.out.flush()?;
+        self.written = self.journal.entries();
+        Ok(())
     }
 
     fn seal(&mut self) -> io::Result<()> {
@@ -59,12 +63,12 @@ impl<W: Write> JournalWriter<W> {
         self.out.write_all(b"\n")
     }
 
-    /// Entries written.
+    /// Entries written; one that could not be written is not among them.
     pub fn entries(&self) -> u64 {
-        self.journal.entries()
+        self.written
     }
 
-    /// Digests of what was written.
+    /// Digests of what was written, as long as nothing failed.
     pub fn digests(&self) -> Digests {
         self.journal.digests()
     }
@@ -133,17 +137,13 @@ impl JournalReader {
     pub fn next_entry(&mut self) -> Result<Option<Entry>, JournalError> {
         loop {
             let Some(line) = self.lines.next() else {
-                let cut = JournalError::CutOff {
-                    path: self.path.clone(),
-                    entries: self.journal.entries(),
-                };
-                return if self.ended && self.sealed { Ok(None) } else { Err(cut) };
+                return if self.ended && self.sealed { Ok(None) } else { Err(self.cut_off()) };
             };
             self.line += 1;
             let line = match line {
                 Ok(line) => line,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return Err(self.damaged("not text"));
+                    return Err(self.half_a_line("not text"));
                 }
                 Err(source) => {
                     return Err(JournalError::Read { path: self.path.clone(), source });
@@ -173,16 +173,7 @@ impl JournalReader {
         }
         let entry = match Entry::from_line(line) {
             Ok(entry) => entry,
-            // The very last line of a killed run may be half a line.
-            Err(error) if error.is_eof() => {
-                return match self.lines.next() {
-                    None => Err(JournalError::CutOff {
-                        path: self.path.clone(),
-                        entries: self.journal.entries(),
-                    }),
-                    Some(_) => Err(self.damaged("half a line")),
-                };
-            }
+            Err(error) if error.is_eof() => return Err(self.half_a_line("half a line")),
             Err(error) => return Err(self.damaged(&format!("not an entry ({error})"))),
         };
         if entry.seq != self.journal.entries() {
@@ -198,14 +189,29 @@ impl JournalReader {
     }
 
     fn check_seal(&mut self, line: &str) -> Result<(), JournalError> {
-        let SealLine { seal } = serde_json::from_str(line)
-            .map_err(|error| self.damaged(&format!("not a seal ({error})")))?;
+        let SealLine { seal } = match serde_json::from_str(line) {
+            Ok(seal) => seal,
+            Err(error) if error.is_eof() => return Err(self.half_a_line("half a seal")),
+            Err(error) => return Err(self.damaged(&format!("not a seal ({error})"))),
+        };
         let expected = Seal { entries: self.journal.entries(), digests: self.journal.digests() };
         if seal != expected {
             return Err(self.damaged("the seal disagrees with the entries above it"));
         }
         self.sealed = true;
         Ok(())
+    }
+
+    /// The very last line of a killed run may break off anywhere; no other line may.
+    fn half_a_line(&mut self, why: &str) -> JournalError {
+        match self.lines.next() {
+            None => self.cut_off(),
+            Some(_) => self.damaged(why),
+        }
+    }
+
+    fn cut_off(&self) -> JournalError {
+        JournalError::CutOff { path: self.path.clone(), entries: self.journal.entries() }
     }
 
     fn damaged(&self, why: &str) -> JournalError {
@@ -257,16 +263,29 @@ mod tests {
     fn every_cut_is_noticed() {
         let (_folder, path, _) = write(5);
         let whole = fs::read(&path).unwrap();
-        for cut in [whole.len() - 2, whole.len() / 2, 10, 0] {
+        // Without its last line end it is still whole.
+        for cut in 0..whole.len() - 1 {
             fs::write(&path, &whole[..cut]).unwrap();
-            assert!(
-                matches!(
-                    read(&path),
-                    Err(JournalError::CutOff { .. } | JournalError::Damaged { .. })
-                ),
-                "cut at {cut}"
-            );
+            assert!(matches!(read(&path), Err(JournalError::CutOff { .. })), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn an_entry_that_was_not_written_does_not_count() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writer = JournalWriter::new(Full);
+        let event = Event::Bias { round: Round(0), task: TaskId(0), clients: 2 };
+        let entry = Entry { seq: 0, at: VirtualTime(0), event, numbers: None };
+        assert!(writer.push(&entry).is_err());
+        assert_eq!(writer.entries(), 0);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Executes a recorded run again and compares it entry by entry.
 //!
 //! The comparison is a sink like any other: the first entry that differs ends the simulation.
-//! A run that was interrupted is verified as far as it goes.
+//! A run that was interrupted is verified as far as it goes; one that ended with an error is the
+//! same when it ends with the same error again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +18,7 @@ use super::machine::Machine;
 use super::manifest::Manifest;
 use super::run_directory::{names, read_manifest};
 use crate::federation::{
-    Digests, EndReason, Entry, Event, EventSink, Interrupt, SinkError, simulate,
+    Digests, EndReason, Entry, Event, EventSink, Interrupt, Journal, SinkError, simulate,
 };
 use crate::methods::Registry;
 
@@ -85,6 +86,8 @@ pub fn verify(
     let assembly = assemble(&scenario, methods, workers)?;
     let compared = Arc::new(Mutex::new(Comparison {
         reader,
+        equal: Journal::new(),
+        ended: false,
         before: VecDeque::new(),
         progress,
         found: Found::Equal,
@@ -105,10 +108,13 @@ pub fn verify(
         found @ (Found::Equal | Found::Partial) => {
             let partial = matches!(found, Found::Partial);
             if !partial {
-                end?;
+                // The error of an aborted run is what both have as their last entry.
+                if !comparison.ended {
+                    end?;
+                }
                 comparison.reader.next_entry()?; // the last seal
             }
-            let (entries, digests) = (comparison.reader.entries(), comparison.reader.digests());
+            let (entries, digests) = (comparison.equal.entries(), comparison.equal.digests());
             Ok(Verified { entries, digests, partial })
         }
     }
@@ -143,6 +149,10 @@ enum Found {
 
 struct Comparison {
     reader: JournalReader,
+    /// The entries that were equal.
+    equal: Journal,
+    /// Whether the end of the run was among them.
+    ended: bool,
     before: VecDeque<String>,
     progress: Option<Box<dyn EventSink>>,
     found: Found,
@@ -165,6 +175,8 @@ impl Comparison {
         let line = computed.to_line();
         let recorded_line = recorded.as_ref().map(Entry::to_line);
         if recorded_line.as_deref() == Some(&line) {
+            self.equal.push(computed);
+            self.ended = matches!(computed.event, Event::RunEnded { .. });
             if let Some(progress) = &mut self.progress {
                 progress.record(computed)?;
             }

@@ -85,7 +85,9 @@ impl DataSection {
         };
         let known = known.map(|(classes, train, test)| NominalSizes { classes, train, test });
         let sizes = self.nominal.or(known)?;
-        let train = self.subset.map_or(sizes.train, |most| sizes.train.min(most * sizes.classes));
+        let train = self
+            .subset
+            .map_or(sizes.train, |most| sizes.train.min(most.saturating_mul(sizes.classes)));
         Some(NominalSizes { train, ..sizes })
     }
 }

@@ -9,7 +9,8 @@ use super::reader::{Choice, Param, TableReader, defaults};
 pub struct DevicesSection {
     /// Threads that train and evaluate. Changes no result. Default `auto`.
     pub workers: Workers,
-    /// Clients trained together on one worker. Changes the last bits of numbers. Default 1.
+    /// Clients trained together on one worker. Default 1, and nothing else: packs of more than
+    /// one client are not built yet.
     pub pack: u32,
     /// Samples of a step of evaluation. Changes the last bits of numbers. Default 64.
     pub evaluation_batch: u32,
@@ -55,9 +56,19 @@ impl DevicesSection {
                 Workers::Count(table.get(&count))
             }
         };
+        let pack = at_least_1("pack", 1, "clients trained together; more than 1 is not built yet");
+        let pack = table.get(&pack);
+        if pack > 1 {
+            table.reject(
+                "pack",
+                "packs of more than one client are not built yet",
+                "only 1 so far",
+                "set `pack = 1` or remove this line; `workers` train clients side by side",
+            );
+        }
         DevicesSection {
             workers,
-            pack: table.get(&at_least_1("pack", 1, "clients trained together")),
+            pack,
             evaluation_batch: table.get(&at_least_1("evaluation_batch", 64, "samples of a step")),
         }
     }

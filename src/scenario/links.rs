@@ -64,6 +64,19 @@ impl LinksSection {
         let ms = |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(1e9);
         let correlation = Param::new("correlation", correlation, "of a client's two log rates");
         let loss = Param::new("loss", 0.0, "probability that a message is lost");
+        let rtt_ms = table.get(&ms("rtt_ms", rtt, "of every round trip"));
+        let rtt_cap_ms = table.get(&ms("rtt_cap_ms", 400.0, "longest round trip"));
+        if rtt_ms > rtt_cap_ms {
+            let written = if table.given("rtt_ms") { "rtt_ms" } else { "rtt_cap_ms" };
+            table.reject(
+                written,
+                &format!(
+                    "every round trip takes {rtt_ms} ms, and the longest may take {rtt_cap_ms} ms"
+                ),
+                "contradicts the other one",
+                "raise `rtt_cap_ms` or lower `rtt_ms`",
+            );
+        }
         LinksSection {
             preset,
             down_mb_per_s: table.get(&rate("down_mb_per_s", down, "median download, MB/s")),
@@ -72,9 +85,9 @@ impl LinksSection {
             up_sigma: table.get(&sigma("up_sigma", up_sigma, "deviation of its log")),
             correlation: table.get(&correlation.at_least(-1.0).at_most(1.0)),
             jitter_sigma: table.get(&sigma("jitter_sigma", jitter, "deviation of its log")),
-            rtt_ms: table.get(&ms("rtt_ms", rtt, "of every round trip")),
+            rtt_ms,
             rtt_extra_ms: table.get(&ms("rtt_extra_ms", extra, "mean of what is added to it")),
-            rtt_cap_ms: table.get(&ms("rtt_cap_ms", 400.0, "longest round trip")),
+            rtt_cap_ms,
             loss: table.get(&loss.at_least(0.0).at_most(1.0)),
         }
     }

@@ -152,6 +152,18 @@ fn read(
     if let Weights::File(path) = &mut scenario.backbone.weights {
         *path = absolute(base("backbone.weights"), path);
     }
+    // The effective scenario writes them out absolute, and TOML is UTF-8.
+    let weights = match &scenario.backbone.weights {
+        Weights::File(path) => Some(path),
+        Weights::Embedded => None,
+    };
+    for (key, path) in [("data.path", scenario.data.path.as_ref()), ("backbone.weights", weights)] {
+        if let Some(path) = path.filter(|path| path.to_str().is_none()) {
+            let message = format!("the path {} is not UTF-8", path.display());
+            let fault = Fault::new(root.nearest(key), &message, "starts in such a folder");
+            report.fault(fault.help("rename that folder, or move the scenario and its files"));
+        }
+    }
     match report.is_clean() {
         true => Ok(Loaded { scenario, root, report }),
         false => Err(report.into_error()),

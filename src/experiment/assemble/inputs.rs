@@ -1,5 +1,6 @@
 //! Opens data and weights and puts a run together.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use candle_core::Device;
@@ -151,10 +152,11 @@ fn shards(
     })
 }
 
-/// At most so many images of a split go into its digest, spread evenly; all labels do.
+/// At most so many images of a split that is decoded on demand go into its digest, spread evenly.
 const SAMPLED: usize = 512;
 
-/// Digest of class names, labels and a sample of the pixels.
+/// Digest of class names, labels and pixels: all of them where they lie in memory, a sample where
+/// every image would have to be decoded.
 fn data_digest(dataset: &Dataset) -> Result<String, DataError> {
     let mut hasher = blake3::Hasher::new();
     for name in &dataset.class_names {
@@ -164,7 +166,8 @@ fn data_digest(dataset: &Dataset) -> Result<String, DataError> {
         for label in split.labels() {
             hasher.update(&label.to_le_bytes());
         }
-        let step = split.len().div_ceil(SAMPLED).max(1);
+        let in_memory = split.is_empty() || matches!(split.image(0)?.pixels, Cow::Borrowed(_));
+        let step = if in_memory { 1 } else { split.len().div_ceil(SAMPLED) };
         for index in (0..split.len()).step_by(step) {
             hasher.update(&split.image(index)?.pixels);
         }

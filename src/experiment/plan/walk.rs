@@ -10,7 +10,7 @@ use crate::experiment::ExperimentError;
 use crate::experiment::assemble::{Holders, TaskCounts};
 use crate::federation::clock::Clock;
 use crate::federation::links::{Links, Transfer};
-use crate::federation::{Direction, Rules, participation};
+use crate::federation::{Direction, FaultRules, FederationError, Population, Rules, participation};
 use crate::learning::TrainingPlan;
 use crate::policy::{
     AnyMethod, ClassCounts, CohortRule, ModelFacts, Period, Phase, SketchFacts, UpSize,
@@ -51,7 +51,8 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
     let mut walk = Walk {
         of: blueprint,
         clock: Clock::new(blueprint.rules.compute, blueprint.rules.seed),
-        links: Links::new(blueprint.rules.links, blueprint.rules.faults, blueprint.rules.seed),
+        // Every client answers: nothing is lost, whatever the scenario's faults are.
+        links: Links::new(blueprint.rules.links, FaultRules::default(), blueprint.rules.seed),
         round: Round(0),
         total: Total::default(),
     };
@@ -63,7 +64,7 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         let mut met = BTreeSet::new();
         let listed = blueprint.method.phases(&period, blueprint.rules.rounds);
         for (index, phase) in listed.into_iter().enumerate() {
-            phases.push(walk.phase(&period, index, &phase, &counts, &mut met));
+            phases.push(walk.phase(&period, index, &phase, &counts, &mut met)?);
         }
     }
     let vit = &blueprint.facts.vit;
@@ -102,7 +103,7 @@ impl Walk<'_> {
         phase: &Phase,
         counts: &TaskCounts,
         met: &mut BTreeSet<ClientId>,
-    ) -> PlannedPhase {
+    ) -> Result<PlannedPhase, ExperimentError> {
         let mut row = PlannedPhase {
             task: u32::from(period.task.0) + 1,
             new_classes: period.view.rows.len(),
@@ -117,7 +118,7 @@ impl Walk<'_> {
             virtual_s: 0.0,
         };
         for round_in_phase in 0..phase.rounds.limit() {
-            let cohort = self.cohort(phase.cohort, period, counts, met);
+            let cohort = self.cohort(phase.cohort, period, counts, met)?;
             let mut longest = VirtualTime::ZERO;
             for client in cohort {
                 let held = counts.of(client, &self.of.class_sizes);
@@ -140,7 +141,7 @@ impl Walk<'_> {
         }
         self.total.down += row.down.sum.frame;
         self.total.up += row.up.sum.frame;
-        row
+        Ok(row)
     }
 
     fn cohort(
@@ -149,9 +150,9 @@ impl Walk<'_> {
         period: &Period,
         counts: &TaskCounts,
         met: &BTreeSet<ClientId>,
-    ) -> Vec<ClientId> {
+    ) -> Result<Vec<ClientId>, ExperimentError> {
         let rules = &self.of.rules;
-        match rule {
+        Ok(match rule {
             CohortRule::Sampled => participation::cohort(
                 &rules.participation,
                 rules.clients,
@@ -160,11 +161,20 @@ impl Walk<'_> {
                 self.round,
             ),
             CohortRule::Participants => met.iter().copied().collect(),
+            // As the run refuses it.
+            CohortRule::Holders if rules.participation.population == Population::Fresh => {
+                return Err(FederationError::Impossible(
+                    "this method asks every client that holds data, and a fresh population has \
+                     no end of them; set participation.population = \"fixed\""
+                        .into(),
+                )
+                .into());
+            }
             CohortRule::Holders => (0..rules.clients)
                 .map(ClientId)
                 .filter(|client| !counts.of(*client, &self.of.class_sizes).is_empty())
                 .collect(),
-        }
+        })
     }
 
     /// One exchange with one client; answers how long it takes.
