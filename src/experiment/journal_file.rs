@@ -168,14 +168,15 @@ impl JournalReader {
     }
 
     fn check_entry(&mut self, line: &str) -> Result<Entry, JournalError> {
-        if self.ended {
-            return Err(self.damaged("an entry after the last one"));
-        }
+        // Half a line first: after the last entry it may be the beginning of the last seal.
         let entry = match Entry::from_line(line) {
             Ok(entry) => entry,
             Err(error) if error.is_eof() => return Err(self.half_a_line("half a line")),
             Err(error) => return Err(self.damaged(&format!("not an entry ({error})"))),
         };
+        if self.ended {
+            return Err(self.damaged("an entry after the last one"));
+        }
         if entry.seq != self.journal.entries() {
             let expected = self.journal.entries();
             return Err(self.damaged(&format!("entry {} where {expected} belongs", entry.seq)));
