@@ -29,7 +29,7 @@
 //! | [`data`] | data sets, transforms, tasks, partitions, batches |
 //! | [`wire`] | frames, codecs, the counting encoder |
 //! | [`scenario`] | the schema, strict reading with spans, overrides |
-//! | [`numerics`] | streams of randomness, distributions, alias tables, fixed-order sums |
+//! | [`numerics`] | streams of randomness, distributions, alias tables, Gaussians |
 //! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
 //!
 //! # A round

@@ -14,7 +14,7 @@ use crate::methods::fedavg::{Down, FedAvg, FedAvgConfig, FedAvgServer, Up};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member, Method, ModelFacts,
-    Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta,
+    Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta, one_by_one,
 };
 use crate::scenario::reader::{Param, TableReader, defaults};
 use crate::scenario::{Complaint, Population, Scenario};
@@ -145,8 +145,7 @@ impl ClientPolicy<Joint> for JointClient {
         members: &mut [Member<'_, Joint>],
         lab: &Lab,
     ) -> Vec<Result<Outcome<Up>, Failure>> {
-        let outcomes = members.iter_mut().map(|member| self.learn(member, lab));
-        outcomes.map(|outcome| outcome.map_err(Failure::from)).collect()
+        one_by_one(members, |member| self.learn(member, lab))
     }
 
     fn predictor(

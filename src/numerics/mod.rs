@@ -1,6 +1,5 @@
-//! Numbers without learning: streams of randomness, alias tables, Gaussians, fixed-order sums.
+//! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians.
 pub mod alias;
 pub mod distributions;
 pub mod gaussian;
 pub mod streams;
-pub mod sums;

@@ -225,6 +225,14 @@ pub trait ClientPolicy<M: Method>: Send + Sync + 'static {
     }
 }
 
+/// Trains the members of a pack one after another; each fails alone.
+pub fn one_by_one<'m, M: Method, U>(
+    members: &mut [Member<'m, M>],
+    learn: impl FnMut(&mut Member<'m, M>) -> Result<Outcome<U>, PolicyError>,
+) -> Vec<Result<Outcome<U>, Failure>> {
+    members.iter_mut().map(learn).map(|outcome| outcome.map_err(Failure::from)).collect()
+}
+
 /// Why a seat sends nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]

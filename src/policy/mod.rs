@@ -32,7 +32,7 @@ pub use lab::Lab;
 pub use message::{Asset, Message};
 pub use method::{
     ClientPolicy, ClientState, Failure, Member, Method, Next, Outcome, ServerPolicy, UpMeta,
-    one_seat_each, shared,
+    one_by_one, one_seat_each, shared,
 };
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
 pub use part::{Field, Folding, Keep, Part, WeightedDelta};

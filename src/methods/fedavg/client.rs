@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Down, FedAvg, Up};
 use crate::learning::{Classifier, train_with};
-use crate::policy::{ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor};
+use crate::policy::{
+    ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, one_by_one,
+};
 
 /// Serves every client: it keeps nothing.
 pub struct FedAvgClient {
@@ -17,8 +19,7 @@ impl ClientPolicy<FedAvg> for FedAvgClient {
         members: &mut [Member<'_, FedAvg>],
         lab: &Lab,
     ) -> Vec<Result<Outcome<Up>, Failure>> {
-        let outcomes = members.iter().map(|member| self.learn(member, lab));
-        outcomes.map(|outcome| outcome.map_err(Failure::from)).collect()
+        one_by_one(members, |member| self.learn(member, lab))
     }
 
     fn predictor(

@@ -8,7 +8,9 @@ use crate::learning::{Classifier, train};
 use crate::methods::fedavg;
 use crate::numerics::gaussian::{Diagonal, Full};
 use crate::numerics::streams::Domain;
-use crate::policy::{ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor};
+use crate::policy::{
+    ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, one_by_one,
+};
 
 /// Serves every client: it keeps nothing.
 pub struct HgpClient {
@@ -21,8 +23,7 @@ impl ClientPolicy<Hgp> for HgpClient {
         members: &mut [Member<'_, Hgp>],
         lab: &Lab,
     ) -> Vec<Result<Outcome<Up>, Failure>> {
-        let outcomes = members.iter().map(|member| self.learn(member, lab));
-        outcomes.map(|outcome| outcome.map_err(Failure::from)).collect()
+        one_by_one(members, |member| self.learn(member, lab))
     }
 
     fn predictor(
