@@ -142,7 +142,7 @@ fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
     let transform = Arc::new(Transform::default());
     let lab = Lab {
         device: Device::Cpu,
-        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads")),
+        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads").into()),
         dataset: Arc::new(dataset),
         curriculum: Arc::new(curriculum),
         train_transform: Arc::clone(&transform),
@@ -165,7 +165,7 @@ fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
         lab,
         test_transform: transform,
         shards: ShardSource::Drawn(vec![vec![shard; clients as usize]]),
-        facts: ModelFacts { vit, classes: 10, form: WireForm::Full },
+        facts: ModelFacts { backbone: vit.into(), classes: 10, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
         workers,

@@ -142,7 +142,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
     let transform = Arc::new(Transform::default());
     let lab = Lab {
         device: Device::Cpu,
-        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads")),
+        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads").into()),
         dataset: Arc::new(dataset),
         curriculum: Arc::new(curriculum),
         train_transform: Arc::clone(&transform),
@@ -158,7 +158,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
         lab,
         test_transform: transform,
         shards: ShardSource::Drawn(shards),
-        facts: ModelFacts { vit, classes: 10, form: WireForm::Full },
+        facts: ModelFacts { backbone: vit.into(), classes: 10, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
         workers: 1,

@@ -1,4 +1,4 @@
-//! What most methods train: a vision transformer, perhaps with a prefix prompt, and a linear head.
+//! What most methods train: a backbone, perhaps with a prefix prompt, and a linear head.
 //!
 //! **The parameters decide what trains.** A [`ParameterSet`] that a client received may hold
 //! * `head.weight` and `head.bias`, always;
@@ -15,7 +15,7 @@ use candle_core::{Device, Tensor, Var};
 
 use super::LearningError;
 use crate::model::{
-    Adaptation, LinearHead, ModelError, Parameter, ParameterSet, Variables, Vit, ops,
+    Adaptation, Backbone, LinearHead, ModelError, Parameter, ParameterSet, Variables, ops,
 };
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -60,7 +60,7 @@ impl PromptShape {
 /// A network that answers with scores over head rows, frozen or in training.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    vit: Arc<Vit>,
+    backbone: Arc<Backbone>,
     adaptation: Adaptation,
     head: LinearHead,
     /// The rows of the whole head that `head` holds.
@@ -75,10 +75,10 @@ impl Classifier {
     ///
     /// # Errors
     /// When parameters are missing or do not fit the backbone.
-    pub fn frozen(backbone: &Arc<Vit>, received: &ParameterSet) -> Result<Self, ModelError> {
-        let vit = match tunes_backbone(received) {
+    pub fn frozen(backbone: &Arc<Backbone>, received: &ParameterSet) -> Result<Self, ModelError> {
+        let backbone = match backbone.is_in(received) {
             false => Arc::clone(backbone),
-            true => Arc::new(Vit::from_parameters(*backbone.config(), received)?),
+            true => Arc::new(Backbone::from_parameters(&backbone.config(), received)?),
         };
         let prompts: Vec<Tensor> = prompts(received)
             .map(|(_, prompt)| prompt.tensor(&Device::Cpu))
@@ -86,7 +86,7 @@ impl Classifier {
         let head = LinearHead::from_parameters(received)?;
         let (rows, variables) = (0..head.classes(), Variables::new());
         let adaptation = Adaptation::prompts(&prompts)?;
-        Ok(Classifier { vit, adaptation, head, rows, variables, received: received.clone() })
+        Ok(Classifier { backbone, adaptation, head, rows, variables, received: received.clone() })
     }
 
     /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
@@ -95,17 +95,17 @@ impl Classifier {
     /// # Errors
     /// When parameters are missing or do not fit the backbone.
     pub fn trainable(
-        backbone: &Arc<Vit>,
+        backbone: &Arc<Backbone>,
         received: &ParameterSet,
         rows: Range<usize>,
     ) -> Result<Self, ModelError> {
         let mut variables = Variables::new();
-        let vit = match tunes_backbone(received) {
+        let backbone = match backbone.is_in(received) {
             false => Arc::clone(backbone),
             true => {
-                let vit = Vit::with_trainables(*backbone.config(), received)?;
-                variables.extend(vit.variables().iter().cloned());
-                Arc::new(vit)
+                let own = Backbone::with_trainables(&backbone.config(), received)?;
+                variables.extend(own.variables().iter().cloned());
+                Arc::new(own)
             }
         };
         let prompt_set: ParameterSet =
@@ -116,7 +116,7 @@ impl Classifier {
         let (head, of_head) = LinearHead::with_trainables(&head_rows(received, rows.clone())?)?;
         variables.extend(of_head);
         variables.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(Classifier { vit, adaptation, head, rows, variables, received: received.clone() })
+        Ok(Classifier { backbone, adaptation, head, rows, variables, received: received.clone() })
     }
 
     /// What trains, sorted by name.
@@ -135,8 +135,8 @@ impl Classifier {
     }
 
     /// The network below the head.
-    pub fn backbone(&self) -> &Arc<Vit> {
-        &self.vit
+    pub fn backbone(&self) -> &Arc<Backbone> {
+        &self.backbone
     }
 
     /// The head rows that [`logits`](Classifier::logits) are of.
@@ -154,7 +154,7 @@ impl Classifier {
     /// # Errors
     /// When the pixels do not fit the backbone.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
-        self.vit.features(pixels, &self.adaptation)
+        self.backbone.features(pixels, &self.adaptation)
     }
 
     /// `(b, d)` to `(b, rows)`.
@@ -265,8 +265,4 @@ fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -> Parameter
 
 fn prompts(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
     set.iter().filter(|(name, _)| name.starts_with("prompt."))
-}
-
-fn tunes_backbone(set: &ParameterSet) -> bool {
-    set.get("cls_token").is_some()
 }

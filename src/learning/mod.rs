@@ -3,7 +3,7 @@
 //! ```text
 //! Loader -> train(plan, trainables, forward) -> TrainingReport     (local_training)
 //! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
-//! received parameters -> Classifier (vit, prompt, head)            (classifier)
+//! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
 //! drawn images -> pretrain(config) -> parameters                   (pretrain)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::learning::{
     Classifier, LearningError, Moments, OptimiserState, TrainingPlan, train_with,
 };
-use crate::methods::fedavg::{Down, FedAvg, FedAvgConfig, FedAvgServer, Up};
+use crate::methods::fedavg::{self, Down, FedAvg, FedAvgConfig, FedAvgServer, Up};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member, Method, ModelFacts,
@@ -185,7 +185,7 @@ impl JointClient {
 
 /// Joint is for one client, one task, everybody asked.
 pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
+    let mut complaints = fedavg::check(scenario);
     let mut complain = |wrong: bool, key, message: String, label: &str, help: &str| {
         if wrong {
             let (label, help) = (label.to_owned(), help.to_owned());

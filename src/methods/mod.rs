@@ -6,6 +6,7 @@ mod head_form;
 pub mod hgp;
 pub mod joint;
 mod registry;
+mod transformer;
 
 pub use head_form::HeadForm;
 pub use registry::{MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};

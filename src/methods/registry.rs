@@ -14,8 +14,8 @@
 
 use std::sync::Arc;
 
-use super::fedavg::{FedAvg, FedAvgConfig};
-use super::hgp::{Hgp, HgpConfig};
+use super::fedavg::{self, FedAvg, FedAvgConfig};
+use super::hgp::{self, Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
 use crate::policy::{AnyMethod, ModelFacts, Staged, erase};
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
@@ -126,13 +126,19 @@ impl Registry {
         Ok(recipe.build(facts))
     }
 
-    /// What of a scenario its method, or the first of two, cannot work with.
+    /// What of a scenario its method, or the first of two, cannot work with. The first is asked about
+    /// the scenario as if it were the only one.
     pub fn check(&self, scenario: &Scenario) -> Vec<Complaint> {
-        let first = scenario.method.parameters.get("first");
-        let first = first.and_then(|table| table.get("name")).and_then(|name| name.as_str());
-        let names = [Some(scenario.method.name.as_str()), first];
-        let entries = names.into_iter().flatten().filter_map(|name| self.find(name).ok());
-        entries.flat_map(|entry| (entry.check)(scenario)).collect()
+        let own = self.find(&scenario.method.name).map(|entry| (entry.check)(scenario));
+        let mut complaints = own.unwrap_or_default();
+        if let Some(toml::Value::Table(first)) = scenario.method.parameters.get("first") {
+            let mut parameters = first.clone();
+            if let Some(toml::Value::String(name)) = parameters.remove("name") {
+                let method = MethodSection { name, parameters };
+                complaints.extend(self.check(&Scenario { method, ..scenario.clone() }));
+            }
+        }
+        complaints
     }
 
     /// Reads the keys of a method and, where there is a `[method.first]`, of the one before it.
@@ -196,7 +202,7 @@ fn hgp_entry() -> MethodEntry {
             let config = HgpConfig::read(table);
             Box::new(move |facts: &ModelFacts| erase(Hgp::new(config.clone(), facts)))
         }),
-        check: |_| Vec::new(),
+        check: hgp::check,
     }
 }
 
@@ -215,7 +221,7 @@ fn fedavg_entry() -> MethodEntry {
             let config = FedAvgConfig::read(table);
             Box::new(move |facts: &ModelFacts| erase(FedAvg::new(config.clone(), facts)))
         }),
-        check: |_| Vec::new(),
+        check: fedavg::check,
     }
 }
 
@@ -244,7 +250,7 @@ mod tests {
     use crate::policy::WireForm;
 
     fn facts() -> ModelFacts {
-        ModelFacts { vit: VitConfig::default(), classes: 10, form: WireForm::Full }
+        ModelFacts { backbone: VitConfig::default().into(), classes: 10, form: WireForm::Full }
     }
 
     #[test]

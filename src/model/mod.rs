@@ -1,6 +1,7 @@
 //! Networks and the differentiable kernels they are made of.
 //!
 //! * [`ops`]: kernels with their own backward pass;
+//! * [`Backbone`]: what turns an image into features: a transformer, or no network at all;
 //! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
 //!   with an [`Adaptation`] (prefix keys and values per block) handed over as plain tensors;
 //! * [`LinearHead`]: the classifier on top of its features;
@@ -24,6 +25,7 @@
 //! ```
 
 mod adaptation;
+mod backbone;
 mod embedded;
 mod error;
 mod head;
@@ -32,6 +34,7 @@ mod parameters;
 pub mod vit;
 
 pub use adaptation::{Adaptation, Prefix};
+pub use backbone::{Backbone, BackboneConfig, PixelShape};
 pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use head::LinearHead;

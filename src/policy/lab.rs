@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::{PolicyError, Predictor};
 use crate::data::{Batch, Curriculum, Dataset, Loader, Shard, Transform};
 use crate::learning::TrainingPlan;
-use crate::model::Vit;
+use crate::model::Backbone;
 
 /// Device, frozen backbone, data and the local training plan of a run.
 ///
@@ -17,7 +17,7 @@ pub struct Lab {
     /// Where tensors live.
     pub device: Device,
     /// The backbone as loaded, frozen.
-    pub backbone: Arc<Vit>,
+    pub backbone: Arc<Backbone>,
     /// The data set; shards index its train split.
     pub dataset: Arc<Dataset>,
     /// Class order and tasks.

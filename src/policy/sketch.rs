@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::data::TaskView;
-use crate::model::VitConfig;
+use crate::learning::PromptShape;
+use crate::model::BackboneConfig;
 use crate::wire::BodySketch;
 
 /// How many samples of which head row a shard holds.
@@ -27,11 +28,23 @@ pub enum WireForm {
 #[derive(Clone, Debug)]
 pub struct ModelFacts {
     /// The backbone's dimensions.
-    pub vit: VitConfig,
+    pub backbone: BackboneConfig,
     /// Rows of the head: all classes of the run.
     pub classes: usize,
     /// How messages are cut.
     pub form: WireForm,
+}
+
+impl ModelFacts {
+    /// A prefix prompt of `length` rows for the first `blocks` blocks, as many as there are.
+    pub fn prompt_shape(&self, blocks: u32, length: u32) -> PromptShape {
+        let depth = self.backbone.vit().map_or(0, |vit| vit.depth);
+        PromptShape {
+            blocks: depth.min(blocks as usize),
+            length: length as usize,
+            dim: self.backbone.dim(),
+        }
+    }
 }
 
 /// What is known about one exchange before it happens.

@@ -3,26 +3,21 @@
 use std::fmt::Write as _;
 
 use super::text_table::{TextTable, grouped};
-use crate::experiment::plan::{FrameRange, Plan, PlannedFrame, PlannedPhase};
+use crate::experiment::plan::{Backbone, FrameRange, Plan, PlannedFrame, PlannedPhase};
 use crate::policy::UpSize;
 use crate::quantity::Bytes;
 
 /// The table `fedcast plan` prints.
 pub fn plan_table(plan: &Plan) -> String {
-    let vit = &plan.backbone;
     let mut text = format!(
         "{}: {}, {} clients, {} classes, {} training samples\n\
-         backbone: {} pixels in patches of {}, {} blocks of width {}, {} parameters\n\n",
+         backbone: {}\n\n",
         plan.name,
         plan.method,
         plan.clients,
         plan.classes,
         grouped(plan.samples as u64),
-        vit.image,
-        vit.patch,
-        vit.depth,
-        vit.dim,
-        grouped(vit.parameters as u64)
+        backbone(&plan.backbone)
     );
     text.push_str(&phases(&plan.phases, plan.charged));
     text.push('\n');
@@ -33,6 +28,20 @@ pub fn plan_table(plan: &Plan) -> String {
     }
     text.push_str(&totals(plan));
     text
+}
+
+fn backbone(of: &Backbone) -> String {
+    let (image, dim) = (of.image, grouped(of.dim as u64));
+    match (of.patch, of.depth) {
+        (Some(patch), Some(depth)) => format!(
+            "{image} pixels in patches of {patch}, {depth} blocks of width {dim}, {} parameters",
+            grouped(of.parameters as u64)
+        ),
+        _ => format!(
+            "{} as they are, {} x {image} x {image}: features of width {dim}, {} parameters",
+            of.kind, of.channels, of.parameters
+        ),
+    }
 }
 
 fn phases(rows: &[PlannedPhase], charged: bool) -> String {

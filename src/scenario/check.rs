@@ -155,14 +155,18 @@ impl Scenario {
         }
     }
 
-    /// Both transforms end at the resolution the backbone takes.
+    /// Both transforms end at the resolution the backbone takes; where it takes any, at the same.
     fn check_sizes(&self, checker: &mut Checker<'_>) {
-        let native = match self.data.source {
-            DataSource::Digits => 8,
-            DataSource::Cifar10 | DataSource::Cifar100 => 32,
-            DataSource::Folder => self.data.store,
+        let native = self.data.side();
+        let input = self.backbone.input();
+        let expected = input.unwrap_or(self.data.output());
+        let (label, ways) = match input {
+            Some(side) => (
+                format!("the backbone takes {side}"),
+                ", the `size` of the crop, or `backbone.resolution`",
+            ),
+            None => (format!("[data.test] gives {expected}"), " or the `size` of the crop"),
         };
-        let expected = self.backbone.input();
         for (table, transform) in [("train", &self.data.train), ("test", &self.data.test)] {
             let found = transform.output().unwrap_or(native);
             if found != expected {
@@ -170,11 +174,8 @@ impl Scenario {
                 checker.reject(
                     &[&key("size"), &key("resize"), &format!("data.{table}"), "data"],
                     &format!("[data.{table}] gives images of {found} pixels"),
-                    &format!("the backbone takes {expected}"),
-                    &format!(
-                        "set `data.{table}.resize = {expected}`, the `size` of the crop, or \
-                         `backbone.resolution`"
-                    ),
+                    &label,
+                    &format!("set `data.{table}.resize = {expected}`{ways}"),
                 );
             }
             let room = transform.resize.unwrap_or(native) + 2 * transform.padding;

@@ -90,6 +90,28 @@ impl DataSection {
             .map_or(sizes.train, |most| sizes.train.min(most.saturating_mul(sizes.classes)));
         Some(NominalSizes { train, ..sizes })
     }
+
+    /// Pixels of both sides of its images before any transform.
+    pub fn side(&self) -> u32 {
+        match self.source {
+            DataSource::Digits => 8,
+            DataSource::Cifar10 | DataSource::Cifar100 => 32,
+            DataSource::Folder => self.store,
+        }
+    }
+
+    /// Colour channels of its images.
+    pub fn channels(&self) -> u32 {
+        match self.source {
+            DataSource::Digits => 1,
+            DataSource::Cifar10 | DataSource::Cifar100 | DataSource::Folder => 3,
+        }
+    }
+
+    /// Pixels of both sides of what the network sees.
+    pub fn output(&self) -> u32 {
+        self.test.output().unwrap_or(self.side())
+    }
 }
 
 impl Choice for DataSource {

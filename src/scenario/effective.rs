@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Scenario, Weights, Workers};
+use super::{Scenario, Workers};
 
 impl Scenario {
     /// The scenario with every default, as TOML. Reading it gives the same scenario and the
@@ -25,7 +25,7 @@ impl Scenario {
         content.devices.workers = Workers::Auto;
         content.record.histograms = true;
         content.data.path = content.data.path.as_deref().map(last);
-        if let Weights::File(path) = &mut content.backbone.weights {
+        if let Some(path) = content.backbone.weights_file_mut() {
             *path = last(path);
         }
         blake3::hash(content.to_effective_toml().as_bytes()).to_hex().to_string()

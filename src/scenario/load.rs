@@ -7,7 +7,7 @@ use super::{
     AnyMethod, BackboneSection, ClientSection, Complaint, DataSection, DevicesSection,
     FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
     ParticipationSection, PartitionSection, RecordSection, SCHEMA, Scenario, ScenarioError, Seeds,
-    TasksSection, TimeSection, Weights, WireSection,
+    TasksSection, TimeSection, WireSection,
 };
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
@@ -149,14 +149,11 @@ fn read(
     if let Some(path) = &mut scenario.data.path {
         *path = absolute(base("data.path"), path);
     }
-    if let Weights::File(path) = &mut scenario.backbone.weights {
+    if let Some(path) = scenario.backbone.weights_file_mut() {
         *path = absolute(base("backbone.weights"), path);
     }
     // The effective scenario writes them out absolute, and TOML is UTF-8.
-    let weights = match &scenario.backbone.weights {
-        Weights::File(path) => Some(path),
-        Weights::Embedded => None,
-    };
+    let weights = scenario.backbone.weights_file();
     for (key, path) in [("data.path", scenario.data.path.as_ref()), ("backbone.weights", weights)] {
         if let Some(path) = path.filter(|path| path.to_str().is_none()) {
             let message = format!("the path {} is not UTF-8", path.display());

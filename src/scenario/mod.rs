@@ -44,7 +44,7 @@ mod time;
 mod transform;
 mod wire;
 
-pub use backbone::{Architecture, BackboneSection, EMBEDDED_IMAGE, VitShape, Weights};
+pub use backbone::{Architecture, BackboneSection, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
 pub use client::{ClientSection, OptimiserSection};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
@@ -85,7 +85,7 @@ pub struct Scenario {
     pub tasks: TasksSection,
     /// Who holds which samples.
     pub partition: PartitionSection,
-    /// The pretrained feature extractor.
+    /// What turns an image into features.
     pub backbone: BackboneSection,
     /// What is learnt, and how.
     pub method: MethodSection,

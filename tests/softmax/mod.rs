@@ -338,7 +338,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
     let transform = Arc::new(Transform::default());
     let lab = Lab {
         device: Device::Cpu,
-        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads")),
+        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads").into()),
         dataset: Arc::new(dataset),
         curriculum: Arc::new(curriculum),
         train_transform: Arc::clone(&transform),
@@ -358,7 +358,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
         lab,
         test_transform: transform,
         shards: ShardSource::Drawn(shards),
-        facts: ModelFacts { vit, classes: CLASSES, form: WireForm::Full },
+        facts: ModelFacts { backbone: vit.into(), classes: CLASSES, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
         workers: 2,

@@ -40,7 +40,7 @@ pub fn config() -> VitConfig {
 }
 
 pub fn facts() -> ModelFacts {
-    ModelFacts { vit: config(), classes: CLASSES, form: WireForm::Full }
+    ModelFacts { backbone: config().into(), classes: CLASSES, form: WireForm::Full }
 }
 
 /// A class is a random picture; a sample is the picture with noise. Sample `i` is of class
@@ -83,7 +83,7 @@ pub fn lab(tasks: usize, order: ClassOrder) -> Lab {
     let vit = Vit::from_parameters(config(), &wider.collect()).unwrap();
     Lab {
         device: Device::Cpu,
-        backbone: Arc::new(vit),
+        backbone: Arc::new(vit.into()),
         dataset: Arc::new(dataset()),
         curriculum: Arc::new(Curriculum::new(CLASSES, &order, &TaskSizes::Even(tasks)).unwrap()),
         train_transform: Arc::new(Transform::default()),

@@ -86,7 +86,7 @@ impl Method for NearestMean {
     }
 
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let (rows, dim) = (facts.view.rows.len(), facts.model.vit.dim);
+        let (rows, dim) = (facts.view.rows.len(), facts.model.backbone.dim());
         let tensors = vec![
             TensorSketch::new("counts", [rows], Dtype::U32),
             TensorSketch::new("sums", [rows, dim], Dtype::F64),
@@ -117,7 +117,7 @@ pub struct NearestMeanClient;
 impl NearestMeanClient {
     fn sums(member: &Member<'_, NearestMean>, lab: &Lab) -> Result<Sums, PolicyError> {
         let rows = member.seat.view.rows.clone();
-        let dim = lab.backbone.config().dim;
+        let dim = lab.backbone.dim();
         let (mut counts, mut sums) = (vec![0; rows.len()], vec![vec![0.0; dim]; rows.len()]);
         for batch in lab.statistics_loader(&member.shard).in_order(lab.evaluation_batch) {
             let batch = batch?;

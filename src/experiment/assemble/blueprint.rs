@@ -7,10 +7,10 @@ use crate::data::{
     Curriculum, DataError, FreshClients, Partitioner, TaskView, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
-use crate::model::{EMBEDDED_CONFIG, VitConfig};
+use crate::model::{BackboneConfig, EMBEDDED_CONFIG, PixelShape, VitConfig};
 use crate::policy::ClassCounts;
 use crate::quantity::ClientId;
-use crate::scenario::{BackboneSection, Population, Scenario, Weights};
+use crate::scenario::{BackboneSection, Population, Scenario, VitSection, Weights};
 
 /// Who holds which samples.
 #[derive(Clone, Debug)]
@@ -45,8 +45,18 @@ pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, Dat
     Curriculum::from_scenario(&scenario.tasks, classes, scenario.seed.class_order)
 }
 
-/// The backbone's dimensions as the scenario states them, before any weight is read.
-pub fn vit_config(section: &BackboneSection) -> VitConfig {
+/// The backbone's dimensions as the scenario states them, before any weight or image is read.
+pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
+    match &scenario.backbone {
+        BackboneSection::Vit(section) => BackboneConfig::Vit(vit_config(section)),
+        BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape {
+            channels: scenario.data.channels() as usize,
+            image: scenario.data.output() as usize,
+        }),
+    }
+}
+
+fn vit_config(section: &VitSection) -> VitConfig {
     let mut config = match (&section.weights, &section.architecture) {
         (Weights::File(_), Some(architecture)) => {
             let shape = architecture.shape();

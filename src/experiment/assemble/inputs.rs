@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
-use super::blueprint::{Holders, curriculum, holders, vit_config};
+use super::blueprint::{Holders, backbone_config, curriculum, holders};
 use super::training::{training_plan, wire_form};
 use super::{rules, workers};
 use crate::data::{DataError, Dataset, Split, Transform, Transforms};
@@ -13,7 +13,7 @@ use crate::experiment::ExperimentError;
 use crate::experiment::manifest::Source;
 use crate::federation::{Coding, Setup, ShardSource};
 use crate::methods::Registry;
-use crate::model::{ModelError, Vit, embedded_vit};
+use crate::model::{Backbone, BackboneConfig, ModelError, ParameterSet, Vit, embedded_vit};
 use crate::policy::{Lab, ModelFacts};
 use crate::scenario::{BackboneSection, Scenario, Weights};
 use crate::wire::CodecPlan;
@@ -35,33 +35,35 @@ pub fn assemble(
     methods: &Registry,
     asked: Option<u32>,
 ) -> Result<Assembly, ExperimentError> {
-    let vit = open_backbone(&scenario.backbone)?;
+    let backbone = open_backbone(scenario)?;
     let dataset = Arc::new(Dataset::open(&scenario.data)?);
-    let config = *vit.config();
+    let config = backbone.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
-    let transforms = Transforms::from_scenario(&scenario.data, Some(config.channels));
+    let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
     let train = if scenario.client.augment { &transforms.train } else { &transforms.test };
     for (key, transform) in [
         ("data.train", train),
         ("data.test", &transforms.test),
         ("data.statistics", &transforms.statistics),
     ] {
-        fits(key, transform, &dataset.train, config.image)?;
+        fits(key, transform, &dataset.train, &config)?;
     }
-    let facts =
-        ModelFacts { vit: config, classes: dataset.classes(), form: wire_form(&scenario.wire) };
+    let facts = ModelFacts {
+        backbone: config,
+        classes: dataset.classes(),
+        form: wire_form(&scenario.wire),
+    };
     let method = methods.build(&scenario.method, &facts)?;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let rules = rules(scenario);
     let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
-    let digest = vit.parameters()?.digest();
-    let backbone = Source {
+    let weights = Source {
         name: backbone_name(&scenario.backbone),
-        digest: digest.to_hex()[..16].to_string(),
+        digest: backbone.digest()?.to_hex()[..16].to_string(),
     };
     let lab = Lab {
         device: Device::Cpu,
-        backbone: Arc::new(vit),
+        backbone: Arc::new(backbone),
         dataset,
         curriculum,
         train_transform: Arc::clone(train),
@@ -87,35 +89,40 @@ pub fn assemble(
         workers: workers(scenario, asked),
         shaker: None,
     };
-    Ok(Assembly { setup, data, backbone })
+    Ok(Assembly { setup, data, backbone: weights })
 }
 
 /// The backbone of a scenario; its shape must be the one the scenario states.
-fn open_backbone(section: &BackboneSection) -> Result<Vit, ExperimentError> {
-    let vit = match &section.weights {
-        Weights::Embedded => embedded_vit()?,
-        Weights::File(path) => Vit::load(
-            path,
-            section.resolution.map(|side| side as usize),
-            Some(vit_config(section).heads),
-        )?,
+fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
+    let stated = backbone_config(scenario);
+    let backbone = match (&scenario.backbone, &stated) {
+        (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
+            Weights::Embedded => embedded_vit()?.into(),
+            Weights::File(path) => {
+                let side = section.resolution.map(|side| side as usize);
+                Vit::load(path, side, Some(config.heads))?.into()
+            }
+        },
+        // Nothing to be read.
+        _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
-    let (stated, found) = (vit_config(section), *vit.config());
+    let found = backbone.config();
     if stated != found {
         return Err(ExperimentError::Weights(ModelError::Malformed {
-            file: backbone_name(section),
+            file: backbone_name(&scenario.backbone),
             reason: format!(
                 "it holds another network than the scenario states: {found:?} instead of {stated:?}"
             ),
         }));
     }
-    Ok(vit)
+    Ok(backbone)
 }
 
 fn backbone_name(section: &BackboneSection) -> String {
-    match &section.weights {
-        Weights::Embedded => "embedded".to_string(),
-        Weights::File(path) => path.display().to_string(),
+    match (section, section.weights_file()) {
+        (_, Some(path)) => path.display().to_string(),
+        (BackboneSection::Vit(_), None) => "embedded".to_string(),
+        (BackboneSection::Pixels, None) => section.kind().to_string(),
     }
 }
 
@@ -124,16 +131,20 @@ fn fits(
     key: &str,
     transform: &Transform,
     split: &Split,
-    image: usize,
+    backbone: &BackboneConfig,
 ) -> Result<(), ExperimentError> {
     let Some(shape) = split.image_shape() else { return Ok(()) };
-    let [_, height, width] = transform.output_shape(shape);
+    let ([_, height, width], [_, image, _]) = (transform.output_shape(shape), backbone.input());
     if (height, width) == (image, image) {
         return Ok(());
     }
+    let otherwise = match backbone {
+        BackboneConfig::Vit(_) => format!(", or backbone.resolution to what [{key}] gives"),
+        BackboneConfig::Pixels(_) => String::new(),
+    };
     Err(ExperimentError::unsupported(
         format!("[{key}] gives {height}x{width} pixels, the backbone reads {image}x{image}"),
-        format!("set {key}.resize = {image}, or backbone.resolution to what [{key}] gives"),
+        format!("set {key}.resize = {image}{otherwise}"),
     ))
 }
 

@@ -11,7 +11,7 @@ mod training;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders, vit_config};
+pub use blueprint::{Holders, TaskCounts, backbone_config, class_sizes, curriculum, holders};
 pub use inputs::{Assembly, assemble};
 pub use rules::rules;
 pub use training::{training_plan, wire_form};
@@ -37,7 +37,7 @@ pub fn load(
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
     let class_sizes = class_sizes(scenario)?;
     let facts = ModelFacts {
-        vit: vit_config(&scenario.backbone),
+        backbone: backbone_config(scenario),
         classes: class_sizes.len(),
         form: wire_form(&scenario.wire),
     };

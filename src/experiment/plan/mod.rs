@@ -43,14 +43,20 @@ pub struct Plan {
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Backbone {
+    /// What a scenario calls it: `vit`, `pixels`.
+    pub kind: &'static str,
+    /// Colour channels of its input.
+    pub channels: usize,
     /// Pixels of both sides of its input.
     pub image: usize,
-    /// Pixels of both sides of a patch.
-    pub patch: usize,
-    /// Width.
+    /// Pixels of both sides of a patch, of a transformer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<usize>,
+    /// Width of a feature.
     pub dim: usize,
-    /// Blocks.
-    pub depth: usize,
+    /// Blocks, of a transformer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<usize>,
     /// Parameters.
     pub parameters: usize,
 }

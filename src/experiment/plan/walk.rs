@@ -67,16 +67,19 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
             phases.push(walk.phase(&period, index, &phase, &counts, &mut met)?);
         }
     }
-    let vit = &blueprint.facts.vit;
+    let backbone = &blueprint.facts.backbone;
+    let [channels, image, _] = backbone.input();
     Ok(Plan {
         name: blueprint.name.clone(),
         method: blueprint.method_name.clone(),
         backbone: Backbone {
-            image: vit.image,
-            patch: vit.patch,
-            dim: vit.dim,
-            depth: vit.depth,
-            parameters: vit.parameter_count(),
+            kind: backbone.kind(),
+            channels,
+            image,
+            patch: backbone.vit().map(|vit| vit.patch),
+            dim: backbone.dim(),
+            depth: backbone.vit().map(|vit| vit.depth),
+            parameters: backbone.parameter_count(),
         },
         clients: blueprint.rules.clients,
         classes: blueprint.curriculum.classes(),

@@ -9,7 +9,8 @@
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
 //! ```
 //! `train` says what theta is: the whole network, the head alone (linear probe), or a prefix
-//! prompt and the head. Clients keep nothing between rounds.
+//! prompt and the head. On plain pixels, which have no parameters, all there is is the head:
+//! logistic regression. Clients keep nothing between rounds.
 
 mod client;
 mod config;
@@ -26,12 +27,14 @@ pub use server::FedAvgServer;
 
 use crate::data::TaskView;
 use crate::learning::{Classifier, Optimiser, PromptShape, TrainingPlan};
-use crate::model::{LinearHead, ParameterSet, Vit, VitConfig};
+use crate::methods::transformer::needs_blocks;
+use crate::model::{Backbone, BackboneConfig, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage, PolicyError,
     SketchFacts, UpMeta, UpSize, WireForm, kind_of,
 };
+use crate::scenario::{Complaint, Scenario};
 use crate::wire::Kind;
 
 /// The method: its settings and what of the model it must know.
@@ -39,7 +42,8 @@ use crate::wire::Kind;
 pub struct FedAvg {
     /// The settings.
     pub config: FedAvgConfig,
-    vit: VitConfig,
+    backbone: BackboneConfig,
+    prompt: Option<PromptShape>,
     classes: usize,
     form: WireForm,
 }
@@ -47,42 +51,37 @@ pub struct FedAvg {
 impl FedAvg {
     /// The method for a model of these dimensions.
     pub fn new(config: FedAvgConfig, facts: &ModelFacts) -> FedAvg {
-        FedAvg { config, vit: facts.vit, classes: facts.classes, form: facts.form }
+        let prompt = (config.train == Train::Prompt)
+            .then(|| facts.prompt_shape(config.n_blocks, config.prompt_len));
+        let (backbone, classes, form) = (facts.backbone, facts.classes, facts.form);
+        FedAvg { config, backbone, prompt, classes, form }
     }
 
     pub(super) fn up_rows(&self, view: &TaskView) -> Range<usize> {
         self.config.head.up_rows(view, self.classes, self.form)
     }
 
-    fn prompt(&self) -> Option<PromptShape> {
-        (self.config.train == Train::Prompt).then_some(PromptShape {
-            blocks: (self.config.n_blocks as usize).min(self.vit.depth),
-            length: self.config.prompt_len as usize,
-            dim: self.vit.dim,
-        })
-    }
-
     /// Names and shapes of what trains beside the head.
     pub(super) fn others(&self) -> Vec<(String, Vec<usize>)> {
         match self.config.train {
-            Train::All => self.vit.parameter_shapes(),
+            Train::All => self.backbone.parameter_shapes(),
             Train::Head => Vec::new(),
-            Train::Prompt => self.prompt().map(|shape| shape.shapes()).unwrap_or_default(),
+            Train::Prompt => self.prompt.map(|shape| shape.shapes()).unwrap_or_default(),
         }
     }
 
     /// Start values: the backbone as loaded, a prompt of zeros, a head drawn at `init`.
     pub(super) fn initial_parameters(
         &self,
-        backbone: &Vit,
+        backbone: &Backbone,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
-        let head = LinearHead::initial_parameters(self.classes, self.vit.dim, init);
+        let head = LinearHead::initial_parameters(self.classes, self.backbone.dim(), init);
         let others = match self.config.train {
             Train::All => backbone.parameters()?,
             Train::Head => ParameterSet::new(),
             Train::Prompt => {
-                self.prompt().map(|shape| shape.initial_parameters(0.0, init)).unwrap_or_default()
+                self.prompt.map(|shape| shape.initial_parameters(0.0, init)).unwrap_or_default()
             }
         };
         let all = others.iter().chain(head.iter());
@@ -111,6 +110,9 @@ impl Method for FedAvg {
     type Client = FedAvgClient;
 
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
+        if self.prompt.is_some() {
+            self.backbone.blocks_for("a prefix prompt")?;
+        }
         Ok(FedAvgServer {
             method: Arc::new(self.clone()),
             parameters: self.initial_parameters(&lab.backbone, init)?,
@@ -122,7 +124,7 @@ impl Method for FedAvg {
     }
 
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let (others, dim) = (self.others(), self.vit.dim);
+        let (others, dim) = (self.others(), self.backbone.dim());
         let down = self.config.head.down_rows(facts.view, self.classes).len();
         ExchangeSketch {
             down: Down::sketch(&others, down, dim),
@@ -145,4 +147,11 @@ impl Method for FedAvg {
         };
         ParameterAverage::one(weight, &down.parameters, &up.whole(down)?)
     }
+}
+
+/// A prompt needs blocks to live in.
+pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
+    let train = scenario.method.parameters.get("train").and_then(toml::Value::as_str);
+    let complaint = || needs_blocks(scenario, "a prefix prompt", "`method.train = \"head\"`");
+    (train == Some("prompt")).then(complaint).flatten().into_iter().collect()
 }

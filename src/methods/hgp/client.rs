@@ -69,7 +69,7 @@ impl HgpClient {
             return Ok(Vec::new());
         }
         let rows = &member.seat.view.rows;
-        let dim = lab.backbone.config().dim;
+        let dim = lab.backbone.dim();
         let mut features: Vec<Vec<Vec<f32>>> = vec![Vec::new(); rows.len()];
         let augment = member.key.domain(Domain::Augment);
         let loader = lab.statistics_loader(&member.shard);

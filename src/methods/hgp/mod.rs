@@ -37,6 +37,7 @@ pub use server::HgpServer;
 use crate::data::TaskView;
 use crate::learning::{PromptShape, TrainingPlan};
 use crate::methods::fedavg;
+use crate::methods::transformer::needs_blocks;
 use crate::model::{LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -44,6 +45,7 @@ use crate::policy::{
     PolicyError, SketchFacts, UpMeta, UpSize, WireForm,
 };
 use crate::quantity::ClientId;
+use crate::scenario::{Complaint, Scenario};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone, Debug)]
@@ -60,12 +62,8 @@ pub struct Hgp {
 impl Hgp {
     /// The method for a model of these dimensions.
     pub fn new(config: HgpConfig, facts: &ModelFacts) -> Hgp {
-        let prompt = config.prompt.then_some(PromptShape {
-            blocks: (config.n_blocks as usize).min(facts.vit.depth),
-            length: config.prompt_len as usize,
-            dim: facts.vit.dim,
-        });
-        let (classes, dim, form) = (facts.classes, facts.vit.dim, facts.form);
+        let prompt = config.prompt.then(|| facts.prompt_shape(config.n_blocks, config.prompt_len));
+        let (classes, dim, form) = (facts.classes, facts.backbone.dim(), facts.form);
         Hgp { config, prompt, classes, dim, form }
     }
 
@@ -111,7 +109,10 @@ impl Method for Hgp {
     type Server = HgpServer;
     type Client = HgpClient;
 
-    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<HgpServer, PolicyError> {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<HgpServer, PolicyError> {
+        if self.prompt.is_some() {
+            lab.backbone.config().blocks_for("a prefix prompt")?;
+        }
         Ok(HgpServer {
             method: Arc::new(self.clone()),
             parameters: self.initial_parameters(init),
@@ -166,4 +167,11 @@ impl Method for Hgp {
     fn work(&self, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)
     }
+}
+
+/// A prompt needs blocks to live in.
+pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
+    let prompted = scenario.method.parameters.get("prompt").and_then(toml::Value::as_bool);
+    let complaint = || needs_blocks(scenario, "the prompt of HGP", "`method.prompt = false`");
+    prompted.unwrap_or(true).then(complaint).flatten().into_iter().collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use candle_core::{Device, Tensor};
 
@@ -30,6 +30,8 @@ pub struct Vit {
     /// All parameters by name; the fields above share their storage.
     named: BTreeMap<Arc<str>, Tensor>,
     variables: Variables,
+    /// Of the parameters, once somebody asked; frozen networks only.
+    digest: OnceLock<blake3::Hash>,
 }
 
 impl Vit {
@@ -125,6 +127,7 @@ impl Vit {
             norm: affine("norm"),
             named,
             variables,
+            digest: OnceLock::new(),
         })
     }
 
@@ -138,14 +141,29 @@ impl Vit {
         &self.variables
     }
 
-    /// Copies all parameters as they are now. Its digest is the backbone hash of caches and
-    /// manifests.
+    /// Copies all parameters as they are now.
     ///
     /// # Errors
     /// What the device reports.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let named: Vec<(&Arc<str>, &Tensor)> = self.named.iter().collect();
         ParameterSet::snapshot(&named)
+    }
+
+    /// Digest of the parameters as they are now; computed once where they are frozen.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
+        if let Some(known) = self.digest.get() {
+            return Ok(*known);
+        }
+        let digest = self.parameters()?.digest();
+        if self.variables.is_empty() {
+            // Another thread may have been faster; it found the same.
+            let _ = self.digest.set(digest);
+        }
+        Ok(digest)
     }
 
     /// CLS after the final norm: `pixels` `(b, c, h, w)`, normalised, to `(b, d)`.

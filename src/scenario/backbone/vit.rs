@@ -1,17 +1,17 @@
-//! `[backbone]`: the pretrained vision transformer.
+//! `[backbone] kind = "vit"`: the pretrained vision transformer.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// Pixels of both sides of the input of the embedded transformer.
 pub const EMBEDDED_IMAGE: u32 = 8;
 
-/// The pretrained feature extractor.
+/// The pretrained transformer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BackboneSection {
+pub struct VitSection {
     /// Where its weights are. Default `embedded`.
     pub weights: Weights,
     /// Its shape. Required with a file, so that a run can be planned without it; with
@@ -111,8 +111,11 @@ impl Choice for Preset {
     ];
 }
 
-impl BackboneSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
+impl VitSection {
+    /// Its keys, which no other kind has.
+    pub(super) const KEYS: [&'static str; 4] = ["weights", "architecture", "resolution", "heads"];
+
+    pub(super) fn read(table: &mut TableReader<'_>) -> VitSection {
         let weights = "\"embedded\", or a safetensors file relative to this file";
         let weights: String = table.get(&Param::new("weights", "embedded".to_owned(), weights));
         let weights = match weights.as_str() {
@@ -148,7 +151,7 @@ impl BackboneSection {
         };
         let resolution = Param::unset("resolution", "pixels of the input, if not the usual");
         let heads = Param::unset("heads", "attention heads, if not the usual");
-        let section = BackboneSection {
+        let section = VitSection {
             weights,
             architecture,
             resolution: table.optional(&resolution.at_least(1.0).at_most(4096.0)),
@@ -193,12 +196,6 @@ impl BackboneSection {
             heads: self.heads.unwrap_or(shape.heads),
             ..shape
         })
-    }
-}
-
-impl Default for BackboneSection {
-    fn default() -> Self {
-        defaults(Self::read)
     }
 }
 

@@ -1,0 +1,291 @@
+//! What turns an image into features, whichever kind it is.
+//!
+//! A method that only needs features asks [`Backbone::features`]; one that reaches into the blocks of a
+//! transformer asks [`Backbone::vit`] and says so at check time where there is none.
+//!
+//! ```
+//! use candle_core::{DType, Device, Tensor};
+//! use fedcast::model::{Adaptation, Backbone, BackboneConfig, ParameterSet, PixelShape};
+//! # fn main() -> Result<(), fedcast::model::ModelError> {
+//! let config = BackboneConfig::Pixels(PixelShape { channels: 3, image: 32 });
+//! let pixels = Backbone::from_parameters(&config, &ParameterSet::new())?;
+//! let images = Tensor::zeros((2, 3, 32, 32), DType::F32, &Device::Cpu)?;
+//! assert_eq!(pixels.features(&images, &Adaptation::none())?.dims(), [2, 3_072]);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+
+use candle_core::{Tensor, Var};
+
+use super::{Adaptation, ModelError, ParameterSet, Vit, VitConfig};
+
+/// Dimensions of a [`Backbone`]: all that is known of it before any weight is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BackboneConfig {
+    /// A vision transformer.
+    Vit(VitConfig),
+    /// The pixels as they are.
+    Pixels(PixelShape),
+}
+
+/// The shape of the images a [`Backbone::Pixels`] passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PixelShape {
+    /// Colour channels.
+    pub channels: usize,
+    /// Side of the (square) image in pixels.
+    pub image: usize,
+}
+
+impl BackboneConfig {
+    /// What a scenario calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            BackboneConfig::Vit(_) => "vit",
+            BackboneConfig::Pixels(_) => "pixels",
+        }
+    }
+
+    /// Width of a feature.
+    pub fn dim(&self) -> usize {
+        match self {
+            BackboneConfig::Vit(vit) => vit.dim,
+            BackboneConfig::Pixels(PixelShape { channels, image }) => channels * image * image,
+        }
+    }
+
+    /// `[channels, height, width]` of the images it takes.
+    pub fn input(&self) -> [usize; 3] {
+        let (channels, image) = match self {
+            BackboneConfig::Vit(vit) => (vit.channels, vit.image),
+            BackboneConfig::Pixels(shape) => (shape.channels, shape.image),
+        };
+        [channels, image, image]
+    }
+
+    /// The transformer, where it is one.
+    pub fn vit(&self) -> Option<&VitConfig> {
+        match self {
+            BackboneConfig::Vit(vit) => Some(vit),
+            BackboneConfig::Pixels(_) => None,
+        }
+    }
+
+    /// The transformer, for `what` needs its blocks.
+    ///
+    /// # Errors
+    /// Where it is none, naming `what`.
+    pub fn blocks_for(&self, what: &str) -> Result<&VitConfig, ModelError> {
+        self.vit().ok_or_else(|| ModelError::Input {
+            reason: format!(
+                "{what} needs the blocks of a vision transformer, and the backbone is \"{}\"",
+                self.kind()
+            ),
+        })
+    }
+
+    /// Name and shape of every parameter, sorted by name.
+    pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
+        match self {
+            BackboneConfig::Vit(vit) => vit.parameter_shapes(),
+            BackboneConfig::Pixels(_) => Vec::new(),
+        }
+    }
+
+    /// Scalars in all parameters.
+    pub fn parameter_count(&self) -> usize {
+        match self {
+            BackboneConfig::Vit(vit) => vit.parameter_count(),
+            BackboneConfig::Pixels(_) => 0,
+        }
+    }
+}
+
+impl From<VitConfig> for BackboneConfig {
+    fn from(vit: VitConfig) -> BackboneConfig {
+        BackboneConfig::Vit(vit)
+    }
+}
+
+/// A feature extractor, frozen or over variables.
+#[derive(Clone, Debug)]
+pub enum Backbone {
+    /// A vision transformer; a feature is CLS after the final norm.
+    Vit(Vit),
+    /// No network at all: a feature is the image in channel, row, column order. A linear head on it is
+    /// logistic regression.
+    Pixels(PixelShape),
+}
+
+impl Backbone {
+    /// Frozen, with these parameters (entries it has no place for are ignored).
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn from_parameters(
+        config: &BackboneConfig,
+        set: &ParameterSet,
+    ) -> Result<Backbone, ModelError> {
+        Ok(match config {
+            BackboneConfig::Vit(vit) => Backbone::Vit(Vit::from_parameters(*vit, set)?),
+            BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
+        })
+    }
+
+    /// The same over fresh variables: every parameter trains.
+    ///
+    /// # Errors
+    /// As [`Backbone::from_parameters`].
+    pub fn with_trainables(
+        config: &BackboneConfig,
+        set: &ParameterSet,
+    ) -> Result<Backbone, ModelError> {
+        Ok(match config {
+            BackboneConfig::Vit(vit) => Backbone::Vit(Vit::with_trainables(*vit, set)?),
+            BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
+        })
+    }
+
+    /// The dimensions.
+    pub fn config(&self) -> BackboneConfig {
+        match self {
+            Backbone::Vit(vit) => BackboneConfig::Vit(*vit.config()),
+            Backbone::Pixels(shape) => BackboneConfig::Pixels(*shape),
+        }
+    }
+
+    /// Width of a feature.
+    pub fn dim(&self) -> usize {
+        self.config().dim()
+    }
+
+    /// The transformer, where it is one.
+    pub fn vit(&self) -> Option<&Vit> {
+        match self {
+            Backbone::Vit(vit) => Some(vit),
+            Backbone::Pixels(_) => None,
+        }
+    }
+
+    /// Normalised `pixels` `(b, c, h, w)` to features `(b, dim)`.
+    ///
+    /// # Errors
+    /// When pixels or adaptation do not fit.
+    pub fn features(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
+        match self {
+            Backbone::Vit(vit) => vit.features(pixels, adaptation),
+            Backbone::Pixels(PixelShape { channels, image }) => {
+                if adaptation.first_adapted_block().is_some() {
+                    self.config().blocks_for("an adaptation")?;
+                }
+                let (_, c, h, w) = pixels.dims4()?;
+                if (c, h, w) != (*channels, *image, *image) {
+                    let reason = format!(
+                        "features are {channels} x {image} x {image} pixels, got {c} x {h} x {w}; \
+                         let every transform end at the same size"
+                    );
+                    return Err(ModelError::Input { reason });
+                }
+                Ok(pixels.flatten_from(1)?)
+            }
+        }
+    }
+
+    /// The variables, sorted by name; empty where it is frozen.
+    pub fn variables(&self) -> &[(Arc<str>, Var)] {
+        self.vit().map(Vit::variables).unwrap_or_default()
+    }
+
+    /// Copies all parameters as they are now.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        self.vit().map_or_else(|| Ok(ParameterSet::new()), Vit::parameters)
+    }
+
+    /// Whether `set` brings parameters of its own for this backbone: full fine-tuning.
+    pub fn is_in(&self, set: &ParameterSet) -> bool {
+        match self {
+            Backbone::Vit(_) => set.get("cls_token").is_some(),
+            Backbone::Pixels(_) => false,
+        }
+    }
+
+    /// The backbone hash of manifests and caches: the digest of the parameters, computed once where it is frozen.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
+        self.vit().map_or_else(|| Ok(ParameterSet::new().digest()), Vit::digest)
+    }
+}
+
+impl From<Vit> for Backbone {
+    fn from(vit: Vit) -> Backbone {
+        Backbone::Vit(vit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{DType, Device};
+
+    use super::*;
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn pixels() -> Backbone {
+        Backbone::Pixels(PixelShape { channels: 2, image: 2 })
+    }
+
+    #[test]
+    fn pixels_pass_through_in_order_and_have_no_parameters() -> Result<(), ModelError> {
+        let images = Tensor::arange(0f32, 16.0, &Device::Cpu)?.reshape((2, 2, 2, 2))?;
+        let features = pixels().features(&images, &Adaptation::none())?;
+        assert_eq!(
+            features.flatten_all()?.to_vec1::<f32>()?,
+            (0..16).map(|v| v as f32).collect::<Vec<_>>()
+        );
+        assert_eq!((features.dims(), pixels().dim()), (&[2, 8][..], 8));
+        assert!(pixels().parameters()?.is_empty() && pixels().variables().is_empty());
+        assert!(pixels().config().parameter_shapes().is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn pixels_refuse_other_sizes_and_prompts() -> Result<(), ModelError> {
+        let wide = Tensor::zeros((1, 2, 2, 3), DType::F32, &Device::Cpu)?;
+        let error = pixels().features(&wide, &Adaptation::none()).unwrap_err().to_string();
+        assert!(error.contains("2 x 2 x 2 pixels, got 2 x 2 x 3"), "{error}");
+        let images = Tensor::zeros((1, 2, 2, 2), DType::F32, &Device::Cpu)?;
+        let prompt = Adaptation::prompts([&Tensor::zeros((2, 8), DType::F32, &Device::Cpu)?])?;
+        let error = pixels().features(&images, &prompt).unwrap_err().to_string();
+        assert!(error.contains("the backbone is \"pixels\""), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_parameters_also_while_they_train() -> Result<(), ModelError> {
+        let config = VitConfig {
+            image: 4,
+            patch: 2,
+            dim: 4,
+            depth: 1,
+            heads: 1,
+            mlp: 4,
+            ..VitConfig::default()
+        };
+        let set = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
+        let frozen = Backbone::from_parameters(&config.into(), &set)?;
+        assert_eq!((frozen.digest()?, frozen.digest()?), (set.digest(), set.digest()));
+        let trained = Backbone::with_trainables(&config.into(), &set)?;
+        assert_eq!(trained.digest()?, set.digest());
+        let (_, variable) = &trained.variables()[0];
+        variable.set(&variable.affine(1.0, 1.0)?)?;
+        assert_ne!(trained.digest()?, set.digest());
+        assert!(frozen.is_in(&set) && !pixels().is_in(&set));
+        Ok(())
+    }
+}

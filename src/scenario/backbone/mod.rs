@@ -1,0 +1,91 @@
+//! `[backbone]`: what turns an image into features.
+
+mod vit;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
+
+use super::reader::{Choice, Param, TableReader, defaults};
+
+/// The feature extractor, by its `kind`. Default `vit`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum BackboneSection {
+    /// A pretrained vision transformer.
+    Vit(VitSection),
+    /// None: a feature is a pixel, as the transform leaves it. A linear head upon it is logistic
+    /// regression.
+    Pixels,
+}
+
+/// [`BackboneSection`] without its keys.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Vit,
+    Pixels,
+}
+
+impl Choice for Kind {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("vit", Kind::Vit, "a pretrained vision transformer"),
+        ("pixels", Kind::Pixels, "the pixels as they are; with a linear head, logistic regression"),
+    ];
+}
+
+impl BackboneSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
+        match table.get(&Param::new("kind", Kind::Vit, "what turns an image into features")) {
+            Kind::Vit => BackboneSection::Vit(VitSection::read(table)),
+            Kind::Pixels => {
+                table.foreign(&VitSection::KEYS, "kind = \"pixels\"");
+                BackboneSection::Pixels
+            }
+        }
+    }
+
+    /// What a scenario calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            BackboneSection::Vit(_) => Kind::Vit.word(),
+            BackboneSection::Pixels => Kind::Pixels.word(),
+        }
+    }
+
+    /// The transformer, where it is one.
+    pub fn vit(&self) -> Option<&VitSection> {
+        match self {
+            BackboneSection::Vit(section) => Some(section),
+            BackboneSection::Pixels => None,
+        }
+    }
+
+    /// Pixels of both sides of the images it takes; `None` where it takes any.
+    pub fn input(&self) -> Option<u32> {
+        self.vit().map(VitSection::input)
+    }
+
+    /// The file its weights are read from.
+    pub fn weights_file(&self) -> Option<&PathBuf> {
+        match &self.vit()?.weights {
+            Weights::File(path) => Some(path),
+            Weights::Embedded => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn weights_file_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            BackboneSection::Vit(VitSection { weights: Weights::File(path), .. }) => Some(path),
+            BackboneSection::Vit(_) | BackboneSection::Pixels => None,
+        }
+    }
+}
+
+impl Default for BackboneSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
+}
