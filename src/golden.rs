@@ -77,6 +77,19 @@ impl Golden {
         names
     }
 
+    /// Names and shapes of a state dict, from the file's `.keys.json`.
+    pub fn keys(&self) -> Vec<(String, Vec<usize>)> {
+        let path = folder().expect("it was opened").join(format!("{}.keys.json", self.file));
+        let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let keys: Value = serde_json::from_slice(&bytes).expect("keys.json is JSON");
+        let entry = |key: &Value| {
+            let shape = key["shape"].as_array().expect("a shape");
+            let shape = shape.iter().map(|n| n.as_u64().expect("a size") as usize).collect();
+            (key["name"].as_str().expect("a name").to_owned(), shape)
+        };
+        keys.as_array().expect("a list of keys").iter().map(entry).collect()
+    }
+
     /// A stored f32 tensor, row-major.
     pub fn f32(&self, name: &str) -> Vec<f32> {
         self.with(name, Some(Dtype::F32), |_, bytes| {

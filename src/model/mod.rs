@@ -4,6 +4,7 @@
 //! * [`Backbone`]: what turns an image into features: a transformer, or no network at all;
 //! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
 //!   with an [`Adaptation`] (prefix keys and values per block) handed over as plain tensors;
+//! * [`ResNet`]: residual networks for small images, trained from scratch, with their own batch norm;
 //! * [`LinearHead`]: the classifier on top of its features;
 //! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
 //!   digests hold. Tensors never travel between threads, parameter sets do.
@@ -31,6 +32,7 @@ mod error;
 mod head;
 pub mod ops;
 mod parameters;
+pub mod resnet;
 pub mod vit;
 
 pub use adaptation::{Adaptation, Prefix};
@@ -39,4 +41,5 @@ pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
+pub use resnet::{ResNet, ResNetConfig};
 pub use vit::{Vit, VitConfig, to_safetensors};

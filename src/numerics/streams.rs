@@ -102,6 +102,13 @@ impl StreamKey {
         StreamKey { step, ..self }
     }
 
+    /// The same place, the step that belongs to a name: the first eight bytes of its hash.
+    pub fn named(self, name: &str) -> Self {
+        let hash = blake3::hash(name.as_bytes());
+        let (first, _) = hash.as_bytes().split_at(8);
+        self.step(first.iter().rev().fold(0, |step, byte| (step << 8) | u64::from(*byte)))
+    }
+
     /// A fresh generator at the start of this stream.
     pub fn rng(self) -> ChaCha8Rng {
         let words = self.mix();

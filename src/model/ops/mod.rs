@@ -11,6 +11,8 @@
 //! | [`gelu()`] | exact (erf) GELU | `x` |
 //! | [`relu()`] | `max(x, 0)`, slope 0 at 0 | `x` |
 //! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
+//! | [`conv2d()`] | convolution of channels-last images | `x` and weight where they are variables |
+//! | [`batch_norm()`] | normalised channels, affine, residual, rectified | `x`, residual, and the affine where it is a variable |
 //! | [`cross_entropy()`] | mean softmax cross-entropy on a slice of columns | logits |
 //!
 //! Each is **one function**. On the CPU in `f32` it runs our kernel; on any other device or
@@ -35,6 +37,9 @@
 
 mod attention;
 mod attention_kernel;
+mod batch_norm;
+mod channel_moments;
+mod conv2d;
 mod cross_entropy;
 mod gelu;
 mod layer_norm;
@@ -44,9 +49,13 @@ mod relu;
 mod storage;
 #[cfg(test)]
 mod testing;
+mod unfold;
 pub(crate) mod wide;
 
 pub use attention::attention;
+pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
+pub use channel_moments::{ChannelMoments, channel_moments};
+pub use conv2d::conv2d;
 pub use cross_entropy::cross_entropy;
 pub use gelu::gelu;
 pub use layer_norm::layer_norm;

@@ -14,7 +14,7 @@ impl Vit {
     pub fn initial_parameters(config: &VitConfig, key: StreamKey) -> ParameterSet {
         let draw = |name: &str, shape: Vec<usize>| {
             let mut values = vec![0f32; shape.iter().product()];
-            let mut rng = key.step(step_of(name)).rng();
+            let mut rng = key.named(name).rng();
             let mut normal = |deviation: f32, values: &mut [f32]| {
                 fill_normal(&mut rng, values);
                 values.iter_mut().for_each(|v| *v *= deviation);
@@ -41,13 +41,6 @@ impl Vit {
             })
             .collect()
     }
-}
-
-/// The stream of a tensor: the first eight bytes of its name's hash.
-fn step_of(name: &str) -> u64 {
-    let hash = blake3::hash(name.as_bytes());
-    let (first, _) = hash.as_bytes().split_at(8);
-    first.iter().rev().fold(0, |step, byte| (step << 8) | u64::from(*byte))
 }
 
 #[cfg(test)]

@@ -1,0 +1,389 @@
+//! Batch normalisation of the last dimension, alone or with what follows it in a residual block.
+//!
+//! `y = act(z weight + bias + residual)`, `z = (x - mean) / sqrt(var + eps)`, with moments taken
+//! over all other dimensions of the batch (training: the gradient goes through them) or running moments
+//! (evaluation). With `u` the gradient below the rectifier, in training
+//! `dx = weight rstd (u - mean(u) - z mean(u z))` (Ioffe and Szegedy 2015). Sum and rectifier are
+//! part of the op because each would be two more passes over the largest tensors of a network.
+
+use candle_core::{CpuStorage, CustomOp2, CustomOp3, DType, Layout, Result, Shape, Tensor, bail};
+
+use super::channel_moments::ChannelMoments;
+use super::relu::relu;
+use super::storage::{lend, served, tensor_like, values};
+use super::wide::wide;
+
+/// What `x` is normalised with.
+#[derive(Clone, Copy, Debug)]
+pub enum Statistics<'a> {
+    /// The moments of this very batch, as [`channel_moments`](super::channel_moments()) gives them.
+    Batch(&'a ChannelMoments),
+    /// Moments of the past, constants.
+    Running(&'a ChannelMoments),
+}
+
+/// Scale and shift of every channel, and the number that keeps the root away from zero.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelAffine<'a> {
+    /// `(c)`.
+    pub weight: &'a Tensor,
+    /// `(c)`.
+    pub bias: &'a Tensor,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+/// Normalises `x` `(.., c)`, adds `residual` (shaped as `x`), and rectifies if `rectify`.
+///
+/// # Errors
+/// When the shapes do not fit.
+pub fn batch_norm(
+    x: &Tensor,
+    affine: ChannelAffine<'_>,
+    statistics: Statistics<'_>,
+    residual: Option<&Tensor>,
+    rectify: bool,
+) -> Result<Tensor> {
+    let ChannelAffine { weight, bias, eps } = affine;
+    let (Statistics::Batch(moments) | Statistics::Running(moments)) = statistics;
+    let channels = x.dims().last().copied().unwrap_or(0);
+    let small = [weight, bias, &moments.mean, &moments.variance];
+    if small.iter().any(|t| t.dims() != [channels])
+        || residual.is_some_and(|r| r.shape() != x.shape())
+    {
+        bail!(
+            "batch norm: input {:?}, weight {:?}, bias {:?}, moments {:?} and residual {:?} do not fit",
+            x.shape(),
+            weight.shape(),
+            bias.shape(),
+            moments.mean.shape(),
+            residual.map(Tensor::shape)
+        );
+    }
+    if !served(&[x, weight, bias, &moments.mean, &moments.variance])
+        || residual.is_some_and(|r| !served(&[r]))
+    {
+        return composition(x, affine, statistics, residual, rectify);
+    }
+    let inverse_deviation = |v: f32| (1.0 / (f64::from(v) + eps).sqrt()) as f32;
+    let op = BatchNorm {
+        mean: moments.mean.to_vec1()?,
+        rstd: moments.variance.to_vec1()?.into_iter().map(inverse_deviation).collect(),
+        through_moments: matches!(statistics, Statistics::Batch(_)),
+        rectify,
+    };
+    // One operand of both, since an op takes three.
+    let affine = Tensor::stack(&[weight, bias], 0)?;
+    let x = x.contiguous()?;
+    match residual {
+        None => x.apply_op2(&affine, op),
+        Some(residual) => x.apply_op3(&affine, &residual.contiguous()?, op),
+    }
+}
+
+fn composition(
+    x: &Tensor,
+    ChannelAffine { weight, bias, eps }: ChannelAffine<'_>,
+    statistics: Statistics<'_>,
+    residual: Option<&Tensor>,
+    rectify: bool,
+) -> Result<Tensor> {
+    // Half precision is too narrow for sums over a batch.
+    let dtype = x.dtype();
+    let wide_type = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let wide_x = x.to_dtype(wide_type)?;
+    let (mean, variance) = match statistics {
+        Statistics::Running(moments) => {
+            (moments.mean.to_dtype(wide_type)?, moments.variance.to_dtype(wide_type)?)
+        }
+        Statistics::Batch(_) => {
+            let rows = wide_x.reshape(((), weight.elem_count()))?;
+            let mean = rows.mean(0)?;
+            let variance = rows.broadcast_sub(&mean)?.sqr()?.mean(0)?;
+            (mean, variance)
+        }
+    };
+    let z = wide_x.broadcast_sub(&mean)?.broadcast_div(&(variance + eps)?.sqrt()?)?;
+    let y = z.to_dtype(dtype)?.broadcast_mul(weight)?.broadcast_add(bias)?;
+    let y = match residual {
+        Some(residual) => (y + residual)?,
+        None => y,
+    };
+    if rectify { relu(&y) } else { Ok(y) }
+}
+
+struct BatchNorm {
+    mean: Vec<f32>,
+    rstd: Vec<f32>,
+    /// Whether the moments are the batch's own, so that the gradient goes through them.
+    through_moments: bool,
+    rectify: bool,
+}
+
+/// The gradients of everything.
+struct Gradients {
+    /// As `x`.
+    input: Vec<f32>,
+    /// Weight, then bias.
+    affine: Vec<f32>,
+    /// What arrives below the rectifier, which is the residual's; empty without a rectifier,
+    /// where it is what came in.
+    below: Vec<f32>,
+}
+
+impl BatchNorm {
+    fn forward(&self, x: &[f32], affine: &[f32], residual: Option<&[f32]>) -> Vec<f32> {
+        let channels = self.mean.len();
+        let (weight, bias) = affine.split_at(channels);
+        let scale: Vec<f32> = weight.iter().zip(&self.rstd).map(|(w, r)| w * r).collect();
+        let mut y = Vec::with_capacity(x.len());
+        wide(|| {
+            for (at, row) in x.chunks_exact(channels).enumerate() {
+                let normed = row.iter().zip(&self.mean).zip(&scale).zip(bias);
+                let normed = normed.map(|(((&x, &mean), &scale), &bias)| (x - mean) * scale + bias);
+                match residual {
+                    None => y.extend(normed.map(|y| self.activate(y))),
+                    Some(residual) => {
+                        let residual = &residual[at * channels..][..channels];
+                        y.extend(normed.zip(residual).map(|(y, &r)| self.activate(y + r)));
+                    }
+                }
+            }
+        });
+        y
+    }
+
+    /// NaN passes through and is noticed.
+    #[inline(always)]
+    fn activate(&self, y: f32) -> f32 {
+        if self.rectify && y < 0.0 { 0.0 } else { y }
+    }
+
+    fn backward(&self, x: &[f32], affine: &[f32], y: &[f32], g: &[f32]) -> Gradients {
+        let channels = self.mean.len();
+        let below: Vec<f32> = if self.rectify {
+            wide(|| y.iter().zip(g).map(|(&y, &g)| if y > 0.0 { g } else { 0.0 }).collect())
+        } else {
+            Vec::new()
+        };
+        let u = if self.rectify { &below[..] } else { g };
+        let mut input = Vec::with_capacity(x.len());
+        let sums = self.sums(x, u);
+        let (by_weight, by_bias) = sums.split_at(channels);
+        let count = (x.len() / channels) as f32;
+        let share = |sum: &f32| if self.through_moments { sum / count } else { 0.0 };
+        let mean_u: Vec<f32> = by_bias.iter().map(share).collect();
+        let mean_uz: Vec<f32> = by_weight.iter().map(share).collect();
+        let scale: Vec<f32> = affine.iter().zip(&self.rstd).map(|(w, r)| w * r).collect();
+        wide(|| {
+            for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
+                let moments = self.mean.iter().zip(&self.rstd);
+                let each =
+                    x.iter().zip(u).zip(moments).zip(&scale).zip(mean_u.iter().zip(&mean_uz));
+                input.extend(each.map(
+                    |((((&x, &u), (&mean, &rstd)), &scale), (&mean_u, &mean_uz))| {
+                        scale * (u - mean_u - (x - mean) * rstd * mean_uz)
+                    },
+                ));
+            }
+        });
+        Gradients { input, affine: sums, below }
+    }
+
+    /// `sum u z` and `sum u` of every channel, in blocks, so that long sums lose no digits.
+    fn sums(&self, x: &[f32], u: &[f32]) -> Vec<f32> {
+        const BLOCK: usize = 256;
+        let channels = self.mean.len();
+        let (mut by_weight, mut by_bias) = (vec![0f64; channels], vec![0f64; channels]);
+        let (mut uz, mut all) = (vec![0f32; channels], vec![0f32; channels]);
+        wide(|| {
+            for (x, u) in x.chunks(BLOCK * channels).zip(u.chunks(BLOCK * channels)) {
+                uz.fill(0.0);
+                all.fill(0.0);
+                for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
+                    let sums = uz.iter_mut().zip(&mut all);
+                    for (((&x, &u), &mean), (uz, all)) in x.iter().zip(u).zip(&self.mean).zip(sums)
+                    {
+                        *uz += u * (x - mean);
+                        *all += u;
+                    }
+                }
+                for ((total, &uz), &rstd) in by_weight.iter_mut().zip(&uz).zip(&self.rstd) {
+                    *total += f64::from(uz * rstd);
+                }
+                for (total, &all) in by_bias.iter_mut().zip(&all) {
+                    *total += f64::from(all);
+                }
+            }
+        });
+        by_weight.iter().chain(&by_bias).map(|sum| *sum as f32).collect()
+    }
+
+    fn gradients(&self, x: &Tensor, affine: &Tensor, y: &Tensor, g: &Tensor) -> Result<Gradients> {
+        lend(x, |x| lend(affine, |a| lend(y, |y| lend(g, |g| Ok(self.backward(x, a, y, g))))))
+    }
+}
+
+impl CustomOp2 for BatchNorm {
+    fn name(&self) -> &'static str {
+        "batch-norm"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        affine: &CpuStorage,
+        affine_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let y = self.forward(values(x, x_layout)?, values(affine, affine_layout)?, None);
+        Ok((CpuStorage::F32(y), x_layout.shape().clone()))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        affine: &Tensor,
+        result: &Tensor,
+        g: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let Gradients { input, affine: of_affine, .. } = self.gradients(x, affine, result, g)?;
+        let input = x.track_op().then(|| tensor_like(input, x)).transpose()?;
+        Ok((input, affine.track_op().then(|| tensor_like(of_affine, affine)).transpose()?))
+    }
+}
+
+impl CustomOp3 for BatchNorm {
+    fn name(&self) -> &'static str {
+        "batch-norm-residual"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        affine: &CpuStorage,
+        affine_layout: &Layout,
+        residual: &CpuStorage,
+        residual_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let residual = values(residual, residual_layout)?;
+        let y = self.forward(values(x, x_layout)?, values(affine, affine_layout)?, Some(residual));
+        Ok((CpuStorage::F32(y), x_layout.shape().clone()))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        affine: &Tensor,
+        residual: &Tensor,
+        result: &Tensor,
+        g: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let Gradients { input, affine: of_affine, below } = self.gradients(x, affine, result, g)?;
+        let input = x.track_op().then(|| tensor_like(input, x)).transpose()?;
+        let of_affine = affine.track_op().then(|| tensor_like(of_affine, affine)).transpose()?;
+        let of_residual = match (residual.track_op(), self.rectify) {
+            (false, _) => None,
+            (true, true) => Some(tensor_like(below, residual)?),
+            (true, false) => Some(g.clone()),
+        };
+        Ok((input, of_affine, of_residual))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel_moments::channel_moments;
+    use super::super::testing::{agree, draw, finite_difference};
+    use super::*;
+    use candle_core::Var;
+
+    const EPS: f64 = 1e-5;
+
+    /// `t` is `x`, weight, bias and perhaps a residual.
+    fn apply(
+        t: &[Tensor],
+        fixed: Option<&ChannelMoments>,
+        rectify: bool,
+        ours: bool,
+    ) -> Result<Tensor> {
+        let own = channel_moments(&t[0])?;
+        let statistics = fixed.map_or(Statistics::Batch(&own), Statistics::Running);
+        let affine = ChannelAffine { weight: &t[1], bias: &t[2], eps: EPS };
+        match ours {
+            true => batch_norm(&t[0], affine, statistics, t.get(3), rectify),
+            false => composition(&t[0], affine, statistics, t.get(3), rectify),
+        }
+    }
+
+    fn fixed() -> ChannelMoments {
+        let variance = draw("variance", 5).sqr().unwrap() + 0.3;
+        ChannelMoments { mean: draw("mean", 5), variance: variance.unwrap(), rows: 12 }
+    }
+
+    #[test]
+    fn agrees_with_the_composition_in_every_form() {
+        let (x, w, b) = (draw("x", (2, 3, 2, 5)), draw("w", 5), draw("b", 5));
+        let residual = draw("residual", (2, 3, 2, 5));
+        let fixed = fixed();
+        for statistics in [None, Some(&fixed)] {
+            for rectify in [false, true] {
+                let run = |inputs: &[&Tensor]| {
+                    agree(
+                        inputs,
+                        |t| apply(t, statistics, rectify, true),
+                        |t| apply(t, statistics, rectify, false),
+                    );
+                };
+                run(&[&x, &w, &b]);
+                run(&[&x, &w, &b, &residual]);
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        // No rectifier here: a kink within the step of the difference would blur it.
+        let inputs = [&draw("x", (3, 2, 2, 4)), &draw("w", 4), &draw("b", 4)];
+        finite_difference(&inputs, |t| apply(t, None, false, true));
+        let fixed = fixed();
+        let residual = draw("residual", (3, 2, 2, 5));
+        let inputs = [&draw("x", (3, 2, 2, 5)), &draw("w", 5), &draw("b", 5), &residual];
+        finite_difference(&inputs, |t| apply(t, Some(&fixed), false, true));
+    }
+
+    #[test]
+    fn a_batch_comes_out_centred_and_scaled() -> Result<()> {
+        let x = (draw("x", (50, 3)) * 7.0)?.affine(1.0, 30.0)?;
+        let (ones, zeros) = (draw("w", 3).ones_like()?, draw("w", 3).zeros_like()?);
+        let out = channel_moments(&apply(&[x, ones, zeros], None, false, true)?)?;
+        for (mean, variance) in
+            out.mean.to_vec1::<f32>()?.iter().zip(out.variance.to_vec1::<f32>()?)
+        {
+            assert!(mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-4, "{mean} {variance}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn frozen_operands_get_no_gradient_and_pass_it_on() -> Result<()> {
+        let (w, b, residual) = (draw("w", 5), draw("b", 5), draw("residual", (4, 5)));
+        let x = Var::from_tensor(&draw("x", (4, 5)))?;
+        let t = [x.as_tensor().clone(), w.clone(), b.clone(), residual.clone()];
+        let grads = apply(&t, None, true, true)?.sqr()?.sum_all()?.backward()?;
+        assert!([&w, &b, &residual].iter().all(|t| grads.get(t).is_none()));
+        let gradient = grads.get(&x).expect("a gradient through the frozen norm");
+        assert!(gradient.abs()?.sum_all()?.to_scalar::<f32>()? > 1e-3);
+        let frozen = [draw("x", (4, 5)), w, b, residual];
+        assert!(!apply(&frozen, None, true, true)?.track_op());
+        Ok(())
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_errors() {
+        let t = [draw("x", (4, 5)), draw("w", 4), draw("b", 5)];
+        let error = apply(&t, None, true, true).unwrap_err().to_string();
+        assert!(error.contains("do not fit"), "{error}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Convolution of channels-last images, with gradients only for operands that are tracked.
+//!
+//! Windows are unfolded into rows and multiplied with the weight, in panels that span samples.
+//! candle's own backward pass takes per-pixel dot products for the input and is several times slower than
+//! its forward pass; here all three passes are products of the same size.
+
+use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
+
+use super::matrix::{Matrix, MatrixMut};
+use super::storage::{lend, served, tensor_like, values};
+use super::unfold::Geometry;
+use super::wide::wide;
+
+/// Slides `weight` `(out, c, kh, kw)` (PyTorch's layout) over `x` `(b, h, w, c)`, in steps of
+/// `stride` and with `padding` zeros all around; gives `(b, h', w', out)`. A bias is a
+/// `broadcast_add` behind it; networks with batch norm have none.
+///
+/// # Errors
+/// When the shapes do not fit.
+pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
+    let geometry = Geometry::new(x.dims(), weight.dims(), stride, padding)?;
+    if served(&[x, weight]) {
+        x.contiguous()?.apply_op2(&weight.contiguous()?, Conv2d(geometry))
+    } else {
+        composition(x, weight, stride, padding)
+    }
+}
+
+/// The image is padded and cut to what the windows cover here: candle's gradient takes the remainder of
+/// a stride to be the same in both directions.
+fn composition(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
+    let geometry = Geometry::new(x.dims(), weight.dims(), stride, padding)?;
+    let mut x = x.clone();
+    for ((dim, output), kernel) in [1, 2].into_iter().zip(geometry.output()).zip(geometry.kernel) {
+        x = x.pad_with_zeros(dim, padding, padding)?;
+        x = x.narrow(dim, 0, (output - 1) * stride + kernel)?.contiguous()?;
+    }
+    let x = x.permute((0, 3, 1, 2))?.contiguous()?;
+    x.conv2d(weight, 0, stride, 1, 1)?.permute((0, 2, 3, 1))?.contiguous()
+}
+
+struct Conv2d(Geometry);
+
+impl Conv2d {
+    /// `(out, c, kh, kw)` to `(out, kh, kw, c)`, the order of an unfolded row.
+    fn channels_last(&self, weight: &[f32]) -> Vec<f32> {
+        let Geometry { channels, kernel: [kh, kw], .. } = self.0;
+        let mut turned = Vec::with_capacity(weight.len());
+        for filter in weight.chunks_exact(channels * kh * kw) {
+            for at in 0..kh * kw {
+                turned.extend(filter.iter().skip(at).step_by(kh * kw));
+            }
+        }
+        turned
+    }
+
+    /// The inverse of [`Conv2d::channels_last`].
+    fn channels_first(&self, weight: &[f32]) -> Vec<f32> {
+        let Geometry { channels, kernel: [kh, kw], .. } = self.0;
+        let mut turned = Vec::with_capacity(weight.len());
+        for filter in weight.chunks_exact(channels * kh * kw) {
+            for channel in 0..channels {
+                turned.extend(filter.iter().skip(channel).step_by(channels));
+            }
+        }
+        turned
+    }
+
+    fn forward(&self, x: &[f32], weight: &[f32]) -> Vec<f32> {
+        let Geometry { samples, outputs, .. } = self.0;
+        let ([height, width], window) = (self.0.output(), self.0.window());
+        let weight = self.channels_last(weight);
+        let mut y = vec![0f32; samples * height * width * outputs];
+        let mut rows = Vec::new();
+        for lines in self.0.panels() {
+            self.0.unfold(x, lines.clone(), &mut rows);
+            let count = lines.len() * width;
+            let panel = &mut y[lines.start * width * outputs..][..count * outputs];
+            MatrixMut::dense(panel, count, outputs).set(
+                1.0,
+                Matrix::dense(&rows, count, window),
+                Matrix::dense(&weight, outputs, window).t(),
+            );
+        }
+        y
+    }
+
+    fn gradient_of_input(&self, weight: &[f32], g: &[f32]) -> Vec<f32> {
+        let Geometry { samples, height, width: columns, channels, outputs, .. } = self.0;
+        let ([_, width], window) = (self.0.output(), self.0.window());
+        let weight = self.channels_last(weight);
+        let mut gradient = vec![0f32; samples * height * columns * channels];
+        let mut rows = Vec::new();
+        for lines in self.0.panels() {
+            let count = lines.len() * width;
+            rows.resize(count * window, 0.0);
+            let panel = &g[lines.start * width * outputs..][..count * outputs];
+            MatrixMut::dense(&mut rows, count, window).set(
+                1.0,
+                Matrix::dense(panel, count, outputs),
+                Matrix::dense(&weight, outputs, window),
+            );
+            wide(|| self.0.fold(&rows[..count * window], lines, &mut gradient));
+        }
+        gradient
+    }
+
+    fn gradient_of_weight(&self, x: &[f32], g: &[f32]) -> Vec<f32> {
+        let outputs = self.0.outputs;
+        let ([_, width], window) = (self.0.output(), self.0.window());
+        let mut gradient = vec![0f32; outputs * window];
+        let mut rows = Vec::new();
+        for lines in self.0.panels() {
+            self.0.unfold(x, lines.clone(), &mut rows);
+            let count = lines.len() * width;
+            let panel = &g[lines.start * width * outputs..][..count * outputs];
+            MatrixMut::dense(&mut gradient, outputs, window).add(
+                1.0,
+                Matrix::dense(panel, count, outputs).t(),
+                Matrix::dense(&rows, count, window),
+            );
+        }
+        self.channels_first(&gradient)
+    }
+}
+
+impl CustomOp2 for Conv2d {
+    fn name(&self) -> &'static str {
+        "conv2d"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        weight: &CpuStorage,
+        weight_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let y = self.forward(values(x, x_layout)?, values(weight, weight_layout)?);
+        let [height, width] = self.0.output();
+        Ok((CpuStorage::F32(y), Shape::from((self.0.samples, height, width, self.0.outputs))))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        _result: &Tensor,
+        g: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let mut gradients = (None, None);
+        if x.track_op() {
+            let gradient = lend(weight, |w| lend(g, |g| Ok(self.gradient_of_input(w, g))))?;
+            gradients.0 = Some(tensor_like(gradient, x)?);
+        }
+        if weight.track_op() {
+            let gradient = lend(x, |x| lend(g, |g| Ok(self.gradient_of_weight(x, g))))?;
+            gradients.1 = Some(tensor_like(gradient, weight)?);
+        }
+        Ok(gradients)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{agree, draw, finite_difference};
+    use super::*;
+    use candle_core::Var;
+
+    #[test]
+    fn agrees_with_the_composition() {
+        for (stride, padding, kernel) in [(1, 1, 3), (2, 1, 3), (2, 0, 1), (1, 2, 2)] {
+            let inputs = [&draw("x", (3, 6, 5, 4)), &draw("w", (7, 4, kernel, kernel))];
+            agree(
+                &inputs,
+                |t| conv2d(&t[0], &t[1], stride, padding),
+                |t| composition(&t[0], &t[1], stride, padding),
+            );
+        }
+    }
+
+    #[test]
+    fn many_panels_are_one_convolution() {
+        // 40 samples of 16 x 16 x 32 unfold into three panels.
+        let inputs = [&draw("x", (40, 16, 16, 32)), &draw("w", (2, 32, 3, 3))];
+        agree(&inputs, |t| conv2d(&t[0], &t[1], 1, 1), |t| composition(&t[0], &t[1], 1, 1));
+    }
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        for stride in [1, 2] {
+            let inputs = [&draw("x", (2, 4, 5, 2)), &draw("w", (3, 2, 3, 3))];
+            finite_difference(&inputs, |t| conv2d(&t[0], &t[1], stride, 1));
+        }
+    }
+
+    #[test]
+    fn frozen_operands_get_no_gradient_and_pass_it_on() -> Result<()> {
+        let (x, w) = (draw("x", (2, 4, 4, 2)), draw("w", (3, 2, 3, 3)));
+        let (moving_x, moving_w) = (Var::from_tensor(&x)?, Var::from_tensor(&w)?);
+        let grads = conv2d(&moving_x, &w, 1, 1)?.sum_all()?.backward()?;
+        assert!(grads.get(&w).is_none() && grads.get(&moving_x).is_some());
+        let grads = conv2d(&x, &moving_w, 1, 1)?.sum_all()?.backward()?;
+        assert!(grads.get(&x).is_none() && grads.get(&moving_w).is_some());
+        assert!(!conv2d(&x, &w, 1, 1)?.track_op());
+        Ok(())
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_errors() {
+        for (x, w, stride) in [
+            (vec![1, 4, 4, 2], vec![3, 5, 3, 3], 1),
+            (vec![1, 4, 4, 2], vec![3, 2, 3, 3], 0),
+            (vec![1, 4, 4, 2], vec![3, 2, 9, 9], 1),
+            (vec![4, 4, 2], vec![3, 2, 3, 3], 1),
+        ] {
+            let error = conv2d(&draw("x", x), &draw("w", w), stride, 0).unwrap_err().to_string();
+            assert!(error.starts_with("conv2d: input"), "{error}");
+        }
+    }
+}

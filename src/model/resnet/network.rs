@@ -1,0 +1,254 @@
+//! The network: stem, residual stages, global average.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candle_core::{Device, Tensor, Var};
+
+use super::ResNetConfig;
+use super::block::{Block, Unit};
+use super::config::{BATCHES, MEAN, VARIANCE, is_buffer};
+use super::norm::{Norm, Running};
+use crate::model::ModelError;
+use crate::model::parameters::{Parameter, ParameterSet, Variables};
+
+/// A residual network with torchvision's parameters, frozen or over variables.
+///
+/// **Frozen, it evaluates**: batch norms use their running statistics. **Over variables, it trains**: batch
+/// norms use the moments of the batch, and every forward pass moves the running statistics, which
+/// [`ResNet::parameters`] returns beside the variables. They are buffers ([`is_buffer`](super::is_buffer)):
+/// no optimiser ever sees them.
+#[derive(Clone, Debug)]
+pub struct ResNet {
+    config: ResNetConfig,
+    stem: Unit,
+    blocks: Vec<Block>,
+    /// All but the buffers by name; the fields above share their storage.
+    named: BTreeMap<Arc<str>, Tensor>,
+    /// By the name of the layer.
+    running: BTreeMap<Arc<str>, Arc<Mutex<Running>>>,
+    variables: Variables,
+}
+
+impl ResNet {
+    /// A frozen network with these parameters (entries it has no place for are ignored).
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn from_parameters(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
+        let (own, buffers) = ResNet::own(&config, set)?;
+        let named = own
+            .iter()
+            .map(|(name, parameter)| Ok((Arc::clone(name), parameter.tensor(&Device::Cpu)?)))
+            .collect::<Result<_, ModelError>>()?;
+        ResNet::assemble(config, named, &buffers, Variables::new())
+    }
+
+    /// The same network over fresh variables: every parameter that is no buffer trains.
+    ///
+    /// # Errors
+    /// As [`ResNet::from_parameters`].
+    pub fn with_trainables(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
+        let (own, buffers) = ResNet::own(&config, set)?;
+        let variables = own.variables(&Device::Cpu)?;
+        let named = variables.iter().map(|(n, v)| (Arc::clone(n), v.as_tensor().clone())).collect();
+        ResNet::assemble(config, named, &buffers, variables)
+    }
+
+    /// The parameters of this network among `set`, and its buffers.
+    fn own(
+        config: &ResNetConfig,
+        set: &ParameterSet,
+    ) -> Result<(ParameterSet, ParameterSet), ModelError> {
+        let (mut own, mut buffers) = (ParameterSet::new(), ParameterSet::new());
+        for (name, shape) in config.parameter_shapes() {
+            let parameter = set.expect("parameter set", &name, &shape)?.clone();
+            if is_buffer(&name) { &mut buffers } else { &mut own }.insert(name, parameter);
+        }
+        Ok((own, buffers))
+    }
+
+    fn assemble(
+        config: ResNetConfig,
+        named: BTreeMap<Arc<str>, Tensor>,
+        buffers: &ParameterSet,
+        variables: Variables,
+    ) -> Result<ResNet, ModelError> {
+        config.validate()?;
+        let mut running = BTreeMap::new();
+        let trains = !variables.is_empty();
+        let mut unit = |convolution: &str, norm: &str, stride: usize| -> Result<Unit, ModelError> {
+            let buffer = |name: &str| {
+                let name = format!("{norm}{name}");
+                let (_, parameter) = buffers.iter().find(|(n, _)| ***n == *name).expect("checked");
+                parameter.tensor(&Device::Cpu)
+            };
+            let state = Arc::new(Mutex::new(Running {
+                mean: buffer(MEAN)?,
+                variance: buffer(VARIANCE)?,
+                batches: buffer(BATCHES)?,
+            }));
+            running.insert(Arc::from(norm), Arc::clone(&state));
+            let weight = named[&*format!("{norm}.weight")].clone();
+            let bias = named[&*format!("{norm}.bias")].clone();
+            let norm = Norm { weight, bias, running: state, trains };
+            Ok(Unit { weight: named[&*format!("{convolution}.weight")].clone(), norm, stride })
+        };
+        let stem = unit("conv1", "bn1", 1)?;
+        let mut blocks = Vec::new();
+        for shape in config.block_shapes() {
+            let name = |layer: &str| format!("{}{layer}", shape.prefix());
+            blocks.push(Block {
+                first: unit(&name("conv1"), &name("bn1"), shape.stride)?,
+                second: unit(&name("conv2"), &name("bn2"), 1)?,
+                downsample: match shape.reshapes() {
+                    true => Some(unit(&name("downsample.0"), &name("downsample.1"), shape.stride)?),
+                    false => None,
+                },
+            });
+        }
+        Ok(ResNet { config, stem, blocks, named, running, variables })
+    }
+
+    /// The dimensions.
+    pub fn config(&self) -> &ResNetConfig {
+        &self.config
+    }
+
+    /// The variables, sorted by name; empty for a frozen network.
+    pub fn variables(&self) -> &[(Arc<str>, Var)] {
+        &self.variables
+    }
+
+    /// Copies all parameters and buffers as they are now.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        let mut set = self.buffers()?;
+        for (name, tensor) in &self.named {
+            set.insert(Arc::clone(name), Parameter::of(tensor)?);
+        }
+        Ok(set)
+    }
+
+    /// Copies the buffers as they are now: running means, variances and numbers of batches.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
+        let mut set = ParameterSet::new();
+        for (layer, running) in &self.running {
+            let running = running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let Running { mean, variance, batches } = running;
+            for (name, tensor) in [(MEAN, mean), (VARIANCE, variance), (BATCHES, batches)] {
+                set.insert(format!("{layer}{name}"), Parameter::of(&tensor)?);
+            }
+        }
+        Ok(set)
+    }
+
+    /// `pixels` `(b, c, h, w)`, normalised, to globally averaged features `(b, 8 width)`.
+    ///
+    /// # Errors
+    /// When the pixels do not fit.
+    pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+        let (_, channels, _, _) = pixels.dims4()?;
+        if channels != self.config.channels {
+            let reason = format!(
+                "the network takes images of {} channels, got {channels}",
+                self.config.channels
+            );
+            return Err(ModelError::Input { reason });
+        }
+        // Channels last from here on, as the convolutions want them.
+        let mut x = pixels.permute((0, 2, 3, 1))?.contiguous()?;
+        x = self.stem.forward(&x, None, true)?;
+        for block in &self.blocks {
+            x = block.forward(&x)?;
+        }
+        Ok(x.flatten(1, 2)?.mean(1)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn small() -> (ResNetConfig, ParameterSet) {
+        let config = ResNetConfig { image: 8, width: 4, ..ResNetConfig::default() };
+        (config, ResNet::initial_parameters(&config, StreamKey::new(1, Domain::Init)))
+    }
+
+    fn images(samples: usize) -> Tensor {
+        let values: Vec<f32> = (0..samples * 192).map(|i| (i as f32 * 0.7).sin()).collect();
+        Tensor::from_vec(values, (samples, 3, 8, 8), &Device::Cpu).unwrap()
+    }
+
+    #[test]
+    fn every_parameter_trains_and_no_buffer_does() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let network = ResNet::with_trainables(config, &set)?;
+        let grads = network.features(&images(3))?.powf(3.0)?.sum_all()?.backward()?;
+        let names: Vec<&str> = network.variables().iter().map(|(name, _)| &**name).collect();
+        let shapes = config.parameter_shapes();
+        let expected: Vec<&str> =
+            shapes.iter().map(|(name, _)| name.as_str()).filter(|name| !is_buffer(name)).collect();
+        assert_eq!(names, expected);
+        for (name, variable) in network.variables() {
+            let gradient = grads.get(variable).unwrap_or_else(|| panic!("{name} does not train"));
+            let size = gradient.sqr()?.sum_all()?.to_scalar::<f32>()?;
+            assert!(size.is_finite() && size > 0.0, "{name}: {size}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn training_moves_the_statistics_and_evaluation_uses_them() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let trained = ResNet::with_trainables(config, &set)?;
+        assert_eq!(trained.parameters()?.digest(), set.digest());
+        let by_batch = trained.features(&images(3))?;
+        let after = trained.parameters()?;
+        assert_eq!(&*after.get("layer4.1.bn2.num_batches_tracked").unwrap().values, [1.0]);
+        assert_ne!(after.get("bn1.running_var"), set.get("bn1.running_var"));
+        assert_eq!(after.get("bn1.weight"), set.get("bn1.weight"));
+        let frozen = ResNet::from_parameters(config, &after)?;
+        let evaluated = frozen.features(&images(3))?;
+        assert_ne!(evaluated.to_vec2::<f32>()?, by_batch.to_vec2::<f32>()?);
+        assert!(!evaluated.track_op());
+        assert_eq!(frozen.parameters()?.digest(), after.digest(), "evaluation moves nothing");
+        // A sample's features do not depend on the samples beside it.
+        let alone = frozen.features(&images(1))?.to_vec2::<f32>()?;
+        for (a, b) in alone[0].iter().zip(&evaluated.to_vec2::<f32>()?[0]) {
+            assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{a} {b}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_single_value_per_channel_is_passed_over() -> Result<(), ModelError> {
+        // One image of 8 x 8 is a single pixel in the last stage.
+        let (config, set) = small();
+        let trained = ResNet::with_trainables(config, &set)?;
+        let features = trained.features(&images(1))?.flatten_all()?.to_vec1::<f32>()?;
+        assert!(features.iter().all(|f| f.is_finite()));
+        let after = trained.parameters()?;
+        assert_eq!(after.get("layer4.1.bn2.running_var"), set.get("layer4.1.bn2.running_var"));
+        assert_ne!(after.get("layer3.1.bn2.running_var"), set.get("layer3.1.bn2.running_var"));
+        Ok(())
+    }
+
+    #[test]
+    fn images_and_parameters_that_do_not_fit_are_refused() {
+        let (config, set) = small();
+        let network = ResNet::from_parameters(config, &set).unwrap();
+        let grey = Tensor::zeros((1, 1, 8, 8), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let error = network.features(&grey).unwrap_err().to_string();
+        assert!(error.contains("3 channels, got 1"), "{error}");
+        let wider = ResNetConfig { width: 8, ..config };
+        let error = ResNet::from_parameters(wider, &set).unwrap_err().to_string();
+        assert!(error.contains("bn1.bias"), "{error}");
+    }
+}

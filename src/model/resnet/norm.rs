@@ -1,0 +1,70 @@
+//! A batch norm with its running statistics.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candle_core::{Result, Tensor};
+
+use crate::model::ops::{self, ChannelAffine, ChannelMoments, Statistics};
+
+/// Share of a batch in the running statistics, as PyTorch's default.
+const MOMENTUM: f64 = 0.1;
+/// As PyTorch's default.
+const EPS: f64 = 1e-5;
+
+/// What a batch norm remembers of the batches it has seen. Clones of a network share it.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    /// `(c)`.
+    pub mean: Tensor,
+    /// `(c)`, unbiased.
+    pub variance: Tensor,
+    /// `[]`: how many batches.
+    pub batches: Tensor,
+}
+
+impl Running {
+    /// Takes a batch in. PyTorch refuses a single value per channel, which has no unbiased variance; it
+    /// teaches nothing and is passed over here.
+    fn update(&mut self, batch: &ChannelMoments) -> Result<()> {
+        if batch.rows < 2 {
+            return Ok(());
+        }
+        let unbiased = batch.rows as f64 / (batch.rows - 1) as f64;
+        let mix = |old: &Tensor, new: &Tensor, scale: f64| {
+            old.affine(1.0 - MOMENTUM, 0.0)? + new.affine(MOMENTUM * scale, 0.0)?
+        };
+        self.mean = mix(&self.mean, &batch.mean, 1.0)?;
+        self.variance = mix(&self.variance, &batch.variance, unbiased)?;
+        self.batches = self.batches.affine(1.0, 1.0)?;
+        Ok(())
+    }
+}
+
+/// Scale and shift of every channel, and the statistics.
+#[derive(Clone, Debug)]
+pub(super) struct Norm {
+    pub weight: Tensor,
+    pub bias: Tensor,
+    pub running: Arc<Mutex<Running>>,
+    /// Whether it takes the moments of the batch and learns from them, or the running ones.
+    pub trains: bool,
+}
+
+impl Norm {
+    /// Normalises `x` `(b, h, w, c)`, adds the shortcut, and rectifies if asked to.
+    pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
+        let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.trains {
+            let moments = ops::channel_moments(x)?;
+            running.update(&moments)?;
+            return ops::batch_norm(x, affine, Statistics::Batch(&moments), shortcut, rectify);
+        }
+        let moments = ChannelMoments {
+            mean: running.mean.clone(),
+            variance: running.variance.clone(),
+            rows: 0,
+        };
+        ops::batch_norm(x, affine, Statistics::Running(&moments), shortcut, rectify)
+    }
+}
