@@ -59,6 +59,30 @@ fn digests_do_not_depend_on_when_workers_finish() {
 }
 
 #[test]
+fn a_shared_line_of_the_server_slows_everybody_in_the_same_way_for_any_workers() {
+    // Six heads of 2.6 kB at once through 10 kB/s, where each client alone could take megabytes.
+    let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
+    let shared = Rules { links, compute: ComputeRules::MOBILE, ..rules() };
+    let of = |workers| run(Setup { workers, ..stateful(shared.clone()) });
+    let one = of(1);
+    done(&one);
+    assert_eq!(one.digests, of(3).digests);
+    let mut down = Vec::new();
+    for entry in &one.entries {
+        if let Event::FrameCharged { direction: Direction::Down, bytes, latency, .. } = &entry.event
+        {
+            down.push((entry.at.0, bytes.frame(), *latency));
+        }
+    }
+    let (first, last) = (down[0], down[5]);
+    assert!(first.0 <= last.0, "deliveries come in order");
+    let asked: u64 = down[..6].iter().map(|(_, bytes, _)| bytes).sum();
+    assert!(last.2 >= asked * 100_000, "six frames took {} ns for {asked} bytes", last.2);
+    assert!(last.2 < asked * 100_000 + 500_000_000, "no more than the line and a round trip");
+    assert_eq!(one.count("frame_charged"), 120, "everything asked for arrived");
+}
+
+#[test]
 fn idle_clients_change_neither_digest() {
     let digests = |idle| run(stateful(Rules { idle, ..mobile() })).digests;
     assert_eq!(digests(0), digests(50));

@@ -147,6 +147,8 @@ fn the_hash_knows_content_from_form() {
         "faults.crash=0.1",
         "wire=verify",
         "links.preset=mobile",
+        "preset=mobile",
+        "time.slowness=2",
     ] {
         assert_ne!(hash(BASE, &[other]), base, "{other}");
     }
@@ -259,7 +261,17 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
             "client.optimiser",
             &["{kind=\"sgd\",lr=1e-9,momentum=0.9}", "{lr=3e-4,betas=[0.8,0.99],eps=1e-12}"],
         ),
-        one_of("time.preset", &["ideal", "mobile"]),
+        one_of("preset", &["cross-silo", "production"]),
+        one_of("time.preset", &["ideal", "mobile", "heavy-tail"]),
+        one_of(
+            "time.slowness",
+            &[
+                "{dist=\"pareto\",median=1,alpha=1.5,max=9}",
+                "{dist=\"zipf\",ranks=5,exponent=2,offset=0.5}",
+                "{dist=\"normal\",mean=1,sd=0.3,min=0.1}",
+            ],
+        ),
+        one_of("links.rtt_ms", &["5", "{dist=\"uniform\",low=1,high=2}"]),
         number("time.ms_per_sample", 0.0, 1e6),
         one_of("links.preset", &["ideal", "mobile"]),
         number("links.down_mb_per_s", 1e-9, 1e9),

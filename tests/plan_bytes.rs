@@ -66,11 +66,25 @@ fn half_floats_halve_the_payload() {
 
 #[test]
 fn a_run_sends_and_takes_what_was_planned() {
+    sends_and_takes_what_was_planned(&[]);
+}
+
+#[test]
+fn so_does_a_run_through_a_narrow_line_of_the_server() {
+    let line = ["links.server_down_mb_per_s=0.05", "links.server_up_mb_per_s=0.02"];
+    sends_and_takes_what_was_planned(&["preset=mobile", line[0], line[1]]);
+}
+
+fn sends_and_takes_what_was_planned(overrides: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(tiny_run(folder.path(), &[]).code, 0);
+    let sets: Vec<&str> = overrides.iter().flat_map(|set| ["--set", set]).collect();
+    assert_eq!(tiny_run(folder.path(), &sets).code, 0);
     let summary: Value =
         serde_json::from_str(&read(folder.path().join("run/summary.json"))).unwrap();
-    let told = tell(folder.path(), &["plan", tiny().to_str().unwrap(), "--format", "json"]);
+    let path = tiny();
+    let mut arguments = vec!["plan", path.to_str().unwrap(), "--format", "json"];
+    arguments.extend(sets);
+    let told = tell(folder.path(), &arguments);
     let plan: Value = serde_json::from_str(&told.out).unwrap();
     for way in ["down", "up"] {
         assert_eq!(summary["bytes"][way]["delivered"]["bytes"], plan["total"][way], "{way}");

@@ -218,11 +218,61 @@ fn programs_get_the_same_as_people() {
 fn what_would_have_no_effect_or_no_meaning_is_refused() {
     let told = refusal(GOOD, &["devices.pack=2"]);
     assert!(told.contains("packs of more than one client are not built yet"), "{told}");
-    let told = refusal(GOOD, &["links.rtt_ms=500"]);
-    assert!(told.contains("raise `rtt_cap_ms` or lower `rtt_ms`"), "{told}");
     assert!(read(GOOD, &["devices.pack=1", "links.rtt_ms=400"]).is_ok());
     // More samples of a class than numbers reach is all of them.
     assert!(read(GOOD, &["data.subset=4294967295"]).is_ok());
+}
+
+#[test]
+fn distributions_are_read_as_strictly() {
+    for (set, wanted) in [
+        ("time.slowness={dist=\"gaussian\"}", "is not a value of `time.slowness.dist`"),
+        ("time.slowness={dist=\"pareto\",median=1}", "[time.slowness] lacks the key `alpha`"),
+        ("time.slowness={sigma=0.1}", "`time.slowness.sigma` has no meaning with `dist"),
+        ("time.slowness={dist=\"normal\",mean=1,sd=0.2}", "must be above 0, and this can become"),
+        ("time.slowness=0", "`time.slowness` must be above 0"),
+        ("time.setup_ms=-1", "`time.setup_ms` must be at least 0"),
+        ("links.rtt_ms={dist=\"uniform\",low=9,high=3}", "`high` lies below `low`"),
+        ("links.rtt_ms={dist=\"exponential\",mean=9,min=8,max=3}", "`max` lies below `min`"),
+        ("links.jitter={dist=\"zipf\",ranks=0,exponent=1}", "must be at least 1 and at most"),
+        ("preset=mobil", "did you mean \"mobile\"?"),
+    ] {
+        let told = refusal(GOOD, &[set]);
+        assert!(told.contains(wanted), "{set} gives\n{told}");
+    }
+    let kept = read(GOOD, &["preset=mobile", "time.slowness.sigma=1.2"]).expect("is right");
+    let wanted = fedcast::scenario::LawSection::log_normal(1.0, 1.2);
+    assert_eq!(kept.scenario.time.slowness, wanted, "the rest of the preset is kept");
+    let normal = "time.slowness={dist=\"normal\",mean=1,sd=0.2,min=0.1}";
+    assert!(read(GOOD, &[normal]).is_ok(), "a `min` is what the error asks for");
+}
+
+#[test]
+fn files_of_measured_values_are_read_and_judged_at_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |csv: &str, more: &str| {
+        std::fs::write(folder.path().join("phones.csv"), csv).unwrap();
+        let slowness = format!("{{ dist = \"empirical\", file = \"phones.csv\"{more} }}");
+        let text = format!("{GOOD}[time]\nms_per_sample = 10\nslowness = {slowness}\n");
+        Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod)
+    };
+    let right = load("phone,factor\n1,0.5\n2,4\n", ", column = \"factor\"").expect("is right");
+    let law = right.scenario.time.slowness.law();
+    assert_eq!((law.at_normal(-1.0), law.at_normal(1.0)), (0.5, 4.0));
+    let other = load("phone,factor\n1,0.5\n2,5\n", ", column = \"factor\"").expect("is right");
+    assert_ne!(right.scenario.hash(), other.scenario.hash(), "the values count");
+    let told = |csv, more| load(csv, more).expect_err("this file is wrong").to_string();
+    let wrong = told("factor\n0.5\n  -4\n", "");
+    assert!(wrong.contains("phones.csv:3:3") && wrong.contains("above 0"), "{wrong}");
+    let wrong = told("factor\n0.5\n", ", column = \"speed\"");
+    assert!(wrong.contains("phones.csv:1:1") && wrong.contains("no column `speed`"), "{wrong}");
+    std::fs::remove_file(folder.path().join("phones.csv")).unwrap();
+    let text = format!(
+        "{GOOD}[links]\nrtt_ms = {{ dist = \"empirical\", file = \"phones.csv\" }}\n"
+    );
+    let missing = Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod);
+    let told = missing.expect_err("there is no such file").to_string();
+    assert!(told.contains("example.toml:19:39") && told.contains("cannot read"), "{told}");
 }
 
 #[cfg(unix)]

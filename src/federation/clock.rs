@@ -1,15 +1,14 @@
 //! How long local work takes on the simulated clock: a model, never a measurement.
 //!
-//! `setup + passes * ms * slowness * jitter`: slowness is drawn once per client, jitter per client
-//! and round, both from [`Domain::Compute`]; rounded once to whole nanoseconds.
+//! `setup + passes * ms * slowness * jitter`: setup and slowness are drawn once per client, jitter per
+//! client and round, all from [`Domain::Compute`]; rounded once to whole nanoseconds.
 
 use super::rules::ComputeRules;
-use crate::numerics::distributions::log_normal;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
 
 /// The cost model of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Clock {
     rules: ComputeRules,
     seed: u64,
@@ -21,33 +20,35 @@ impl Clock {
         Clock { rules, seed }
     }
 
-    /// How many times slower than the median a client is.
+    /// How many times longer than at slowness 1 a client takes.
     pub fn slowness(&self, client: ClientId) -> f64 {
-        let key = StreamKey::new(self.seed, Domain::Compute).client(client.0);
-        spread(key, self.rules.speed_sigma)
+        self.rules.slowness.draw(&mut self.key(client).rng())
+    }
+
+    /// Time a client needs before its first sample.
+    pub fn setup(&self, client: ClientId) -> VirtualTime {
+        VirtualTime::from_seconds(self.setup_ms(client) / 1e3)
+    }
+
+    fn setup_ms(&self, client: ClientId) -> f64 {
+        self.rules.setup_ms.draw(&mut self.key(client).step(2).rng())
+    }
+
+    fn key(&self, client: ClientId) -> StreamKey {
+        StreamKey::new(self.seed, Domain::Compute).client(client.0)
     }
 
     /// Time of `passes` sample passes by a client in a round; `unit` tells seats of one
     /// client apart.
     pub fn work(&self, client: ClientId, round: Round, unit: u32, passes: f64) -> VirtualTime {
-        let rules = &self.rules;
-        if rules.setup_ms == 0.0 && rules.sample_ms == 0.0 {
+        if self.rules.is_ideal() {
             return VirtualTime::ZERO;
         }
-        let key = StreamKey::new(self.seed, Domain::Compute)
-            .client(client.0)
-            .round(round.0)
-            .unit(unit)
-            .step(1);
-        let jitter = spread(key, rules.jitter_sigma);
-        let work = passes * rules.sample_ms * self.slowness(client) * jitter;
-        VirtualTime::from_seconds((rules.setup_ms + work) / 1e3)
+        let key = self.key(client).round(round.0).unit(unit).step(1);
+        let jitter = self.rules.jitter.draw(&mut key.rng());
+        let work = passes * self.rules.sample_ms * self.slowness(client) * jitter;
+        VirtualTime::from_seconds((self.setup_ms(client) + work) / 1e3)
     }
-}
-
-/// A log-normal factor with median 1.
-pub(super) fn spread(key: StreamKey, sigma: f64) -> f64 {
-    if sigma == 0.0 { 1.0 } else { log_normal(&mut key.rng(), 0.0, sigma) }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::effect::{Effect, Message, Pending};
 use super::error::FederationError;
 use super::event::{EndReason, Event, Numbers};
 use super::interrupt::Interrupt;
+use super::network::{Delivery, Network};
 use super::queue::{ActorId, Class, EventQueue};
 use super::recorder::{Happened, Recorder};
 use super::server::{AtServer, ServerActor, ServerMachine, ToServer, WhoWaits};
@@ -39,6 +40,7 @@ pub(super) struct Conductor {
     devices: Devices,
     interrupt: Interrupt,
     queue: EventQueue<Upcoming>,
+    network: Network,
     server: Addr<ServerActor>,
     clients: BTreeMap<ClientId, Addr<ClientActor>>,
     recorder: Addr<Recorder>,
@@ -71,8 +73,10 @@ impl Conductor {
         let (asked, idle) = (world.rules.clients, world.rules.idle);
         let idle = (asked..asked.saturating_add(idle)).map(ClientId);
         let clients = idle.map(|id| (id, spawn(id, &world))).collect();
+        let network = Network::new(&world.rules.links);
         Conductor {
             world,
+            network,
             devices,
             interrupt,
             queue,
@@ -115,6 +119,13 @@ impl Conductor {
     async fn step(&mut self) -> Result<Step, FederationError> {
         if self.interrupt.is_requested() {
             return Ok(Step::Interrupted);
+        }
+        // What arrives at an instant comes before what actors do at it.
+        while let Some(at) = self.network.next()
+            && self.queue.next().is_none_or(|event| at <= event)
+        {
+            let queue = &mut self.queue;
+            self.network.advance(&mut |delivery| deliver_to(queue, delivery));
         }
         let Some((place, upcoming)) = self.queue.pop() else {
             let waiting = self.server.send(WhoWaits).await.unwrap_or_default();
@@ -180,6 +191,11 @@ impl Conductor {
                 Effect::Await { at, class, to, pending } => {
                     self.queue.push(at, class, to, Upcoming::Pending(pending));
                 }
+                Effect::Send(journey) => {
+                    let queue = &mut self.queue;
+                    let mut deliver = |delivery| deliver_to(queue, delivery);
+                    self.network.send(self.now, journey, &mut deliver);
+                }
                 Effect::Post(kind, work) => self.devices.post(kind, work),
                 Effect::Forget(client) => {
                     self.clients.remove(&client);
@@ -201,6 +217,10 @@ impl Conductor {
         self.entries = sent.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
         Ok(())
     }
+}
+
+fn deliver_to(queue: &mut EventQueue<Upcoming>, Delivery { at, to, message }: Delivery) {
+    queue.push(at, Class::Delivery, to, Upcoming::Known(message));
 }
 
 fn spawn(id: ClientId, world: &Arc<World>) -> Addr<ClientActor> {

@@ -13,6 +13,7 @@ use super::client::ToClient;
 use super::devices::{Work, guard};
 use super::error::FederationError;
 use super::event::{Event, Numbers};
+use super::network::Journey;
 use super::queue::{ActorId, Class};
 use super::server::ToServer;
 use super::sink::JobKind;
@@ -36,6 +37,8 @@ pub(super) enum Effect {
     Tell { at: VirtualTime, class: Class, to: ActorId, message: Message },
     /// Tell an actor the answer of a computation at a virtual time, whenever it is ready.
     Await { at: VirtualTime, class: Class, to: ActorId, pending: Pending },
+    /// Send frames.
+    Send(Journey),
     /// Let a worker do this.
     Post(JobKind, Work),
     /// The client's actor holds nothing any more.

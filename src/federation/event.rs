@@ -199,6 +199,23 @@ pub enum Event {
         /// Number of seats.
         seats: u32,
     },
+    /// A client is asked for the first time, and it or its link takes time.
+    ClientDrawn {
+        /// The client.
+        client: ClientId,
+        /// How many times longer it computes than a client of slowness 1, in millionths.
+        slowness: u64,
+        /// Nanoseconds before its first sample.
+        setup: u64,
+        /// Its download in bytes per second; absent where nothing limits it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        down: Option<u64>,
+        /// Its upload in bytes per second; absent where nothing limits it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        up: Option<u64>,
+        /// Nanoseconds of its round trip.
+        round_trip: u64,
+    },
     /// The fate of a frame is known: it was delivered or lost at this moment, and is charged.
     FrameCharged {
         /// The round it belongs to.
@@ -330,6 +347,7 @@ impl Event {
             Event::TaskStarted { .. } => "task_started",
             Event::PhaseStarted { .. } => "phase_started",
             Event::RoundOpened { .. } => "round_opened",
+            Event::ClientDrawn { .. } => "client_drawn",
             Event::FrameCharged { .. } => "frame_charged",
             Event::Trained { .. } => "trained",
             Event::ClientFailed { .. } => "client_failed",

@@ -4,15 +4,15 @@
 //! client, jitter per transfer, all from [`Domain::Link`]; losses from [`Domain::Fault`]; rounded
 //! once to whole nanoseconds.
 
-use super::clock::spread;
+use super::bandwidth::RATE_UNIT;
 use super::event::Direction;
 use super::rules::{FaultRules, LinkRules};
-use crate::numerics::distributions::{exponential, normal_pair, unit};
+use crate::numerics::distributions::{normal_pair, unit};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
 
 /// The links of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Links {
     rules: LinkRules,
     faults: FaultRules,
@@ -22,10 +22,10 @@ pub struct Links {
 /// What a client's link is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Download bandwidth in bytes per second; `None` is infinite.
-    pub down: Option<f64>,
-    /// Upload bandwidth in bytes per second; `None` is infinite.
-    pub up: Option<f64>,
+    /// Download bandwidth in bytes per second; may be infinite.
+    pub down: f64,
+    /// Upload bandwidth in bytes per second; may be infinite.
+    pub up: f64,
     /// Round trip in seconds.
     pub round_trip: f64,
 }
@@ -52,8 +52,20 @@ pub struct Fate {
     pub arrives: bool,
     /// Bytes that crossed the link.
     pub sent: u64,
-    /// From sending until it arrived or was lost.
+    /// From sending until it arrived or was lost, where the server's line is no limit.
     pub latency: VirtualTime,
+    /// What the client's link can take of it, in [`RATE_UNIT`]s.
+    pub rate: u64,
+    /// Half a round trip.
+    pub delay: VirtualTime,
+}
+
+impl Fate {
+    /// What arrives at once.
+    pub fn instant(bytes: u64) -> Fate {
+        let none = VirtualTime::ZERO;
+        Fate { arrives: true, sent: bytes, latency: none, rate: u64::MAX, delay: none }
+    }
 }
 
 impl Links {
@@ -69,18 +81,16 @@ impl Links {
         let (first, other) = normal_pair(&mut rng);
         let rho = rules.correlation.clamp(-1.0, 1.0);
         let second = rho * first + (1.0 - rho * rho).sqrt() * other;
-        let tail = exponential(&mut rng, rules.round_trip_tail_ms);
-        let round_trip = (rules.round_trip_ms + tail).min(rules.round_trip_cap_ms);
         Link {
-            down: rules.down.map(|median| median * libm::exp(rules.down_sigma * first)),
-            up: rules.up.map(|median| median * libm::exp(rules.up_sigma * second)),
-            round_trip: round_trip / 1e3,
+            down: rules.down.at_normal(first),
+            up: rules.up.at_normal(second),
+            round_trip: rules.round_trip_ms.draw(&mut rng) / 1e3,
         }
     }
 
     /// What becomes of a frame of this size.
     pub fn send(&self, transfer: Transfer, bytes: u64) -> Fate {
-        let whole = self.latency(transfer, bytes);
+        let whole = self.whole(transfer, bytes);
         let loss = match transfer.direction {
             Direction::Down => self.faults.lose_down,
             Direction::Up => self.faults.lose_up,
@@ -89,29 +99,37 @@ impl Links {
             let mut rng = key(self.seed, Domain::Fault, transfer).rng();
             if unit(&mut rng) < loss {
                 let part = unit(&mut rng);
+                let of = |value: u64| (value as f64 * part) as u64;
                 return Fate {
                     arrives: false,
-                    sent: (bytes as f64 * part) as u64,
-                    latency: VirtualTime((whole.0 as f64 * part) as u64),
+                    sent: of(bytes),
+                    latency: VirtualTime(of(whole.latency.0)),
+                    ..whole
                 };
             }
         }
-        Fate { arrives: true, sent: bytes, latency: whole }
+        whole
     }
 
-    fn latency(&self, transfer: Transfer, bytes: u64) -> VirtualTime {
-        let ideal = self.rules.down.is_none() && self.rules.up.is_none();
-        if ideal && self.rules.round_trip_ms == 0.0 && self.rules.round_trip_tail_ms == 0.0 {
-            return VirtualTime::ZERO;
+    fn whole(&self, transfer: Transfer, bytes: u64) -> Fate {
+        if self.rules.is_ideal() {
+            return Fate::instant(bytes);
         }
         let link = self.link(transfer.client);
         let bandwidth = match transfer.direction {
             Direction::Down => link.down,
             Direction::Up => link.up,
         };
-        let jitter = spread(key(self.seed, Domain::Link, transfer), self.rules.jitter_sigma);
-        let travel = bandwidth.map_or(0.0, |b| bytes as f64 / b * jitter);
-        VirtualTime::from_seconds(link.round_trip / 2.0 + travel)
+        let jitter = self.rules.jitter.draw(&mut key(self.seed, Domain::Link, transfer).rng());
+        let (delay, travel) = (link.round_trip / 2.0, bytes as f64 / bandwidth * jitter);
+        Fate {
+            arrives: true,
+            sent: bytes,
+            latency: VirtualTime::from_seconds(delay + travel),
+            // A cast that does not fit is the largest number.
+            rate: (bandwidth / jitter * RATE_UNIT as f64) as u64,
+            delay: VirtualTime::from_seconds(delay),
+        }
     }
 }
 
@@ -140,7 +158,7 @@ mod tests {
     fn ideal_links_are_instant_and_lossless() {
         let links = Links::new(LinkRules::IDEAL, FaultRules::default(), 1);
         let fate = links.send(transfer(3, Direction::Up), 1 << 40);
-        assert_eq!(fate, Fate { arrives: true, sent: 1 << 40, latency: VirtualTime::ZERO });
+        assert_eq!(fate, Fate::instant(1 << 40));
     }
 
     #[test]
@@ -150,8 +168,8 @@ mod tests {
         let logs = |f: fn(&Link) -> f64, median: f64| -> Vec<f64> {
             all.iter().map(|link| libm::log(f(link) / median)).collect()
         };
-        let down = logs(|l| l.down.expect("finite"), 4.3e6);
-        let up = logs(|l| l.up.expect("finite"), 3.3e6);
+        let down = logs(|l| l.down, 4.3e6);
+        let up = logs(|l| l.up, 3.3e6);
         let mean = |a: &[f64], b: &[f64]| {
             a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>() / a.len() as f64
         };

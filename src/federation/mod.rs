@@ -15,6 +15,7 @@
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
 mod assets;
+pub mod bandwidth;
 mod bias;
 mod client;
 pub mod clock;
@@ -32,6 +33,7 @@ mod interrupt;
 pub mod journal;
 pub mod ledger;
 pub mod links;
+mod network;
 pub mod participation;
 mod permutation;
 pub mod queue;

@@ -74,6 +74,11 @@ impl<T> EventQueue<T> {
         self.heap.pop().map(|Waiting { place, what }| (place, what))
     }
 
+    /// When the next event happens.
+    pub fn next(&self) -> Option<VirtualTime> {
+        self.heap.peek().map(|waiting| waiting.place.at)
+    }
+
     /// How many events are yet to happen.
     pub fn len(&self) -> usize {
         self.heap.len()

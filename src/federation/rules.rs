@@ -7,6 +7,8 @@
 //! assert_eq!(rules.participation.count(rules.clients), 10);
 //! ```
 
+use crate::numerics::law::{Law, Shape};
+
 /// How many clients are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Share {
@@ -65,77 +67,100 @@ impl Participation {
     }
 }
 
-/// How long local work takes on the simulated clock. Times in milliseconds, spreads as
-/// deviations of the logarithm.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How long local work takes on the simulated clock. Times in milliseconds.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ComputeRules {
-    /// Before the first sample.
-    pub setup_ms: f64,
-    /// Per sample pass (a forward and a backward) at speed 1.
+    /// Before the first sample; drawn once per client.
+    pub setup_ms: Law,
+    /// Per sample pass (a forward and a backward) at slowness 1.
     pub sample_ms: f64,
-    /// Spread of the clients' slowness around a median of 1.
-    pub speed_sigma: f64,
-    /// Spread of a client from round to round.
-    pub jitter_sigma: f64,
+    /// How many times longer a client takes; drawn once per client.
+    pub slowness: Law,
+    /// The same, drawn per client and round.
+    pub jitter: Law,
 }
 
 impl ComputeRules {
     /// Work takes no time.
-    pub const IDEAL: ComputeRules =
-        ComputeRules { setup_ms: 0.0, sample_ms: 0.0, speed_sigma: 0.0, jitter_sigma: 0.0 };
+    pub const IDEAL: ComputeRules = ComputeRules {
+        setup_ms: Law::constant(0.0),
+        sample_ms: 0.0,
+        slowness: Law::constant(1.0),
+        jitter: Law::constant(1.0),
+    };
     /// Phones: FedScale's log-normal alternative, 13.6 ms per sample at the median.
-    pub const MOBILE: ComputeRules =
-        ComputeRules { setup_ms: 0.0, sample_ms: 13.6, speed_sigma: 0.6, jitter_sigma: 0.1 };
+    pub const MOBILE: ComputeRules = ComputeRules {
+        setup_ms: Law::constant(0.0),
+        sample_ms: 13.6,
+        slowness: Law::log_normal(1.0, 0.6),
+        jitter: Law::log_normal(1.0, 0.1),
+    };
+
+    /// Whether no work ever takes time.
+    pub fn is_ideal(&self) -> bool {
+        self.sample_ms == 0.0 && self.setup_ms.is_always(0.0)
+    }
 }
 
-/// How long frames travel. Bandwidths in bytes per second; `None` is infinite.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How long frames travel. Bandwidths in bytes per second, which may be infinite.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkRules {
-    /// Median download bandwidth.
-    pub down: Option<f64>,
-    /// Its spread over clients.
-    pub down_sigma: f64,
-    /// Median upload bandwidth.
-    pub up: Option<f64>,
-    /// Its spread over clients.
-    pub up_sigma: f64,
-    /// Correlation of the logarithms of both.
+    /// A client's download bandwidth; drawn once per client.
+    pub down: Law,
+    /// Its upload bandwidth; drawn once per client.
+    pub up: Law,
+    /// Correlation of the normals that both are read at.
     pub correlation: f64,
-    /// The part of the round trip that everybody has, in milliseconds.
-    pub round_trip_ms: f64,
-    /// Mean of the exponential part of the round trip, in milliseconds.
-    pub round_trip_tail_ms: f64,
-    /// Longest round trip, in milliseconds.
-    pub round_trip_cap_ms: f64,
-    /// Spread of each transfer.
-    pub jitter_sigma: f64,
+    /// A client's round trip in milliseconds; drawn once per client.
+    pub round_trip_ms: Law,
+    /// How many times longer the bytes of one transfer take.
+    pub jitter: Law,
+    /// What the server sends to all clients together; they share it fairly.
+    pub server_down: f64,
+    /// What the server takes from all clients together.
+    pub server_up: f64,
 }
 
 impl LinkRules {
     /// Frames travel in no time.
     pub const IDEAL: LinkRules = LinkRules {
-        down: None,
-        down_sigma: 0.0,
-        up: None,
-        up_sigma: 0.0,
+        down: Law::constant(f64::INFINITY),
+        up: Law::constant(f64::INFINITY),
         correlation: 0.0,
-        round_trip_ms: 0.0,
-        round_trip_tail_ms: 0.0,
-        round_trip_cap_ms: 0.0,
-        jitter_sigma: 0.0,
+        round_trip_ms: Law::constant(0.0),
+        jitter: Law::constant(1.0),
+        server_down: f64::INFINITY,
+        server_up: f64::INFINITY,
     };
     /// Phones: fitted to FLASH's network table; round trips after turmoil's shape.
     pub const MOBILE: LinkRules = LinkRules {
-        down: Some(4.3e6),
-        down_sigma: 0.5,
-        up: Some(3.3e6),
-        up_sigma: 0.7,
+        down: Law::log_normal(4.3e6, 0.5),
+        up: Law::log_normal(3.3e6, 0.7),
         correlation: 0.45,
-        round_trip_ms: 20.0,
-        round_trip_tail_ms: 50.0,
-        round_trip_cap_ms: 400.0,
-        jitter_sigma: 0.35,
+        round_trip_ms: Law {
+            shape: Shape::Exponential { mean: 50.0 },
+            scale: 1.0,
+            offset: 20.0,
+            min: 0.0,
+            max: 400.0,
+        },
+        jitter: Law::log_normal(1.0, 0.35),
+        server_down: f64::INFINITY,
+        server_up: f64::INFINITY,
     };
+
+    /// Whether no frame ever takes time.
+    pub fn is_ideal(&self) -> bool {
+        self.down.is_always(f64::INFINITY)
+            && self.up.is_always(f64::INFINITY)
+            && !self.is_shared()
+            && self.round_trip_ms.is_always(0.0)
+    }
+
+    /// Whether the server's own line is a limit.
+    pub fn is_shared(&self) -> bool {
+        self.server_down.is_finite() || self.server_up.is_finite()
+    }
 }
 
 /// What goes wrong, as probabilities per seat.

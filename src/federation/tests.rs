@@ -12,7 +12,8 @@ use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
 use super::event::Event;
 use super::fold::Fold;
-use super::queue::{ActorId, EventQueue};
+use super::network::{Delivery, Network};
+use super::queue::{ActorId, Class, EventQueue};
 use super::recorder::Recorder;
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
@@ -38,6 +39,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
     let mut clients = BTreeMap::new();
     let mut queue = EventQueue::default();
     let mut events = Vec::new();
+    let (mut network, mut now) = (Network::new(&world.rules.links), VirtualTime::ZERO);
     let mut effects = server.step(VirtualTime::ZERO, ToServer::Start);
     loop {
         for effect in effects {
@@ -49,6 +51,10 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 Effect::Await { at, class, to, pending } => {
                     queue.push(at, class, to, Upcoming::Pending(pending));
                 }
+                Effect::Send(journey) => network.send(now, journey, &mut |delivery| {
+                    let Delivery { at, to, message } = delivery;
+                    queue.push(at, Class::Delivery, to, Upcoming::Known(message));
+                }),
                 Effect::Post(_, work) => work(&setup.lab),
                 Effect::Forget(client) => {
                     clients.remove(&client);
@@ -61,6 +67,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
             }
         }
         let (place, upcoming) = queue.pop().expect("something happens until the end");
+        now = place.at;
         let message = match upcoming {
             Upcoming::Known(message) => message,
             Upcoming::Pending(mut pending) => {

@@ -93,8 +93,8 @@ impl World {
             facts: setup.facts.clone(),
             coding: Arc::new(setup.coding.clone()),
             charged: setup.charged,
-            clock: Clock::new(rules.compute, rules.seed),
-            links: Links::new(rules.links, rules.faults, rules.seed),
+            clock: Clock::new(rules.compute.clone(), rules.seed),
+            links: Links::new(rules.links.clone(), rules.faults, rules.seed),
             rules,
         })
     }

@@ -2,4 +2,5 @@
 pub mod alias;
 pub mod distributions;
 pub mod gaussian;
+pub mod law;
 pub mod streams;

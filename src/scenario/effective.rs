@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Scenario, Workers};
+use super::{Scenario, ShapeSection, Workers};
 
 impl Scenario {
     /// The scenario with every default, as TOML. Reading it gives the same scenario and the
@@ -16,8 +16,9 @@ impl Scenario {
     /// 64 hexadecimal digits that name the content: equal for scenarios whose runs are equal.
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
-    /// `record.histograms`, and the folders of `data.path` and `backbone.weights` (their last
-    /// component counts; a run's manifest has digests of what lies there).
+    /// `record.histograms`, the folders of `data.path` and `backbone.weights` (their last
+    /// component counts; a run's manifest has digests of what lies there), and the names of CSV files
+    /// (their values count).
     pub fn hash(&self) -> String {
         let last = |path: &Path| PathBuf::from(path.file_name().unwrap_or_default());
         let mut content = self.clone();
@@ -27,6 +28,13 @@ impl Scenario {
         content.data.path = content.data.path.as_deref().map(last);
         if let Some(path) = content.backbone.weights_file_mut() {
             *path = last(path);
+        }
+        // What is in these files counts, not where they lie.
+        for (_, _, law) in content.laws_mut() {
+            if let ShapeSection::Empirical { file, values, .. } = &mut law.shape {
+                let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
+            }
         }
         blake3::hash(content.to_effective_toml().as_bytes()).to_hex().to_string()
     }

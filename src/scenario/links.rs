@@ -1,93 +1,93 @@
 //! `[links]`: how long messages take on the simulated clock.
 //!
-//! `t = round trip / 2 + bytes / bandwidth x jitter`, per message and direction.
+//! `t = round trip / 2 + bytes / bandwidth x jitter`, per message and direction; where the server's
+//! line is limited, transfers under way share it fairly, none faster than its client's own link.
 
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::law::{Bound, LawSection};
+use super::preset::Preset;
+use super::reader::{Param, TableReader, defaults};
 
 /// The network model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinksSection {
-    /// Where the defaults below come from. Default `ideal`.
-    pub preset: LinksPreset,
-    /// Median download bandwidth in MB/s (1 MB = 1,000,000 B). `ideal` inf, `mobile` 4.3 (FLASH).
-    pub down_mb_per_s: f64,
-    /// Deviation of its log over clients. `ideal` 0, `mobile` 0.5.
-    pub down_sigma: f64,
-    /// Median upload bandwidth in MB/s. `ideal` inf, `mobile` 3.3 (FLASH).
-    pub up_mb_per_s: f64,
-    /// Deviation of its log over clients. `ideal` 0, `mobile` 0.7.
-    pub up_sigma: f64,
-    /// Correlation of the logs of a client's download and upload. `ideal` 0, `mobile` 0.45.
+    /// Where the defaults below come from. Default: the scenario's `preset`.
+    pub preset: Preset,
+    /// A client's download bandwidth in MB/s (1 MB = 1,000,000 B); drawn once per client.
+    pub down_mb_per_s: LawSection,
+    /// Its upload bandwidth in MB/s.
+    pub up_mb_per_s: LawSection,
+    /// Correlation of the normals behind a client's download and upload.
     pub correlation: f64,
-    /// Deviation of the log of a message's jitter (median 1). `ideal` 0, `mobile` 0.35.
-    pub jitter_sigma: f64,
-    /// Milliseconds every round trip takes. `ideal` 0, `mobile` 20.
-    pub rtt_ms: f64,
-    /// Mean of what is added to it, exponentially distributed. `ideal` 0, `mobile` 50.
-    pub rtt_extra_ms: f64,
-    /// Longest round trip. `ideal` and `mobile` 400.
-    pub rtt_cap_ms: f64,
-    /// Probability that a message is lost, per direction. 0.
+    /// How many times longer the bytes of one message take; drawn for every message.
+    pub jitter: LawSection,
+    /// Milliseconds of a round trip; drawn once per client.
+    pub rtt_ms: LawSection,
+    /// What the server sends to all clients together, in MB/s; transfers under way share it fairly.
+    /// Default: no limit.
+    pub server_down_mb_per_s: f64,
+    /// What the server takes from all clients together, in MB/s. Default: no limit.
+    pub server_up_mb_per_s: f64,
+    /// Probability that a message is lost, per direction.
     pub loss: f64,
 }
 
-/// Sets of defaults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinksPreset {
-    /// Messages arrive at once.
-    Ideal,
-    /// Phones: medians and spreads of published traces.
-    Mobile,
-}
-
-impl Choice for LinksPreset {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("ideal", LinksPreset::Ideal, "messages arrive at once"),
-        ("mobile", LinksPreset::Mobile, "phones: medians and spreads of published traces"),
-    ];
-}
-
 impl LinksSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> LinksSection {
-        let preset = table.get(&Param::new("preset", LinksPreset::Ideal, "defaults of the rest"));
-        let [down, down_sigma, up, up_sigma, correlation, jitter, rtt, extra] = match preset {
-            LinksPreset::Ideal => [f64::INFINITY, 0.0, f64::INFINITY, 0.0, 0.0, 0.0, 0.0, 0.0],
-            LinksPreset::Mobile => [4.3, 0.5, 3.3, 0.7, 0.45, 0.35, 20.0, 50.0],
+    /// The defaults of a preset.
+    pub fn of(preset: Preset) -> LinksSection {
+        defaults(|table| LinksSection::read(table, preset))
+    }
+
+    pub(super) fn read(table: &mut TableReader<'_>, preset: Preset) -> LinksSection {
+        let preset = table.get(&Param::new("preset", preset, "defaults of the rest"));
+        let law = LawSection::log_normal;
+        let constant = LawSection::constant;
+        let wait = |offset, mean, max| LawSection {
+            offset,
+            max: Some(max),
+            ..LawSection::exponential(mean)
         };
-        let rate = |name, default, doc| {
-            Param::new(name, default, doc).above(0.0).source("FLASH, 19 users")
+        let [down, up, jitter, rtt] = match preset {
+            Preset::Ideal => {
+                [constant(f64::INFINITY), constant(f64::INFINITY), constant(1.0), constant(0.0)]
+            }
+            Preset::CrossSilo => {
+                [law(125.0, 0.1), law(125.0, 0.1), law(1.0, 0.1), wait(10.0, 5.0, 100.0)]
+            }
+            Preset::Mobile | Preset::HeavyTail | Preset::Production => {
+                [law(4.3, 0.5), law(3.3, 0.7), law(1.0, 0.35), wait(20.0, 50.0, 400.0)]
+            }
         };
-        let sigma = |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(10.0);
-        let ms = |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(1e9);
-        let correlation = Param::new("correlation", correlation, "of a client's two log rates");
-        let loss = Param::new("loss", 0.0, "probability that a message is lost");
-        let rtt_ms = table.get(&ms("rtt_ms", rtt, "of every round trip"));
-        let rtt_cap_ms = table.get(&ms("rtt_cap_ms", 400.0, "longest round trip"));
-        if rtt_ms > rtt_cap_ms {
-            let written = if table.given("rtt_ms") { "rtt_ms" } else { "rtt_cap_ms" };
-            table.reject(
-                written,
-                &format!(
-                    "every round trip takes {rtt_ms} ms, and the longest may take {rtt_cap_ms} ms"
-                ),
-                "contradicts the other one",
-                "raise `rtt_cap_ms` or lower `rtt_ms`",
-            );
-        }
+        let (correlation, loss) = match preset {
+            Preset::Ideal | Preset::CrossSilo => (0.0, 0.0),
+            Preset::Mobile | Preset::HeavyTail => (0.45, 0.0),
+            Preset::Production => (0.45, 0.017),
+        };
+        let correlation = Param::new("correlation", correlation, "of a client's two rates");
+        let loss = Param::new("loss", loss, "probability that a message is lost");
+        let server = |name| {
+            Param::new(name, f64::INFINITY, "of the server, shared fairly by its transfers")
+                .at_least(1e-6)
+        };
+        let positive = |table: &mut TableReader<'_>, key, default: &LawSection, doc| {
+            LawSection::read(table, key, default, Bound::Positive, doc)
+        };
         LinksSection {
             preset,
-            down_mb_per_s: table.get(&rate("down_mb_per_s", down, "median download, MB/s")),
-            down_sigma: table.get(&sigma("down_sigma", down_sigma, "deviation of its log")),
-            up_mb_per_s: table.get(&rate("up_mb_per_s", up, "median upload, MB/s")),
-            up_sigma: table.get(&sigma("up_sigma", up_sigma, "deviation of its log")),
+            down_mb_per_s: positive(table, "down_mb_per_s", &down, "download of a client, MB/s"),
+            up_mb_per_s: positive(table, "up_mb_per_s", &up, "upload of a client, MB/s"),
             correlation: table.get(&correlation.at_least(-1.0).at_most(1.0)),
-            jitter_sigma: table.get(&sigma("jitter_sigma", jitter, "deviation of its log")),
-            rtt_ms,
-            rtt_extra_ms: table.get(&ms("rtt_extra_ms", extra, "mean of what is added to it")),
-            rtt_cap_ms,
+            jitter: positive(table, "jitter", &jitter, "how many times longer a message takes"),
+            rtt_ms: LawSection::read(
+                table,
+                "rtt_ms",
+                &rtt,
+                Bound::AtLeastZero,
+                "milliseconds of a client's round trip",
+            ),
+            server_down_mb_per_s: table.get(&server("server_down_mb_per_s")),
+            server_up_mb_per_s: table.get(&server("server_up_mb_per_s")),
             loss: table.get(&loss.at_least(0.0).at_most(1.0)),
         }
     }
@@ -95,6 +95,6 @@ impl LinksSection {
 
 impl Default for LinksSection {
     fn default() -> Self {
-        defaults(Self::read)
+        LinksSection::of(Preset::Ideal)
     }
 }

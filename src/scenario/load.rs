@@ -6,7 +6,7 @@ use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value
 use super::{
     AnyMethod, BackboneSection, ClientSection, Complaint, DataSection, DevicesSection,
     FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
-    ParticipationSection, PartitionSection, RecordSection, SCHEMA, Scenario, ScenarioError, Seeds,
+    ParticipationSection, PartitionSection, Preset, RecordSection, SCHEMA, Scenario, ScenarioError, Seeds,
     TasksSection, TimeSection, WireSection,
 };
 
@@ -91,9 +91,13 @@ impl Scenario {
                 "use the version of fedcast the file was written for, or rewrite the file",
             );
         }
+        let name = table.get(&Param::new("name", stem.to_owned(), "a label for people"));
+        let preset = Param::new("preset", Preset::Ideal, "defaults of [time], [links], [faults]");
+        let preset = table.get(&preset);
         Scenario {
             schema,
-            name: table.get(&Param::new("name", stem.to_owned(), "a label for people")),
+            name,
+            preset,
             seed: table.table("seed", Seeds::read),
             data: table.required_table("data", "source = \"digits\"", DataSection::read),
             tasks: table.required_table("tasks", "count = 5", TasksSection::read),
@@ -105,9 +109,9 @@ impl Scenario {
             federation: table.table("federation", FederationSection::read),
             participation: table.table("participation", ParticipationSection::read),
             client: table.table("client", ClientSection::read),
-            time: table.table("time", TimeSection::read),
-            links: table.table("links", LinksSection::read),
-            faults: table.table("faults", FaultsSection::read),
+            time: table.table("time", |table| TimeSection::read(table, preset)),
+            links: table.table("links", |table| LinksSection::read(table, preset)),
+            faults: table.table("faults", |table| FaultsSection::read(table, preset)),
             wire: table.table("wire", WireSection::read),
             devices: table.table("devices", DevicesSection::read),
             record: table.table("record", RecordSection::read),
@@ -146,20 +150,21 @@ fn read(
         Some(source) if source > 0 => here.as_path(),
         _ => folder,
     };
-    if let Some(path) = &mut scenario.data.path {
-        *path = absolute(base("data.path"), path);
-    }
-    if let Some(path) = scenario.backbone.weights_file_mut() {
-        *path = absolute(base("backbone.weights"), path);
-    }
-    // The effective scenario writes them out absolute, and TOML is UTF-8.
-    let weights = scenario.backbone.weights_file();
-    for (key, path) in [("data.path", scenario.data.path.as_ref()), ("backbone.weights", weights)] {
-        if let Some(path) = path.filter(|path| path.to_str().is_none()) {
-            let message = format!("the path {} is not UTF-8", path.display());
-            let fault = Fault::new(root.nearest(key), &message, "starts in such a folder");
-            report.fault(fault.help("rename that folder, or move the scenario and its files"));
+    let mut utf8 = Vec::new();
+    for (key, path) in scenario.paths_mut() {
+        *path = absolute(base(&key), path);
+        // The effective scenario writes them out absolute, and TOML is UTF-8.
+        if path.to_str().is_none() {
+            utf8.push((key, path.display().to_string()));
         }
+    }
+    for (key, path) in utf8 {
+        let message = format!("the path {path} is not UTF-8");
+        let fault = Fault::new(root.nearest(&key), &message, "starts in such a folder");
+        report.fault(fault.help("rename that folder, or move the scenario and its files"));
+    }
+    if report.is_clean() {
+        scenario.read_files(&root, &mut report);
     }
     match report.is_clean() {
         true => Ok(Loaded { scenario, root, report }),

@@ -24,18 +24,22 @@ mod backbone;
 mod catalogue;
 mod check;
 mod client;
+mod csv;
 mod data;
 mod devices;
 mod effective;
 mod error;
 mod faults;
 mod federation;
+mod files;
+pub mod law;
 mod links;
 mod load;
 mod method;
 mod overrides;
 mod participation;
 mod partition;
+pub mod preset;
 pub mod reader;
 mod record;
 mod seeds;
@@ -52,16 +56,18 @@ pub use devices::{DevicesSection, Workers};
 pub use error::ScenarioError;
 pub use faults::FaultsSection;
 pub use federation::{FederationSection, OnBadUpdate};
-pub use links::{LinksPreset, LinksSection};
+pub use law::{LawSection, ShapeSection};
+pub use links::LinksSection;
 pub use load::Loaded;
 pub use method::MethodSection;
 pub use overrides::Override;
 pub use participation::{Participants, ParticipationSection, Population, Unit};
 pub use partition::{PartitionKind, PartitionSection};
+pub use preset::Preset;
 pub use record::{Evaluate, Metric, RecordSection};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
-pub use time::{TimePreset, TimeSection};
+pub use time::TimeSection;
 pub use transform::{Crop, Interpolation, Normalise, TransformSection};
 pub use wire::{Cache, CodecName, DirectionSection, Form, KINDS, WireSection};
 
@@ -77,6 +83,8 @@ pub struct Scenario {
     pub schema: u32,
     /// A label for people; the file's name unless given. Changes no result.
     pub name: String,
+    /// Where the defaults of `[time]`, `[links]` and `[faults]` come from.
+    pub preset: Preset,
     /// The three seeds.
     pub seed: Seeds,
     /// Which images, and what is done to them.

@@ -5,8 +5,8 @@ use crate::federation::{
     Rules, Share, Unit,
 };
 use crate::scenario::{
-    self, Cache, Evaluate, LinksPreset, LinksSection, Metric, Participants, ParticipationSection,
-    Scenario, TimePreset, TimeSection,
+    self, Cache, Evaluate, LinksSection, Metric, Participants, ParticipationSection, Scenario,
+    TimeSection,
 };
 
 /// All rules of a run.
@@ -61,31 +61,25 @@ fn participation(section: &ParticipationSection) -> Participation {
 }
 
 fn compute(time: &TimeSection) -> ComputeRules {
-    match time.preset {
-        TimePreset::Ideal | TimePreset::Mobile => ComputeRules {
-            setup_ms: time.setup_ms,
-            sample_ms: time.ms_per_sample,
-            speed_sigma: time.speed_sigma,
-            jitter_sigma: time.jitter_sigma,
-        },
+    ComputeRules {
+        setup_ms: time.setup_ms.law(),
+        sample_ms: time.ms_per_sample,
+        slowness: time.slowness.law(),
+        jitter: time.jitter.law(),
     }
 }
 
+/// Bytes in a megabyte, as bandwidths count.
+const MEGA: f64 = 1e6;
+
 fn links(links: &LinksSection) -> LinkRules {
-    // The reader fills a preset's numbers in, so the preset itself says nothing more here; a
-    // bandwidth of zero stands for "no limit".
-    let bandwidth = |mb_per_s: f64| (mb_per_s > 0.0).then_some(mb_per_s * 1e6);
-    match links.preset {
-        LinksPreset::Ideal | LinksPreset::Mobile => LinkRules {
-            down: bandwidth(links.down_mb_per_s),
-            down_sigma: links.down_sigma,
-            up: bandwidth(links.up_mb_per_s),
-            up_sigma: links.up_sigma,
-            correlation: links.correlation,
-            round_trip_ms: links.rtt_ms,
-            round_trip_tail_ms: links.rtt_extra_ms,
-            round_trip_cap_ms: links.rtt_cap_ms,
-            jitter_sigma: links.jitter_sigma,
-        },
+    LinkRules {
+        down: links.down_mb_per_s.law().times(MEGA),
+        up: links.up_mb_per_s.law().times(MEGA),
+        correlation: links.correlation,
+        round_trip_ms: links.rtt_ms.law(),
+        jitter: links.jitter.law(),
+        server_down: links.server_down_mb_per_s * MEGA,
+        server_up: links.server_up_mb_per_s * MEGA,
     }
 }

@@ -5,6 +5,7 @@
 //! run, to the byte, where nothing is lost and uploads do not depend on learned values; the
 //! virtual time is that of a run in which nobody fails.
 
+mod exchange;
 mod frame;
 mod walk;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::exchange::{Exchange, ends};
 use super::frame::{FrameRange, PlannedFrame};
 use super::{Backbone, Plan, PlannedPhase, Total};
 use crate::data::Curriculum;
@@ -15,7 +16,7 @@ use crate::learning::TrainingPlan;
 use crate::policy::{
     AnyMethod, ClassCounts, CohortRule, ModelFacts, Period, Phase, SketchFacts, UpSize,
 };
-use crate::quantity::{ClientId, Round, VirtualTime};
+use crate::quantity::{ClientId, Round};
 use crate::wire::{CodecPlan, FrameSize};
 
 /// A run as far as it is known without data and weights.
@@ -48,11 +49,12 @@ pub struct Blueprint {
 
 /// Walks through the run.
 pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
+    let rules = &blueprint.rules;
     let mut walk = Walk {
         of: blueprint,
-        clock: Clock::new(blueprint.rules.compute, blueprint.rules.seed),
+        clock: Clock::new(rules.compute.clone(), rules.seed),
         // Every client answers: nothing is lost, whatever the scenario's faults are.
-        links: Links::new(blueprint.rules.links, FaultRules::default(), blueprint.rules.seed),
+        links: Links::new(rules.links.clone(), FaultRules::default(), rules.seed),
         round: Round(0),
         total: Total::default(),
     };
@@ -122,14 +124,14 @@ impl Walk<'_> {
         };
         for round_in_phase in 0..phase.rounds.limit() {
             let cohort = self.cohort(phase.cohort, period, counts, met)?;
-            let mut longest = VirtualTime::ZERO;
+            let mut exchanges = Vec::with_capacity(cohort.len());
             for client in cohort {
                 let held = counts.of(client, &self.of.class_sizes);
-                let time = self.seat(period, index, round_in_phase, client, &held, &mut row);
-                longest = longest.max(time);
+                exchanges.push(self.seat(period, index, round_in_phase, client, &held, &mut row));
                 met.insert(client);
             }
-            row.virtual_s += longest.as_seconds();
+            let ends = ends(&exchanges, &self.of.rules.links);
+            row.virtual_s += ends.into_iter().max().unwrap_or_default().as_seconds();
             self.total.rounds += 1;
             self.round = Round(self.round.0 + 1);
         }
@@ -180,7 +182,7 @@ impl Walk<'_> {
         })
     }
 
-    /// One exchange with one client; answers how long it takes.
+    /// One exchange with one client.
     fn seat(
         &mut self,
         period: &Period,
@@ -189,7 +191,7 @@ impl Walk<'_> {
         client: ClientId,
         counts: &ClassCounts,
         row: &mut PlannedPhase,
-    ) -> VirtualTime {
+    ) -> Exchange {
         let facts = SketchFacts {
             model: &self.of.facts,
             view: &period.view,
@@ -205,19 +207,21 @@ impl Walk<'_> {
         row.up_size = sketch.up_size;
         self.total.sample_passes += passes;
         if !self.of.charged {
-            return VirtualTime::ZERO;
+            return Exchange::free();
         }
         let down = PlannedFrame::from(&FrameSize::of_sketch(&sketch.down, &self.of.down));
         let up = PlannedFrame::from(&FrameSize::of_sketch(&sketch.up, &self.of.up));
         let travel = |direction, bytes| {
             let transfer = Transfer { client, round: self.round, unit: 0, frame: 0, direction };
-            self.links.send(transfer, bytes).latency
+            self.links.send(transfer, bytes)
         };
-        let time = travel(Direction::Down, down.frame)
-            + self.clock.work(client, self.round, 0, passes)
-            + travel(Direction::Up, up.frame);
+        let exchange = Exchange {
+            down: travel(Direction::Down, down.frame),
+            work: self.clock.work(client, self.round, 0, passes),
+            up: travel(Direction::Up, up.frame),
+        };
         row.down.add(down);
         row.up.add(up);
-        time
+        exchange
     }
 }

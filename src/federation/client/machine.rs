@@ -13,7 +13,8 @@ use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::frames::SentDown;
-use crate::federation::links::{Fate, Transfer};
+use crate::federation::links::Transfer;
+use crate::federation::network::{Journey, Parcel};
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
@@ -163,11 +164,15 @@ impl ClientMachine {
                     direction: Direction::Up,
                 };
                 let size = done.up.bytes.frame();
-                let fate = match self.world.charged {
-                    true => self.world.links.send(transfer, size),
-                    false => Fate { arrives: true, sent: size, latency: VirtualTime::ZERO },
-                };
-                let charge = self.world.charged.then(|| Event::FrameCharged {
+                let arrival = Arrival { seat: seat.id, up: done.up, charge: None };
+                if !self.world.charged {
+                    let message = ToServer::Arrived(Box::new(arrival));
+                    effects.push(tell_server(now, message));
+                    self.compute(effects);
+                    return;
+                }
+                let fate = self.world.links.send(transfer, size);
+                let charge = Event::FrameCharged {
                     round: context.round,
                     task: context.period.task,
                     phase: context.phase as u32,
@@ -179,18 +184,22 @@ impl ClientMachine {
                     } else {
                         FrameOutcome::Lost
                     },
-                    bytes: done.up.bytes.clone(),
+                    bytes: arrival.up.bytes.clone(),
                     sent: fate.sent,
                     latency: fate.latency.0,
                     copy: false,
                     asset: None,
-                });
-                let message = if fate.arrives {
-                    ToServer::Arrived(Box::new(Arrival { seat: seat.id, up: done.up, charge }))
-                } else {
-                    ToServer::Lost { seat: seat.id, charge }
                 };
-                effects.push(tell_server(now + fate.latency, message));
+                let told = move |charge| match fate.arrives {
+                    true => ToServer::Arrived(Box::new(Arrival { charge, ..arrival })),
+                    false => ToServer::Lost { seat: arrival.seat, charge },
+                };
+                let message = Box::new(|charge| Message::Server(told(Some(charge))));
+                let parcel = Parcel { fate, charge, to: ActorId::Server, message };
+                effects.push(Effect::Send(Journey {
+                    direction: Direction::Up,
+                    parcels: [parcel].into(),
+                }));
             }
         }
         self.compute(effects);

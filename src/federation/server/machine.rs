@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::acquaintances::Acquaintances;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::steps::{self, Answer, Changed, Opening};
 use crate::federation::assets::AssetCaches;
@@ -68,6 +69,7 @@ pub(crate) struct ServerMachine {
     pub(super) round_in_phase: u32,
     next_round: Round,
     pub(super) participants: BTreeSet<ClientId>,
+    acquaintances: Acquaintances,
     /// Of the round that is being opened.
     context: Option<Arc<RoundContext>>,
     pub(super) round: Option<OpenRound>,
@@ -92,6 +94,7 @@ impl ServerMachine {
             round_in_phase: 0,
             next_round: Round(0),
             participants: BTreeSet::new(),
+            acquaintances: Acquaintances::default(),
             context: None,
             round: None,
             folded: None,
@@ -284,6 +287,9 @@ impl ServerMachine {
             seats: opening.seats.len() as u32,
         };
         effects.push(Effect::Record(event, None));
+        let clients = opening.seats.iter().map(|seat| seat.client);
+        let drawn = self.acquaintances.meet(&self.world, clients);
+        effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         let round = OpenRound::new(&self.world, context, opening);
         round.broadcast(&self.world, &mut self.caches, now, effects);
         self.round = Some(round);

@@ -1,5 +1,6 @@
 //! The server: an actor that opens rounds, accounts for every seat, and closes them.
 
+mod acquaintances;
 mod arrivals;
 mod closing;
 mod machine;

@@ -1,6 +1,6 @@
 //! An open round: which seats are out, what came back, and the fold they feed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::machine::ToServer;
@@ -12,6 +12,7 @@ use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::fold::{Fold, Folded};
 use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::links::{Fate, Transfer};
+use crate::federation::network::{Journey, Parcel};
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
@@ -88,10 +89,12 @@ impl OpenRound {
         let mut sent = Sent::default();
         for (seat, down) in self.seats.iter().zip(&self.downs) {
             if !world.charged {
-                effects.push(self.tell_client(seat, down, None, now));
+                let message = ToClient::Broadcast(Box::new(self.down(seat, down)));
+                let (class, to) = (Class::Delivery, ActorId::Client(seat.client));
+                effects.push(Effect::Tell { at: now, class, to, message: Message::Client(message) });
                 continue;
             }
-            self.send(world, (caches, &mut sent), (seat, down), now, effects);
+            self.send(world, (caches, &mut sent), (seat, down), effects);
         }
     }
 
@@ -100,10 +103,8 @@ impl OpenRound {
         world: &World,
         (caches, sent): (&mut AssetCaches, &mut Sent),
         (seat, down): (&Seat, &Arc<SentDown>),
-        now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) {
-        let mut at = now;
         let mut frame = 0;
         let mut fate_of = |bytes: &FrameBytes| {
             let transfer = Transfer {
@@ -116,6 +117,12 @@ impl OpenRound {
             frame += 1;
             world.links.send(transfer, bytes.frame())
         };
+        let (client, id) = (ActorId::Client(seat.client), seat.id);
+        let lost = move |charge| {
+            Message::Server(ToServer::Lost { seat: id, charge: Some(charge) })
+        };
+        let mut parcels = VecDeque::new();
+        let direction = Direction::Down;
         for asset in &down.assets {
             if !caches.lacks(seat.client, asset.digest) {
                 continue;
@@ -123,41 +130,39 @@ impl OpenRound {
             let fate = fate_of(&asset.bytes);
             let copy = !sent.assets.insert(asset.digest);
             let charge = self.charge(seat, &asset.bytes, fate, copy, Some(asset.label.clone()));
-            at = at + fate.latency;
             if !fate.arrives {
-                effects.push(lost(seat.id, charge, at));
+                let message = Box::new(lost);
+                parcels.push_back(Parcel { fate, charge, to: ActorId::Server, message });
+                effects.push(Effect::Send(Journey { direction, parcels }));
                 return;
             }
             caches.keep(seat.client, asset.digest);
-            let to = ActorId::Client(seat.client);
-            let message = Message::Client(ToClient::Asset(charge));
-            effects.push(Effect::Tell { at, class: Class::Delivery, to, message });
+            let message = Box::new(|charge| Message::Client(ToClient::Asset(charge)));
+            parcels.push_back(Parcel { fate, charge, to: client, message });
         }
         let fate = fate_of(&down.bytes);
         let copy = !sent.downs.insert(Arc::as_ptr(down));
         let charge = self.charge(seat, &down.bytes, fate, copy, None);
-        at = at + fate.latency;
-        effects.push(match fate.arrives {
-            true => self.tell_client(seat, down, Some(charge), at),
-            false => lost(seat.id, charge, at),
+        parcels.push_back(match fate.arrives {
+            true => {
+                let broadcast = self.down(seat, down);
+                let told = move |charge| Broadcast { charge: Some(charge), ..broadcast };
+                let message =
+                    Box::new(|charge| Message::Client(ToClient::Broadcast(Box::new(told(charge)))));
+                Parcel { fate, charge, to: client, message }
+            }
+            false => Parcel { fate, charge, to: ActorId::Server, message: Box::new(lost) },
         });
+        effects.push(Effect::Send(Journey { direction, parcels }));
     }
 
-    fn tell_client(
-        &self,
-        seat: &Seat,
-        down: &Arc<SentDown>,
-        charge: Option<Event>,
-        at: VirtualTime,
-    ) -> Effect {
-        let broadcast = Broadcast {
+    fn down(&self, seat: &Seat, down: &Arc<SentDown>) -> Broadcast {
+        Broadcast {
             context: Arc::clone(&self.context),
             seat: seat.clone(),
             down: Arc::clone(down),
-            charge,
-        };
-        let message = Message::Client(ToClient::Broadcast(Box::new(broadcast)));
-        Effect::Tell { at, class: Class::Delivery, to: ActorId::Client(seat.client), message }
+            charge: None,
+        }
     }
 
     fn charge(
@@ -226,9 +231,4 @@ impl OpenRound {
         let pairs = self.seats.iter().zip(&self.status);
         pairs.filter(|(_, s)| **s != SeatStatus::Folded).map(|(seat, _)| seat.id).collect()
     }
-}
-
-fn lost(seat: SeatId, charge: Event, at: VirtualTime) -> Effect {
-    let message = Message::Server(ToServer::Lost { seat, charge: Some(charge) });
-    Effect::Tell { at, class: Class::Delivery, to: ActorId::Server, message }
 }

@@ -1,4 +1,5 @@
-//! `clients.csv`: what each client did and carried over the whole run; written when it ends.
+//! `clients.csv`: what chance gave each client and what it did and carried over the whole run;
+//! written when the run ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,8 +9,13 @@ use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::quantity::{ClientId, VirtualTime};
 use crate::report::csv::Csv;
 
-const HEAD: [&str; 12] = [
+const HEAD: [&str; 17] = [
     "client",
+    "slowness",
+    "setup_s",
+    "down_mb_per_s",
+    "up_mb_per_s",
+    "round_trip_s",
     "rounds_asked",
     "trained",
     "failed",
@@ -31,6 +37,19 @@ struct Account {
     rejected: u64,
     samples: u64,
     worked: u64,
+    drawn: Option<Drawn>,
+}
+
+/// What chance gave a client, as the table writes it.
+struct Drawn([String; 5]);
+
+impl Drawn {
+    fn new(slowness: u64, setup: u64, rates: [Option<u64>; 2], round_trip: u64) -> Drawn {
+        let millionths = |value: u64| (value as f64 / 1e6).to_string();
+        let seconds = |value| VirtualTime(value).as_seconds().to_string();
+        let [down, up] = rates.map(|rate| rate.map_or("inf".to_string(), millionths));
+        Drawn([millionths(slowness), seconds(setup), down, up, seconds(round_trip)])
+    }
 }
 
 /// Writes one row per client that was ever asked.
@@ -58,6 +77,8 @@ impl<W: Write> ClientsTable<W> {
         for (client, account) in std::mem::take(&mut self.accounts) {
             let integers = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>();
             let mut row = vec![client.0.to_string()];
+            // Empty where nothing takes time.
+            row.extend(account.drawn.map(|drawn| drawn.0).unwrap_or_default());
             row.extend(integers(&[
                 account.asked,
                 account.trained,
@@ -85,6 +106,10 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
         match &entry.event {
             Event::RoundOpened { cohort, .. } => {
                 cohort.iter().for_each(|client| self.of(*client).asked += 1);
+            }
+            Event::ClientDrawn { client, slowness, setup, down, up, round_trip } => {
+                let drawn = Drawn::new(*slowness, *setup, [*down, *up], *round_trip);
+                self.of(*client).drawn = Some(drawn);
             }
             Event::Trained { client, samples, worked, .. } => {
                 let account = self.of(*client);

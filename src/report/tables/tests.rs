@@ -179,7 +179,17 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
 #[test]
 fn clients_carry_what_they_carried() {
     let buffer = Buffer::default();
-    feed(&mut ClientsTable::new(buffer.clone()).unwrap());
+    let mut table = ClientsTable::new(buffer.clone()).unwrap();
+    let event = Event::ClientDrawn {
+        client: ClientId(1),
+        slowness: 1_500_000,
+        setup: 250_000_000,
+        down: Some(4_300_000),
+        up: None,
+        round_trip: 70_000_000,
+    };
+    table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers: None }).unwrap();
+    feed(&mut table);
     insta::assert_snapshot!(buffer.text());
 }
 

@@ -1,0 +1,136 @@
+//! Frames under way: between the server and clients, over links of their own and, where the scenario
+//! limits it, through the server's one line.
+//!
+//! Without such a limit a frame's delivery is known when it is sent. With it, delivery depends on what
+//! else is under way: the conductor asks [`Network::next`] what ends first and lets
+//! [`Network::advance`] hand out what arrived. Bytes go through the line first and then take the
+//! client's half round trip.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::bandwidth::{Pipe, TransferId};
+use super::effect::Message;
+use super::event::{Direction, Event};
+use super::links::Fate;
+use super::queue::ActorId;
+use super::rules::LinkRules;
+use crate::quantity::VirtualTime;
+
+/// A frame, and what its receiver is told.
+pub(super) struct Parcel {
+    pub fate: Fate,
+    /// Its entry in the journal; the latency is filled in on arrival.
+    pub charge: Event,
+    pub to: ActorId,
+    pub message: Box<dyn FnOnce(Event) -> Message + Send>,
+}
+
+/// Frames of one client and direction, each sent when the one before it has arrived.
+pub(super) struct Journey {
+    pub direction: Direction,
+    pub parcels: VecDeque<Parcel>,
+}
+
+/// Something that arrives.
+pub(super) struct Delivery {
+    pub at: VirtualTime,
+    pub to: ActorId,
+    pub message: Message,
+}
+
+/// Everything under way.
+#[derive(Default)]
+pub(super) struct Network {
+    down: Line,
+    up: Line,
+    /// Journeys whose next frame starts at a known time, in that order.
+    starting: BTreeMap<(VirtualTime, u64), Journey>,
+    sequence: u64,
+}
+
+/// The server's side of one direction; without a pipe it takes everything at once.
+#[derive(Default)]
+struct Line {
+    pipe: Option<Pipe>,
+    under_way: BTreeMap<TransferId, (VirtualTime, Journey)>,
+}
+
+impl Network {
+    pub fn new(rules: &LinkRules) -> Network {
+        let line = |rate: f64| Line {
+            pipe: rate.is_finite().then(|| Pipe::new(rate as u64)),
+            ..Line::default()
+        };
+        Network { down: line(rules.server_down), up: line(rules.server_up), ..Network::default() }
+    }
+
+    /// Sends frames. What arrives at a known time is handed to `deliver` at once.
+    pub fn send(&mut self, now: VirtualTime, journey: Journey, deliver: &mut impl FnMut(Delivery)) {
+        if self.line(journey.direction).pipe.is_some() {
+            self.starting.insert((now, self.sequence), journey);
+            self.sequence += 1;
+            return;
+        }
+        let mut at = now;
+        for Parcel { fate, charge, to, message } in journey.parcels {
+            at = at + fate.latency;
+            deliver(Delivery { at, to, message: message(charge) });
+        }
+    }
+
+    /// When a shared line next changes.
+    pub fn next(&mut self) -> Option<VirtualTime> {
+        let start = self.starting.first_key_value().map(|((at, _), _)| *at);
+        let ends = [&mut self.down, &mut self.up].map(Line::next_end);
+        start.into_iter().chain(ends.into_iter().flatten().map(|(at, _)| at)).min()
+    }
+
+    /// Lets the next change happen.
+    pub fn advance(&mut self, deliver: &mut impl FnMut(Delivery)) {
+        let Some(now) = self.next() else { return };
+        // What is through makes room for what starts.
+        for direction in [Direction::Down, Direction::Up] {
+            let line = self.line(direction);
+            let Some((at, id)) = line.next_end().filter(|(at, _)| *at == now) else { continue };
+            if let (Some(pipe), Some((sent, mut journey))) =
+                (&mut line.pipe, line.under_way.remove(&id))
+            {
+                pipe.finish(at, id);
+                let Some(Parcel { fate, mut charge, to, message }) = journey.parcels.pop_front() else { return };
+                let arrives = at + fate.delay;
+                if let Event::FrameCharged { latency, .. } = &mut charge {
+                    *latency = arrives.0 - sent.0;
+                }
+                deliver(Delivery { at: arrives, to, message: message(charge) });
+                if !journey.parcels.is_empty() {
+                    self.starting.insert((arrives, self.sequence), journey);
+                    self.sequence += 1;
+                }
+            }
+            return;
+        }
+        if let Some((_, journey)) = self.starting.pop_first() {
+            self.line(journey.direction).start(now, journey);
+        }
+    }
+
+    fn line(&mut self, direction: Direction) -> &mut Line {
+        match direction {
+            Direction::Down => &mut self.down,
+            Direction::Up => &mut self.up,
+        }
+    }
+}
+
+impl Line {
+    fn next_end(&mut self) -> Option<(VirtualTime, TransferId)> {
+        self.pipe.as_mut()?.next_end()
+    }
+
+    fn start(&mut self, now: VirtualTime, journey: Journey) {
+        if let (Some(pipe), Some(first)) = (&mut self.pipe, journey.parcels.front()) {
+            let id = pipe.start(now, first.fate.sent, first.fate.rate);
+            self.under_way.insert(id, (now, journey));
+        }
+    }
+}

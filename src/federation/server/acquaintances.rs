@@ -1,0 +1,33 @@
+//! Clients the server has met: what chance gave each is recorded when it is first asked.
+
+use std::collections::BTreeSet;
+
+use crate::federation::event::Event;
+use crate::federation::world::World;
+use crate::quantity::{ClientId, VirtualTime};
+
+#[derive(Default)]
+pub(super) struct Acquaintances(BTreeSet<ClientId>);
+
+impl Acquaintances {
+    /// What is drawn for those of `clients` that are new; nothing where nothing takes time.
+    pub fn meet(&mut self, world: &World, clients: impl Iterator<Item = ClientId>) -> Vec<Event> {
+        if world.rules.compute.is_ideal() && world.rules.links.is_ideal() {
+            return Vec::new();
+        }
+        clients.filter(|client| self.0.insert(*client)).map(|client| drawn(world, client)).collect()
+    }
+}
+
+fn drawn(world: &World, client: ClientId) -> Event {
+    let link = world.links.link(client);
+    let rate = |rate: f64| rate.is_finite().then(|| rate.round() as u64);
+    Event::ClientDrawn {
+        client,
+        slowness: (world.clock.slowness(client) * 1e6).round() as u64,
+        setup: world.clock.setup(client).0,
+        down: rate(link.down),
+        up: rate(link.up),
+        round_trip: VirtualTime::from_seconds(link.round_trip).0,
+    }
+}

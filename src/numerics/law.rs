@@ -1,0 +1,295 @@
+//! The distribution of one number, chosen by name: what a scenario says about speeds, bandwidths,
+//! delays and lifetimes.
+//!
+//! A law is a shape, moved by `offset` and then held between `min` and `max`. It can be drawn from
+//! a generator, or read at a given place of a standard normal ([`Law::at_normal`]); two laws read at
+//! correlated normals give correlated values, whatever their shapes (a Gaussian copula). Every bit
+//! comes from [`libm`], so a law gives the same values on every platform.
+//!
+//! ```
+//! use fedcast::numerics::law::Law;
+//! use fedcast::numerics::streams::{Domain, StreamKey};
+//! let speed = Law::log_normal(2.0, 0.5);
+//! assert_eq!(speed.at_normal(0.0), 2.0); // the median
+//! let mut rng = StreamKey::new(7, Domain::Compute).client(17).rng();
+//! assert!(speed.draw(&mut rng) > 0.0);
+//! ```
+
+use std::sync::Arc;
+
+use rand::RngCore;
+
+use super::distributions::{open_unit, standard_normal};
+
+/// The form of a distribution.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// Always this.
+    Constant(f64),
+    /// Every value between two is as likely as any other.
+    Uniform {
+        /// Smallest value.
+        low: f64,
+        /// Largest value.
+        high: f64,
+    },
+    /// The bell curve.
+    Normal {
+        /// Its centre.
+        mean: f64,
+        /// Its standard deviation.
+        deviation: f64,
+    },
+    /// A number whose logarithm is normal.
+    LogNormal {
+        /// Half of all values lie below.
+        median: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+    /// Waiting times without memory.
+    Exponential {
+        /// Their mean.
+        mean: f64,
+    },
+    /// A power-law tail: `P(X > x)` falls as `x^-alpha`.
+    Pareto {
+        /// Half of all values lie below.
+        median: f64,
+        /// The smaller, the heavier the tail; no mean at 1 and below.
+        alpha: f64,
+    },
+    /// Ranks `1..=n`, each as likely as `rank^-exponent`. Holds the running sums of these weights.
+    Zipf(Arc<[f64]>),
+    /// One of these values, each as likely as any other; sorted.
+    Empirical(Arc<[f64]>),
+}
+
+/// A distribution of one number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Law {
+    /// Its form.
+    pub shape: Shape,
+    /// What every value is multiplied with.
+    pub scale: f64,
+    /// What is then added to it.
+    pub offset: f64,
+    /// Smaller values become this.
+    pub min: f64,
+    /// Larger values become this.
+    pub max: f64,
+}
+
+impl Law {
+    /// A law of this shape, as it is.
+    pub const fn new(shape: Shape) -> Law {
+        Law { shape, scale: 1.0, offset: 0.0, min: f64::NEG_INFINITY, max: f64::INFINITY }
+    }
+
+    /// Always this value.
+    pub const fn constant(value: f64) -> Law {
+        Law::new(Shape::Constant(value))
+    }
+
+    /// A log-normal; `sigma` is the deviation of the logarithm.
+    pub const fn log_normal(median: f64, sigma: f64) -> Law {
+        Law::new(Shape::LogNormal { median, sigma })
+    }
+
+    /// Ranks `1..=ranks` with weights `rank^-exponent`.
+    pub fn zipf(ranks: u32, exponent: f64) -> Law {
+        let mut sum = 0.0;
+        let weights = (1..=ranks.max(1)).map(|rank| {
+            sum += libm::pow(f64::from(rank), -exponent);
+            sum
+        });
+        Law::new(Shape::Zipf(weights.collect()))
+    }
+
+    /// One of these values; `None` where there are none, or one is not a number.
+    pub fn empirical(mut values: Vec<f64>) -> Option<Law> {
+        if values.is_empty() || values.iter().any(|value| value.is_nan()) {
+            return None;
+        }
+        values.sort_by(f64::total_cmp);
+        Some(Law::new(Shape::Empirical(values.into())))
+    }
+
+    /// The same law in another unit: every value times `factor > 0`.
+    pub fn times(mut self, factor: f64) -> Law {
+        match &mut self.shape {
+            Shape::Constant(value) => *value *= factor,
+            Shape::LogNormal { median, .. } => *median *= factor,
+            _ => self.scale *= factor,
+        }
+        self.offset *= factor;
+        self.min *= factor;
+        self.max *= factor;
+        self
+    }
+
+    /// Whether it is always this value.
+    pub fn is_always(&self, value: f64) -> bool {
+        matches!(self.shape, Shape::Constant(_)) && self.at_normal(0.0) == value
+    }
+
+    /// A value. No words for a constant, two for normals, otherwise one.
+    pub fn draw(&self, rng: &mut impl RngCore) -> f64 {
+        match self.shape {
+            Shape::Constant(_) => self.at_normal(0.0),
+            Shape::Normal { .. } | Shape::LogNormal { .. } => self.at_normal(standard_normal(rng)),
+            _ => self.finish(self.at_tail(open_unit(rng))),
+        }
+    }
+
+    /// The value that as large a share of values lies below as of standard normals below `z`.
+    pub fn at_normal(&self, z: f64) -> f64 {
+        self.finish(match self.shape {
+            Shape::Constant(value) => value,
+            Shape::Normal { mean, deviation } => mean + deviation * z,
+            Shape::LogNormal { median, sigma } => median * libm::exp(sigma * z),
+            _ => self.at_tail(0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)),
+        })
+    }
+
+    /// The value that a share `tail` of values lies above, before scale, offset and bounds.
+    fn at_tail(&self, tail: f64) -> f64 {
+        match &self.shape {
+            Shape::Uniform { low, high } => high - (high - low) * tail,
+            Shape::Exponential { mean } => -mean * libm::log(tail),
+            Shape::Pareto { median, alpha } => median * libm::pow(2.0 * tail, -1.0 / alpha),
+            Shape::Zipf(sums) => {
+                let total = sums[sums.len() - 1];
+                let below = sums.partition_point(|sum| *sum <= (1.0 - tail) * total);
+                (below.min(sums.len() - 1) + 1) as f64
+            }
+            Shape::Empirical(values) => {
+                let place = ((1.0 - tail) * values.len() as f64) as usize;
+                values[place.min(values.len() - 1)]
+            }
+            // Read at a normal, never at a tail.
+            Shape::Constant(value) => *value,
+            Shape::Normal { mean, .. } => *mean,
+            Shape::LogNormal { median, .. } => *median,
+        }
+    }
+
+    fn finish(&self, value: f64) -> f64 {
+        (self.scale * value + self.offset).max(self.min).min(self.max)
+    }
+
+    /// A bound that no value lies below; where values only come close to 0, the smallest positive
+    /// number.
+    pub fn lowest(&self) -> f64 {
+        let shape = match &self.shape {
+            Shape::Constant(value) => *value,
+            Shape::Uniform { low, .. } => *low,
+            Shape::Normal { mean, deviation } if *deviation == 0.0 => *mean,
+            Shape::Normal { .. } => f64::NEG_INFINITY,
+            Shape::LogNormal { .. } | Shape::Exponential { .. } => f64::MIN_POSITIVE,
+            Shape::Pareto { median, alpha } => median * libm::pow(2.0, -1.0 / alpha),
+            Shape::Zipf(_) => 1.0,
+            Shape::Empirical(values) => values[0],
+        };
+        // A scale above zero cannot make a positive bound zero, but rounding can.
+        let scaled = if shape > 0.0 { (self.scale * shape).max(f64::MIN_POSITIVE) } else { self.scale * shape };
+        (scaled + self.offset).max(self.min).min(self.max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::distributions::{exponential, log_normal, normal_pair};
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn all() -> Vec<Law> {
+        vec![
+            Law::constant(3.0),
+            Law::new(Shape::Uniform { low: 1.0, high: 3.0 }),
+            Law::new(Shape::Normal { mean: 1.0, deviation: 2.0 }),
+            Law::log_normal(2.0, 0.6),
+            Law::new(Shape::Exponential { mean: 50.0 }),
+            Law { max: 60.0, ..Law::new(Shape::Pareto { median: 1.0, alpha: 1.5 }) },
+            Law::zipf(10, 1.2),
+            Law::empirical(vec![5.0, 1.0, 2.0, 2.0]).expect("has values"),
+        ]
+    }
+
+    fn sorted(law: &Law, draws: u32) -> Vec<f64> {
+        let at = |client| StreamKey::new(3, Domain::Compute).client(client).rng();
+        let mut values: Vec<f64> = (0..draws).map(|client| law.draw(&mut at(client))).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    /// The deciles of the draws are where the law says they are.
+    #[test]
+    fn draws_and_quantiles_are_of_one_law() {
+        // Standard normal deciles 0.1, 0.3, 0.5, 0.7, 0.9.
+        let deciles = [-1.281_551_6, -0.524_400_5, 0.0, 0.524_400_5, 1.281_551_6];
+        for law in all() {
+            let values = sorted(&law, 8_000);
+            let (low, high) = (values[0], values[values.len() - 1]);
+            for (place, z) in deciles.into_iter().enumerate() {
+                let wanted = law.at_normal(z);
+                let below = values.partition_point(|value| *value < wanted) as f64 / 8_000.0;
+                let upto = values.partition_point(|value| *value <= wanted) as f64 / 8_000.0;
+                let share = 0.1 + 0.2 * place as f64;
+                assert!(below - 0.02 < share && share < upto + 0.02, "{law:?} at {share}");
+            }
+            assert!(law.lowest() <= low && high <= law.max, "{law:?}: {low} to {high}");
+        }
+    }
+
+    #[test]
+    fn means_are_those_of_the_laws() {
+        let mean = |law: Law| sorted(&law, 20_000).iter().sum::<f64>() / 20_000.0;
+        assert!((mean(Law::new(Shape::Exponential { mean: 2.0 })) - 2.0).abs() < 0.05);
+        assert!((mean(Law::new(Shape::Uniform { low: 1.0, high: 3.0 })) - 2.0).abs() < 0.02);
+        assert!((mean(Law::new(Shape::Normal { mean: 1.0, deviation: 0.5 })) - 1.0).abs() < 0.02);
+        // Pareto of least value 1 and alpha 3 has mean 1.5; its median is 2^(1/3).
+        let pareto = Shape::Pareto { median: libm::cbrt(2.0), alpha: 3.0 };
+        assert!((mean(Law::new(pareto)) - 1.5).abs() < 0.03);
+        // Zipf over two ranks with exponent 1: 2/3 and 1/3.
+        assert!((mean(Law::zipf(2, 1.0)) - 4.0 / 3.0).abs() < 0.02);
+        assert!((mean(Law::empirical(vec![1.0, 2.0, 6.0]).expect("values")) - 3.0).abs() < 0.06);
+    }
+
+    #[test]
+    fn a_law_draws_as_the_plain_distributions_do() {
+        let rng = || StreamKey::new(1, Domain::Link).client(4).rng();
+        assert_eq!(Law::log_normal(1.0, 0.6).draw(&mut rng()), log_normal(&mut rng(), 0.0, 0.6));
+        let delay = Law::new(Shape::Exponential { mean: 50.0 });
+        assert_eq!(delay.draw(&mut rng()), exponential(&mut rng(), 50.0));
+        let (z, _) = normal_pair(&mut rng());
+        assert_eq!(Law::log_normal(4.3, 0.5).times(1e6).at_normal(z), 4.3e6 * libm::exp(0.5 * z));
+    }
+
+    #[test]
+    fn another_unit_is_the_same_law() {
+        for law in all() {
+            let moved = Law { offset: 2.0, min: 2.5, ..law };
+            let (plain, times) = (moved.at_normal(0.3), moved.clone().times(8.0).at_normal(0.3));
+            assert!((times - 8.0 * plain).abs() < 1e-9, "{moved:?}: {times} is not 8 x {plain}");
+        }
+    }
+
+    /// Recorded once: a change of any bit breaks recorded virtual times.
+    #[test]
+    fn the_values_never_change() {
+        let bits: Vec<u64> = all().iter().map(|law| law.at_normal(0.7).to_bits()).collect();
+        assert_eq!(bits, PINNED, "{bits:#018x?}");
+    }
+
+    const PINNED: [u64; 8] = [
+        0x4008_0000_0000_0000,
+        0x4004_20ea_b8ae_1954,
+        0x4003_3333_3333_3333,
+        0x4008_59f4_5c32_6bcc,
+        0x4051_bcb2_63e7_3405,
+        0x3ff9_f52d_38a5_dae5,
+        0x4010_0000_0000_0000,
+        0x4014_0000_0000_0000,
+    ];
+}

@@ -1,0 +1,150 @@
+//! CSV files that a scenario names: cells with their places, so that a wrong one can be shown.
+//!
+//! Cells are separated by commas and trimmed; there are no quotes. The first line that is neither
+//! empty nor begins with `#` is the header.
+
+/// A cell and where it stands in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell<'a> {
+    pub text: &'a str,
+    /// First byte.
+    pub start: usize,
+}
+
+impl Cell<'_> {
+    /// Byte after the last.
+    pub fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// What is wrong with a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CsvFault {
+    pub start: usize,
+    pub end: usize,
+    pub message: String,
+    pub label: String,
+    pub help: String,
+}
+
+impl CsvFault {
+    pub fn at(cell: Cell<'_>, message: String, label: &str, help: &str) -> CsvFault {
+        let (start, end) = (cell.start, cell.end());
+        CsvFault { start, end, message, label: label.to_owned(), help: help.to_owned() }
+    }
+}
+
+/// The lines that mean something, as cells.
+pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<Cell<'_>>> {
+    let mut next = 0;
+    let lines = text.split_inclusive('\n').map(move |line| {
+        let start = next;
+        next += line.len();
+        (start, line)
+    });
+    lines
+        .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+        .map(|(start, line)| cells(start, line))
+}
+
+fn cells(mut start: usize, line: &str) -> Vec<Cell<'_>> {
+    let mut found = Vec::new();
+    for piece in line.trim_end_matches(['\r', '\n']).split(',') {
+        let lead = piece.len() - piece.trim_start().len();
+        found.push(Cell { text: piece.trim(), start: start + lead });
+        start += piece.len() + 1;
+    }
+    found
+}
+
+/// The place of a column in the header.
+pub(super) fn column(header: &[Cell<'_>], name: &str) -> Result<usize, CsvFault> {
+    header.iter().position(|cell| cell.text == name).ok_or_else(|| {
+        let names: Vec<&str> = header.iter().map(|cell| cell.text).collect();
+        let message = format!("there is no column `{name}`");
+        let help = format!("the columns are {}", names.join(", "));
+        CsvFault::at(header[0], message, "the header", &help)
+    })
+}
+
+/// A cell as a number that `admits` takes; `words` says which those are.
+pub(super) fn number(
+    cell: Cell<'_>,
+    admits: impl FnOnce(f64) -> bool,
+    words: &str,
+) -> Result<f64, CsvFault> {
+    match cell.text.parse::<f64>() {
+        Ok(value) if value.is_finite() && admits(value) => Ok(value),
+        Ok(_) => Err(CsvFault::at(
+            cell,
+            format!("a value here must be finite and {words}"),
+            "out of range",
+            "correct the file",
+        )),
+        Err(_) => Err(CsvFault::at(
+            cell,
+            format!("`{}` is not a number", cell.text),
+            "not a number",
+            "write numbers such as 12.5, without units and quotes",
+        )),
+    }
+}
+
+/// The numbers of one column, the first where none is named.
+pub(super) fn numbers(
+    text: &str,
+    name: Option<&str>,
+    admits: impl Fn(f64) -> bool,
+    words: &str,
+) -> Result<Vec<f64>, CsvFault> {
+    let nothing = |what: &str| CsvFault {
+        start: 0,
+        end: text.lines().next().map_or(0, str::len),
+        message: format!("the file has no {what}"),
+        label: "nothing to read".to_owned(),
+        help: "write a header and one number per line below it".to_owned(),
+    };
+    let mut rows = rows(text);
+    let header = rows.next().ok_or_else(|| nothing("header"))?;
+    let place = name.map_or(Ok(0), |name| column(&header, name))?;
+    let mut values = Vec::new();
+    for row in rows {
+        let cell = row.get(place).copied().ok_or_else(|| {
+            let message = format!("this line has {} cells, the header {}", row.len(), header.len());
+            CsvFault::at(row[row.len() - 1], message, "the last cell", "add what is missing")
+        })?;
+        values.push(number(cell, &admits, words)?);
+    }
+    if values.is_empty() { Err(nothing("values")) } else { Ok(values) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_know_where_they_stand() {
+        let text = "# speeds\r\nclient, ms\r\n\r\n0, 12.5 \n1,7";
+        let all: Vec<Vec<Cell<'_>>> = rows(text).collect();
+        assert_eq!(all.len(), 3);
+        assert!(all.iter().flatten().all(|c| &text[c.start..c.end()] == c.text), "{all:?}");
+        assert_eq!(all[1][1].text, "12.5");
+        assert_eq!(numbers(text, Some("ms"), |v| v > 0.0, "above 0"), Ok(vec![12.5, 7.0]));
+        assert_eq!(numbers(text, None, |v| v >= 0.0, "at least 0"), Ok(vec![0.0, 1.0]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_where_it_is() {
+        let fault = |text: &str, name| numbers(text, name, |v| v > 0.0, "above 0").unwrap_err();
+        let text = "ms\n3\nfast\n";
+        let wrong = fault(text, None);
+        assert_eq!(&text[wrong.start..wrong.end], "fast");
+        assert!(fault("ms\n-1\n", None).message.contains("above 0"));
+        assert!(fault("ms\ninf\n", None).message.contains("finite"));
+        assert!(fault("a,b\n1,2\n", Some("c")).help.contains("a, b"));
+        assert!(fault("a,b\n1\n", Some("b")).message.contains("1 cells, the header 2"));
+        assert!(fault("ms\n", None).message.contains("no values"));
+        assert!(fault("", None).message.contains("no header"));
+    }
+}

@@ -1,0 +1,86 @@
+//! The files a scenario names: where their paths stand, and reading the small ones.
+
+use std::path::PathBuf;
+
+use super::csv::{self, CsvFault};
+use super::law::{Bound, LawSection};
+use super::reader::{Fault, Node, Report, Source, Span, Value};
+use super::{LinksSection, Scenario, ShapeSection, TimeSection};
+
+/// Distributions with their keys and what their values must be.
+type Laws<'a> = Vec<(&'static str, Bound, &'a mut LawSection)>;
+
+fn laws<'a>(time: &'a mut TimeSection, links: &'a mut LinksSection) -> Laws<'a> {
+    vec![
+        ("time.slowness", Bound::Positive, &mut time.slowness),
+        ("time.jitter", Bound::Positive, &mut time.jitter),
+        ("time.setup_ms", Bound::AtLeastZero, &mut time.setup_ms),
+        ("links.down_mb_per_s", Bound::Positive, &mut links.down_mb_per_s),
+        ("links.up_mb_per_s", Bound::Positive, &mut links.up_mb_per_s),
+        ("links.jitter", Bound::Positive, &mut links.jitter),
+        ("links.rtt_ms", Bound::AtLeastZero, &mut links.rtt_ms),
+    ]
+}
+
+impl Scenario {
+    /// Every distribution with its key and what its values must be.
+    pub(super) fn laws_mut(&mut self) -> Laws<'_> {
+        laws(&mut self.time, &mut self.links)
+    }
+
+    /// Every path with its key.
+    pub(super) fn paths_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
+        let Scenario { data, backbone, time, links, .. } = self;
+        let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
+        paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
+        let weights = backbone.weights_file_mut();
+        paths.extend(weights.map(|path| ("backbone.weights".to_owned(), path)));
+        for (key, _, law) in laws(time, links) {
+            if let ShapeSection::Empirical { file, .. } = &mut law.shape {
+                paths.push((format!("{key}.file"), file));
+            }
+        }
+        paths
+    }
+
+    /// Reads the CSV files of distributions; what is wrong with them is reported at its place.
+    pub(super) fn read_files(&mut self, root: &Node, report: &mut Report) {
+        for (key, bound, law) in self.laws_mut() {
+            let ShapeSection::Empirical { file, column, values } = &mut law.shape else { continue };
+            let read = |text: &str| {
+                csv::numbers(text, column.as_deref(), |v| bound.admits(v), bound.words())
+            };
+            if let Some(read) = open(&format!("{key}.file"), file, root, report, read) {
+                *values = read.into();
+            }
+        }
+    }
+}
+
+/// Reads a file that a key names.
+pub(super) fn open<T>(
+    key: &str,
+    path: &std::path::Path,
+    root: &Node,
+    report: &mut Report,
+    read: impl FnOnce(&str) -> Result<T, CsvFault>,
+) -> Option<T> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", path.display());
+            let fault = Fault::new(root.nearest(key), message, "this file");
+            report.fault(fault.help("paths start at the folder of the scenario file"));
+            return None;
+        }
+    };
+    match read(&text) {
+        Ok(value) => Some(value),
+        Err(CsvFault { start, end, message, label, help }) => {
+            let source = report.add(Source::new(&path.display().to_string(), &text));
+            let place = Node { value: Value::Boolean(false), span: Span { source, start, end } };
+            report.fault(Fault::new(&place, message, label).help(help));
+            None
+        }
+    }
+}

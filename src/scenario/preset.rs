@@ -1,0 +1,93 @@
+//! `preset`: sets of defaults for how fast clients and links are and what fails.
+//!
+//! A preset fills in the defaults of `[time]`, `[links]` and `[faults]`; every key given beside it
+//! wins. Each of the first two tables can name a preset of its own. Medians and spreads, with the deviation
+//! of the logarithm in brackets:
+//!
+//! | preset | ms per sample | slowness | jitter | down MB/s | up MB/s | correlation | link jitter | round trip ms | loss | crash |
+//! |---|---|---|---|---|---|---|---|---|---|---|
+//! | `ideal` | 0 | 1 | 1 | inf | inf | 0 | 1 | 0 | 0 | 0 |
+//! | `cross-silo` | 1 | 1 (0.1) | 1 (0.02) | 125 (0.1) | 125 (0.1) | 0 | 1 (0.1) | 10 + exp 5, at most 100 | 0 | 0 |
+//! | `mobile` | 13.6 | 1 (0.6) | 1 (0.1) | 4.3 (0.5) | 3.3 (0.7) | 0.45 | 1 (0.35) | 20 + exp 50, at most 400 | 0 | 0 |
+//! | `heavy-tail` | 13.6 | 1 pareto 1.5, at most 60 | 1 (0.1) | 4.3 (0.5) | 3.3 (0.7) | 0.45 | 1 (0.35) | 20 + exp 50, at most 400 | 0 | 0 |
+//! | `production` | 13.6 | 1 (0.6) | 1 (0.1) | 4.3 (0.5) | 3.3 (0.7) | 0.45 | 1 (0.35) | 20 + exp 50, at most 400 | 0.017 | 0.017 |
+//!
+//! 13.6 ms and its spread are FedScale's log-normal alternative; bandwidths, their correlation and link
+//! jitter are fitted to FLASH's table of 19 phones; loss and crash share FLGo's 5 % of clients that
+//! vanish between download, training and upload. The rest is this project's choice: `cross-silo` is a data centre
+//! with a gigabit line.
+
+use serde::Serialize;
+
+use super::reader::Choice;
+
+/// A set of defaults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// Nothing takes time, nothing fails.
+    #[default]
+    Ideal,
+    /// Data centres that are nearly alike.
+    CrossSilo,
+    /// Phones.
+    Mobile,
+    /// Phones of which a few are very slow.
+    HeavyTail,
+    /// Phones that vanish now and then.
+    Production,
+}
+
+impl Choice for Preset {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("ideal", Preset::Ideal, "nothing takes time, nothing fails"),
+        ("cross-silo", Preset::CrossSilo, "data centres that are nearly alike"),
+        ("mobile", Preset::Mobile, "phones: medians and spreads of published traces"),
+        ("heavy-tail", Preset::HeavyTail, "phones of which a few are up to 60 times slower"),
+        ("production", Preset::Production, "phones that vanish now and then"),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::law::{LawSection, ShapeSection};
+    use crate::scenario::{FaultsSection, LinksSection, TimeSection};
+
+    /// A law as the table above writes it.
+    fn brief(law: &LawSection) -> String {
+        let most = law.max.map_or(String::new(), |max| format!(", at most {max}"));
+        let shape = match &law.shape {
+            ShapeSection::Constant { value } => value.to_string(),
+            ShapeSection::LogNormal { median, sigma } => format!("{median} ({sigma})"),
+            ShapeSection::Exponential { mean } => format!("{} + exp {mean}", law.offset),
+            ShapeSection::Pareto { median, alpha } => format!("{median} pareto {alpha}"),
+            other => panic!("no preset has {other:?}"),
+        };
+        shape + &most
+    }
+
+    #[test]
+    fn the_table_says_what_the_presets_are() {
+        let page = include_str!("preset.rs");
+        for (name, preset, _) in Preset::CHOICES {
+            let time = TimeSection::of(*preset);
+            let links = LinksSection::of(*preset);
+            let cells = [
+                format!("`{name}`"),
+                time.ms_per_sample.to_string(),
+                brief(&time.slowness),
+                brief(&time.jitter),
+                brief(&links.down_mb_per_s),
+                brief(&links.up_mb_per_s),
+                links.correlation.to_string(),
+                brief(&links.jitter),
+                brief(&links.rtt_ms),
+                links.loss.to_string(),
+                FaultsSection::of(*preset).crash.to_string(),
+            ];
+            let line = format!("//! | {} |", cells.join(" | "));
+            assert!(page.lines().any(|found| found == line), "the table lacks\n{line}");
+        }
+    }
+}
