@@ -267,9 +267,8 @@ fn files_of_measured_values_are_read_and_judged_at_their_place() {
     let wrong = told("factor\n0.5\n", ", column = \"speed\"");
     assert!(wrong.contains("phones.csv:1:1") && wrong.contains("no column `speed`"), "{wrong}");
     std::fs::remove_file(folder.path().join("phones.csv")).unwrap();
-    let text = format!(
-        "{GOOD}[links]\nrtt_ms = {{ dist = \"empirical\", file = \"phones.csv\" }}\n"
-    );
+    let text =
+        format!("{GOOD}[links]\nrtt_ms = {{ dist = \"empirical\", file = \"phones.csv\" }}\n");
     let missing = Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod);
     let told = missing.expect_err("there is no such file").to_string();
     assert!(told.contains("example.toml:19:39") && told.contains("cannot read"), "{told}");

@@ -96,7 +96,10 @@ impl Network {
                 (&mut line.pipe, line.under_way.remove(&id))
             {
                 pipe.finish(at, id);
-                let Some(Parcel { fate, mut charge, to, message }) = journey.parcels.pop_front() else { return };
+                let Some(Parcel { fate, mut charge, to, message }) = journey.parcels.pop_front()
+                else {
+                    return;
+                };
                 let arrives = at + fate.delay;
                 if let Event::FrameCharged { latency, .. } = &mut charge {
                     *latency = arrives.0 - sent.0;

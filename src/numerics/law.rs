@@ -192,7 +192,11 @@ impl Law {
             Shape::Empirical(values) => values[0],
         };
         // A scale above zero cannot make a positive bound zero, but rounding can.
-        let scaled = if shape > 0.0 { (self.scale * shape).max(f64::MIN_POSITIVE) } else { self.scale * shape };
+        let scaled = if shape > 0.0 {
+            (self.scale * shape).max(f64::MIN_POSITIVE)
+        } else {
+            self.scale * shape
+        };
         (scaled + self.offset).max(self.min).min(self.max)
     }
 }

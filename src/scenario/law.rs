@@ -231,10 +231,10 @@ impl LawSection {
                 alpha: table.get(&of("alpha", 1.5, "of the tail").at_least(0.01).at_most(1e3)),
             },
             Dist::Zipf => ShapeSection::Zipf {
-                ranks: table.get(
-                    &Param::required("ranks", 10, "largest rank").at_least(1.0).at_most(1e6),
-                ),
-                exponent: table.get(&of("exponent", 1.2, "of the weights").at_least(0.0).at_most(1e3)),
+                ranks: table
+                    .get(&Param::required("ranks", 10, "largest rank").at_least(1.0).at_most(1e6)),
+                exponent: table
+                    .get(&of("exponent", 1.2, "of the weights").at_least(0.0).at_most(1e3)),
             },
             Dist::Empirical => ShapeSection::Empirical {
                 file: PathBuf::from(table.get(&Param::required(

@@ -6,8 +6,8 @@ use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value
 use super::{
     AnyMethod, BackboneSection, ClientSection, Complaint, DataSection, DevicesSection,
     FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
-    ParticipationSection, PartitionSection, Preset, RecordSection, SCHEMA, Scenario, ScenarioError, Seeds,
-    TasksSection, TimeSection, WireSection,
+    ParticipationSection, PartitionSection, Preset, RecordSection, SCHEMA, Scenario, ScenarioError,
+    Seeds, TasksSection, TimeSection, WireSection,
 };
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that

@@ -45,7 +45,8 @@ impl TimeSection {
             }
         };
         let ms = Param::new("ms_per_sample", ms, "forward and backward, at slowness 1");
-        let (slow, jit) = ("how many times longer a client takes", "the same, per client and round");
+        let (slow, jit) =
+            ("how many times longer a client takes", "the same, per client and round");
         TimeSection {
             preset,
             ms_per_sample: table.get(&ms.at_least(0.0).at_most(1e9).source("FedScale")),

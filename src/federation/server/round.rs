@@ -91,7 +91,12 @@ impl OpenRound {
             if !world.charged {
                 let message = ToClient::Broadcast(Box::new(self.down(seat, down)));
                 let (class, to) = (Class::Delivery, ActorId::Client(seat.client));
-                effects.push(Effect::Tell { at: now, class, to, message: Message::Client(message) });
+                effects.push(Effect::Tell {
+                    at: now,
+                    class,
+                    to,
+                    message: Message::Client(message),
+                });
                 continue;
             }
             self.send(world, (caches, &mut sent), (seat, down), effects);
@@ -118,9 +123,7 @@ impl OpenRound {
             world.links.send(transfer, bytes.frame())
         };
         let (client, id) = (ActorId::Client(seat.client), seat.id);
-        let lost = move |charge| {
-            Message::Server(ToServer::Lost { seat: id, charge: Some(charge) })
-        };
+        let lost = move |charge| Message::Server(ToServer::Lost { seat: id, charge: Some(charge) });
         let mut parcels = VecDeque::new();
         let direction = Direction::Down;
         for asset in &down.assets {
