@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor, Var};
+use candle_core::{Tensor, Var};
 
 use super::LearningError;
 use crate::model::{
@@ -78,12 +78,13 @@ impl Classifier {
     pub fn frozen(backbone: &Arc<Backbone>, received: &ParameterSet) -> Result<Self, ModelError> {
         let backbone = match backbone.is_in(received) {
             false => Arc::clone(backbone),
-            true => Arc::new(Backbone::from_parameters(&backbone.config(), received)?),
+            true => Arc::new(backbone.frozen_here(received)?),
         };
+        let device = &backbone.place().device;
         let prompts: Vec<Tensor> = prompts(received)
-            .map(|(_, prompt)| prompt.tensor(&Device::Cpu))
+            .map(|(_, prompt)| prompt.tensor(device))
             .collect::<Result<_, _>>()?;
-        let head = LinearHead::from_parameters(received)?;
+        let head = LinearHead::frozen_at(received, device)?;
         let (rows, variables) = (0..head.classes(), Variables::new());
         let adaptation = Adaptation::prompts(&prompts)?;
         Ok(Classifier { backbone, adaptation, head, rows, variables, received: received.clone() })
@@ -103,17 +104,19 @@ impl Classifier {
         let backbone = match backbone.is_in(received) {
             false => Arc::clone(backbone),
             true => {
-                let own = Backbone::with_trainables(&backbone.config(), received)?;
+                let own = backbone.trainable_here(received)?;
                 variables.extend(own.variables().iter().cloned());
                 Arc::new(own)
             }
         };
         let prompt_set: ParameterSet =
             prompts(received).map(|(name, p)| (Arc::clone(name), p.clone())).collect();
-        let prompt_variables = prompt_set.variables(&Device::Cpu)?;
+        let device = &backbone.place().device;
+        let prompt_variables = prompt_set.variables(device)?;
         let adaptation = Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
         variables.extend(prompt_variables);
-        let (head, of_head) = LinearHead::with_trainables(&head_rows(received, rows.clone())?)?;
+        let own_rows = head_rows(received, rows.clone())?;
+        let (head, of_head) = LinearHead::trainable_at(&own_rows, device)?;
         variables.extend(of_head);
         variables.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(Classifier { backbone, adaptation, head, rows, variables, received: received.clone() })

@@ -17,9 +17,9 @@
 
 use std::sync::Arc;
 
-use candle_core::{Tensor, Var};
+use candle_core::{DType, Device, Tensor, Var};
 
-use super::{Adaptation, ModelError, ParameterSet, Vit, VitConfig};
+use super::{Adaptation, ModelError, ParameterSet, Place, Vit, VitConfig};
 
 /// Dimensions of a [`Backbone`]: all that is known of it before any weight is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -148,6 +148,50 @@ impl Backbone {
         })
     }
 
+    /// Frozen like this one and at the same place, with other parameters.
+    ///
+    /// # Errors
+    /// As [`Backbone::from_parameters`].
+    pub fn frozen_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
+        Ok(match self {
+            Backbone::Vit(vit) => Vit::frozen_at(*vit.config(), set, vit.place())?.into(),
+            Backbone::Pixels(shape) => Backbone::Pixels(*shape),
+        })
+    }
+
+    /// The same over fresh variables.
+    ///
+    /// # Errors
+    /// As [`Backbone::from_parameters`].
+    pub fn trainable_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
+        Ok(match self {
+            Backbone::Vit(vit) => Vit::trainable_at(*vit.config(), set, vit.place())?.into(),
+            Backbone::Pixels(shape) => Backbone::Pixels(*shape),
+        })
+    }
+
+    /// A frozen copy at another place.
+    ///
+    /// # Errors
+    /// When there is no room, and for pixels anywhere but on the CPU.
+    pub fn at(&self, place: &Place) -> Result<Backbone, ModelError> {
+        match self {
+            Backbone::Vit(vit) => Ok(vit.at(place)?.into()),
+            Backbone::Pixels(shape) if place.device.is_cpu() => Ok(Backbone::Pixels(*shape)),
+            Backbone::Pixels(_) => Err(ModelError::Input {
+                reason: "a backbone of kind \"pixels\" computes on the CPU; \
+                         set devices.use = [\"cpu\"]"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Where it computes.
+    pub fn place(&self) -> &Place {
+        static CPU: Place = Place { device: Device::Cpu, compute: DType::F32 };
+        self.vit().map_or(&CPU, Vit::place)
+    }
+
     /// The dimensions.
     pub fn config(&self) -> BackboneConfig {
         match self {
@@ -231,8 +275,6 @@ impl From<Vit> for Backbone {
 
 #[cfg(test)]
 mod tests {
-    use candle_core::{DType, Device};
-
     use super::*;
     use crate::numerics::streams::{Domain, StreamKey};
 

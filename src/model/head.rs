@@ -52,9 +52,16 @@ impl LinearHead {
     /// # Errors
     /// When an entry is missing or the two do not fit.
     pub fn from_parameters(set: &ParameterSet) -> Result<LinearHead, ModelError> {
+        LinearHead::frozen_at(set, &Device::Cpu)
+    }
+
+    /// [`LinearHead::from_parameters`] on another device.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn frozen_at(set: &ParameterSet, device: &Device) -> Result<LinearHead, ModelError> {
         let (weight, bias) = LinearHead::entries(set)?;
-        let device = Device::Cpu;
-        Ok(LinearHead { weight: weight.tensor(&device)?, bias: bias.tensor(&device)? })
+        Ok(LinearHead { weight: weight.tensor(device)?, bias: bias.tensor(device)? })
     }
 
     /// The same head over fresh variables, which come back sorted by name.
@@ -62,9 +69,20 @@ impl LinearHead {
     /// # Errors
     /// When an entry is missing or the two do not fit.
     pub fn with_trainables(set: &ParameterSet) -> Result<(LinearHead, Variables), ModelError> {
+        LinearHead::trainable_at(set, &Device::Cpu)
+    }
+
+    /// [`LinearHead::with_trainables`] on another device.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn trainable_at(
+        set: &ParameterSet,
+        device: &Device,
+    ) -> Result<(LinearHead, Variables), ModelError> {
         let (weight, bias) = LinearHead::entries(set)?;
-        let weight = Var::from_tensor(&weight.tensor(&Device::Cpu)?)?;
-        let bias = Var::from_tensor(&bias.tensor(&Device::Cpu)?)?;
+        let weight = Var::from_tensor(&weight.tensor(device)?)?;
+        let bias = Var::from_tensor(&bias.tensor(device)?)?;
         let head =
             LinearHead { weight: weight.as_tensor().clone(), bias: bias.as_tensor().clone() };
         Ok((head, vec![(LinearHead::BIAS.into(), bias), (LinearHead::WEIGHT.into(), weight)]))

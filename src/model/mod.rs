@@ -32,6 +32,7 @@ mod error;
 mod head;
 pub mod ops;
 mod parameters;
+mod place;
 pub mod resnet;
 pub mod vit;
 
@@ -42,4 +43,5 @@ pub use error::ModelError;
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use resnet::{ResNet, ResNetConfig};
+pub use place::Place;
 pub use vit::{Vit, VitConfig, to_safetensors};

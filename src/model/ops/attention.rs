@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
 
+use super::attention_composed::composed;
 use super::attention_kernel::{Geometry, PrefixValues};
 use super::storage::{lend, served, tensor_like, values};
 
@@ -39,7 +40,7 @@ pub fn attention(
             let op = Attention::new(geometry, tracked);
             packed.contiguous()?.apply_op3(&keys.contiguous()?, &values.contiguous()?, op)
         }
-        _ => composition(packed, heads, prefix, queries),
+        _ => composed(packed, prefix, geometry),
     }
 }
 
@@ -75,37 +76,6 @@ fn geometry(
         }
     };
     Ok(Geometry { batch, tokens, queries, width, heads, prefix: prefix_length, shared })
-}
-
-/// The same from candle's differentiable ops.
-fn composition(
-    packed: &Tensor,
-    heads: usize,
-    prefix: Option<(&Tensor, &Tensor)>,
-    queries: usize,
-) -> Result<Tensor> {
-    let (batch, tokens, packed_width) = packed.dims3()?;
-    let width = packed_width / 3;
-    let split = |t: &Tensor| -> Result<Tensor> {
-        let length = t.dim(1)?;
-        t.reshape((batch, length, heads, width / heads))?.transpose(1, 2)?.contiguous()
-    };
-    let part = |i: usize| packed.narrow(2, i * width, width)?.contiguous();
-    let q = split(&part(0)?.narrow(1, 0, queries)?.contiguous()?)?;
-    let (mut k, mut v) = (split(&part(1)?)?, split(&part(2)?)?);
-    if let Some((keys, values)) = prefix {
-        let per_sample = |t: &Tensor| -> Result<Tensor> {
-            let length = t.dim(D::Minus2)?;
-            split(&t.broadcast_as((batch, length, width))?.contiguous()?)
-        };
-        k = Tensor::cat(&[per_sample(keys)?, k], 2)?.contiguous()?;
-        v = Tensor::cat(&[per_sample(values)?, v], 2)?.contiguous()?;
-    }
-    debug_assert!(k.dim(2)? >= tokens);
-    let scale = 1.0 / ((width / heads) as f64).sqrt();
-    let scores = (q.matmul(&k.t()?.contiguous()?)? * scale)?;
-    let weights = candle_nn::ops::softmax(&scores, D::Minus1)?;
-    weights.matmul(&v)?.transpose(1, 2)?.contiguous()?.reshape((batch, queries, width))
 }
 
 struct Attention {
@@ -205,7 +175,7 @@ impl CustomOp3 for Attention {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{agree, draw, finite_difference};
+    use super::super::testing::{agrees_everywhere, draw, finite_difference};
     use super::*;
     use candle_core::{DType, Device, Var};
 
@@ -218,7 +188,7 @@ mod tests {
     fn plain_attention_agrees_with_the_composition() {
         for queries in [5, 1, 3] {
             let op = |t: &[Tensor]| attention(&t[0], 2, None, queries);
-            agree(&[&packed()], op, |t| composition(&t[0], 2, None, queries));
+            agrees_everywhere(&[&packed()], op);
             finite_difference(&[&packed()], op);
         }
     }
@@ -230,7 +200,7 @@ mod tests {
             for queries in [5, 1] {
                 let inputs = [&packed(), &draw("keys", shape.clone()), &draw("v", shape.clone())];
                 let op = |t: &[Tensor]| attention(&t[0], 2, Some((&t[1], &t[2])), queries);
-                agree(&inputs, op, |t| composition(&t[0], 2, Some((&t[1], &t[2])), queries));
+                agrees_everywhere(&inputs, op);
                 finite_difference(&inputs, op);
             }
         }

@@ -16,8 +16,11 @@
 //! | [`cross_entropy()`] | mean softmax cross-entropy on a slice of columns | logits |
 //!
 //! Each is **one function**. On the CPU in `f32` it runs our kernel; on any other device or
-//! type it runs a composition of candle's differentiable ops, which is also the reference of
-//! the tests. An operand that is not tracked (neither a `Var` nor computed from one) never
+//! type it is composed of candle's tensor operations, with sums and exponentials in `f32`
+//! ([`without_kernels`] takes that path on the CPU too, and the tests compare the two). There
+//! the result has the type of the input: parameters of a wider type are narrowed on the way
+//! in and get their gradient in their own type, so `f32` variables train under `bf16`
+//! activations. An operand that is not tracked (neither a `Var` nor computed from one) never
 //! gets a gradient. Kernels use one thread: clients are what runs in parallel.
 //!
 //! ```
@@ -36,6 +39,7 @@
 //! ```
 
 mod attention;
+mod attention_composed;
 mod attention_kernel;
 mod batch_norm;
 mod channel_moments;
@@ -51,6 +55,7 @@ mod storage;
 mod testing;
 mod unfold;
 pub(crate) mod wide;
+mod with_gradient;
 
 pub use attention::attention;
 pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
@@ -61,3 +66,4 @@ pub use gelu::gelu;
 pub use layer_norm::layer_norm;
 pub use linear::linear;
 pub use relu::relu;
+pub use storage::without_kernels;

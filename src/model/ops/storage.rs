@@ -1,10 +1,36 @@
 //! The narrow door between candle tensors and plain slices.
 
+use std::cell::Cell;
+
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, bail};
 
+thread_local! {
+    static KERNELS_OFF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` in this thread as any device but the CPU would: ops are composed from tensor
+/// operations, and optimisers step on the device. This is how the path of a GPU is tested
+/// without one.
+pub fn without_kernels<R>(work: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            KERNELS_OFF.set(self.0);
+        }
+    }
+    let _restore = Restore(KERNELS_OFF.replace(true));
+    work()
+}
+
 /// Our kernels serve `f32` on the CPU; everything else takes the composition.
-pub(super) fn served(tensors: &[&Tensor]) -> bool {
-    tensors.iter().all(|t| t.device().is_cpu() && t.dtype() == DType::F32)
+pub(crate) fn served(tensors: &[&Tensor]) -> bool {
+    let host = |t: &&Tensor| t.device().is_cpu() && t.dtype() == DType::F32;
+    !KERNELS_OFF.get() && tensors.iter().all(host)
+}
+
+/// What sums and exponentials of tensors of this type are computed in: at least `f32`.
+pub(super) fn wide_type(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
 /// The values of a contiguous `f32` storage.

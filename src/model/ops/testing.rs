@@ -1,8 +1,10 @@
-//! How the ops are tested: against their composition, and against finite differences.
+//! How the ops are tested: kernels against compositions in `f32` and `bf16`, and both against
+//! finite differences.
 
-use candle_core::{Device, Result, Shape, Tensor, Var};
+use candle_core::{DType, Device, Result, Shape, Tensor, Var};
 use rand::Rng;
 
+use super::without_kernels;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// A tensor of values in (-1, 1), fixed by `name`.
@@ -31,27 +33,56 @@ fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
+/// A value and the gradients of all inputs, as `f32`.
+struct Pass {
+    value: Vec<f32>,
+    gradients: Vec<Vec<f32>>,
+}
+
+impl Pass {
+    fn assert_close(&self, expected: &Pass, tolerance: f32) {
+        assert_close("value", &self.value, &expected.value, tolerance);
+        for (i, (got, expected)) in self.gradients.iter().zip(&expected.gradients).enumerate() {
+            let blind = expected.iter().all(|v| *v == 0.0);
+            assert!(!blind, "gradient {i} is zero: the test is blind");
+            assert_close(&format!("gradient of input {i}"), got, expected, tolerance);
+        }
+    }
+}
+
+/// Runs `op` on variables; `first` is the type in which the first of them enters the op.
+fn pass(inputs: &[&Tensor], first: DType, op: impl Fn(&[Tensor]) -> Result<Tensor>) -> Pass {
+    let vars: Vec<Var> = inputs.iter().map(|t| Var::from_tensor(t).expect("a variable")).collect();
+    let mut tensors: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();
+    tensors[0] = tensors[0].to_dtype(first).expect("a float type");
+    let output = op(&tensors).and_then(|t| t.to_dtype(DType::F32)).expect("the op runs");
+    let grads = probe(&output).and_then(|s| s.backward()).expect("backward runs");
+    let gradients = vars.iter().map(|v| values(grads.get(v).expect("a gradient"))).collect();
+    Pass { value: values(&output), gradients }
+}
+
 /// Values and all gradients of `op` and `reference` agree to 1e-5 of the largest entry.
 pub(super) fn agree(
     inputs: &[&Tensor],
     op: impl Fn(&[Tensor]) -> Result<Tensor>,
     reference: impl Fn(&[Tensor]) -> Result<Tensor>,
 ) {
-    let run = |f: &dyn Fn(&[Tensor]) -> Result<Tensor>| -> Result<(Vec<f32>, Vec<Vec<f32>>)> {
-        let vars = inputs.iter().map(|t| Var::from_tensor(t)).collect::<Result<Vec<_>>>()?;
-        let tensors: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();
-        let output = f(&tensors)?;
-        let grads = probe(&output)?.backward()?;
-        let gradients = vars.iter().map(|v| values(grads.get(v).expect("a gradient"))).collect();
-        Ok((values(&output), gradients))
-    };
-    let (ours, our_gradients) = run(&op).expect("the op runs");
-    let (theirs, their_gradients) = run(&reference).expect("the composition runs");
-    assert_close("value", &ours, &theirs, 1e-5);
-    for (i, (a, b)) in our_gradients.iter().zip(&their_gradients).enumerate() {
-        assert!(b.iter().any(|v| *v != 0.0), "gradient {i} is zero: the test is blind");
-        assert_close(&format!("gradient of input {i}"), a, b, 1e-5);
-    }
+    let expected = pass(inputs, DType::F32, reference);
+    pass(inputs, DType::F32, op).assert_close(&expected, 1e-5);
+}
+
+/// Relative rounding of `bf16` (8 bits) with room for a few operations in a row.
+const BF16_TOLERANCE: f32 = 0.03;
+
+/// The kernel of `op` and its composition agree in value and all gradients: to 1e-5 of the
+/// largest entry in `f32`, and to 0.03 where the first input and the result are `bf16`.
+pub(super) fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    let kernel = pass(inputs, DType::F32, &op);
+    let composed = without_kernels(|| pass(inputs, DType::F32, &op));
+    let half = pass(inputs, DType::BF16, &op);
+    composed.assert_close(&kernel, 1e-5);
+    half.assert_close(&kernel, BF16_TOLERANCE);
+    without_kernels(|| finite_difference(inputs, &op));
 }
 
 /// Every gradient entry of `op` equals the central difference of its own forward pass.

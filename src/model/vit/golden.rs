@@ -7,7 +7,7 @@ mod small;
 use candle_core::{Device, Tensor, Var, backprop::GradStore};
 
 use crate::golden::Golden;
-use crate::model::{LinearHead, Prefix};
+use crate::model::{LinearHead, ModelError, Prefix, ops};
 
 pub(super) fn tensor(values: Vec<f32>, shape: &[usize]) -> Tensor {
     Tensor::from_vec(values, shape, &Device::Cpu).expect("as many values as the shape has")
@@ -36,6 +36,14 @@ pub(super) fn trained_head(weight: Tensor, bias: Tensor) -> (Var, Var, LinearHea
     let bias = Var::from_tensor(&bias).expect("a variable");
     let head = LinearHead { weight: weight.as_tensor().clone(), bias: bias.as_tensor().clone() };
     (weight, bias, head)
+}
+
+/// Runs a test with the kernels of the CPU, and once more as another device would.
+pub(super) fn on_both_paths(
+    test: impl Fn() -> Result<(), ModelError>,
+) -> Result<(), ModelError> {
+    test()?;
+    ops::without_kernels(test)
 }
 
 pub(super) fn prefixes(prompts: &[Var]) -> Vec<Prefix> {

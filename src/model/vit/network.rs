@@ -5,18 +5,21 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Tensor};
 
 use super::block::{Affine, Block};
 use super::{Checkpoint, VitConfig};
 use crate::model::parameters::{ParameterSet, Variables};
-use crate::model::{Adaptation, ModelError, ops};
+use crate::model::{Adaptation, ModelError, Place, ops};
 
 /// A vision transformer with timm's parameters, frozen or over variables.
 ///
 /// Frozen is the rule: then the graph starts at the first block whose [`Adaptation`] holds a
 /// variable, and everything below is computed without history. For full fine-tuning
 /// [`Vit::with_trainables`] builds the same network over `Var`s.
+///
+/// Between patches and final norm a network computes in the type of its [`Place`]; features are
+/// `f32` everywhere.
 #[derive(Clone, Debug)]
 pub struct Vit {
     config: VitConfig,
@@ -32,6 +35,7 @@ pub struct Vit {
     variables: Variables,
     /// Of the parameters, once somebody asked; frozen networks only.
     digest: OnceLock<blake3::Hash>,
+    place: Place,
 }
 
 impl Vit {
@@ -69,38 +73,77 @@ impl Vit {
         Vit::from_parameters(read.config, &read.parameters)
     }
 
-    /// A frozen network with these parameters (entries it has no place for are ignored).
+    /// A frozen network with these parameters (entries it has no place for are ignored), on the
+    /// CPU.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.
     pub fn from_parameters(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
-        let mut named = BTreeMap::new();
-        for (name, shape) in config.parameter_shapes() {
-            let tensor = set.expect("parameter set", &name, &shape)?.tensor(&Device::Cpu)?;
-            named.insert(Arc::from(name), tensor);
-        }
-        Vit::assemble(config, named, Vec::new())
+        Vit::frozen_at(config, set, &Place::cpu())
     }
 
-    /// The same network over fresh variables: every parameter trains.
+    /// [`Vit::from_parameters`] at another place.
+    ///
+    /// # Errors
+    /// As [`Vit::from_parameters`], and when the device has no room.
+    pub fn frozen_at(
+        config: VitConfig,
+        set: &ParameterSet,
+        place: &Place,
+    ) -> Result<Vit, ModelError> {
+        let mut named = BTreeMap::new();
+        for (name, shape) in config.parameter_shapes() {
+            let tensor = set.expect("parameter set", &name, &shape)?.tensor(&place.device)?;
+            named.insert(Arc::from(name.as_str()), narrowed(&name, &tensor, place)?);
+        }
+        Vit::assemble(config, named, Vec::new(), place)
+    }
+
+    /// A frozen copy of this network at another place: what every worker of a GPU makes once.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn at(&self, place: &Place) -> Result<Vit, ModelError> {
+        let mut named = BTreeMap::new();
+        for (name, tensor) in &self.named {
+            let tensor = tensor.detach().to_device(&place.device)?;
+            named.insert(Arc::clone(name), narrowed(name, &tensor, place)?);
+        }
+        Vit::assemble(self.config, named, Vec::new(), place)
+    }
+
+    /// The same network over fresh variables: every parameter trains, on the CPU.
     ///
     /// # Errors
     /// As [`Vit::from_parameters`].
     pub fn with_trainables(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
+        Vit::trainable_at(config, set, &Place::cpu())
+    }
+
+    /// [`Vit::with_trainables`] at another place; the variables are `f32` everywhere.
+    ///
+    /// # Errors
+    /// As [`Vit::frozen_at`].
+    pub fn trainable_at(
+        config: VitConfig,
+        set: &ParameterSet,
+        place: &Place,
+    ) -> Result<Vit, ModelError> {
         let mut own = ParameterSet::new();
         for (name, shape) in config.parameter_shapes() {
             let parameter = set.expect("parameter set", &name, &shape)?.clone();
             own.insert(name, parameter);
         }
-        let variables = own.variables(&Device::Cpu)?;
+        let variables = own.variables(&place.device)?;
         let named = variables.iter().map(|(n, v)| (n.clone(), v.as_tensor().clone())).collect();
-        Vit::assemble(config, named, variables)
+        Vit::assemble(config, named, variables, place)
     }
 
     fn assemble(
         config: VitConfig,
         named: BTreeMap<Arc<str>, Tensor>,
         variables: Variables,
+        place: &Place,
     ) -> Result<Vit, ModelError> {
         config.validate()?;
         let tensor = |name: &str| named[name].clone();
@@ -128,7 +171,13 @@ impl Vit {
             named,
             variables,
             digest: OnceLock::new(),
+            place: place.clone(),
         })
+    }
+
+    /// Where its tensors live.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The dimensions.
@@ -193,7 +242,7 @@ impl Vit {
         } else {
             tokens.narrow(1, 0, 1)?
         };
-        Ok(self.norm.norm(&cls.squeeze(1)?, self.config.norm_eps)?)
+        self.final_norm(&cls.squeeze(1)?)
     }
 
     /// All tokens after the final norm, `(b, n, d)`; token 0 is CLS.
@@ -202,7 +251,11 @@ impl Vit {
     /// When pixels or adaptation do not fit.
     pub fn tokens(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         let tokens = self.advance(&self.embed(pixels)?, 0..self.blocks.len(), adaptation)?;
-        Ok(self.norm.norm(&tokens, self.config.norm_eps)?)
+        self.final_norm(&tokens)
+    }
+
+    fn final_norm(&self, x: &Tensor) -> Result<Tensor, ModelError> {
+        Ok(self.norm.norm(&x.to_dtype(DType::F32)?, self.config.norm_eps)?)
     }
 
     /// The residual stream `tokens` `(b, n, d)` through a range of blocks, before any final norm.
@@ -242,9 +295,10 @@ impl Vit {
         // The bias joins CLS and positions in one small table (n, d), so that the big tensor
         // is passed once: row 0 of `unfold` is zero and becomes CLS.
         let (patches, dim) = (self.config.tokens() - 1, self.config.dim);
-        let bias = self.patch.bias.reshape((1, dim))?.broadcast_as((patches, dim))?.contiguous()?;
+        let bias = self.patch.bias.to_dtype(self.cls.dtype())?.reshape((1, dim))?;
+        let bias = bias.broadcast_as((patches, dim))?.contiguous()?;
         let start = Tensor::cat(&[self.cls.reshape((1, dim))?, bias], 0)?;
-        let table = (start + self.position.squeeze(0)?)?;
+        let table = (start + self.position.squeeze(0)?)?.to_dtype(self.place.compute)?;
         let tokens = ops::linear(&self.unfold(pixels, 1)?, &self.patch_matrix()?, None)?;
         Ok(tokens.broadcast_add(&table)?)
     }
@@ -277,6 +331,7 @@ impl Vit {
         }
         let grid = self.config.grid();
         let rows = pixels
+            .to_dtype(self.place.compute)?
             .reshape(&[b, c, grid, p, grid, p][..])?
             .permute([0, 2, 4, 1, 3, 5])?
             .contiguous()?
@@ -285,12 +340,20 @@ impl Vit {
     }
 }
 
+/// Weights and biases of the linear layers are kept in the compute type. What enters sums, norms
+/// and positions, stays `f32`.
+fn narrowed(name: &str, tensor: &Tensor, place: &Place) -> Result<Tensor, ModelError> {
+    let sums = name.contains("norm") || ["cls_token", "pos_embed"].contains(&name);
+    let dtype = if sums { DType::F32 } else { place.compute };
+    Ok(tensor.to_dtype(dtype)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::Prefix;
     use crate::numerics::streams::{Domain, StreamKey};
-    use candle_core::{DType, Var};
+    use candle_core::{Device, Var};
 
     fn small() -> (VitConfig, ParameterSet) {
         let default = VitConfig::default();
@@ -358,6 +421,52 @@ mod tests {
         );
         let grads = features.powf(3.0)?.sum_all()?.backward()?;
         assert!(sum_of_squares(grads.get(&prompt).expect("a gradient")) > 0.0);
+        Ok(())
+    }
+
+    /// The largest difference of two feature matrices, relative to the largest entry.
+    fn difference(a: &Tensor, b: &Tensor) -> f32 {
+        let largest =
+            |t: &Tensor| t.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+        largest(&(a - b).unwrap()) / largest(b)
+    }
+
+    #[test]
+    fn half_precision_inside_gives_full_precision_features_nearby() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let place = Place { compute: DType::BF16, ..Place::cpu() };
+        let full = Vit::from_parameters(config, &set)?;
+        let none = Adaptation::none();
+        let expected = full.features(&images(), &none)?;
+        for half in [full.at(&place)?, Vit::trainable_at(config, &set, &place)?] {
+            let features = half.features(&images(), &none)?;
+            assert_eq!(features.dtype(), DType::F32);
+            let off = difference(&features, &expected);
+            assert!(off > 0.0 && off < 0.05, "{off}");
+            assert_eq!(half.tokens(&images(), &none)?.dtype(), DType::F32);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn trainables_stay_wide_and_train_through_half_precision() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let place = Place { compute: DType::BF16, ..Place::cpu() };
+        let gradients = |place: &Place| -> Result<Vec<Tensor>, ModelError> {
+            let vit = Vit::trainable_at(config, &set, place)?;
+            let prompt = Var::ones((4, config.dim), DType::F32, &Device::Cpu)?;
+            let adaptation = Adaptation::prompts([prompt.as_tensor()])?;
+            let loss = vit.features(&images(), &adaptation)?.powf(3.0)?.sum_all()?;
+            let grads = loss.backward()?;
+            let variables = vit.variables().iter().map(|(_, v)| v).chain([&prompt]);
+            let of = |v: &Var| grads.get(v).expect("every trainable trains").clone();
+            Ok(variables.map(of).collect())
+        };
+        for (got, expected) in gradients(&place)?.iter().zip(gradients(&Place::cpu())?) {
+            assert_eq!(got.dtype(), DType::F32);
+            let off = difference(got, &expected);
+            assert!(off < 0.1, "{off} of {:?}", got.shape());
+        }
         Ok(())
     }
 

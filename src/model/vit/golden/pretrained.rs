@@ -2,7 +2,7 @@
 
 use candle_core::{D, Device, Tensor, Var};
 
-use super::{cls, flat, gradient, labels, prefixes, stored, tensor, trained_head};
+use super::{cls, flat, gradient, labels, on_both_paths, prefixes, stored, tensor, trained_head};
 use crate::data::{Image, Kernel, Normalisation, Step, Transform, Workspace};
 use crate::golden::{Golden, shared_data};
 use crate::model::vit::{Checkpoint, Vit};
@@ -111,6 +111,10 @@ fn golden_vit_tiny_real_at_another_resolution() -> Result<(), ModelError> {
 
 #[test]
 fn golden_vit_prefix() -> Result<(), ModelError> {
+    on_both_paths(vit_prefix)
+}
+
+fn vit_prefix() -> Result<(), ModelError> {
     let Some(golden) = Golden::open("vit_prefix") else { return Ok(()) };
     let Some(inputs) = Golden::open("vit_tiny_real_inputs") else { return Ok(()) };
     let Some(vit) = vit(None) else { return Ok(()) };

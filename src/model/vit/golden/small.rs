@@ -2,7 +2,7 @@
 
 use candle_core::{Tensor, Var};
 
-use super::{cls, flat, gradient, labels, prefixes, stored, tensor, trained_head};
+use super::{cls, flat, gradient, labels, on_both_paths, prefixes, stored, tensor, trained_head};
 use crate::golden::{Golden, Wave};
 use crate::model::vit::{Vit, VitConfig};
 use crate::model::{Adaptation, LinearHead, ModelError, Parameter, ops};
@@ -67,6 +67,10 @@ fn loss(
 
 #[test]
 fn golden_vit_tokens_plain() -> Result<(), ModelError> {
+    on_both_paths(vit_tokens_plain)
+}
+
+fn vit_tokens_plain() -> Result<(), ModelError> {
     let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
     let (vit, x, plain) =
         (vit(&golden, Wave::Chirp, 1.0), stored(&golden, "x"), Adaptation::none());
@@ -84,6 +88,10 @@ fn golden_vit_tokens_plain() -> Result<(), ModelError> {
 
 #[test]
 fn golden_vit_tokens_sine_and_eps() -> Result<(), ModelError> {
+    on_both_paths(vit_tokens_sine_and_eps)
+}
+
+fn vit_tokens_sine_and_eps() -> Result<(), ModelError> {
     let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
     let (x, plain) = (stored(&golden, "x"), Adaptation::none());
     let sine = vit(&golden, Wave::Sine, 1.0).features(&x, &plain)?;
@@ -96,6 +104,10 @@ fn golden_vit_tokens_sine_and_eps() -> Result<(), ModelError> {
 
 #[test]
 fn golden_vit_tokens_prefix() -> Result<(), ModelError> {
+    on_both_paths(vit_tokens_prefix)
+}
+
+fn vit_tokens_prefix() -> Result<(), ModelError> {
     let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
     let vit = vit(&golden, Wave::Chirp, 1.0);
     let (_, _, head) = head(&golden);
@@ -114,6 +126,10 @@ fn golden_vit_tokens_prefix() -> Result<(), ModelError> {
 /// Five AdamW steps with clipping, written out here so that a failure points at the network.
 #[test]
 fn golden_vit_tokens_train() -> Result<(), ModelError> {
+    on_both_paths(vit_tokens_train)
+}
+
+fn vit_tokens_train() -> Result<(), ModelError> {
     let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
     let vit = vit(&golden, Wave::Chirp, 1.0);
     let (weight, bias, head) = head(&golden);
