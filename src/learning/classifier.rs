@@ -81,9 +81,8 @@ impl Classifier {
             true => Arc::new(backbone.frozen_here(received)?),
         };
         let device = &backbone.place().device;
-        let prompts: Vec<Tensor> = prompts(received)
-            .map(|(_, prompt)| prompt.tensor(device))
-            .collect::<Result<_, _>>()?;
+        let prompts: Vec<Tensor> =
+            prompts(received).map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
         let head = LinearHead::frozen_at(received, device)?;
         let (rows, variables) = (0..head.classes(), Variables::new());
         let adaptation = Adaptation::prompts(&prompts)?;

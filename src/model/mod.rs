@@ -42,6 +42,6 @@ pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
-pub use resnet::{ResNet, ResNetConfig};
 pub use place::Place;
+pub use resnet::{ResNet, ResNetConfig};
 pub use vit::{Vit, VitConfig, to_safetensors};

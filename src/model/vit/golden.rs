@@ -39,9 +39,7 @@ pub(super) fn trained_head(weight: Tensor, bias: Tensor) -> (Var, Var, LinearHea
 }
 
 /// Runs a test with the kernels of the CPU, and once more as another device would.
-pub(super) fn on_both_paths(
-    test: impl Fn() -> Result<(), ModelError>,
-) -> Result<(), ModelError> {
+pub(super) fn on_both_paths(test: impl Fn() -> Result<(), ModelError>) -> Result<(), ModelError> {
     test()?;
     ops::without_kernels(test)
 }

@@ -426,8 +426,7 @@ mod tests {
 
     /// The largest difference of two feature matrices, relative to the largest entry.
     fn difference(a: &Tensor, b: &Tensor) -> f32 {
-        let largest =
-            |t: &Tensor| t.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+        let largest = |t: &Tensor| t.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
         largest(&(a - b).unwrap()) / largest(b)
     }
 
