@@ -6,6 +6,7 @@ mod head_form;
 pub mod hgp;
 pub mod joint;
 mod registry;
+pub mod stsa;
 mod transformer;
 
 pub use head_form::HeadForm;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::fedavg::{self, FedAvg, FedAvgConfig};
 use super::hgp::{self, Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
+use super::stsa::{self, Stsa, StsaConfig};
 use crate::policy::{AnyMethod, ModelFacts, Staged, erase};
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
 use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError};
@@ -83,7 +84,9 @@ pub struct Registry {
 impl Registry {
     /// The methods of fedcast.
     pub fn builtin() -> Registry {
-        Registry { entries: vec![hgp_entry(), fedavg_entry(), joint_entry()] }
+        let entries =
+            vec![hgp_entry(), fedavg_entry(), joint_entry(), stsa_entry(), stsa_e_entry()];
+        Registry { entries }
     }
 
     /// With one more; it replaces a method of the same name.
@@ -243,6 +246,39 @@ fn joint_entry() -> MethodEntry {
     }
 }
 
+fn stsa_entry() -> MethodEntry {
+    MethodEntry {
+        name: "stsa",
+        idea: "A ridge head on random ReLU features of a frozen network, in closed form, from Gram \
+               matrices and class sums that add over clients and tasks; no gradient.",
+        source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
+                 Aggregation, arXiv 2506.01327",
+        state: "server: the sums and the head; client: nothing",
+        messages: "down: a seed; up, once per task: Gram matrix (D x D), sums of the task's classes",
+        clip: None,
+        upon_features: true,
+        read: Arc::new(|table| {
+            let config = StsaConfig::exact(table);
+            Box::new(move |facts: &ModelFacts| erase(Stsa::new(config, facts)))
+        }),
+        check: stsa::check,
+    }
+}
+
+fn stsa_e_entry() -> MethodEntry {
+    MethodEntry {
+        name: "stsa-e",
+        idea: "STSA whose clients send class sums and counts only: the server estimates the Gram \
+               matrix from the scatter of the units' class means.",
+        messages: "down: a seed; up, once per task and unit: sums and counts of the task's classes",
+        read: Arc::new(|table| {
+            let config = StsaConfig::estimated(table);
+            Box::new(move |facts: &ModelFacts| erase(Stsa::new(config, facts)))
+        }),
+        ..stsa_entry()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,7 +309,7 @@ mod tests {
         let of =
             |name| registry.find(name).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(of("fedvag").contains("did you mean `fedavg`?"), "{}", of("fedvag"));
-        assert!(of("xyz").contains("there are hgp, fedavg, joint"), "{}", of("xyz"));
+        assert!(of("xyz").contains("there are hgp, fedavg, joint, stsa, stsa-e"), "{}", of("xyz"));
         let one_more = MethodEntry { name: "mine", ..fedavg_entry() };
         assert!(registry.clone().with(one_more).find("mine").is_ok());
     }

@@ -51,6 +51,10 @@ pub enum Domain {
     Drawing = 15,
     /// Whatever a single method needs beyond the above; `step` tells its uses apart.
     Method = 16,
+    /// The random layer of closed-form methods (STSA).
+    Projection = 17,
+    /// How a client's shard is cut into units.
+    Units = 18,
 }
 
 /// The address of a stream: two equal keys give the same numbers, two different keys

@@ -124,6 +124,10 @@ pub trait AnyServer: Send {
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError>;
     /// See [`ServerPolicy::predictor`].
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError>;
+    /// See [`ServerPolicy::figures`].
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
     /// See [`ServerPolicy::save`].
     fn save(&self) -> Body;
     /// See [`ServerPolicy::load`].
@@ -295,6 +299,10 @@ impl<M: Method> AnyServer for ErasedServer<M> {
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
         self.0.predictor(lab)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.0.figures()
     }
 
     fn save(&self) -> Body {

@@ -128,6 +128,12 @@ pub trait ServerPolicy<M: Method>: Send + 'static {
     /// The global model as it stands.
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError>;
 
+    /// Named figures of the last round for the journal (what was solved, estimated, chosen), in a
+    /// fixed order.
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
     /// Everything a resumed run needs; its digest is journalled after every round.
     fn save(&self) -> Body;
 

@@ -1,4 +1,4 @@
-//! Promise: HGP, FedAvg and Joint keep every invariant of their method cards, on a tiny network.
+//! Promise: HGP, FedAvg, Joint and STSA keep every invariant of their method cards, on a tiny network.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
@@ -7,6 +7,7 @@ mod fedavg;
 mod gradients;
 mod hgp;
 mod joint;
+mod stsa;
 #[path = "../toys/mod.rs"]
 mod toys;
 

@@ -78,7 +78,8 @@ impl ServerMachine {
             folded: (round.seats.len() - missing.len()) as u32,
             missing,
         };
-        let numbers = Numbers { digest: Some(Digest(changed.digest)), ..Numbers::default() };
+        let (digest, metrics) = (Some(Digest(changed.digest)), changed.figures);
+        let numbers = Numbers { digest, metrics, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
         (self.next, self.digest) = (changed.next, changed.digest);
         match changed.predictor {

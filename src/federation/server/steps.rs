@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
+use crate::federation::figure::Figure;
 use crate::federation::frames::{SentDown, send_down};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
@@ -30,6 +31,8 @@ pub(crate) struct Changed {
     pub next: Next,
     /// Digest of its whole state.
     pub digest: u64,
+    /// What the policy says about the round.
+    pub figures: BTreeMap<String, Figure>,
     /// Its model, where it is to be tested.
     pub predictor: Option<Arc<dyn Predictor>>,
 }
@@ -157,5 +160,7 @@ fn changed(
     let digest = count_as(JobKind::Codec, || server.save().digest());
     let predictor =
         test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
-    Ok(Changed { next, digest, predictor })
+    let figures = server.figures().into_iter();
+    let figures = figures.map(|(name, figure)| (name.to_string(), Figure(figure))).collect();
+    Ok(Changed { next, digest, figures, predictor })
 }

@@ -1,0 +1,173 @@
+//! The settings of STSA and STSA-E.
+
+use crate::numerics::ridge::Penalty;
+use crate::scenario::reader::{Choice, Param, TableReader};
+
+/// How the head scores features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadMode {
+    /// `<h / |h|, w_c / |w_c|>`: short rows of rare classes count as much as long ones.
+    Cosine,
+    /// `<h, w_c>`.
+    Linear,
+}
+
+impl Choice for HeadMode {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("cosine", HeadMode::Cosine, "features and rows of the head at length one (the code)"),
+        ("linear", HeadMode::Linear, "plain inner products (the paper's text)"),
+    ];
+}
+
+/// What lambda is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LambdaScale {
+    Absolute,
+    Trace,
+}
+
+impl Choice for LambdaScale {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("absolute", LambdaScale::Absolute, "added as it is (the paper)"),
+        ("trace", LambdaScale::Trace, "times tr(G) / D, for features of any scale"),
+    ];
+}
+
+/// The numbers in which statistics travel; sums are f64 on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Four bytes, as the paper counts.
+    F32,
+    /// Eight bytes: nothing is lost on the way.
+    F64,
+}
+
+impl Choice for Payload {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("f32", Payload::F32, "four bytes a number, as the paper counts"),
+        ("f64", Payload::F64, "eight bytes a number, nothing is rounded"),
+    ];
+}
+
+/// Which units of a class count as its `U`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitCount {
+    /// Those that hold a sample of it: unbiased.
+    Nonempty,
+    /// All units of the round, as the released code has it: the covariance comes out too small.
+    Total,
+}
+
+impl Choice for UnitCount {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("nonempty", UnitCount::Nonempty, "units that hold a sample of the class: unbiased"),
+        ("total", UnitCount::Total, "all units of the round (the released code)"),
+    ];
+}
+
+/// What is assumed of a class that a single unit holds: its scatter is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneUnit {
+    /// None: its samples lie at their mean.
+    Mean,
+    /// That of the other classes of the task, pooled.
+    Pooled,
+}
+
+impl Choice for OneUnit {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("mean", OneUnit::Mean, "no scatter: its samples lie at their mean"),
+        ("pooled", OneUnit::Pooled, "the scatter of the task's other classes, pooled"),
+    ];
+}
+
+/// What clients send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// STSA: the Gram matrix itself.
+    Exact {
+        /// Whether only its lower triangle travels.
+        symmetric: bool,
+    },
+    /// STSA-E: counts, from which the server estimates it.
+    Estimated(Estimation),
+}
+
+/// How STSA-E estimates the Gram matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimation {
+    /// Which units count.
+    pub unit_count: UnitCount,
+    /// What a class of one unit gets.
+    pub one_unit: OneUnit,
+    /// Whether the estimate is compared with the true matrix in every round.
+    pub diagnostics: bool,
+}
+
+/// The `[method]` table of STSA and STSA-E.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StsaConfig {
+    /// `D`, the width of the random features; the width of the backbone's switches them off.
+    pub width: u32,
+    /// Added to the diagonal of the Gram matrix.
+    pub lambda: Penalty,
+    /// How often lambda may be raised tenfold where there is no Cholesky factor.
+    pub raises: u32,
+    /// How the head scores features.
+    pub head_mode: HeadMode,
+    /// The numbers in which statistics travel.
+    pub payload: Payload,
+    /// What travels.
+    pub variant: Variant,
+}
+
+impl StsaConfig {
+    /// Reads the keys of a `[method]` table of STSA.
+    pub fn exact(table: &mut TableReader<'_>) -> StsaConfig {
+        let symmetric = Param::new("symmetric", false, "send the lower triangle of G only");
+        let symmetric = table.get(&symmetric.source("the paper's table counts all of G"));
+        StsaConfig::read(table, Variant::Exact { symmetric })
+    }
+
+    /// Reads the keys of a `[method]` table of STSA-E.
+    pub fn estimated(table: &mut TableReader<'_>) -> StsaConfig {
+        let unit_count = Param::new("unit_count", UnitCount::Nonempty, "which units are U");
+        let one_unit = Param::new("one_unit", OneUnit::Mean, "scatter of a class of one unit");
+        let diagnostics =
+            Param::new("diagnostics", false, "compare the estimate with the true G every round");
+        let estimation = Estimation {
+            unit_count: table.get(&unit_count.source("nonempty is unbiased; the code has total")),
+            one_unit: table.get(&one_unit),
+            diagnostics: table.get(&diagnostics),
+        };
+        StsaConfig::read(table, Variant::Estimated(estimation))
+    }
+
+    fn read(table: &mut TableReader<'_>, variant: Variant) -> StsaConfig {
+        let width = Param::new("width", 1250, "D; the backbone's own width switches the layer off")
+            .source("paper: 1250 on ViT, 5000 on ResNet-18")
+            .at_least(1.0)
+            .at_most(65_536.0);
+        let lambda = Param::new("lambda", 1e6, "added to the diagonal of G")
+            .source("paper: 1e6 on ViT, 1e4 on ResNet-18")
+            .at_least(0.0);
+        let scale = Param::new("lambda_scale", LambdaScale::Absolute, "what lambda counts");
+        let raises =
+            Param::new("raises", 6, "tenfold raises of lambda where G has no Cholesky factor")
+                .at_most(300.0);
+        let head_mode = Param::new("head_mode", HeadMode::Cosine, "how the head scores");
+        let payload = Param::new("payload", Payload::F32, "numbers of the uploaded sums");
+        let lambda = table.get(&lambda);
+        StsaConfig {
+            width: table.get(&width),
+            lambda: match table.get(&scale) {
+                LambdaScale::Absolute => Penalty::Absolute(lambda),
+                LambdaScale::Trace => Penalty::Relative(lambda),
+            },
+            raises: table.get(&raises),
+            head_mode: table.get(&head_mode.source("code: cosine; paper's text: linear")),
+            payload: table.get(&payload.source("paper")),
+            variant,
+        }
+    }
+}

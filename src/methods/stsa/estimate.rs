@@ -1,0 +1,98 @@
+//! STSA-E's estimate of the Gram matrix from class sums and counts of units.
+//!
+//! For a class with `U` units of `n_j` samples, sums `s_j`, means `m_j`, in all `N` samples with sum
+//! `P` and mean `m`:
+//! ```text
+//! (N - 1) / (U - 1) * sum_j n_j (m_j - m)(m_j - m)^T  +  P P^T / N
+//! ```
+//! The scatter between units, rescaled from `U - 1` to `N - 1` degrees of freedom, stands for the
+//! scatter within the class. Unbiased where units are random parts of a class, equal to the Gram
+//! matrix where every unit holds one sample, positive semidefinite always, and free
+//! of the cancellation of the paper's form, which is the same number.
+
+use super::config::{Estimation, OneUnit, UnitCount};
+use super::messages::ClassSums;
+use crate::numerics::symmetric::{Gram, Symmetric};
+
+/// What one unit says about the classes of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// Sums of features by class.
+    pub sums: ClassSums,
+    /// Samples by class.
+    pub counts: Vec<f64>,
+}
+
+/// The estimate of a task's Gram matrix from all its units.
+pub fn estimate(units: &[&Unit], width: usize, rule: &Estimation) -> Symmetric {
+    let classes = units.iter().map(|unit| unit.counts.len()).max().unwrap_or(0);
+    let classes: Vec<Class<'_>> = (0..classes).map(|class| Class::of(units, class)).collect();
+    let pooled = match rule.one_unit {
+        OneUnit::Mean => 0.0,
+        OneUnit::Pooled => pooled_weight(&classes),
+    };
+    let mut gram = Gram::new(width);
+    for class in classes.iter().filter(|class| class.total > 0.0) {
+        let (scatter, mean) = match rule.unit_count {
+            UnitCount::Nonempty => class.weights(class.units.len() as f64),
+            UnitCount::Total => class.weights(units.len() as f64),
+        };
+        gram.add(&class.rows(scatter + pooled, mean, width));
+    }
+    gram.finish()
+}
+
+/// One class over the units that hold it.
+struct Class<'a> {
+    /// `(n_j, s_j)`.
+    units: Vec<(f64, &'a [f64])>,
+    /// `N`.
+    total: f64,
+}
+
+impl<'a> Class<'a> {
+    /// Units with less than one sample say nothing, whatever noise made of their counts; `N` and `P`
+    /// are those of the others.
+    fn of(units: &[&'a Unit], class: usize) -> Class<'a> {
+        let held = units.iter().filter(|unit| unit.counts.get(class).is_some_and(|n| *n >= 1.0));
+        let units: Vec<_> = held.map(|unit| (unit.counts[class], unit.sums.row(class))).collect();
+        let total = units.iter().map(|(n, _)| n).sum();
+        Class { units, total }
+    }
+
+    /// The weights of the scatter and of `P P^T` for so many units, clamped at zero as the code does
+    /// where there are more units than samples.
+    fn weights(&self, units: f64) -> (f64, f64) {
+        let n = self.total;
+        if units <= 1.0 {
+            return (0.0, 1.0 / n);
+        }
+        let a = ((n - 1.0) / (units - 1.0)).max(0.0);
+        let b = ((n - units) / ((units - 1.0) * n)).max(0.0);
+        (a, (a / n - b).max(0.0))
+    }
+
+    /// Rows whose outer products sum to `scatter * sum_j n_j (m_j - m)(m_j - m)^T + mean * P P^T`.
+    fn rows(&self, scatter: f64, mean: f64, width: usize) -> Vec<f64> {
+        let mut sum = vec![0.0; width];
+        for (_, s) in &self.units {
+            sum.iter_mut().zip(*s).for_each(|(sum, s)| *sum += s);
+        }
+        let mut rows = Vec::with_capacity((self.units.len() + 1) * width);
+        for (n, s) in &self.units {
+            let weight = (scatter * n).sqrt();
+            rows.extend(sum.iter().zip(*s).map(|(p, s)| weight * (s / n - p / self.total)));
+        }
+        rows.extend(sum.iter().map(|p| mean.sqrt() * p));
+        rows
+    }
+}
+
+/// Weight of every class's scatter on behalf of the classes of a single unit: their `N - 1` degrees
+/// of freedom times the covariance pooled over the others, `sum scatter / sum (U - 1)`.
+fn pooled_weight(classes: &[Class<'_>]) -> f64 {
+    let alone = classes.iter().filter(|class| class.units.len() == 1);
+    let missing: f64 = alone.map(|class| class.total - 1.0).sum();
+    let known: f64 = classes.iter().map(|class| class.units.len().saturating_sub(1) as f64).sum();
+    if known > 0.0 { missing / known } else { 0.0 }
+}

@@ -1,0 +1,100 @@
+//! Features of frozen networks, and the sums over a shard's random features.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Tensor};
+
+use super::messages::ClassSums;
+use crate::data::{Shard, TaskView};
+use crate::model::{self, Adaptation};
+use crate::numerics::projection::Projection;
+use crate::numerics::symmetric::Gram;
+use crate::policy::{Lab, PolicyError, Predictor};
+
+/// What makes features: the first stage's network, or the backbone as loaded.
+#[derive(Clone)]
+pub(super) enum Frozen {
+    Staged(Arc<dyn Predictor>),
+    Backbone(Arc<model::Backbone>),
+}
+
+impl Frozen {
+    pub fn of(lab: &Lab) -> Frozen {
+        match &lab.staged {
+            Some(staged) => Frozen::Staged(Arc::clone(staged)),
+            None => Frozen::Backbone(Arc::clone(&lab.backbone)),
+        }
+    }
+
+    /// `(batch, channels, height, width)` to `(batch, d)`.
+    pub fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        match self {
+            Frozen::Staged(staged) => staged.features(pixels),
+            Frozen::Backbone(network) => Ok(network.features(pixels, &Adaptation::none())?),
+        }
+    }
+}
+
+/// Rows of random features that are multiplied at once.
+const BLOCK: usize = 256;
+
+/// Sums over the samples of a shard.
+pub(super) struct Collected {
+    pub sums: ClassSums,
+    pub counts: Vec<f64>,
+    /// The sum of `h h^T`, where it was asked for.
+    pub gram: Option<Gram>,
+}
+
+/// Passes over a shard once, in order: `h = ReLU(f W)`, sums in f64.
+pub(super) fn collect(
+    lab: &Lab,
+    shard: &Shard,
+    view: &TaskView,
+    layer: &Projection,
+    gram: bool,
+) -> Result<Collected, PolicyError> {
+    let (classes, width) = (view.rows.len(), layer.width());
+    let mut collected = Collected {
+        sums: ClassSums::zeros(classes, width),
+        counts: vec![0.0; classes],
+        gram: gram.then(|| Gram::new(width)),
+    };
+    let frozen = Frozen::of(lab);
+    let (mut features, mut labels) = (Vec::new(), Vec::new());
+    for batch in lab.statistics_loader(shard).in_order(lab.evaluation_batch) {
+        let batch = batch?;
+        features.extend(doubles(&frozen.features(&lab.pixels(&batch)?)?, layer.inputs())?);
+        labels.extend(batch.labels().iter().map(|row| *row as usize - view.rows.start));
+        if labels.len() >= BLOCK {
+            collected.take(&layer.apply(&features), &labels);
+            features.clear();
+            labels.clear();
+        }
+    }
+    collected.take(&layer.apply(&features), &labels);
+    Ok(collected)
+}
+
+impl Collected {
+    fn take(&mut self, rows: &[f64], classes: &[usize]) {
+        if let Some(gram) = &mut self.gram {
+            gram.add(rows);
+        }
+        for (row, class) in rows.chunks(self.sums.width).zip(classes) {
+            self.counts[*class] += 1.0;
+            self.sums.row_mut(*class).iter_mut().zip(row).for_each(|(sum, h)| *sum += h);
+        }
+    }
+}
+
+/// Features in f64, row-major, of this width.
+pub(super) fn doubles(features: &Tensor, width: usize) -> Result<Vec<f64>, PolicyError> {
+    let (_, found) = features.dims2()?;
+    if found != width {
+        return Err(PolicyError::Unsupported(format!(
+            "the first stage gives features of width {found}, and {width} were announced"
+        )));
+    }
+    Ok(features.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>()?)
+}

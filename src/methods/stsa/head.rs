@@ -1,0 +1,90 @@
+//! The ridge head at work.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::Tensor;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+
+use super::config::HeadMode;
+use super::features::{Frozen, doubles};
+use crate::numerics::projection::Projection;
+use crate::policy::{PolicyError, Predictor, Scope};
+
+/// A frozen network and the head on its random features.
+pub struct RidgeHead {
+    pub(super) frozen: Frozen,
+    pub(super) scorer: Scorer,
+}
+
+/// Scores `W h` or their cosines, `h = ReLU(f W_rand)`, in f64.
+pub(super) struct Scorer {
+    layer: Arc<Projection>,
+    mode: HeadMode,
+    /// `W`, `(classes, D)`; of length one each where the mode is cosine.
+    weights: Vec<f64>,
+}
+
+impl Scorer {
+    pub fn new(layer: Arc<Projection>, mode: HeadMode, mut weights: Vec<f64>) -> Scorer {
+        if mode == HeadMode::Cosine {
+            normalise(&mut weights, layer.width());
+        }
+        Scorer { layer, mode, weights }
+    }
+
+    /// Rows of the head.
+    pub fn classes(&self) -> usize {
+        self.weights.len() / self.layer.width()
+    }
+
+    /// Scores of rows of features `(n, d)` over head rows `rows`: `(n, rows)`, row-major.
+    pub fn score(&self, features: &[f64], rows: Range<usize>) -> Vec<f64> {
+        let width = self.layer.width();
+        let mut hidden = self.layer.apply(features);
+        if self.mode == HeadMode::Cosine {
+            normalise(&mut hidden, width);
+        }
+        let (n, classes) = (hidden.len() / width, rows.len());
+        let weights = &self.weights[rows.start * width..rows.end * width];
+        let mut scores = vec![0.0; n * classes];
+        let product = MatMut::from_row_major_slice_mut(&mut scores, n, classes);
+        let hidden = MatRef::from_row_major_slice(&hidden, n, width);
+        let weights = MatRef::from_row_major_slice(weights, classes, width);
+        matmul(product, Accum::Replace, hidden, weights.transpose(), 1.0, Par::Seq);
+        scores
+    }
+}
+
+impl Predictor for RidgeHead {
+    fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        self.frozen.features(pixels)
+    }
+
+    fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
+        let rows = scope.rows();
+        if rows.end > self.scorer.classes() {
+            return Err(PolicyError::Unsupported(format!(
+                "head rows {rows:?} are asked for, this head has {}",
+                self.scorer.classes()
+            )));
+        }
+        let features = self.frozen.features(pixels)?;
+        let n = features.dim(0)?;
+        let features = doubles(&features, self.scorer.layer.inputs())?;
+        let scores = self.scorer.score(&features, rows.clone());
+        let scores: Vec<f32> = scores.into_iter().map(|score| score as f32).collect();
+        Ok(Tensor::from_vec(scores, (n, rows.len()), pixels.device())?)
+    }
+}
+
+/// Rows of length one; rows of zeros stay.
+fn normalise(rows: &mut [f64], width: usize) {
+    for row in rows.chunks_mut(width) {
+        let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
+        if norm > 0.0 {
+            row.iter_mut().for_each(|value| *value /= norm);
+        }
+    }
+}

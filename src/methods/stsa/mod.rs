@@ -1,0 +1,174 @@
+//! **STSA** and **STSA-E** (Federated Class-Incremental Learning via Spatial-Temporal Statistics
+//! Aggregation, arXiv 2506.01327): no gradient after the first task. Features of a frozen network pass
+//! a fixed random ReLU layer; the head is the ridge regression on them, in closed form, from sums that
+//! add over clients (space) and tasks (time).
+//!
+//! ```text
+//! server   seed                                                      down, 8 bytes
+//! client   h = ReLU(f W_rand);  P_m = sum h onehot(y)^T
+//!   STSA     G_m = sum h h^T                                         up: G_m, P_m
+//!   STSA-E   n_c = samples of class c                                up: P_m, n
+//! server   G += sum_m G_m (STSA-E: its estimate from the units);  P += sum_m P_m
+//!          W^T = (G + lambda I)^-1 P;  argmax of cosines or of W h
+//! ```
+//! One round a task. Any partition over any number of clients gives STSA the same head, that of
+//! the ridge regression on all data together. STSA-E's estimate is the better the more units
+//! there are, so few clients cut their shards at random into units (`federation.units`).
+//!
+//! The network is the backbone as loaded, or what a first method made of it in the first task
+//! (`[method.first]`); nothing trains after it.
+
+mod client;
+mod config;
+mod estimate;
+mod features;
+mod head;
+mod messages;
+mod part;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::RngCore;
+
+pub use client::StsaClient;
+pub use config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
+pub use estimate::{Unit, estimate};
+pub use head::RidgeHead;
+pub use messages::{ClassSums, Down, Spread, Up};
+pub use part::{StsaPart, Sums};
+pub use server::StsaServer;
+
+use crate::learning::TrainingPlan;
+use crate::numerics::projection::Projection;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{
+    CohortRule, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, Period, Phase,
+    PolicyError, Rounds, SketchFacts, UpMeta, UpSize,
+};
+use crate::scenario::{Complaint, Population, Scenario};
+
+/// The method: its settings and what of the model it must know.
+#[derive(Clone)]
+pub struct Stsa {
+    /// The settings.
+    pub config: StsaConfig,
+    /// Width of the frozen features.
+    dim: usize,
+    classes: usize,
+    /// The random layer last used. Everybody draws the same; in one process once is enough.
+    layer: Arc<Mutex<Option<Layer>>>,
+}
+
+/// The random layer of a seed.
+struct Layer {
+    seed: u64,
+    projection: Arc<Projection>,
+}
+
+impl fmt::Debug for Stsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stsa { config, dim, classes, .. } = self;
+        let mut debug = f.debug_struct("Stsa");
+        debug.field("config", config).field("dim", dim).field("classes", classes);
+        debug.finish_non_exhaustive()
+    }
+}
+
+impl Stsa {
+    /// The method for a model of these dimensions.
+    pub fn new(config: StsaConfig, facts: &ModelFacts) -> Stsa {
+        Stsa { config, dim: facts.backbone.dim(), classes: facts.classes, layer: Arc::default() }
+    }
+
+    fn width(&self) -> usize {
+        self.config.width as usize
+    }
+
+    /// The random layer of a seed.
+    fn layer(&self, seed: u64) -> Arc<Projection> {
+        let mut last = self.layer.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(layer) if layer.seed == seed => Arc::clone(&layer.projection),
+            _ => {
+                let projection = Arc::new(Projection::draw(seed, self.dim, self.width()));
+                *last = Some(Layer { seed, projection: Arc::clone(&projection) });
+                projection
+            }
+        }
+    }
+}
+
+impl Method for Stsa {
+    type Down = Down;
+    type Up = Up;
+    type Part = StsaPart;
+    type State = ();
+    type Server = StsaServer;
+    type Client = StsaClient;
+
+    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<StsaServer, PolicyError> {
+        let seed = init.domain(Domain::Projection).rng().next_u64();
+        Ok(StsaServer::new(Arc::new(self.clone()), seed))
+    }
+
+    fn client(&self) -> StsaClient {
+        StsaClient { method: Arc::new(self.clone()) }
+    }
+
+    fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
+        vec![Phase { name: "statistics", rounds: Rounds::Fixed(1), cohort: CohortRule::Holders }]
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        ExchangeSketch {
+            down: Down::sketch(),
+            up: Up::sketch(&self.config, self.width(), facts.view.rows.len()),
+            up_size: UpSize::Static,
+        }
+    }
+
+    fn fields(&self) -> &'static [Field] {
+        match self.config.variant {
+            Variant::Exact { .. } => &[
+                Field { name: "gram", folding: Folding::Sum },
+                Field { name: "sums", folding: Folding::Sum },
+            ],
+            Variant::Estimated(_) => &[
+                Field { name: "sums", folding: Folding::Keep },
+                Field { name: "counts", folding: Folding::Keep },
+            ],
+        }
+    }
+
+    fn lift(&self, _down: &Down, up: Up, meta: &UpMeta) -> Result<StsaPart, PolicyError> {
+        let (classes, width) = (up.sums.classes(), up.sums.width);
+        let wanted = (meta.seat.view.rows.len(), self.width());
+        if (classes, width) != wanted {
+            return Err(PolicyError::Unsupported(format!(
+                "sums of {classes} classes and width {width} instead of {wanted:?}"
+            )));
+        }
+        Ok(StsaPart::one(meta.seat.id, up))
+    }
+
+    /// One forward pass, a third of a training pass.
+    fn work(&self, _phase: usize, samples: usize, _plan: &TrainingPlan) -> f64 {
+        samples as f64 / 3.0
+    }
+}
+
+/// What of a scenario neither variant can work with.
+pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
+    let fresh = scenario.participation.population == Population::Fresh;
+    let complaint = || Complaint {
+        key: "participation.population",
+        message: "statistics are asked of every client that holds data of a task".into(),
+        label: "a fresh population has no end of them".into(),
+        help: "set `population = \"fixed\"`".into(),
+    };
+    fresh.then(complaint).into_iter().collect()
+}

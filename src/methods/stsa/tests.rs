@@ -1,0 +1,287 @@
+//! The golden vectors and the invariants of the estimator.
+
+use std::sync::Arc;
+
+use faer::Side;
+
+use super::config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
+use super::estimate::{Unit, estimate};
+use super::head::Scorer;
+use super::messages::{ClassSums, Spread, Up};
+use crate::golden::Golden;
+use crate::numerics::distributions::{below, standard_normal};
+use crate::numerics::projection::Projection;
+use crate::numerics::ridge::{Penalty, ridge};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::numerics::symmetric::{Gram, Symmetric};
+use crate::policy::Message;
+use crate::scenario::reader::defaults;
+
+const NONEMPTY: Estimation =
+    Estimation { unit_count: UnitCount::Nonempty, one_unit: OneUnit::Mean, diagnostics: false };
+const TOTAL: Estimation = Estimation { unit_count: UnitCount::Total, ..NONEMPTY };
+
+/// Random features with a class and a unit each.
+struct Samples {
+    width: usize,
+    rows: Vec<f64>,
+    classes: Vec<usize>,
+    units: Vec<usize>,
+}
+
+impl Samples {
+    fn units(&self) -> Vec<Unit> {
+        let count = |of: &[usize]| of.iter().max().map_or(0, |last| last + 1);
+        let classes = count(&self.classes);
+        let empty =
+            || Unit { sums: ClassSums::zeros(classes, self.width), counts: vec![0.0; classes] };
+        let mut units: Vec<Unit> = (0..count(&self.units)).map(|_| empty()).collect();
+        for (row, (class, unit)) in
+            self.rows.chunks(self.width).zip(self.classes.iter().zip(&self.units))
+        {
+            let unit = &mut units[*unit];
+            unit.counts[*class] += 1.0;
+            unit.sums.row_mut(*class).iter_mut().zip(row).for_each(|(sum, h)| *sum += h);
+        }
+        units
+    }
+
+    fn estimate(&self, rule: &Estimation) -> Symmetric {
+        estimate(&self.units().iter().collect::<Vec<_>>(), self.width, rule)
+    }
+
+    fn gram(&self) -> Symmetric {
+        let mut gram = Gram::new(self.width);
+        gram.add(&self.rows);
+        gram.finish()
+    }
+}
+
+fn far(a: &Symmetric, b: &Symmetric) -> f64 {
+    let mut gap = a.clone();
+    gap.add_scaled(-1.0, b);
+    gap.norm() / b.norm()
+}
+
+fn best(scores: &[f64], classes: usize) -> Vec<i64> {
+    let first_best = |row: &[f64]| {
+        (0..classes).fold(0, |best, c| if row[c] > row[best] { c } else { best }) as i64
+    };
+    scores.chunks(classes).map(first_best).collect()
+}
+
+fn golden_samples(golden: &Golden, units: &str) -> Samples {
+    let layer = Projection::from_weights(24, 64, golden.f64("R")).unwrap();
+    let whole = |name: &str| golden.i64(name).into_iter().map(|v| v as usize).collect();
+    Samples {
+        width: 64,
+        rows: layer.apply(&golden.f64("X")),
+        classes: whole("labels"),
+        units: whole(units),
+    }
+}
+
+#[test]
+fn golden_estimates() {
+    let Some(golden) = Golden::open("stsa") else { return };
+    for (units, name) in
+        [("client", "e"), ("dummy.unit", "dummy"), ("dummy.unit_code", "dummy_code")]
+    {
+        let samples = golden_samples(&golden, units);
+        let units = samples.units();
+        assert!(name != "dummy" || units.len() == 20 - 1, "the last chunk is empty");
+        golden.assert_close(&format!("{name}.gram_nonempty"), &samples.estimate(&NONEMPTY).full());
+        let empty = Unit { sums: ClassSums::zeros(6, 64), counts: vec![0.0; 6] };
+        let mut all: Vec<&Unit> = units.iter().collect();
+        all.resize(if name == "e" { 5 } else { 20 }, &empty);
+        golden.assert_close(&format!("{name}.gram_total"), &estimate(&all, 64, &TOTAL).full());
+    }
+    let mut samples = golden_samples(&golden, "client");
+    samples.units = (0..samples.classes.len()).collect();
+    golden.assert_close("single.gram_nonempty", &samples.estimate(&NONEMPTY).full());
+}
+
+#[test]
+fn golden_heads_and_predictions() {
+    let Some(golden) = Golden::open("stsa") else { return };
+    let layer = Arc::new(Projection::from_weights(24, 64, golden.f64("R")).unwrap());
+    let features = golden.f64("X");
+    let predicted = |weights: Vec<f64>, mode| {
+        best(&Scorer::new(Arc::clone(&layer), mode, weights).score(&features, 0..6), 6)
+    };
+    for name in ["ridge.1e-2", "ridge.1", "ridge.1e4", "e", "dummy"] {
+        let weights = golden.f64(&format!("{name}.w"));
+        let linear = predicted(weights.clone(), HeadMode::Linear);
+        assert_eq!(linear, golden.i64(&format!("{name}.linear")), "{name}");
+        let cosine = predicted(weights, HeadMode::Cosine);
+        assert_eq!(cosine, golden.i64(&format!("{name}.cosine")), "{name}");
+    }
+    for (units, name) in [("client", "e"), ("dummy.unit", "dummy")] {
+        let samples = golden_samples(&golden, units);
+        let mut sums = ClassSums::zeros(6, 64);
+        samples.units().iter().for_each(|unit| sums.add(&unit.sums));
+        let head = ridge(&samples.estimate(&NONEMPTY), &sums.values, Penalty::Absolute(1.0), 0);
+        golden.assert_close(&format!("{name}.w"), &head.unwrap().weights);
+    }
+}
+
+/// Gaussian features `mu + L z` of one class in units of these sizes.
+fn drawn(draw: u64, counts: &[usize], width: usize) -> Samples {
+    let mut rng = StreamKey::new(9, Domain::Method).step(draw).rng();
+    let total: usize = counts.iter().sum();
+    let mut rows = Vec::with_capacity(total * width);
+    for _ in 0..total {
+        let z: Vec<f64> = (0..width).map(|_| standard_normal(&mut rng)).collect();
+        // Covariance with neighbours, deviations 1 .. width, means of both signs.
+        rows.extend((0..width).map(|i| {
+            let spread = (i + 1) as f64 * (z[i] + 0.5 * z[(i + 1) % width]);
+            spread + if i % 2 == 0 { 2.0 } else { -1.0 }
+        }));
+    }
+    let units = counts.iter().enumerate().flat_map(|(unit, n)| vec![unit; *n]).collect();
+    Samples { width, rows, classes: vec![0; total], units }
+}
+
+/// Card, invariant 5: unbiased, with the predicted error.
+#[test]
+fn the_estimate_is_unbiased_and_its_error_is_the_formula_s() {
+    let (width, draws) = (4, 6_000);
+    for counts in [&[10, 5, 3, 7][..], &[10, 0, 0, 15], &[2, 1, 0, 3, 1, 2]] {
+        let mut bias = Symmetric::zeros(width);
+        let mut error = 0.0;
+        for draw in 0..draws {
+            let samples = drawn(draw, counts, width);
+            let truth = samples.gram();
+            let mut gap = samples.estimate(&NONEMPTY);
+            gap.add_scaled(-1.0, &truth);
+            bias.add_scaled(1.0 / draws as f64, &gap);
+            error += gap.norm().powi(2) / draws as f64;
+        }
+        let deviation = |i: usize| (i + 1) as f64;
+        let covariance = |i: usize, j: usize| -> f64 {
+            let own = f64::from(i == j) * 1.25;
+            let next =
+                f64::from((i + 1) % width == j) * 0.5 + f64::from((j + 1) % width == i) * 0.5;
+            deviation(i) * deviation(j) * (own + next)
+        };
+        let all = (0..width).flat_map(|i| (0..width).map(move |j| (i, j)));
+        let norm: f64 = all.map(|(i, j)| covariance(i, j).powi(2)).sum();
+        let trace: f64 = (0..width).map(|i| covariance(i, i)).sum();
+        let n: f64 = counts.iter().sum::<usize>() as f64;
+        let u = counts.iter().filter(|n| **n > 0).count() as f64;
+        let predicted = (n - u) * (n - 1.0) / (u - 1.0) * (norm + trace * trace);
+        // What 6,000 draws leave of the mean of an error of this size.
+        let noise = (predicted / draws as f64).sqrt();
+        assert!(bias.norm() < 2.5 * noise, "{counts:?}: {} beside {noise}", bias.norm());
+        let off = (error / predicted - 1.0).abs();
+        assert!(off < 0.05, "{counts:?}: {error} against {predicted}");
+    }
+}
+
+/// The paper's form, for a class over `units` units.
+fn first_form(samples: &Samples, units: f64) -> Symmetric {
+    let all = samples.units();
+    let n: f64 = all.iter().map(|unit| unit.counts[0]).sum();
+    let (a, b) = ((n - 1.0) / (units - 1.0), (n - units) / ((units - 1.0) * n));
+    let mut result = Symmetric::zeros(samples.width);
+    let mut sum = ClassSums::zeros(1, samples.width);
+    let outer = |row: &[f64]| {
+        let mut gram = Gram::new(samples.width);
+        gram.add(row);
+        gram.finish()
+    };
+    for unit in all.iter().filter(|unit| unit.counts[0] > 0.0) {
+        result.add_scaled(a / unit.counts[0], &outer(unit.sums.row(0)));
+        sum.add(&unit.sums);
+    }
+    result.add_scaled(-b, &outer(sum.row(0)));
+    result
+}
+
+/// Card, invariant 4.
+#[test]
+fn both_forms_agree_and_the_second_is_positive_semidefinite() {
+    let mut rng = StreamKey::new(4, Domain::Method).rng();
+    for draw in 0..20 {
+        let counts: Vec<usize> =
+            (0..2 + below(&mut rng, 6)).map(|_| 1 + below(&mut rng, 9) as usize).collect();
+        let samples = drawn(draw, &counts, 5);
+        let found = samples.estimate(&NONEMPTY);
+        assert!(far(&found, &first_form(&samples, counts.len() as f64)) < 1e-11, "{counts:?}");
+        for rule in [NONEMPTY, TOTAL] {
+            let found = samples.estimate(&rule);
+            let smallest = found.lower().self_adjoint_eigenvalues(Side::Lower).unwrap()[0];
+            assert!(smallest >= -1e-9 * found.trace(), "{counts:?}: {smallest}");
+        }
+    }
+}
+
+#[test]
+fn one_sample_per_unit_is_the_gram_matrix_and_empty_units_shrink_the_total_form() {
+    let ones = drawn(3, &[1; 12], 5);
+    assert!(far(&ones.estimate(&NONEMPTY), &ones.gram()) < 1e-12);
+    let mut total = 0.0;
+    let mut nonempty = 0.0;
+    for draw in 0..50 {
+        let samples = drawn(draw, &[10, 0, 0, 15, 0, 9, 4], 5);
+        total += samples.estimate(&TOTAL).trace();
+        nonempty += samples.estimate(&NONEMPTY).trace();
+    }
+    assert!(total < 0.9 * nonempty, "{total} against {nonempty}");
+}
+
+#[test]
+fn a_class_of_one_unit_takes_its_mean_or_the_pooled_scatter() {
+    let mut samples = drawn(1, &[6, 6, 6, 8], 5);
+    samples.classes[18..].fill(1);
+    let mean = samples.estimate(&NONEMPTY);
+    let pooled = samples.estimate(&Estimation { one_unit: OneUnit::Pooled, ..NONEMPTY });
+    // Class 0 has scatter S over 3 units: 17 / 2 of it are its own, (8 - 1) / 2 are lent.
+    let own = Samples {
+        width: 5,
+        rows: samples.rows[..18 * 5].to_vec(),
+        classes: vec![0; 18],
+        units: samples.units[..18].to_vec(),
+    };
+    let mut scatter = own.estimate(&NONEMPTY);
+    let mut rank_one = Gram::new(5);
+    let sum: Vec<f64> = (0..5).map(|i| own.rows.iter().skip(i).step_by(5).sum::<f64>()).collect();
+    rank_one.add(&sum);
+    scatter.add_scaled(-1.0 / 18.0, &rank_one.finish());
+    let mut wanted = mean.clone();
+    wanted.add_scaled(3.5 / 8.5, &scatter);
+    assert!(far(&pooled, &wanted) < 1e-12);
+}
+
+/// Counts that noise made negative or fractional spoil neither the estimate nor its sign.
+#[test]
+fn units_of_less_than_a_sample_say_nothing() {
+    let samples = drawn(7, &[4, 5, 6], 5);
+    let mut units = samples.units();
+    let clean = estimate(&units.iter().collect::<Vec<_>>(), 5, &NONEMPTY);
+    let noise = Unit { sums: ClassSums { width: 5, values: vec![9.0; 5] }, counts: vec![-0.4] };
+    units.push(noise.clone());
+    units.push(Unit { counts: vec![0.9], ..noise });
+    assert_eq!(estimate(&units.iter().collect::<Vec<_>>(), 5, &NONEMPTY), clean);
+    assert_eq!(estimate(&[], 5, &NONEMPTY), Symmetric::zeros(5));
+}
+
+#[test]
+fn uploads_survive_packing_in_every_form_and_equal_their_sketches() {
+    let samples = drawn(2, &[7], 5);
+    let sums = samples.units().remove(0).sums;
+    for payload in [Payload::F32, Payload::F64] {
+        let exact = |symmetric| (Variant::Exact { symmetric }, Spread::Gram(samples.gram()));
+        let counts = (Variant::Estimated(NONEMPTY), Spread::Counts(vec![7.0]));
+        for (variant, spread) in [exact(false), exact(true), counts] {
+            let symmetric = variant == Variant::Exact { symmetric: true };
+            let up = Up { sums: sums.clone(), spread, payload, symmetric };
+            let body = up.pack();
+            let config = StsaConfig { payload, variant, ..defaults(StsaConfig::exact) };
+            assert_eq!(body.sketch(), Up::sketch(&config, 5, 1));
+            let again = Up::unpack(&body).unwrap();
+            assert_eq!(again.pack().digest(), body.digest());
+            assert!(payload == Payload::F32 || again == up);
+        }
+    }
+}

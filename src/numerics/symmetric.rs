@@ -1,0 +1,200 @@
+//! Symmetric matrices by their lower triangle, and sums of outer products.
+//!
+//! ```
+//! use fedcast::numerics::symmetric::{Gram, Symmetric};
+//! let mut gram = Gram::new(2);
+//! gram.add(&[1.0, 2.0, 3.0, 4.0]); // two rows
+//! let gram: Symmetric = gram.finish();
+//! assert_eq!(gram.packed(), [10.0, 14.0, 20.0]);
+//! assert_eq!(gram.full(), [10.0, 14.0, 14.0, 20.0]);
+//! assert_eq!(gram.trace(), 30.0);
+//! ```
+
+use faer::linalg::matmul::triangular::{BlockStructure, matmul};
+use faer::{Accum, Mat, MatRef, Par};
+
+/// A symmetric matrix, in f64.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Symmetric {
+    order: usize,
+    /// The lower triangle row by row.
+    packed: Vec<f64>,
+}
+
+impl Symmetric {
+    /// Zeros.
+    pub fn zeros(order: usize) -> Symmetric {
+        Symmetric { order, packed: vec![0.0; packed_len(order)] }
+    }
+
+    /// From its lower triangle row by row; `None` when the length does not fit.
+    pub fn from_packed(order: usize, packed: Vec<f64>) -> Option<Symmetric> {
+        (packed.len() == packed_len(order)).then_some(Symmetric { order, packed })
+    }
+
+    /// From all entries, row-major: the mean of both triangles, which is exact where they agree.
+    /// `None` when the length does not fit.
+    pub fn from_full(order: usize, full: &[f64]) -> Option<Symmetric> {
+        if full.len() != order * order {
+            return None;
+        }
+        let mean = |i: usize, j: usize| 0.5 * (full[i * order + j] + full[j * order + i]);
+        let mut packed = Vec::with_capacity(packed_len(order));
+        for i in 0..order {
+            packed.extend((0..=i).map(|j| mean(i, j)));
+        }
+        Some(Symmetric { order, packed })
+    }
+
+    /// Rows, which are as many as columns.
+    pub fn order(&self) -> usize {
+        self.order
+    }
+
+    /// The entry of a row and a column.
+    pub fn at(&self, row: usize, column: usize) -> f64 {
+        let (i, j) = (row.max(column), row.min(column));
+        self.packed[i * (i + 1) / 2 + j]
+    }
+
+    /// The lower triangle row by row, `order (order + 1) / 2` numbers.
+    pub fn packed(&self) -> &[f64] {
+        &self.packed
+    }
+
+    /// All entries, row-major.
+    pub fn full(&self) -> Vec<f64> {
+        let mut full = vec![0.0; self.order * self.order];
+        let mut packed = self.packed.iter();
+        for i in 0..self.order {
+            for (j, value) in packed.by_ref().take(i + 1).enumerate() {
+                full[i * self.order + j] = *value;
+                full[j * self.order + i] = *value;
+            }
+        }
+        full
+    }
+
+    /// Sum of the diagonal.
+    pub fn trace(&self) -> f64 {
+        (0..self.order).map(|i| self.at(i, i)).sum()
+    }
+
+    /// Square root of the sum of the squares of all entries (Frobenius norm).
+    pub fn norm(&self) -> f64 {
+        let square = |value: &f64| value * value;
+        let all: f64 = self.packed.iter().map(square).sum();
+        let diagonal: f64 = (0..self.order).map(|i| square(&self.at(i, i))).sum();
+        (2.0 * all - diagonal).max(0.0).sqrt()
+    }
+
+    /// Adds another one of the same order; panics where it is of another.
+    pub fn add(&mut self, other: &Symmetric) {
+        self.add_scaled(1.0, other);
+    }
+
+    /// Adds another one of the same order times `scale`; panics where it is of another.
+    pub fn add_scaled(&mut self, scale: f64, other: &Symmetric) {
+        assert_eq!(self.order, other.order, "matrices of one order are added");
+        self.packed.iter_mut().zip(&other.packed).for_each(|(a, b)| *a += scale * b);
+    }
+
+    /// The lower triangle in a square matrix; zeros above it.
+    pub fn lower(&self) -> Mat<f64> {
+        let at = |i, j| if j <= i { self.at(i, j) } else { 0.0 };
+        Mat::from_fn(self.order, self.order, at)
+    }
+}
+
+/// Numbers of a lower triangle.
+pub fn packed_len(order: usize) -> usize {
+    order * (order + 1) / 2
+}
+
+/// A growing sum of outer products `sum_i h_i h_i^T`. Only the lower triangle is computed, by one
+/// thread, at the speed of a matrix product where rows come in blocks of a few hundred.
+#[derive(Clone, Debug)]
+pub struct Gram {
+    lower: Mat<f64>,
+}
+
+impl Gram {
+    /// The sum of no products of vectors of `order` entries.
+    pub fn new(order: usize) -> Gram {
+        Gram { lower: Mat::zeros(order, order) }
+    }
+
+    /// Adds the products of rows of `order` entries, row-major. Panics where the last row is cut
+    /// short.
+    pub fn add(&mut self, rows: &[f64]) {
+        let order = self.lower.nrows();
+        let rows = MatRef::from_row_major_slice(rows, rows.len() / order.max(1), order);
+        matmul(
+            self.lower.as_mut(),
+            BlockStructure::TriangularLower,
+            Accum::Add,
+            rows.transpose(),
+            BlockStructure::Rectangular,
+            rows,
+            BlockStructure::Rectangular,
+            1.0,
+            Par::Seq,
+        );
+    }
+
+    /// The sum.
+    pub fn finish(self) -> Symmetric {
+        let order = self.lower.nrows();
+        let mut packed = Vec::with_capacity(packed_len(order));
+        for i in 0..order {
+            packed.extend((0..=i).map(|j| self.lower[(i, j)]));
+        }
+        Symmetric { order, packed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+    use crate::numerics::projection::Projection;
+
+    #[test]
+    fn packed_and_full_are_the_same_matrix() {
+        let full = [1.0, 2.0, 3.0, 2.0, 4.0, 5.0, 3.0, 5.0, 6.0];
+        let matrix = Symmetric::from_full(3, &full).unwrap();
+        assert_eq!(matrix.packed(), [1.0, 2.0, 4.0, 3.0, 5.0, 6.0]);
+        assert_eq!(matrix.full(), full);
+        assert_eq!(Symmetric::from_packed(3, matrix.packed().to_vec()), Some(matrix.clone()));
+        assert_eq!((matrix.at(0, 2), matrix.at(2, 0)), (3.0, 3.0));
+        let square: f64 = full.iter().map(|v| v * v).sum();
+        assert!((matrix.norm() - square.sqrt()).abs() < 1e-12);
+        assert_eq!(Symmetric::from_packed(3, vec![0.0; 5]), None);
+        assert_eq!(Symmetric::from_full(3, &[0.0; 8]), None);
+    }
+
+    #[test]
+    fn blocks_of_rows_add_up_to_all_rows() {
+        let order = 37;
+        let rows: Vec<f64> = (0..91 * order).map(|k| ((k * 7919) % 101) as f64 - 50.0).collect();
+        let mut parts = Gram::new(order);
+        for block in rows.chunks(10 * order) {
+            parts.add(block);
+        }
+        parts.add(&[]);
+        let sum = parts.finish();
+        for (i, j) in [(0, 0), (3, 36), (36, 3), (20, 19)] {
+            let wanted: f64 = rows.chunks(order).map(|h| h[i] * h[j]).sum();
+            assert_eq!(sum.at(i, j), wanted, "whole numbers have no rounding");
+        }
+    }
+
+    #[test]
+    fn golden_gram_of_random_features() {
+        let Some(golden) = Golden::open("stsa") else { return };
+        let layer = Projection::from_weights(24, 64, golden.f64("R")).unwrap();
+        let mut gram = Gram::new(64);
+        gram.add(&layer.apply(&golden.f64("X")));
+        golden.assert_close("gram", &gram.finish().full());
+    }
+}

@@ -1,0 +1,197 @@
+//! The invariants of STSA and STSA-E, on the federation's smallest engine.
+
+use std::sync::Arc;
+
+use fedcast::data::{ClassOrder, PartitionKind, Partitioner, Shard};
+use fedcast::methods::stsa::{
+    Estimation, HeadMode, OneUnit, Payload, Stsa, StsaConfig, UnitCount, Variant,
+};
+use fedcast::numerics::projection::Projection;
+use fedcast::numerics::ridge::{Penalty, ridge};
+use fedcast::numerics::symmetric::Gram;
+use fedcast::policy::{AnyMethod, erase};
+use fedcast::wire::{Body, Kind};
+
+use crate::toys::round_loop::Engine;
+use crate::toys::{CLASSES, config, facts, lab};
+
+const WIDTH: u32 = 40;
+
+fn exact() -> StsaConfig {
+    StsaConfig {
+        width: WIDTH,
+        lambda: Penalty::Relative(1e-3),
+        raises: 0,
+        head_mode: HeadMode::Cosine,
+        payload: Payload::F64,
+        variant: Variant::Exact { symmetric: false },
+    }
+}
+
+fn estimated() -> StsaConfig {
+    let estimation =
+        Estimation { unit_count: UnitCount::Nonempty, one_unit: OneUnit::Mean, diagnostics: true };
+    StsaConfig { variant: Variant::Estimated(estimation), ..exact() }
+}
+
+fn engine(config: StsaConfig, tasks: usize, order: ClassOrder) -> Engine {
+    let method: Arc<dyn AnyMethod> = erase(Stsa::new(config, &facts()));
+    let mut lab = lab(tasks, order);
+    // The bits of a feature depend on the samples beside it; alone it has none.
+    lab.evaluation_batch = 1;
+    Engine::new(method, facts(), lab)
+}
+
+/// All tasks, partitioned anew each.
+fn run(config: StsaConfig, kind: PartitionKind, clients: u32) -> Engine {
+    let mut engine = engine(config, 2, ClassOrder::Native);
+    let partitioner = Partitioner { min_samples: 0, ..Partitioner::new(kind, clients, 3) };
+    for task in 0..2 {
+        let by_class = engine.lab.dataset.train.by_class().to_vec();
+        let shards = partitioner.shards(&engine.view(task), &by_class).unwrap();
+        engine.task(task, &shards, 1);
+    }
+    engine
+}
+
+fn values(saved: &Body, name: &str) -> Vec<f64> {
+    saved.tensor(Kind::Statistics, name).unwrap().as_f64().unwrap().to_vec()
+}
+
+fn far(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    norm(&mut a.iter().zip(b).map(|(a, b)| a - b)) / norm(&mut b.iter().copied())
+}
+
+/// The seed of a server's random layer.
+fn seed(saved: &Body) -> u64 {
+    fedcast::wire::MetaReader::new(&saved.meta).u64().unwrap()
+}
+
+/// Features of all training samples in the order of head rows, their rows, and the ridge head on
+/// them, without any federation.
+fn centralised(engine: &Engine) -> Vec<f64> {
+    let saved = engine.server.save();
+    let layer = Projection::draw(seed(&saved), config().dim, WIDTH as usize);
+    let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
+    let mut gram = Gram::new(WIDTH as usize);
+    let mut sums = vec![0.0; CLASSES * WIDTH as usize];
+    for batch in engine.lab.statistics_loader(&all).in_order(1) {
+        let batch = batch.unwrap();
+        let pixels = engine.lab.pixels(&batch).unwrap();
+        let none = fedcast::model::Adaptation::none();
+        let feature = engine.lab.backbone.features(&pixels, &none).unwrap();
+        let feature: Vec<f64> = feature
+            .flatten_all()
+            .unwrap()
+            .to_vec1::<f32>()
+            .unwrap()
+            .into_iter()
+            .map(f64::from)
+            .collect();
+        let hidden = layer.apply(&feature);
+        gram.add(&hidden);
+        let row = batch.labels()[0] as usize * WIDTH as usize;
+        sums[row..].iter_mut().zip(&hidden).for_each(|(sum, h)| *sum += h);
+    }
+    ridge(&gram.finish(), &sums, Penalty::Relative(1e-3), 0).unwrap().weights
+}
+
+/// Invariant 1: any partition over any number of clients gives the head of all data together.
+#[test]
+fn the_head_is_that_of_centralised_ridge_for_every_partition() {
+    let one = run(exact(), PartitionKind::Iid, 1);
+    let central = centralised(&one);
+    for clients in [1, 5, 50] {
+        for beta in [1.0, 0.1, 0.05] {
+            let other = run(exact(), PartitionKind::Dirichlet { beta }, clients);
+            let gap = far(&values(&other.server.save(), "weights"), &central);
+            assert!(gap < 1e-9, "{clients} clients, beta {beta}: {gap}");
+            assert_eq!(other.tally(CLASSES), one.tally(CLASSES));
+        }
+    }
+    assert!(one.accuracy(CLASSES) > 0.5, "it learns: {}", one.accuracy(CLASSES));
+}
+
+/// In four bytes a number what is left is the rounding of the wire.
+#[test]
+fn in_f32_only_the_rounding_of_the_wire_is_left() {
+    let config = StsaConfig { payload: Payload::F32, ..exact() };
+    let one = values(&run(config, PartitionKind::Iid, 1).server.save(), "sums");
+    let many =
+        values(&run(config, PartitionKind::Dirichlet { beta: 0.1 }, 5).server.save(), "sums");
+    assert!(far(&many, &one) < 1e-6 && far(&many, &one) > 0.0, "{}", far(&many, &one));
+}
+
+/// Invariant 2: two tasks or one, in either order, end with the same rows.
+#[test]
+fn merging_or_turning_tasks_round_changes_no_row() {
+    let weights = |order: ClassOrder, tasks: usize| {
+        let engine = engine(exact(), tasks, order).run(3, 1);
+        let all = values(&engine.server.save(), "weights");
+        let row = |class: u32| {
+            let row = engine.lab.curriculum.row_of(class) as usize * WIDTH as usize;
+            all[row..row + WIDTH as usize].to_vec()
+        };
+        (0..CLASSES as u32).flat_map(row).collect::<Vec<f64>>()
+    };
+    let two = weights(ClassOrder::Native, 2);
+    assert!(far(&weights(ClassOrder::Native, 1), &two) < 1e-9);
+    assert!(far(&weights(ClassOrder::Seeded(8), 3), &two) < 1e-9);
+}
+
+/// Invariant 4 through the messages: one sample per client is a unit of one sample.
+#[test]
+fn one_sample_per_unit_makes_both_variants_equal() {
+    let head = |config: StsaConfig| {
+        let mut engine = engine(config, 2, ClassOrder::Native);
+        for task in 0..2 {
+            let view = engine.view(task);
+            let train = &engine.lab.dataset.train;
+            let held = |i: &u32| view.classes.contains(&train.labels()[*i as usize]);
+            let shards: Vec<Shard> =
+                (0..train.len() as u32).filter(held).map(|i| Shard::from([i])).collect();
+            engine.task(task, &shards, 1);
+        }
+        let figures = engine.server.figures();
+        (values(&engine.server.save(), "weights"), figures)
+    };
+    let ((exact, _), (estimate, figures)) = (head(exact()), head(estimated()));
+    assert!(far(&estimate, &exact) < 1e-9, "{}", far(&estimate, &exact));
+    let error = figures.iter().find(|(name, _)| *name == "gram_error").unwrap().1;
+    assert!(error < 1e-9, "the diagnostics say so: {error}");
+}
+
+/// More units, smaller error; the diagnostics measure it.
+#[test]
+fn the_estimate_comes_closer_with_more_units() {
+    let error = |clients: u32| {
+        let engine = run(estimated(), PartitionKind::Iid, clients);
+        engine.server.figures().iter().find(|(name, _)| *name == "gram_error").unwrap().1
+    };
+    let (few, many) = (error(3), error(40));
+    assert!(many < 0.5 * few && many > 0.0, "{few} with 3 units, {many} with 40");
+}
+
+/// Invariant 3, `D = d`: plain ridge on the features themselves.
+#[test]
+fn the_backbone_s_own_width_switches_the_layer_off() {
+    let config = StsaConfig { width: config().dim as u32, ..exact() };
+    let engine = run(config, PartitionKind::Iid, 2);
+    let sums = values(&engine.server.save(), "sums");
+    assert!(sums.iter().any(|sum| *sum < 0.0), "no ReLU");
+}
+
+#[test]
+fn a_server_read_back_from_its_checkpoint_is_the_same() {
+    for config in [exact(), StsaConfig { head_mode: HeadMode::Linear, ..estimated() }] {
+        let done = run(config, PartitionKind::Dirichlet { beta: 0.5 }, 4);
+        let saved = done.server.save();
+        let mut other = engine(config, 2, ClassOrder::Native);
+        assert_ne!(other.server.save().digest(), saved.digest());
+        other.server.load(&saved).unwrap();
+        assert_eq!(other.server.save().digest(), saved.digest());
+        assert_eq!(other.tally(CLASSES), done.tally(CLASSES));
+    }
+}
