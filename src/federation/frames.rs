@@ -115,21 +115,23 @@ pub fn send_up(
 ) -> Result<SentUp, WireError> {
     let body = method.pack_up(&up);
     let bytes = size(&body, &coding.up);
-    let mut fault = fault_of(&body, sketch);
-    let body = if fault.is_some() {
-        body // codecs refuse what is not finite; the server will too
-    } else {
+    let inspection = body.inspect();
+    let mut digest = inspection.digest;
+    let mut fault = shape_fault(&body, sketch)
+        .or_else(|| inspection.not_finite.map(|t| format!("tensor `{}` is not finite", t.name())));
+    let mut arrives = None;
+    // Codecs refuse what is not finite; the server will too.
+    if fault.is_none() {
         match carry(&body, &coding.up, coding.verify, header) {
-            Ok(received) => received.unwrap_or(body),
-            Err(error @ WireError::NotEncodable { .. }) => {
-                fault = Some(error.to_string());
-                body
-            }
+            Ok(received) => arrives = received,
+            Err(error @ WireError::NotEncodable { .. }) => fault = Some(error.to_string()),
             Err(error) => return Err(error),
         }
-    };
-    let digest = body.digest();
-    Ok(SentUp { body, payload: up, bytes, digest, fault })
+    }
+    if let Some(received) = &arrives {
+        digest = received.digest();
+    }
+    Ok(SentUp { body: arrives.unwrap_or(body), payload: up, bytes, digest, fault })
 }
 
 /// What the receiver gets; `None` where it is what was sent.
@@ -148,14 +150,9 @@ fn carry(
     }
 }
 
-fn fault_of(body: &Body, sketch: &ExchangeSketch) -> Option<String> {
-    if sketch.up_size != UpSize::FromValues {
-        let got = body.sketch().sections;
-        if got != sketch.up.sections {
-            return Some(difference(body, sketch));
-        }
-    }
-    body.first_not_finite().map(|tensor| format!("tensor `{}` is not finite", tensor.name()))
+fn shape_fault(body: &Body, sketch: &ExchangeSketch) -> Option<String> {
+    let differs = sketch.up_size != UpSize::FromValues && !body.fills(&sketch.up);
+    differs.then(|| difference(body, sketch))
 }
 
 fn difference(body: &Body, sketch: &ExchangeSketch) -> String {

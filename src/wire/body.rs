@@ -96,6 +96,17 @@ impl Body {
         }
     }
 
+    /// Whether the sections hold tensors of exactly these kinds, names, shapes and types.
+    pub fn fills(&self, sketch: &BodySketch) -> bool {
+        let same = |(section, wanted): (&Section, &SectionSketch)| {
+            section.kind == wanted.kind
+                && section.tensors.len() == wanted.tensors.len()
+                && section.tensors.iter().zip(&wanted.tensors).all(|(t, w)| t.fills(w))
+        };
+        self.sections.len() == sketch.sections.len()
+            && self.sections.iter().zip(&sketch.sections).all(same)
+    }
+
     /// Whether every float of every tensor is finite.
     pub fn is_finite(&self) -> bool {
         self.first_not_finite().is_none()
@@ -109,7 +120,13 @@ impl Body {
     /// 64 bits over meta, kinds, names, types, shapes and raw value bits (first 8 bytes of BLAKE3). This is what
     /// the journal's N digest records; equal bodies of any machine have equal digests.
     pub fn digest(&self) -> u64 {
+        self.inspect().digest
+    }
+
+    /// Digest and finiteness, found in one pass over the values.
+    pub fn inspect(&self) -> Inspection<'_> {
         let mut hash = blake3::Hasher::new();
+        let mut not_finite = None;
         let number = |hash: &mut blake3::Hasher, n: usize| {
             hash.update(&(n as u64).to_le_bytes());
         };
@@ -125,16 +142,27 @@ impl Body {
                 hash.update(&[tensor.dtype() as u8]);
                 number(&mut hash, tensor.shape().len());
                 tensor.shape().iter().for_each(|d| number(&mut hash, *d));
-                tensor.values().visit_le(|bytes| {
+                let finite = tensor.values().visit_le(|bytes| {
                     hash.update(bytes);
                 });
+                if !finite {
+                    not_finite = not_finite.or(Some(tensor));
+                }
             }
         }
-        let mut reader = hash.finalize_xof();
         let mut first = [0; 8];
-        reader.fill(&mut first);
-        u64::from_le_bytes(first)
+        hash.finalize_xof().fill(&mut first);
+        Inspection { digest: u64::from_le_bytes(first), not_finite }
     }
+}
+
+/// What one pass over a body's values finds.
+#[derive(Clone, Copy, Debug)]
+pub struct Inspection<'a> {
+    /// See [`Body::digest`].
+    pub digest: u64,
+    /// See [`Body::first_not_finite`].
+    pub not_finite: Option<&'a NamedTensor>,
 }
 
 #[cfg(test)]
@@ -188,6 +216,7 @@ mod tests {
         assert!(body(1.0).is_finite());
         let bad = body(f32::NEG_INFINITY);
         assert_eq!(&**bad.first_not_finite().unwrap().name(), "v");
+        assert_eq!(&**bad.inspect().not_finite.unwrap().name(), "v");
         assert!(!body(f32::NAN).is_finite());
     }
 
@@ -197,5 +226,11 @@ mod tests {
         assert_eq!(sketch.meta, 1);
         assert_eq!(sketch.sections[0].tensors[1].shape, [2, 2]);
         assert_eq!(sketch, body(3.0).sketch());
+        assert!(body(3.0).fills(&sketch));
+        let mut other = body(3.0);
+        other.sections[1].tensors.pop();
+        assert!(!other.fills(&sketch));
+        other.sections[1].tensors.push(NamedTensor::f32("w", [4], vec![1.0; 4]).unwrap());
+        assert!(!other.fills(&sketch));
     }
 }

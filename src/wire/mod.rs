@@ -26,7 +26,7 @@ mod tests;
 mod transmit;
 mod values;
 
-pub use body::{Body, Section};
+pub use body::{Body, Inspection, Section};
 pub use codec::{Codec, CodecPlan};
 pub use decode::decode;
 pub use encode::encode;

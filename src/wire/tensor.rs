@@ -106,6 +106,11 @@ impl NamedTensor {
         TensorSketch { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }
     }
 
+    /// Whether it has the sketch's name, shape and type.
+    pub fn fills(&self, sketch: &TensorSketch) -> bool {
+        self.name == sketch.name && self.shape == sketch.shape && self.dtype() == sketch.dtype
+    }
+
     /// The same tensor if it has this shape, else [`WireError::OtherShape`].
     pub fn shaped(&self, shape: &[usize]) -> Result<&NamedTensor, WireError> {
         if self.shape == shape {

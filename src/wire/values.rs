@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytemuck::NoUninit;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
@@ -149,20 +150,20 @@ impl Values {
         }) as u64
     }
 
-    /// Hands the raw bits to `take`, little endian, in pieces of at most 64 KiB (bytes as they lie, in one
-    /// piece); BLAKE3 needs pieces of that size to use the CPU's wide registers.
-    pub fn visit_le(&self, mut take: impl FnMut(&[u8])) {
+    /// Hands the raw bits to `take`, little endian, in pieces that stay in the CPU's caches; answers whether
+    /// no float among them is NaN or infinite, which is found while a piece is at hand.
+    pub fn visit_le(&self, mut take: impl FnMut(&[u8])) -> bool {
         let take = &mut take;
         match self {
-            Values::F32(v) => pieces(v, f32::to_le_bytes, take),
-            Values::F64(v) => pieces(v, f64::to_le_bytes, take),
-            Values::F16(v) => pieces(v, f16::to_le_bytes, take),
-            Values::Bf16(v) => pieces(v, bf16::to_le_bytes, take),
-            Values::I8(v) => pieces(v, i8::to_le_bytes, take),
-            Values::U8(v) | Values::Bits(v) => take(v),
-            Values::U32(v) => pieces(v, u32::to_le_bytes, take),
-            Values::U64(v) => pieces(v, u64::to_le_bytes, take),
-            Values::I64(v) => pieces(v, i64::to_le_bytes, take),
+            Values::F32(v) => pieces(v, f32::to_le_bytes, f32::is_finite, take),
+            Values::F64(v) => pieces(v, f64::to_le_bytes, f64::is_finite, take),
+            Values::F16(v) => pieces(v, f16::to_le_bytes, f16::is_finite, take),
+            Values::Bf16(v) => pieces(v, bf16::to_le_bytes, bf16::is_finite, take),
+            Values::I8(v) => pieces(v, i8::to_le_bytes, |_| true, take),
+            Values::U8(v) | Values::Bits(v) => pieces(v, u8::to_le_bytes, |_| true, take),
+            Values::U32(v) => pieces(v, u32::to_le_bytes, |_| true, take),
+            Values::U64(v) => pieces(v, u64::to_le_bytes, |_| true, take),
+            Values::I64(v) => pieces(v, i64::to_le_bytes, |_| true, take),
         }
     }
 
@@ -202,13 +203,7 @@ impl Values {
 
     /// Whether no float is NaN or infinite; integers always are finite.
     pub fn is_finite(&self) -> bool {
-        match self {
-            Values::F32(v) => v.iter().all(|x| x.is_finite()),
-            Values::F64(v) => v.iter().all(|x| x.is_finite()),
-            Values::F16(v) => v.iter().all(|x| x.is_finite()),
-            Values::Bf16(v) => v.iter().all(|x| x.is_finite()),
-            _ => true,
-        }
+        self.visit_le(|_| ())
     }
 }
 
@@ -216,20 +211,27 @@ fn same<T>(a: &[T], b: &[T], eq: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| eq(x, y))
 }
 
-/// Converts through a small buffer instead of viewing the slice as bytes: no unsafe code, any byte order.
-fn pieces<T: Copy, const W: usize>(
+/// Pieces of 64 KiB fill BLAKE3's wide registers and fit an L2 cache. Where values lie little endian
+/// they are handed over where they are; elsewhere they go through a small buffer.
+fn pieces<T: NoUninit, const W: usize>(
     values: &[T],
     le: impl Fn(T) -> [u8; W],
+    finite: impl Fn(T) -> bool,
     take: &mut impl FnMut(&[u8]),
-) {
+) -> bool {
     const PIECE: usize = 1 << 16;
-    let mut buffer = vec![0u8; PIECE.min(values.len() * W)];
+    let mut all_finite = true;
     for piece in values.chunks(PIECE / W) {
-        for (bytes, value) in buffer.chunks_exact_mut(W).zip(piece) {
-            bytes.copy_from_slice(&le(*value));
+        // Without an early end, so that the compiler can use wide registers.
+        all_finite &= piece.iter().fold(true, |all, value| all & finite(*value));
+        if cfg!(target_endian = "little") {
+            take(bytemuck::cast_slice(piece));
+        } else {
+            let bytes: Vec<u8> = piece.iter().flat_map(|value| le(*value)).collect();
+            take(&bytes);
         }
-        take(&buffer[..piece.len() * W]);
     }
+    all_finite
 }
 
 fn elements<T, const W: usize>(bytes: &[u8], le: impl Fn([u8; W]) -> T) -> Option<Arc<[T]>> {
