@@ -100,7 +100,7 @@ impl Run {
         self.setup.workers
     }
 
-    /// Simulates to the end. `readers` see every entry once it is on disk; `afterwards` writes
+    /// Simulates to the end. `readers` see every entry the journal took; `afterwards` writes
     /// what is derived from all of them, before the manifest says that the run is whole.
     ///
     /// # Errors

@@ -14,6 +14,9 @@ use thiserror::Error;
 
 use crate::federation::{Digests, Entry, Event, Journal};
 
+/// What waits in memory between two settlements, at most.
+const BUFFER: usize = 1 << 16;
+
 /// Entries between two seals.
 const SEAL_EVERY: u64 = 1_000;
 
@@ -40,10 +43,11 @@ pub struct JournalWriter<W: Write> {
 impl<W: Write> JournalWriter<W> {
     /// An empty journal.
     pub fn new(out: W) -> Self {
-        JournalWriter { out: BufWriter::new(out), journal: Journal::new(), written: 0 }
+        JournalWriter { out: BufWriter::with_capacity(BUFFER, out), journal: Journal::new(), written: 0 }
     }
 
-    /// Writes one entry; flushed before it returns, sealed after the last one.
+    /// Takes one entry. It is in the file after [`settle`](JournalWriter::settle) at the latest; the last
+    /// one is sealed and settled at once.
     pub fn push(&mut self, entry: &Entry) -> io::Result<()> {
         let line = self.journal.push(entry);
         self.out.write_all(line.as_bytes())?;
@@ -52,6 +56,11 @@ impl<W: Write> JournalWriter<W> {
         if last || self.journal.entries().is_multiple_of(SEAL_EVERY) {
             self.seal()?;
         }
+        if last { self.settle() } else { Ok(()) }
+    }
+
+    /// Puts everything taken so far into the file.
+    pub fn settle(&mut self) -> io::Result<()> {
         self.out.flush()?;
         self.written = self.journal.entries();
         Ok(())
@@ -285,7 +294,8 @@ mod tests {
         let mut writer = JournalWriter::new(Full);
         let event = Event::Bias { round: Round(0), task: TaskId(0), clients: 2 };
         let entry = Entry { seq: 0, at: VirtualTime(0), event, numbers: None };
-        assert!(writer.push(&entry).is_err());
+        writer.push(&entry).unwrap();
+        assert!(writer.settle().is_err());
         assert_eq!(writer.entries(), 0);
     }
 

@@ -1,4 +1,4 @@
-//! The recorder: writes the journal while the run goes on and hands every written entry on.
+//! The recorder: writes the journal while the run goes on and hands every entry on.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ struct Recording {
 pub struct Recorder(Arc<Mutex<Recording>>);
 
 impl Recorder {
-    /// Records into a directory; `readers` (tables, progress) see every entry once it is on disk.
+    /// Records into a directory; `readers` (tables, progress) see every entry the journal took.
     pub fn new(
         directory: &RunDirectory,
         readers: Vec<Box<dyn EventSink>>,
@@ -44,5 +44,11 @@ impl EventSink for Recorder {
         let recording = &mut *self.lock();
         recording.journal.push(entry)?;
         recording.readers.iter_mut().try_for_each(|reader| reader.record(entry))
+    }
+
+    fn settle(&mut self) -> Result<(), SinkError> {
+        let recording = &mut *self.lock();
+        recording.journal.settle()?;
+        recording.readers.iter_mut().try_for_each(|reader| reader.settle())
     }
 }

@@ -4,10 +4,15 @@
 //! An event is delivered by `send` and its answer awaited, so every mailbox is drained before the next
 //! event is taken. An event that needs the answer of a worker waits for it when it is popped:
 //! everything that could be handed to workers before has been.
+//!
+//! What happened is told to the recorder in batches, at the latest before the conductor waits, and put
+//! where it survives the process as soon as a wait is long enough to be noticed.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr};
 
@@ -19,8 +24,9 @@ use super::event::{EndReason, Event, Numbers};
 use super::interrupt::Interrupt;
 use super::network::{Delivery, Network};
 use super::queue::{ActorId, Class, EventQueue};
-use super::recorder::{Happened, Recorder};
+use super::recorder::{Happened, Happening, Recorder, Settle};
 use super::server::{AtServer, ServerActor, ServerMachine, ToServer, WhoWaits};
+use super::sink::JobKind;
 use super::world::World;
 use crate::quantity::{ClientId, VirtualTime};
 
@@ -45,8 +51,19 @@ pub(super) struct Conductor {
     clients: BTreeMap<ClientId, Addr<ClientActor>>,
     recorder: Addr<Recorder>,
     now: VirtualTime,
+    /// What the recorder has not been told yet.
+    happened: Vec<Happening>,
     entries: u64,
 }
+
+/// So much may happen before the recorder is told.
+const BATCH: usize = 64;
+
+/// A wait of this length is used to settle what was recorded.
+const SETTLE_AFTER: Duration = Duration::from_millis(2);
+
+/// How often a waiting conductor looks whether somebody wants to stop.
+const LOOK_UP: Duration = Duration::from_millis(100);
 
 enum Upcoming {
     Known(Message),
@@ -84,6 +101,7 @@ impl Conductor {
             clients,
             recorder: recorder.start(),
             now: VirtualTime::ZERO,
+            happened: Vec::with_capacity(BATCH),
             entries: 0,
         }
     }
@@ -105,9 +123,10 @@ impl Conductor {
             }
         };
         if !matches!(result, Err(FederationError::Sink(_))) {
-            let recorded = self.record(vec![(Event::RunEnded { reason }, None)]).await;
+            self.record(Event::RunEnded { reason }, None);
+            let told = self.tell().await;
             if result.is_ok() {
-                recorded?;
+                told?;
             }
         }
         if reason != EndReason::Done {
@@ -134,7 +153,7 @@ impl Conductor {
         self.now = place.at;
         let message = match upcoming {
             Upcoming::Known(message) => message,
-            Upcoming::Pending(pending) => match self.wait(pending).await {
+            Upcoming::Pending(pending) => match self.wait(pending).await? {
                 Some(message) => message,
                 None => return Ok(Step::Interrupted),
             },
@@ -143,17 +162,34 @@ impl Conductor {
         self.carry_out(effects).await
     }
 
-    /// Waits for a worker's answer; looks up now and then whether somebody wants to stop.
-    async fn wait(&self, mut pending: Pending) -> Option<Message> {
+    /// Waits for a worker's answer; `None` when somebody wants to stop.
+    async fn wait(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
+        self.devices.hand_over();
+        if let Poll::Ready(message) = poll_once(&mut pending).await {
+            return Ok(Some(message));
+        }
+        self.tell().await?;
+        let began = Instant::now();
+        let answer = self.sit_out(pending).await;
+        self.devices.spent(JobKind::Waiting, began.elapsed());
+        answer
+    }
+
+    async fn sit_out(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
+        let mut pause = SETTLE_AFTER;
         loop {
             tokio::select! {
                 biased;
-                message = &mut pending => return Some(message),
-                () = tokio::time::sleep(Duration::from_millis(100)) => {
-                    if self.interrupt.is_requested() {
-                        return None;
-                    }
-                }
+                message = &mut pending => return Ok(Some(message)),
+                () = tokio::time::sleep(pause) => {}
+            }
+            if self.interrupt.is_requested() {
+                return Ok(None);
+            }
+            if pause == SETTLE_AFTER {
+                let settled = self.recorder.send(Settle).await;
+                settled.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
+                pause = LOOK_UP;
             }
         }
     }
@@ -180,11 +216,10 @@ impl Conductor {
     }
 
     async fn carry_out(&mut self, effects: Vec<Effect>) -> Result<Step, FederationError> {
-        let mut happened = Vec::new();
         let mut step = Step::On;
         for effect in effects {
             match effect {
-                Effect::Record(event, numbers) => happened.push((event, numbers)),
+                Effect::Record(event, numbers) => self.record(event, numbers),
                 Effect::Tell { at, class, to, message } => {
                     self.queue.push(at, class, to, Upcoming::Known(message));
                 }
@@ -203,24 +238,37 @@ impl Conductor {
                 Effect::End(result) => step = Step::End(result),
             }
         }
-        if !happened.is_empty() {
-            self.record(happened).await?;
+        if self.happened.len() >= BATCH {
+            self.tell().await?;
         }
         Ok(step)
     }
 
-    async fn record(
-        &mut self,
-        events: Vec<(Event, Option<Numbers>)>,
-    ) -> Result<(), FederationError> {
-        let sent = self.recorder.send(Happened { at: self.now, events }).await;
+    fn record(&mut self, event: Event, numbers: Option<Numbers>) {
+        self.happened.push(Happening { at: self.now, event, numbers });
+    }
+
+    /// Tells the recorder what happened.
+    async fn tell(&mut self) -> Result<(), FederationError> {
+        if self.happened.is_empty() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let happened = std::mem::replace(&mut self.happened, Vec::with_capacity(BATCH));
+        let sent = self.recorder.send(Happened(happened)).await;
         self.entries = sent.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
+        self.devices.spent(JobKind::Journal, began.elapsed());
         Ok(())
     }
 }
 
 fn deliver_to(queue: &mut EventQueue<Upcoming>, Delivery { at, to, message }: Delivery) {
     queue.push(at, Class::Delivery, to, Upcoming::Known(message));
+}
+
+/// Looks once whether a worker has answered; costs no timer and no system call.
+async fn poll_once(pending: &mut Pending) -> Poll<Message> {
+    poll_fn(|context| Poll::Ready(pending.as_mut().poll(context))).await
 }
 
 fn spawn(id: ClientId, world: &Arc<World>) -> Addr<ClientActor> {

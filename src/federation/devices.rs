@@ -4,6 +4,9 @@
 //! when. So the number of workers changes waiting and nothing else. Work that frees memory or that
 //! everybody waits for (folding, server steps, evaluation) goes before training.
 //!
+//! Jobs are handed to the workers in batches: waking a thread costs more than a small job. Whoever posts
+//! jobs hands them over before it waits for an answer.
+//!
 //! The *shaker* is a test mode: workers take jobs out of order and finish them late, at random. No
 //! digest may move.
 
@@ -17,7 +20,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use rand::RngCore;
 
-use super::sink::{JobKind, ProfileSink, Span};
+use super::sink::{JobKind, ProfileSink};
+use super::timesheet::{Finished, SharedProfile, Timesheet};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Lab;
@@ -29,9 +33,15 @@ pub type Work = Box<dyn FnOnce(&Lab) + Send>;
 pub struct Devices {
     urgent: Option<Sender<Job>>,
     training: Option<Sender<Job>>,
+    /// Posted and not handed over yet.
+    posted: Vec<Job>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    timesheet: Timesheet,
 }
+
+/// So many jobs are handed over together.
+const BATCH: usize = 16;
 
 struct Job {
     kind: JobKind,
@@ -50,7 +60,7 @@ impl Devices {
         let (urgent, urgent_jobs) = unbounded();
         let (training, training_jobs) = unbounded();
         let stop = Arc::new(AtomicBool::new(false));
-        let profile = Arc::new(Mutex::new(profile));
+        let profile: SharedProfile = Arc::new(Mutex::new(profile));
         let threads = (0..workers.max(1))
             .map(|index| {
                 let worker = Worker {
@@ -68,17 +78,38 @@ impl Devices {
                 })
             })
             .collect::<std::io::Result<Vec<_>>>()?;
-        Ok(Devices { urgent: Some(urgent), training: Some(training), stop, threads })
+        Ok(Devices {
+            urgent: Some(urgent),
+            training: Some(training),
+            posted: Vec::with_capacity(BATCH),
+            stop,
+            threads,
+            timesheet: Timesheet::new(None, &profile),
+        })
     }
 
-    /// Queues a job. A panic ends the job only.
-    pub fn post(&self, kind: JobKind, work: Work) {
-        let queue = if kind == JobKind::Train { &self.training } else { &self.urgent };
-        let job = Job { kind, asked: Instant::now(), work };
-        if let Some(queue) = queue {
-            // The receiving end lives as long as any worker; workers end after this is dropped.
-            let _ = queue.send(job);
+    /// Queues a job, to begin after [`Devices::hand_over`] at the latest. A panic ends the job only.
+    pub fn post(&mut self, kind: JobKind, work: Work) {
+        self.posted.push(Job { kind, asked: Instant::now(), work });
+        if self.posted.len() >= BATCH {
+            self.hand_over();
         }
+    }
+
+    /// Lets the workers have what was posted.
+    pub fn hand_over(&mut self) {
+        for job in self.posted.drain(..) {
+            let queue = if job.kind == JobKind::Train { &self.training } else { &self.urgent };
+            if let Some(queue) = queue {
+                // The receiving end lives as long as any worker; workers end after this is dropped.
+                let _ = queue.send(job);
+            }
+        }
+    }
+
+    /// Notes what the thread that posts jobs did with its time.
+    pub fn spent(&mut self, kind: JobKind, time: Duration) {
+        self.timesheet.spent(kind, time);
     }
 
     /// Lets waiting jobs go and running ones end by themselves.
@@ -129,14 +160,19 @@ struct Worker {
     urgent: Receiver<Job>,
     training: Receiver<Job>,
     stop: Arc<AtomicBool>,
-    profile: Arc<Mutex<Box<dyn ProfileSink>>>,
+    profile: SharedProfile,
 }
 
 impl Worker {
     fn run(&self) {
+        let mut timesheet = self.timesheet();
         while let Some(job) = self.next() {
-            self.execute(job);
+            self.execute(job, &mut timesheet);
         }
+    }
+
+    fn timesheet(&self) -> Timesheet {
+        Timesheet::new(Some(self.index), &self.profile)
     }
 
     /// The next job, urgent ones first; `None` when there will be none.
@@ -157,25 +193,17 @@ impl Worker {
         }
     }
 
-    fn execute(&self, job: Job) {
+    fn execute(&self, job: Job, timesheet: &mut Timesheet) {
+        let Job { kind, asked, work } = job;
         let begun = Instant::now();
-        let waited = begun.duration_since(job.asked).as_nanos() as u64;
-        let lab = &self.lab;
-        let _ = guard(move || (job.work)(lab));
-        let whole = begun.elapsed().as_nanos() as u64;
-        let parts = PARTS.take();
-        let elsewhere: u64 = parts.iter().map(|(_, wall)| wall).sum();
-        let own = whole.saturating_sub(elsewhere);
-        let mut profile = self.profile.lock().unwrap_or_else(|e| e.into_inner());
-        profile.record(&Span { job: job.kind, worker: self.index, waited, wall: own });
-        for (job, wall) in parts {
-            profile.record(&Span { job, worker: self.index, waited: 0, wall });
-        }
+        let _ = guard(|| work(&self.lab));
+        timesheet.job(Finished { kind, asked, begun, parts: PARTS.take() });
     }
 
     fn run_shaken(&self, seed: u64) {
         let mut rng =
             StreamKey::new(seed, Domain::Fault).unit(self.index as u32).step(u64::MAX).rng();
+        let mut timesheet = self.timesheet();
         let mut held: Vec<Job> = Vec::new();
         loop {
             let more = if held.is_empty() { self.next() } else { self.next_at_once() };
@@ -189,7 +217,7 @@ impl Worker {
             }
             let pick = below(&mut rng, held.len() as u64) as usize;
             std::thread::sleep(Duration::from_micros(below(&mut rng, 1500)));
-            self.execute(held.swap_remove(pick));
+            self.execute(held.swap_remove(pick), &mut timesheet);
         }
     }
 

@@ -22,6 +22,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -232,8 +233,8 @@ pub enum Event {
         direction: Direction,
         /// What became of it.
         outcome: FrameOutcome,
-        /// Its size by part.
-        bytes: FrameBytes,
+        /// Its size by part; frames of one broadcast share it.
+        bytes: Arc<FrameBytes>,
         /// Bytes that crossed the link: all of them unless it was lost.
         sent: u64,
         /// Nanoseconds from sending to this moment.

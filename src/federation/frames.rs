@@ -25,7 +25,7 @@ pub struct SentDown {
     /// What the clients' policies see.
     pub payload: Payload,
     /// Its size.
-    pub bytes: FrameBytes,
+    pub bytes: Arc<FrameBytes>,
     /// What it refers to.
     pub assets: Vec<SentAsset>,
 }
@@ -38,7 +38,7 @@ pub struct SentAsset {
     /// Identity by content.
     pub digest: u64,
     /// Its size.
-    pub bytes: FrameBytes,
+    pub bytes: Arc<FrameBytes>,
 }
 
 /// An Up as the server gets it.
@@ -48,7 +48,7 @@ pub struct SentUp {
     /// The client's own copy, for the measures before synchronisation.
     pub payload: Payload,
     /// Its size.
-    pub bytes: FrameBytes,
+    pub bytes: Arc<FrameBytes>,
     /// Digest of what arrives.
     pub digest: u64,
     /// What is wrong with it, if anything.
@@ -169,14 +169,6 @@ fn difference(body: &Body, sketch: &ExchangeSketch) -> String {
     }
 }
 
-fn size(body: &Body, plan: &CodecPlan) -> FrameBytes {
-    let size = FrameSize::of(body, plan);
-    FrameBytes {
-        header: size.header.0,
-        meta: size.meta.0,
-        table: size.table.0,
-        raw: size.raw.0,
-        payload: size.payload.0,
-        kinds: size.kinds.iter().map(|(kind, bytes)| (kind.name().to_string(), bytes.0)).collect(),
-    }
+fn size(body: &Body, plan: &CodecPlan) -> Arc<FrameBytes> {
+    Arc::new(FrameBytes::from(&FrameSize::of(body, plan)))
 }

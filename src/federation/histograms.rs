@@ -9,7 +9,7 @@
 //! use fedcast::federation::{JobKind, ProfileSink, Span};
 //! let mut histograms = Histograms::default();
 //! for wall in [1_000_000, 2_000_000, 9_000_000] {
-//!     ProfileSink::record(&mut histograms, &Span { job: JobKind::Train, worker: 0, waited: 0, wall });
+//!     ProfileSink::record(&mut histograms, &Span { job: JobKind::Train, worker: Some(0), waited: 0, wall });
 //! }
 //! let files: Vec<(String, String)> = histograms.files().collect();
 //! assert_eq!(files[0].0, "wall-train-ms.hgrm");
@@ -60,6 +60,8 @@ impl Quantity {
                     JobKind::Evaluate => "evaluate",
                     JobKind::Codec => "codec",
                     JobKind::Bias => "bias",
+                    JobKind::Journal => "journal",
+                    JobKind::Waiting => "waiting",
                 };
                 format!("wall-{job}-ms.hgrm")
             }
@@ -122,7 +124,10 @@ impl EventSink for Histograms {
 
 impl ProfileSink for Histograms {
     fn record(&mut self, span: &Span) {
-        self.add(Quantity::Wall(span.job), span.wall);
+        // Sums of many short pieces, which have no distribution.
+        if !matches!(span.job, JobKind::Journal | JobKind::Waiting) {
+            self.add(Quantity::Wall(span.job), span.wall);
+        }
     }
 }
 
@@ -180,7 +185,7 @@ mod tests {
             direction,
             outcome: FrameOutcome::Delivered,
             sent: bytes.frame(),
-            bytes,
+            bytes: bytes.into(),
             latency,
             copy: false,
             asset: None,

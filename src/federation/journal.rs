@@ -136,6 +136,8 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::federation::event::*;
     use crate::federation::{Digest, Figure};
@@ -150,13 +152,13 @@ mod tests {
             client: ClientId(17),
             direction: Direction::Up,
             outcome: FrameOutcome::Delivered,
-            bytes: FrameBytes {
+            bytes: Arc::new(FrameBytes {
                 header: 40,
                 payload: 8,
                 raw: 16,
                 kinds: [("prompt".to_string(), 8)].into(),
                 ..FrameBytes::default()
-            },
+            }),
             sent: 48,
             latency: 11,
             copy: true,

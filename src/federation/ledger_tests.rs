@@ -107,7 +107,7 @@ fn an_event_charges_what_its_frame_says() {
             direction: Direction::Up,
             outcome: FrameOutcome::Late,
             sent: bytes.frame(),
-            bytes,
+            bytes: bytes.into(),
             latency: 12,
             copy: false,
             asset: None,

@@ -46,6 +46,7 @@ mod sink;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod timesheet;
 mod world;
 
 pub use conductor::RunEnd;

@@ -21,11 +21,15 @@ impl Actor for Recorder {
     type Context = Context<Self>;
 }
 
-/// Events that happened at one moment, in order.
-pub(super) struct Happened {
+/// Something that happened.
+pub(super) struct Happening {
     pub at: VirtualTime,
-    pub events: Vec<(Event, Option<Numbers>)>,
+    pub event: Event,
+    pub numbers: Option<Numbers>,
 }
+
+/// What happened since the recorder was last told, in order.
+pub(super) struct Happened(pub Vec<Happening>);
 
 impl actix::Message for Happened {
     /// How many entries there are now.
@@ -35,12 +39,27 @@ impl actix::Message for Happened {
 impl Handler<Happened> for Recorder {
     type Result = Result<u64, SinkError>;
 
-    fn handle(&mut self, happened: Happened, _: &mut Context<Self>) -> Self::Result {
-        for (event, numbers) in happened.events {
-            let entry = Entry { seq: self.next, at: happened.at, event, numbers };
+    fn handle(&mut self, Happened(all): Happened, _: &mut Context<Self>) -> Self::Result {
+        for Happening { at, event, numbers } in all {
+            let entry = Entry { seq: self.next, at, event, numbers };
             self.sink.record(&entry)?;
             self.next += 1;
         }
         Ok(self.next)
+    }
+}
+
+/// There is time to put what was recorded where it survives the process.
+pub(super) struct Settle;
+
+impl actix::Message for Settle {
+    type Result = Result<(), SinkError>;
+}
+
+impl Handler<Settle> for Recorder {
+    type Result = Result<(), SinkError>;
+
+    fn handle(&mut self, _: Settle, _: &mut Context<Self>) -> Self::Result {
+        self.sink.settle()
     }
 }

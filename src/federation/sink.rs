@@ -21,9 +21,15 @@ pub enum SinkError {
 pub trait EventSink: Send {
     /// Takes one entry; an error ends the run.
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError>;
+
+    /// Puts what was taken where it survives the process. Called when the run waits for a worker
+    /// anyway; whoever keeps things in buffers overrides it.
+    fn settle(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
 }
 
-/// What a device worker did.
+/// What a thread of the simulation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
@@ -40,18 +46,22 @@ pub enum JobKind {
     Codec,
     /// Comparison of client models.
     Bias,
+    /// Numbering, writing and digesting of entries, with all tables that listen.
+    Journal,
+    /// Nothing: a worker without a job, or the conductor without an answer.
+    Waiting,
 }
 
-/// Wall time of one job. Never part of a digest.
+/// Wall time of one piece of work, or of several short ones. Never part of a digest.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Span {
     /// What was done.
     pub job: JobKind,
-    /// By which worker.
-    pub worker: usize,
-    /// Nanoseconds between asking and starting.
+    /// By which worker; `None` is the conductor, the thread that decides what happens when.
+    pub worker: Option<usize>,
+    /// Nanoseconds between asking and starting; 0 where nobody asked.
     pub waited: u64,
-    /// Nanoseconds of work.
+    /// Nanoseconds it took.
     pub wall: u64,
 }
 

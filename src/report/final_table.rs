@@ -149,13 +149,16 @@ fn bytes(summary: &Summary) -> String {
 
 fn times(summary: &Summary) -> String {
     let mut text = format!("virtual     {:.3} s on the simulated clock\n", summary.virtual_s);
-    if let Some(WallTimes { total_s, train_s, evaluate_s, server_s, codec_s, wait_s }) =
-        summary.wall
-    {
+    if let Some(wall) = &summary.wall {
+        let WallTimes { total_s, workers, train_s, evaluate_s, codec_s, fold_s, .. } = wall;
+        let WallTimes { server_s, wait_s, journal_s, conductor_wait_s, .. } = wall;
+        let plural = if *workers == 1 { "worker" } else { "workers" };
         let _ = writeln!(
             text,
-            "wall        {total_s:.1} s; of workers: training {train_s:.1} s, evaluation {evaluate_s:.1} s, \
-             server {server_s:.1} s, codecs {codec_s:.1} s; jobs waited {wait_s:.1} s"
+            "wall        {total_s:.1} s; {workers} {plural}: training {train_s:.1} s, \
+             evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, folding {fold_s:.1} s, \
+             server {server_s:.1} s, waiting {wait_s:.1} s\n            \
+             conductor: journal {journal_s:.1} s, waiting {conductor_wait_s:.1} s"
         );
     }
     text

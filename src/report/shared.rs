@@ -30,6 +30,10 @@ impl<S: EventSink> EventSink for Shared<S> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         self.lock().record(entry)
     }
+
+    fn settle(&mut self) -> Result<(), SinkError> {
+        self.lock().settle()
+    }
 }
 
 impl<S: ProfileSink> ProfileSink for Shared<S> {

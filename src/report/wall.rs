@@ -1,6 +1,12 @@
 //! Where the wall time of a run went: `profile.jsonl` and its sums. Outside both digests.
+//!
+//! A line is one [`Span`]: `{"job":"train","worker":0,"waited":1200,"wall":84000}`, times in nanoseconds.
+//! `worker` is `null` for the conductor, the thread that decides what happens when and writes the
+//! journal. `waited` is how long a job stood in the queue. Jobs are `train`, `evaluate`, `codec`, `fold`,
+//! `server` and `bias`, each a line of its own; `waiting` (a worker without a job, the conductor
+//! without an answer) and `journal` come often and are added up to lines of at least a millisecond.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
@@ -10,59 +16,72 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{DirectoryError, RunDirectory, names};
 use crate::federation::{JobKind, ProfileSink, Span};
 
-/// Seconds of work by kind of job, summed over workers.
+/// Seconds by kind of work. Those of the workers add up to `workers * total_s`, but for their start and end;
+/// those of the conductor to `total_s`, but for its own deciding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WallTimes {
     /// From the start of the run to its end.
     pub total_s: f64,
-    /// Local training.
+    /// Workers that did anything.
+    pub workers: usize,
+    /// Workers: local training.
     pub train_s: f64,
-    /// Tests of the global model.
+    /// Workers: tests of the global model.
     pub evaluate_s: f64,
-    /// The server's own learning, folding, and the comparison of client models.
-    pub server_s: f64,
-    /// Packing and sizing of messages.
+    /// Workers: packing, coding, sizing and digesting of messages.
     pub codec_s: f64,
-    /// Time that jobs waited for a free worker.
+    /// Workers: checking and merging of uploads.
+    pub fold_s: f64,
+    /// Workers: the server's own learning, and the comparison of client models.
+    pub server_s: f64,
+    /// Workers: waiting for a job.
     pub wait_s: f64,
+    /// Conductor: journal and tables.
+    pub journal_s: f64,
+    /// Conductor: waiting for a worker's answer.
+    pub conductor_wait_s: f64,
 }
 
 /// Adds up spans and writes them down.
 pub struct Profile {
     out: BufWriter<File>,
-    worked: BTreeMap<JobKind, u64>,
-    waited: u64,
+    /// By kind, for workers (`true`) and the conductor.
+    spent: BTreeMap<(bool, JobKind), u64>,
+    workers: BTreeSet<usize>,
 }
 
 impl Profile {
     /// Writes into a directory.
     pub fn create(directory: &RunDirectory) -> Result<Profile, DirectoryError> {
         let out = BufWriter::new(directory.append(names::PROFILE)?);
-        Ok(Profile { out, worked: BTreeMap::new(), waited: 0 })
+        Ok(Profile { out, spent: BTreeMap::new(), workers: BTreeSet::new() })
     }
 
     /// The sums, with the run's whole wall time.
     pub fn times(&mut self, total: Duration) -> WallTimes {
         // Wall times are a by-product: losing some of them must not fail a run.
         let _ = self.out.flush();
-        let seconds = |kinds: &[JobKind]| {
-            kinds.iter().filter_map(|kind| self.worked.get(kind)).sum::<u64>() as f64 / 1e9
-        };
+        let of = |worker, kind| self.spent.get(&(worker, kind)).map_or(0.0, |ns| *ns as f64 / 1e9);
+        let workers = |kind| of(true, kind);
         WallTimes {
             total_s: total.as_secs_f64(),
-            train_s: seconds(&[JobKind::Train]),
-            evaluate_s: seconds(&[JobKind::Evaluate]),
-            server_s: seconds(&[JobKind::Fold, JobKind::Server, JobKind::Bias]),
-            codec_s: seconds(&[JobKind::Codec]),
-            wait_s: self.waited as f64 / 1e9,
+            workers: self.workers.len(),
+            train_s: workers(JobKind::Train),
+            evaluate_s: workers(JobKind::Evaluate),
+            codec_s: workers(JobKind::Codec),
+            fold_s: workers(JobKind::Fold),
+            server_s: workers(JobKind::Server) + workers(JobKind::Bias),
+            wait_s: workers(JobKind::Waiting),
+            journal_s: of(false, JobKind::Journal),
+            conductor_wait_s: of(false, JobKind::Waiting),
         }
     }
 }
 
 impl ProfileSink for Profile {
     fn record(&mut self, span: &Span) {
-        *self.worked.entry(span.job).or_default() += span.wall;
-        self.waited += span.waited;
+        *self.spent.entry((span.worker.is_some(), span.job)).or_default() += span.wall;
+        self.workers.extend(span.worker);
         if serde_json::to_writer(&mut self.out, span).is_ok() {
             let _ = self.out.write_all(b"\n");
         }

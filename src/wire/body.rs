@@ -125,34 +125,66 @@ impl Body {
 
     /// Digest and finiteness, found in one pass over the values.
     pub fn inspect(&self) -> Inspection<'_> {
-        let mut hash = blake3::Hasher::new();
+        let mut hash = Digester::default();
         let mut not_finite = None;
-        let number = |hash: &mut blake3::Hasher, n: usize| {
-            hash.update(&(n as u64).to_le_bytes());
-        };
-        number(&mut hash, self.meta.len());
-        hash.update(&self.meta);
-        number(&mut hash, self.sections.len());
+        hash.number(self.meta.len());
+        hash.bytes(&self.meta);
+        hash.number(self.sections.len());
         for section in &self.sections {
-            hash.update(&[section.kind as u8]);
-            number(&mut hash, section.tensors.len());
+            hash.bytes(&[section.kind as u8]);
+            hash.number(section.tensors.len());
             for tensor in &section.tensors {
-                number(&mut hash, tensor.name().len());
-                hash.update(tensor.name().as_bytes());
-                hash.update(&[tensor.dtype() as u8]);
-                number(&mut hash, tensor.shape().len());
-                tensor.shape().iter().for_each(|d| number(&mut hash, *d));
-                let finite = tensor.values().visit_le(|bytes| {
-                    hash.update(bytes);
-                });
+                hash.number(tensor.name().len());
+                hash.bytes(tensor.name().as_bytes());
+                hash.bytes(&[tensor.dtype() as u8]);
+                hash.number(tensor.shape().len());
+                tensor.shape().iter().for_each(|d| hash.number(*d));
+                let finite = tensor.values().visit_le(|bytes| hash.bytes(bytes));
                 if !finite {
                     not_finite = not_finite.or(Some(tensor));
                 }
             }
         }
-        let mut first = [0; 8];
-        hash.finalize_xof().fill(&mut first);
-        Inspection { digest: u64::from_le_bytes(first), not_finite }
+        Inspection { digest: hash.finish(), not_finite }
+    }
+}
+
+/// BLAKE3 over many short and some long pieces. Short ones are collected, because it hashes one piece of
+/// 32 kB half as fast again as the same bytes in several.
+#[derive(Default)]
+struct Digester {
+    hash: blake3::Hasher,
+    collected: Vec<u8>,
+}
+
+impl Digester {
+    /// Less than what allocators take from the system anew each time.
+    const COLLECT: usize = 1 << 16;
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        if self.collected.len() + bytes.len() > Digester::COLLECT {
+            self.hash.update(&self.collected);
+            self.collected.clear();
+        }
+        if bytes.len() > Digester::COLLECT {
+            self.hash.update(bytes);
+        } else {
+            self.collected.extend_from_slice(bytes);
+        }
+    }
+
+    fn number(&mut self, number: usize) {
+        self.bytes(&(number as u64).to_le_bytes());
+    }
+
+    /// The first 8 bytes of the hash.
+    fn finish(mut self) -> u64 {
+        let hash = match self.hash.count() {
+            0 => blake3::hash(&self.collected),
+            _ => self.hash.update(&self.collected).finalize(),
+        };
+        let (first, _) = hash.as_bytes().split_first_chunk().expect("a hash has 32 bytes");
+        u64::from_le_bytes(*first)
     }
 }
 
@@ -198,6 +230,34 @@ mod tests {
         let moved = other.sections[0].tensors.pop().unwrap();
         other.sections[1].tensors.insert(0, moved);
         assert_ne!(before, other.digest());
+    }
+
+    /// However the bytes are cut into pieces.
+    #[test]
+    fn the_digest_is_that_of_all_bytes_in_a_row() {
+        for elements in [0usize, 1, 8_000, 16_384, 20_000, 300_000] {
+            let values: Vec<f32> = (0..elements).map(|i| i as f32).collect();
+            let mut bytes = vec![];
+            let number = |bytes: &mut Vec<u8>, n: usize| bytes.extend((n as u64).to_le_bytes());
+            number(&mut bytes, 1);
+            bytes.push(7);
+            number(&mut bytes, 1);
+            bytes.push(Kind::Head as u8);
+            number(&mut bytes, 2);
+            let mut tensors = vec![];
+            for name in ["w", "v"] {
+                tensors.push(NamedTensor::f32(name, [elements], values.clone()).unwrap());
+                number(&mut bytes, 1);
+                bytes.extend(name.as_bytes());
+                bytes.push(tensors[0].dtype() as u8);
+                number(&mut bytes, 1);
+                number(&mut bytes, elements);
+                bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+            }
+            let body = Body::new(vec![7], vec![Section::new(Kind::Head, tensors)]);
+            let whole = blake3::Hasher::new().update(&bytes).finalize();
+            assert_eq!(body.digest().to_le_bytes(), whole.as_bytes()[..8], "{elements}");
+        }
     }
 
     #[test]

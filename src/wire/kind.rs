@@ -77,7 +77,8 @@ impl Kind {
 
     /// The kind of this name; `-` may stand for `_`, as in scenario keys.
     pub fn from_name(name: &str) -> Option<Kind> {
-        Kind::all().find(|k| k.name() == name.replace('-', "_"))
+        let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
+        Kind::all().find(|kind| kind.name().bytes().eq(name.bytes().map(plain)))
     }
 
     /// Its place in [`Kind::ALL`].

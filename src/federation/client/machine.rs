@@ -184,7 +184,7 @@ impl ClientMachine {
                     } else {
                         FrameOutcome::Lost
                     },
-                    bytes: arrival.up.bytes.clone(),
+                    bytes: Arc::clone(&arrival.up.bytes),
                     sent: fate.sent,
                     latency: fate.latency.0,
                     copy: false,

@@ -171,7 +171,7 @@ impl OpenRound {
     fn charge(
         &self,
         seat: &Seat,
-        bytes: &FrameBytes,
+        bytes: &Arc<FrameBytes>,
         fate: Fate,
         copy: bool,
         asset: Option<String>,
@@ -184,7 +184,7 @@ impl OpenRound {
             client: seat.client,
             direction: Direction::Down,
             outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
-            bytes: bytes.clone(),
+            bytes: Arc::clone(bytes),
             sent: fate.sent,
             latency: fate.latency.0,
             copy,

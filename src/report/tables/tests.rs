@@ -44,7 +44,8 @@ fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -
             raw: 200,
             payload: 100,
             kinds: [("head".to_string(), 30), ("prompt".to_string(), 70)].into(),
-        },
+        }
+        .into(),
         sent: if outcome == FrameOutcome::Lost { 60 } else { 150 },
         latency: 1,
         copy: client > 0,

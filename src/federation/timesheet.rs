@@ -1,0 +1,142 @@
+//! What one thread did with its time, on its way to the profile.
+//!
+//! Jobs are noted one by one. What is much shorter and comes much more often (waiting, telling the
+//! recorder) is added up to spans of at least a millisecond. Spans are handed over in batches, so that
+//! threads hardly ever meet at the profile.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::sink::{JobKind, ProfileSink, Span};
+
+/// The profile as all threads share it.
+pub(super) type SharedProfile = Arc<Mutex<Box<dyn ProfileSink>>>;
+
+/// A job that is over.
+pub(super) struct Finished {
+    pub kind: JobKind,
+    pub asked: Instant,
+    pub begun: Instant,
+    /// Parts of it that are counted under another kind.
+    pub parts: Vec<(JobKind, u64)>,
+}
+
+/// The account of one thread; the rest is handed over when it is dropped.
+pub(super) struct Timesheet {
+    worker: Option<usize>,
+    profile: SharedProfile,
+    spans: Vec<Span>,
+    short: BTreeMap<JobKind, u64>,
+    /// Until when everything of a worker is accounted for.
+    accounted: Instant,
+}
+
+const BATCH: usize = 64;
+const SHORT: u64 = 1_000_000;
+
+impl Timesheet {
+    /// An empty account of a worker, or of the conductor.
+    pub fn new(worker: Option<usize>, profile: &SharedProfile) -> Timesheet {
+        Timesheet {
+            worker,
+            profile: Arc::clone(profile),
+            spans: Vec::with_capacity(BATCH),
+            short: BTreeMap::new(),
+            accounted: Instant::now(),
+        }
+    }
+
+    /// Notes a job that ends now, and that the worker waited since the one before.
+    pub fn job(&mut self, job: Finished) {
+        let now = Instant::now();
+        self.spent(JobKind::Waiting, job.begun.saturating_duration_since(self.accounted));
+        self.accounted = now;
+        let whole = nanos(now.duration_since(job.begun));
+        let elsewhere: u64 = job.parts.iter().map(|(_, wall)| wall).sum();
+        let waited = nanos(job.begun.saturating_duration_since(job.asked));
+        self.note(job.kind, waited, whole.saturating_sub(elsewhere));
+        for (kind, wall) in job.parts {
+            self.note(kind, 0, wall);
+        }
+    }
+
+    /// Notes something short.
+    pub fn spent(&mut self, kind: JobKind, time: Duration) {
+        let sum = self.short.entry(kind).or_default();
+        *sum += nanos(time);
+        if *sum >= SHORT {
+            let wall = std::mem::take(sum);
+            self.note(kind, 0, wall);
+        }
+    }
+
+    fn note(&mut self, job: JobKind, waited: u64, wall: u64) {
+        self.spans.push(Span { job, worker: self.worker, waited, wall });
+        if self.spans.len() >= BATCH {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let mut profile = self.profile.lock().unwrap_or_else(|e| e.into_inner());
+        self.spans.drain(..).for_each(|span| profile.record(&span));
+    }
+}
+
+impl Drop for Timesheet {
+    fn drop(&mut self) {
+        if self.worker.is_some() {
+            self.spent(JobKind::Waiting, self.accounted.elapsed());
+        }
+        for (kind, wall) in std::mem::take(&mut self.short) {
+            if wall > 0 {
+                self.note(kind, 0, wall);
+            }
+        }
+        self.hand_over();
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<Span>>>);
+
+    impl ProfileSink for Kept {
+        fn record(&mut self, span: &Span) {
+            self.0.lock().unwrap().push(*span);
+        }
+    }
+
+    #[test]
+    fn a_worker_s_spans_add_up_to_its_life() {
+        let kept = Kept::default();
+        let profile: SharedProfile = Arc::new(Mutex::new(Box::new(kept.clone())));
+        let born = Instant::now();
+        let mut sheet = Timesheet::new(Some(0), &profile);
+        for _ in 0..5 {
+            let asked = Instant::now();
+            std::thread::sleep(Duration::from_millis(1));
+            let begun = Instant::now();
+            std::thread::sleep(Duration::from_millis(2));
+            let parts = vec![(JobKind::Codec, 500_000)];
+            sheet.job(Finished { kind: JobKind::Train, asked, begun, parts });
+        }
+        drop(sheet);
+        let life = nanos(born.elapsed());
+        let spans = kept.0.lock().unwrap();
+        let sum: u64 = spans.iter().map(|span| span.wall).sum();
+        assert!(sum <= life && life - sum < 1_000_000, "{sum} of {life}");
+        let of = |kind| spans.iter().filter(move |span| span.job == kind);
+        assert_eq!((of(JobKind::Train).count(), of(JobKind::Codec).count()), (5, 5));
+        assert!(of(JobKind::Train).all(|span| span.waited >= 1_000_000));
+        assert!(of(JobKind::Waiting).map(|span| span.wall).sum::<u64>() >= 5_000_000);
+    }
+}
