@@ -43,7 +43,11 @@ pub struct JournalWriter<W: Write> {
 impl<W: Write> JournalWriter<W> {
     /// An empty journal.
     pub fn new(out: W) -> Self {
-        JournalWriter { out: BufWriter::with_capacity(BUFFER, out), journal: Journal::new(), written: 0 }
+        JournalWriter {
+            out: BufWriter::with_capacity(BUFFER, out),
+            journal: Journal::new(),
+            written: 0,
+        }
     }
 
     /// Takes one entry. It is in the file after [`settle`](JournalWriter::settle) at the latest; the last
