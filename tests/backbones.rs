@@ -81,6 +81,71 @@ fn keys_of_a_transformer_have_no_meaning_with_pixels() {
     assert!(error.contains("[data.test] gives 8"), "{error}");
 }
 
+const RESNET: [&str; 3] = [
+    "backbone={kind=\"resnet18\",width=4}",
+    "client.optimiser={kind=\"sgd\",lr=0.1,momentum=0.9,weight_decay=5e-4}",
+    "client.round_schedule.kind=cosine",
+];
+
+#[test]
+fn a_residual_network_takes_its_images_from_the_data_and_its_start_from_the_seed() {
+    let digest = |more: &[&str]| {
+        let overrides = [&RESNET[..], more].concat();
+        let assembly = assemble(&scenario(&overrides), &Registry::builtin(), Some(1)).unwrap();
+        assert_eq!(assembly.backbone.name, "random");
+        assembly.backbone.digest
+    };
+    assert_eq!(digest(&[]), digest(&["client.epochs=1"]));
+    assert_ne!(digest(&[]), digest(&["seed.run=2"]));
+    let assembly = assemble(&scenario(&RESNET), &Registry::builtin(), Some(1)).unwrap();
+    assert_eq!(assembly.setup.facts.backbone.input(), [1, 8, 8]);
+    assert_eq!(assembly.setup.lab.backbone.dim(), 32);
+    let text = scenario(&RESNET).to_effective_toml();
+    let again = Scenario::from_toml(&text, "resnet", Path::new("/"), &[], &Registry::builtin());
+    assert_eq!(again.unwrap().scenario, scenario(&RESNET));
+    for key in ["resolution=8", "heads=1"] {
+        let set = format!("backbone.{key}");
+        let error =
+            load(&[&RESNET[..], &[set.as_str()]].concat()).expect_err("foreign").to_string();
+        assert!(error.contains("no meaning with `kind = \"resnet18\"`"), "{error}");
+    }
+}
+
+/// 11,168,832 parameters, 9,600 running moments, 20 counters, and a linear head.
+#[test]
+fn the_bytes_of_a_residual_network_are_planned_without_data() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("resnet.toml"), PIXELS).unwrap();
+    let sets = ["data={source=\"cifar100\",path=\"absent\"}", "backbone={kind=\"resnet18\"}"];
+    let set = |text| ["--set", text];
+    let args = ["plan", "resnet.toml", "--format", "json"];
+    let told = tell(folder.path(), &[&args[..], &set(sets[0]), &set(sets[1])].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(plan["backbone"]["parameters"], 11_168_832);
+    let payload = 4 * (11_168_832 + 9_600 + 20 + 100 * 513);
+    assert_eq!(plan["phases"][0]["down"]["largest"]["payload"], payload);
+}
+
+#[test]
+fn a_residual_network_learns_in_a_federation_and_its_statistics_travel() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("resnet.toml"), PIXELS).unwrap();
+    let run = |workers: &str| {
+        let sets = RESNET.map(|set| ["--set", set]).concat();
+        let args = ["run", "resnet.toml", "-q", "-o", workers, "--workers", workers];
+        let told = tell(folder.path(), &[&args[..], &sets[..]].concat());
+        assert_eq!(told.code, 0, "{}", told.err);
+        let manifest = read(folder.path().join(workers).join("manifest.json"));
+        serde_json::from_str::<Value>(&manifest).unwrap()
+    };
+    assert_eq!(run("1")["digests"], run("3")["digests"]);
+    let summary: Value = serde_json::from_str(&read(folder.path().join("1/summary.json"))).unwrap();
+    // With the statistics of the start (mean 0, variance 1) evaluation would guess.
+    let accuracy = summary["accuracy"]["faa"].as_f64().unwrap_or_else(|| panic!("{summary}"));
+    assert!(accuracy > 0.5, "{accuracy}");
+}
+
 /// 3,072 pixels and a bias for each of 100 classes.
 #[test]
 fn logistic_regression_is_planned_without_data() {

@@ -140,6 +140,7 @@ fn the_hash_knows_content_from_form() {
         "federation.idle_clients=1",
         "client.optimiser.lr=0.002",
         "client.optimiser.kind=sgd",
+        "client.round_schedule.kind=cosine",
         "method.tau=0.2",
         "method.name=fedavg",
         "devices.evaluation_batch=32",
@@ -272,6 +273,10 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
             ],
         ),
         one_of("links.rtt_ms", &["5", "{dist=\"uniform\",low=1,high=2}"]),
+        one_of(
+            "client.round_schedule",
+            &["{kind=\"cosine\"}", "{kind=\"multi-step\",milestones=[50,75],factor=0.5}"],
+        ),
         number("time.ms_per_sample", 0.0, 1e6),
         one_of("links.preset", &["ideal", "mobile"]),
         number("links.down_mb_per_s", 1e-9, 1e9),

@@ -22,7 +22,7 @@ use super::run_directory::{DirectoryError, write_atomically};
 use crate::data::{DataError, digits};
 use crate::learning::LearningError;
 use crate::learning::pretrain::{PretrainConfig, Progress, linear_probe, nearest_mean, pretrain};
-use crate::model::{ModelError, Vit, vit};
+use crate::model::{ModelError, Vit, to_safetensors};
 use crate::quantity::Bytes;
 
 /// What [`pretrain_to`] made.
@@ -85,7 +85,7 @@ pub fn pretrain_to(
 ) -> Result<PretrainSummary, PretrainError> {
     try_place(file)?;
     let trained = pretrain(config, workers, report)?;
-    let bytes = vit::to_safetensors(&trained.parameters)?;
+    let bytes = to_safetensors(&trained.parameters)?;
     write_atomically(file, &bytes)?;
     // The embedded digits are images as they were drawn, 8 x 8: any size of network can see them.
     let network = Vit::from_parameters(trained.network, &trained.parameters)?;

@@ -4,7 +4,8 @@
 //! * `head.weight` and `head.bias`, always;
 //! * `prompt.00`, `prompt.01`, ...: a prefix prompt `(length, d)` of block 0, 1, ..., the first half of
 //!   its rows keys and the second half values (as in HGP);
-//! * every parameter of the backbone by timm's names: full fine-tuning.
+//! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
+//!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
 //! What it does not hold stays frozen as the lab's backbone has it.
 
@@ -197,6 +198,11 @@ impl Classifier {
                 _ => now,
             };
             result.insert(Arc::clone(name), now);
+        }
+        if self.backbone.is_in(&self.received) {
+            for (name, buffer) in self.backbone.buffers()?.iter() {
+                result.insert(Arc::clone(name), buffer.clone());
+            }
         }
         Ok(result)
     }

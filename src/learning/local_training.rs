@@ -56,6 +56,8 @@ pub struct TrainingPlan {
     pub optimiser: OptimiserConfig,
     /// The learning rate from epoch to epoch.
     pub schedule: Schedule,
+    /// The learning rate from round to round of a phase (see [`TrainingPlan::in_round`]).
+    pub round_schedule: Schedule,
     /// Largest global gradient norm; `None` leaves gradients alone.
     pub clip: Option<f64>,
 }
@@ -68,8 +70,19 @@ impl Default for TrainingPlan {
             batch: 16,
             optimiser: OptimiserConfig::adamw(3e-3),
             schedule: Schedule::Constant,
+            round_schedule: Schedule::Constant,
             clip: Some(1.0),
         }
+    }
+}
+
+impl TrainingPlan {
+    /// The plan of round `round` (from 0) of `rounds`: its optimiser starts at the rate that
+    /// `round_schedule` gives, and [`schedule`](TrainingPlan::schedule) goes on from there.
+    pub fn in_round(&self, round: u32, rounds: u32) -> TrainingPlan {
+        let rate = self.round_schedule.rate(self.optimiser.learning_rate(), round, rounds);
+        let optimiser = self.optimiser.clone().with_learning_rate(rate);
+        TrainingPlan { optimiser, ..self.clone() }
     }
 }
 
@@ -279,6 +292,23 @@ mod tests {
         let moved = values(&w).into_iter().chain(values(&b));
         let norm = moved.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
         assert!((norm - 1e-3).abs() < 1e-5, "{norm}");
+    }
+
+    #[test]
+    fn a_schedule_over_rounds_scales_every_epoch_of_a_round() {
+        let round_schedule = Schedule::MultiStep { milestones: vec![5, 8], factor: 0.1 };
+        let plan = TrainingPlan {
+            optimiser: OptimiserConfig::sgd(0.4),
+            round_schedule,
+            ..TrainingPlan::default()
+        };
+        let rate = |round| plan.in_round(round, 10).optimiser.learning_rate();
+        for (round, expected) in [(0, 0.4), (4, 0.4), (5, 0.04), (9, 0.004)] {
+            assert!((rate(round) - expected).abs() < 1e-12, "round {round}: {}", rate(round));
+        }
+        // The rate of a round is where the schedule over its epochs begins.
+        let both = TrainingPlan { schedule: Schedule::Cosine, ..plan.in_round(5, 10) };
+        assert_eq!(both.schedule.rate(both.optimiser.learning_rate(), 0, 5), rate(5));
     }
 
     #[test]

@@ -19,13 +19,15 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor, Var};
 
-use super::{Adaptation, ModelError, ParameterSet, Place, Vit, VitConfig};
+use super::{Adaptation, ModelError, ParameterSet, Place, ResNet, ResNetConfig, Vit, VitConfig};
 
 /// Dimensions of a [`Backbone`]: all that is known of it before any weight is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BackboneConfig {
     /// A vision transformer.
     Vit(VitConfig),
+    /// A residual network for small images.
+    ResNet(ResNetConfig),
     /// The pixels as they are.
     Pixels(PixelShape),
 }
@@ -44,6 +46,7 @@ impl BackboneConfig {
     pub fn kind(&self) -> &'static str {
         match self {
             BackboneConfig::Vit(_) => "vit",
+            BackboneConfig::ResNet(_) => "resnet18",
             BackboneConfig::Pixels(_) => "pixels",
         }
     }
@@ -52,6 +55,7 @@ impl BackboneConfig {
     pub fn dim(&self) -> usize {
         match self {
             BackboneConfig::Vit(vit) => vit.dim,
+            BackboneConfig::ResNet(network) => network.dim(),
             BackboneConfig::Pixels(PixelShape { channels, image }) => channels * image * image,
         }
     }
@@ -60,6 +64,7 @@ impl BackboneConfig {
     pub fn input(&self) -> [usize; 3] {
         let (channels, image) = match self {
             BackboneConfig::Vit(vit) => (vit.channels, vit.image),
+            BackboneConfig::ResNet(network) => (network.channels, network.image),
             BackboneConfig::Pixels(shape) => (shape.channels, shape.image),
         };
         [channels, image, image]
@@ -69,7 +74,7 @@ impl BackboneConfig {
     pub fn vit(&self) -> Option<&VitConfig> {
         match self {
             BackboneConfig::Vit(vit) => Some(vit),
-            BackboneConfig::Pixels(_) => None,
+            BackboneConfig::ResNet(_) | BackboneConfig::Pixels(_) => None,
         }
     }
 
@@ -78,26 +83,32 @@ impl BackboneConfig {
     /// # Errors
     /// Where it is none, naming `what`.
     pub fn blocks_for(&self, what: &str) -> Result<&VitConfig, ModelError> {
-        self.vit().ok_or_else(|| ModelError::Input {
-            reason: format!(
-                "{what} needs the blocks of a vision transformer, and the backbone is \"{}\"",
-                self.kind()
-            ),
-        })
+        self.vit().ok_or_else(|| self.no_blocks_for(what))
     }
 
-    /// Name and shape of every parameter, sorted by name.
+    fn no_blocks_for(&self, what: &str) -> ModelError {
+        let kind = self.kind();
+        ModelError::Input {
+            reason: format!(
+                "{what} needs the blocks of a vision transformer, and the backbone is \"{kind}\""
+            ),
+        }
+    }
+
+    /// Name and shape of every parameter and buffer, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         match self {
             BackboneConfig::Vit(vit) => vit.parameter_shapes(),
+            BackboneConfig::ResNet(network) => network.parameter_shapes(),
             BackboneConfig::Pixels(_) => Vec::new(),
         }
     }
 
-    /// Scalars in all parameters.
+    /// Scalars in all parameters; buffers are not among them.
     pub fn parameter_count(&self) -> usize {
         match self {
             BackboneConfig::Vit(vit) => vit.parameter_count(),
+            BackboneConfig::ResNet(network) => network.parameter_count(),
             BackboneConfig::Pixels(_) => 0,
         }
     }
@@ -114,6 +125,9 @@ impl From<VitConfig> for BackboneConfig {
 pub enum Backbone {
     /// A vision transformer; a feature is CLS after the final norm.
     Vit(Vit),
+    /// A residual network; a feature is the global average of the last stage. Over variables it trains: batch
+    /// norms take the moments of the batch, and a forward pass moves their running statistics.
+    ResNet(ResNet),
     /// No network at all: a feature is the image in channel, row, column order. A linear head on it is
     /// logistic regression.
     Pixels(PixelShape),
@@ -130,6 +144,9 @@ impl Backbone {
     ) -> Result<Backbone, ModelError> {
         Ok(match config {
             BackboneConfig::Vit(vit) => Backbone::Vit(Vit::from_parameters(*vit, set)?),
+            BackboneConfig::ResNet(network) => {
+                Backbone::ResNet(ResNet::from_parameters(*network, set)?)
+            }
             BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -144,6 +161,9 @@ impl Backbone {
     ) -> Result<Backbone, ModelError> {
         Ok(match config {
             BackboneConfig::Vit(vit) => Backbone::Vit(Vit::with_trainables(*vit, set)?),
+            BackboneConfig::ResNet(network) => {
+                Backbone::ResNet(ResNet::with_trainables(*network, set)?)
+            }
             BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -155,6 +175,9 @@ impl Backbone {
     pub fn frozen_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
         Ok(match self {
             Backbone::Vit(vit) => Vit::frozen_at(*vit.config(), set, vit.place())?.into(),
+            Backbone::ResNet(network) => {
+                ResNet::frozen_at(*network.config(), set, network.place())?.into()
+            }
             Backbone::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -166,6 +189,9 @@ impl Backbone {
     pub fn trainable_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
         Ok(match self {
             Backbone::Vit(vit) => Vit::trainable_at(*vit.config(), set, vit.place())?.into(),
+            Backbone::ResNet(network) => {
+                ResNet::trainable_at(*network.config(), set, network.place())?.into()
+            }
             Backbone::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -177,6 +203,7 @@ impl Backbone {
     pub fn at(&self, place: &Place) -> Result<Backbone, ModelError> {
         match self {
             Backbone::Vit(vit) => Ok(vit.at(place)?.into()),
+            Backbone::ResNet(network) => Ok(network.at(place)?.into()),
             Backbone::Pixels(shape) if place.device.is_cpu() => Ok(Backbone::Pixels(*shape)),
             Backbone::Pixels(_) => Err(ModelError::Input {
                 reason: "a backbone of kind \"pixels\" computes on the CPU; \
@@ -189,13 +216,18 @@ impl Backbone {
     /// Where it computes.
     pub fn place(&self) -> &Place {
         static CPU: Place = Place { device: Device::Cpu, compute: DType::F32 };
-        self.vit().map_or(&CPU, Vit::place)
+        match self {
+            Backbone::Vit(vit) => vit.place(),
+            Backbone::ResNet(network) => network.place(),
+            Backbone::Pixels(_) => &CPU,
+        }
     }
 
     /// The dimensions.
     pub fn config(&self) -> BackboneConfig {
         match self {
             Backbone::Vit(vit) => BackboneConfig::Vit(*vit.config()),
+            Backbone::ResNet(network) => BackboneConfig::ResNet(*network.config()),
             Backbone::Pixels(shape) => BackboneConfig::Pixels(*shape),
         }
     }
@@ -209,7 +241,7 @@ impl Backbone {
     pub fn vit(&self) -> Option<&Vit> {
         match self {
             Backbone::Vit(vit) => Some(vit),
-            Backbone::Pixels(_) => None,
+            Backbone::ResNet(_) | Backbone::Pixels(_) => None,
         }
     }
 
@@ -220,10 +252,11 @@ impl Backbone {
     pub fn features(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         match self {
             Backbone::Vit(vit) => vit.features(pixels, adaptation),
+            _ if adaptation.first_adapted_block().is_some() => {
+                Err(self.config().no_blocks_for("an adaptation"))
+            }
+            Backbone::ResNet(network) => network.features(pixels),
             Backbone::Pixels(PixelShape { channels, image }) => {
-                if adaptation.first_adapted_block().is_some() {
-                    self.config().blocks_for("an adaptation")?;
-                }
                 let (_, c, h, w) = pixels.dims4()?;
                 if (c, h, w) != (*channels, *image, *image) {
                     let reason = format!(
@@ -239,21 +272,42 @@ impl Backbone {
 
     /// The variables, sorted by name; empty where it is frozen.
     pub fn variables(&self) -> &[(Arc<str>, Var)] {
-        self.vit().map(Vit::variables).unwrap_or_default()
+        match self {
+            Backbone::Vit(vit) => vit.variables(),
+            Backbone::ResNet(network) => network.variables(),
+            Backbone::Pixels(_) => &[],
+        }
     }
 
-    /// Copies all parameters as they are now.
+    /// Copies all parameters and buffers as they are now.
     ///
     /// # Errors
     /// What the device reports.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
-        self.vit().map_or_else(|| Ok(ParameterSet::new()), Vit::parameters)
+        match self {
+            Backbone::Vit(vit) => vit.parameters(),
+            Backbone::ResNet(network) => network.parameters(),
+            Backbone::Pixels(_) => Ok(ParameterSet::new()),
+        }
+    }
+
+    /// Copies the buffers as they are now: state that travels and is averaged, but that no optimiser moves
+    /// (running statistics of batch norms). A transformer has none.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
+        match self {
+            Backbone::ResNet(network) => network.buffers(),
+            Backbone::Vit(_) | Backbone::Pixels(_) => Ok(ParameterSet::new()),
+        }
     }
 
     /// Whether `set` brings parameters of its own for this backbone: full fine-tuning.
     pub fn is_in(&self, set: &ParameterSet) -> bool {
         match self {
             Backbone::Vit(_) => set.get("cls_token").is_some(),
+            Backbone::ResNet(_) => set.get("conv1.weight").is_some(),
             Backbone::Pixels(_) => false,
         }
     }
@@ -263,7 +317,17 @@ impl Backbone {
     /// # Errors
     /// What the device reports.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
-        self.vit().map_or_else(|| Ok(ParameterSet::new().digest()), Vit::digest)
+        match self {
+            Backbone::Vit(vit) => vit.digest(),
+            Backbone::ResNet(network) => network.digest(),
+            Backbone::Pixels(_) => Ok(ParameterSet::new().digest()),
+        }
+    }
+}
+
+impl From<ResNet> for Backbone {
+    fn from(network: ResNet) -> Backbone {
+        Backbone::ResNet(network)
     }
 }
 

@@ -35,6 +35,7 @@ mod parameters;
 mod place;
 pub mod resnet;
 pub mod vit;
+mod weights_file;
 
 pub use adaptation::{Adaptation, Prefix};
 pub use backbone::{Backbone, BackboneConfig, PixelShape};
@@ -44,4 +45,5 @@ pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;
 pub use resnet::{ResNet, ResNetConfig};
-pub use vit::{Vit, VitConfig, to_safetensors};
+pub use vit::{Vit, VitConfig};
+pub use weights_file::to_safetensors;

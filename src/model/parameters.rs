@@ -165,7 +165,8 @@ impl ParameterSet {
                 file: file.to_owned(),
                 name: name.to_owned(),
                 expected: Some(shape.to_vec()),
-                advice: "the network needs every parameter of its configuration, by timm's names",
+                advice: "the network needs every parameter of its configuration, by the names of \
+                         timm (vit) or torchvision (resnet18)",
             });
         };
         if parameter.shape != shape {

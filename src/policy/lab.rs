@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{PolicyError, Predictor};
+use super::{PolicyError, Predictor, RoundContext};
 use crate::data::{Batch, Curriculum, Dataset, Loader, Shard, Transform};
 use crate::learning::TrainingPlan;
 use crate::model::Backbone;
@@ -26,7 +26,8 @@ pub struct Lab {
     pub train_transform: Arc<Transform>,
     /// Transform of statistics passes (prototypes, Gaussians).
     pub statistics_transform: Arc<Transform>,
-    /// Epochs, batch size, optimiser and clipping of local training, from `[client]`.
+    /// Epochs, batch size, optimiser and clipping of local training, from `[client]`; a client's lab holds
+    /// the learning rate of its round.
     pub training: TrainingPlan,
     /// Samples per block in passes without gradient.
     pub evaluation_batch: usize,
@@ -35,6 +36,12 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// The same with the learning rate of a round, for the clients that train in it.
+    pub fn in_round(&self, round: &RoundContext) -> Lab {
+        let (now, of) = (round.round_in_phase, round.rounds_in_phase);
+        Lab { training: self.training.in_round(now, of), ..self.clone() }
+    }
+
     /// Shuffled, augmented batches of a shard.
     pub fn train_loader(&self, shard: &Shard) -> Loader {
         Loader::new(

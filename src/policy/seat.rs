@@ -131,6 +131,8 @@ pub struct RoundContext {
     pub phase_name: &'static str,
     /// Number of the round within its phase, from 0.
     pub round_in_phase: u32,
+    /// How many rounds the phase has, at most.
+    pub rounds_in_phase: u32,
     /// The run's seed, for the server's own draws.
     pub run_seed: u64,
 }
@@ -168,6 +170,7 @@ mod tests {
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,
+            rounds_in_phase: 1,
             run_seed: 7,
         };
         let seats = [(0, None), (1, None), (0, Some(0)), (1, Some(0)), (0, Some(1))];

@@ -37,10 +37,14 @@ fn backbone(of: &Backbone) -> String {
             "{image} pixels in patches of {patch}, {depth} blocks of width {dim}, {} parameters",
             grouped(of.parameters as u64)
         ),
-        _ => format!(
-            "{} as they are, {} x {image} x {image}: features of width {dim}, {} parameters",
-            of.kind, of.channels, of.parameters
-        ),
+        _ => {
+            let kind = if of.parameters == 0 { "pixels as they are" } else { of.kind };
+            format!(
+                "{kind}, {} x {image} x {image}: features of width {dim}, {} parameters",
+                of.channels,
+                grouped(of.parameters as u64)
+            )
+        }
     }
 }
 

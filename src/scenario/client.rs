@@ -13,6 +13,8 @@ pub struct ClientSection {
     pub batch: u32,
     /// The step rule, made anew every round. Default AdamW.
     pub optimiser: OptimiserSection,
+    /// The learning rate from round to round of a task. Default constant.
+    pub round_schedule: RoundSchedule,
     /// Largest global norm of the gradient; 0 is off. Unset: the method decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip: Option<f64>,
@@ -55,6 +57,39 @@ impl OptimiserSection {
     }
 }
 
+/// How the learning rate changes over the rounds of a task's phase; within a round it stays.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum RoundSchedule {
+    /// The same in every round.
+    Constant,
+    /// Falls to zero: `lr/2 (1 + cos(pi r / rounds))` in round `r` from 0.
+    Cosine,
+    /// Falls at milestones.
+    MultiStep {
+        /// Rounds of a task, from 0, at which the rate falls; ascending. Required.
+        milestones: Vec<u32>,
+        /// What it is multiplied with. Default 0.1.
+        factor: f64,
+    },
+}
+
+/// [`RoundSchedule`] without its numbers.
+#[derive(Clone, Copy, PartialEq)]
+enum ScheduleKind {
+    Constant,
+    Cosine,
+    MultiStep,
+}
+
+impl Choice for ScheduleKind {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("constant", ScheduleKind::Constant, "the same rate in every round"),
+        ("cosine", ScheduleKind::Cosine, "falls to zero over the rounds of a task"),
+        ("multi-step", ScheduleKind::MultiStep, "falls by `factor` at `milestones`"),
+    ];
+}
+
 /// [`OptimiserSection`] without its numbers.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -79,6 +114,7 @@ impl ClientSection {
             epochs: table.get(&epochs.source("HGP")),
             batch: table.get(&batch.source("HGP")),
             optimiser: table.table("optimiser", OptimiserSection::read),
+            round_schedule: table.table("round_schedule", RoundSchedule::read),
             clip: table.optional(&clip.at_least(0.0)),
             augment: table.get(&augment),
         }
@@ -91,18 +127,46 @@ impl Default for ClientSection {
     }
 }
 
+impl RoundSchedule {
+    fn read(table: &mut TableReader<'_>) -> RoundSchedule {
+        let kind = Param::new("kind", ScheduleKind::Constant, "the rate from round to round");
+        match table.get(&kind.source("STSA: cosine")) {
+            ScheduleKind::Constant => {
+                table.foreign(&["milestones", "factor"], "kind = \"constant\"");
+                RoundSchedule::Constant
+            }
+            ScheduleKind::Cosine => {
+                table.foreign(&["milestones", "factor"], "kind = \"cosine\"");
+                RoundSchedule::Cosine
+            }
+            ScheduleKind::MultiStep => {
+                let rounds = "rounds of a task, from 0, at which the rate falls";
+                let rounds = Param::required("milestones", vec![50, 75], rounds).source("STSA");
+                let factor = Param::new("factor", 0.1, "what the rate is multiplied with");
+                let milestones: Vec<u32> = table.get(&rounds);
+                if !milestones.is_sorted() || milestones.is_empty() {
+                    let help = "list them from the first to the last";
+                    table.reject("milestones", "milestones must ascend", "out of order", help);
+                }
+                let factor = table.get(&factor.source("STSA").above(0.0).at_most(1.0));
+                RoundSchedule::MultiStep { milestones, factor }
+            }
+        }
+    }
+}
+
 impl OptimiserSection {
     fn read(table: &mut TableReader<'_>) -> OptimiserSection {
         let kind: Kind = table.get(&Param::new("kind", Kind::Adamw, "the step rule"));
         let lr = |default| Param::new("lr", default, "learning rate").above(0.0);
-        let decay = Param::new("weight_decay", 0.0, "decoupled weight decay").at_least(0.0);
+        let decay = |doc| Param::new("weight_decay", 0.0, doc).at_least(0.0);
         let section = match kind {
             Kind::Adamw => {
                 let betas = Param::new("betas", [0.9, 0.999], "decay of the two moments");
                 let eps = Param::new("eps", 1e-8, "added to the root").above(0.0);
                 OptimiserSection::Adamw {
                     lr: table.get(&lr(0.001)),
-                    weight_decay: table.get(&decay),
+                    weight_decay: table.get(&decay("decoupled weight decay")),
                     betas: table.get(&betas.at_least(0.0).below(1.0)),
                     eps: table.get(&eps),
                 }
@@ -112,7 +176,7 @@ impl OptimiserSection {
                 OptimiserSection::Sgd {
                     lr: table.get(&lr(0.01)),
                     momentum: table.get(&momentum.at_least(0.0).below(1.0)),
-                    weight_decay: table.get(&decay),
+                    weight_decay: table.get(&decay("times the weight, added to the gradient")),
                 }
             }
         };

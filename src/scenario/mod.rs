@@ -48,9 +48,12 @@ mod time;
 mod transform;
 mod wire;
 
-pub use backbone::{Architecture, BackboneSection, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
+pub use backbone::{
+    Architecture, BackboneSection, EMBEDDED_IMAGE, ResNetSection, StartWeights, VitSection,
+    VitShape, Weights,
+};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
-pub use client::{ClientSection, OptimiserSection};
+pub use client::{ClientSection, OptimiserSection, RoundSchedule};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use devices::{DevicesSection, Workers};
 pub use error::ScenarioError;

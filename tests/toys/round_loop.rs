@@ -86,6 +86,7 @@ impl Engine {
             phase,
             phase_name: of.name,
             round_in_phase: n,
+            rounds_in_phase: of.rounds.limit(),
             run_seed: SEED,
         }
     }

@@ -7,7 +7,7 @@ use crate::data::{
     Curriculum, DataError, FreshClients, Partitioner, TaskView, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
-use crate::model::{BackboneConfig, EMBEDDED_CONFIG, PixelShape, VitConfig};
+use crate::model::{BackboneConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig, VitConfig};
 use crate::policy::ClassCounts;
 use crate::quantity::ClientId;
 use crate::scenario::{BackboneSection, Population, Scenario, VitSection, Weights};
@@ -47,12 +47,16 @@ pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, Dat
 
 /// The backbone's dimensions as the scenario states them, before any weight or image is read.
 pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
+    let (channels, image) = (scenario.data.channels() as usize, scenario.data.output() as usize);
     match &scenario.backbone {
         BackboneSection::Vit(section) => BackboneConfig::Vit(vit_config(section)),
-        BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape {
-            channels: scenario.data.channels() as usize,
-            image: scenario.data.output() as usize,
+        BackboneSection::ResNet18(section) => BackboneConfig::ResNet(ResNetConfig {
+            image,
+            channels,
+            width: section.width as usize,
+            ..ResNetConfig::default()
         }),
+        BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape { channels, image }),
     }
 }
 

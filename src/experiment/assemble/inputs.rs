@@ -13,9 +13,10 @@ use crate::experiment::ExperimentError;
 use crate::experiment::manifest::Source;
 use crate::federation::{Coding, Setup, ShardSource};
 use crate::methods::Registry;
-use crate::model::{Backbone, BackboneConfig, ModelError, ParameterSet, Vit, embedded_vit};
+use crate::model::{Backbone, BackboneConfig, ModelError, ParameterSet, ResNet, Vit, embedded_vit};
+use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, ModelFacts};
-use crate::scenario::{BackboneSection, Scenario, Weights};
+use crate::scenario::{BackboneSection, Scenario, StartWeights, Weights};
 use crate::wire::CodecPlan;
 
 /// A run that is ready to begin, and what it was made from.
@@ -103,6 +104,16 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
                 Vit::load(path, side, Some(config.heads))?.into()
             }
         },
+        (BackboneSection::ResNet18(section), BackboneConfig::ResNet(config)) => {
+            match &section.weights {
+                StartWeights::Random => {
+                    let key = StreamKey::new(scenario.seed.run, Domain::Init);
+                    ResNet::from_parameters(*config, &ResNet::initial_parameters(config, key))?
+                }
+                StartWeights::File(path) => ResNet::load(path, *config)?,
+            }
+            .into()
+        }
         // Nothing to be read.
         _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
@@ -122,6 +133,7 @@ fn backbone_name(section: &BackboneSection) -> String {
     match (section, section.weights_file()) {
         (_, Some(path)) => path.display().to_string(),
         (BackboneSection::Vit(_), None) => "embedded".to_string(),
+        (BackboneSection::ResNet18(_), None) => "random".to_string(),
         (BackboneSection::Pixels, None) => section.kind().to_string(),
     }
 }
@@ -140,7 +152,7 @@ fn fits(
     }
     let otherwise = match backbone {
         BackboneConfig::Vit(_) => format!(", or backbone.resolution to what [{key}] gives"),
-        BackboneConfig::Pixels(_) => String::new(),
+        BackboneConfig::ResNet(_) | BackboneConfig::Pixels(_) => String::new(),
     };
     Err(ExperimentError::unsupported(
         format!("[{key}] gives {height}x{width} pixels, the backbone reads {image}x{image}"),

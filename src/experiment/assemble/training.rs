@@ -4,7 +4,7 @@ use crate::learning::optimiser::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
 use crate::policy::WireForm;
-use crate::scenario::{Form, OptimiserSection, Scenario, WireSection};
+use crate::scenario::{Form, OptimiserSection, RoundSchedule, Scenario, WireSection};
 
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
@@ -28,6 +28,13 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         batch: section.batch as usize,
         optimiser,
         schedule: Schedule::Constant,
+        round_schedule: match &section.round_schedule {
+            RoundSchedule::Constant => Schedule::Constant,
+            RoundSchedule::Cosine => Schedule::Cosine,
+            RoundSchedule::MultiStep { milestones, factor } => {
+                Schedule::MultiStep { milestones: milestones.clone(), factor: *factor }
+            }
+        },
         // 0 is off, also where the method clips by default.
         clip: section.clip.or(own).filter(|limit| *limit > 0.0),
     }

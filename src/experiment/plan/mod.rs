@@ -44,7 +44,7 @@ pub struct Plan {
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Backbone {
-    /// What a scenario calls it: `vit`, `pixels`.
+    /// What a scenario calls it: `vit`, `resnet18`, `pixels`.
     pub kind: &'static str,
     /// Colour channels of its input.
     pub channels: usize,

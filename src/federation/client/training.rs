@@ -113,7 +113,7 @@ fn train(
         missed,
     }];
     let answer = guard(|| {
-        let outcome = method.train(&mut members, lab).pop();
+        let outcome = method.train(&mut members, &lab.in_round(&context)).pop();
         let nobody = || Failure::Policy("the policy answered for no member".into());
         seal(world, &context, &seat, &shard, outcome.ok_or_else(nobody)??)
     });
@@ -205,6 +205,7 @@ mod tests {
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,
+            rounds_in_phase: 1,
             run_seed: 0,
         };
         for error in [

@@ -257,6 +257,7 @@ impl ServerMachine {
             phase: self.phase,
             phase_name: phase.name,
             round_in_phase: self.round_in_phase,
+            rounds_in_phase: phase.rounds.limit(),
             run_seed: self.world.rules.seed,
         });
         self.context = Some(Arc::clone(&context));

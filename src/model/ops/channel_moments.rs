@@ -2,7 +2,7 @@
 
 use candle_core::{D, Device, Result, Tensor, bail};
 
-use super::storage::{lend, served};
+use super::storage::{lend, served, wide_type};
 use super::wide::wide;
 
 /// Moments of channels: those of a batch, or running ones.
@@ -39,7 +39,7 @@ pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
 }
 
 fn composition(x: &Tensor, channels: usize, rows: usize) -> Result<ChannelMoments> {
-    let x = x.detach().reshape((rows, channels))?.to_dtype(candle_core::DType::F32)?;
+    let x = x.detach().reshape((rows, channels))?.to_dtype(wide_type(x.dtype()))?;
     let mean = x.mean(0)?;
     let variance = x.broadcast_sub(&mean)?.sqr()?.mean(0)?;
     Ok(ChannelMoments { mean, variance, rows })

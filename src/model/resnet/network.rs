@@ -1,16 +1,18 @@
 //! The network: stem, residual stages, global average.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use candle_core::{Device, Tensor, Var};
+use candle_core::{DType, Tensor, Var};
 
 use super::ResNetConfig;
 use super::block::{Block, Unit};
 use super::config::{BATCHES, MEAN, VARIANCE, is_buffer};
 use super::norm::{Norm, Running};
-use crate::model::ModelError;
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
+use crate::model::weights_file::{read_file, read_parameters};
+use crate::model::{ModelError, Place};
 
 /// A residual network with torchvision's parameters, frozen or over variables.
 ///
@@ -28,31 +30,79 @@ pub struct ResNet {
     /// By the name of the layer.
     running: BTreeMap<Arc<str>, Arc<Mutex<Running>>>,
     variables: Variables,
+    /// Of a frozen network, once asked for.
+    digest: OnceLock<blake3::Hash>,
+    place: Place,
 }
 
 impl ResNet {
-    /// A frozen network with these parameters (entries it has no place for are ignored).
+    /// Reads a safetensors file with torchvision's names; its classifier (`fc.*`) is ignored.
+    ///
+    /// # Errors
+    /// Told by file and tensor, see [`ModelError`].
+    pub fn load(path: &Path, config: ResNetConfig) -> Result<ResNet, ModelError> {
+        let file = path.display().to_string();
+        let set = read_parameters(&file, &read_file(path)?, |name| !name.starts_with("fc."))?;
+        for (name, shape) in config.parameter_shapes() {
+            set.expect(&file, &name, &shape)?;
+        }
+        ResNet::from_parameters(config, &set)
+    }
+
+    /// A frozen network with these parameters (entries it has no place for are ignored), on the CPU.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.
     pub fn from_parameters(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
+        ResNet::frozen_at(config, set, &Place::cpu())
+    }
+
+    /// [`ResNet::from_parameters`] at another place.
+    ///
+    /// # Errors
+    /// As [`ResNet::from_parameters`], and when the device has no room.
+    pub fn frozen_at(
+        config: ResNetConfig,
+        set: &ParameterSet,
+        place: &Place,
+    ) -> Result<Self, ModelError> {
         let (own, buffers) = ResNet::own(&config, set)?;
         let named = own
             .iter()
-            .map(|(name, parameter)| Ok((Arc::clone(name), parameter.tensor(&Device::Cpu)?)))
+            .map(|(name, parameter)| Ok((Arc::clone(name), parameter.tensor(&place.device)?)))
             .collect::<Result<_, ModelError>>()?;
-        ResNet::assemble(config, named, &buffers, Variables::new())
+        ResNet::assemble(config, named, &buffers, Variables::new(), place)
     }
 
-    /// The same network over fresh variables: every parameter that is no buffer trains.
+    /// A frozen copy of this network at another place.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn at(&self, place: &Place) -> Result<ResNet, ModelError> {
+        ResNet::frozen_at(self.config, &self.parameters()?, place)
+    }
+
+    /// The same network over fresh variables: every parameter that is no buffer trains, on the CPU.
     ///
     /// # Errors
     /// As [`ResNet::from_parameters`].
     pub fn with_trainables(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
+        ResNet::trainable_at(config, set, &Place::cpu())
+    }
+
+    /// [`ResNet::with_trainables`] at another place; the variables are `f32` everywhere.
+    ///
+    /// # Errors
+    /// As [`ResNet::frozen_at`].
+    pub fn trainable_at(
+        config: ResNetConfig,
+        set: &ParameterSet,
+        place: &Place,
+    ) -> Result<Self, ModelError> {
         let (own, buffers) = ResNet::own(&config, set)?;
-        let variables = own.variables(&Device::Cpu)?;
+        let variables = own.variables(&place.device)?;
         let named = variables.iter().map(|(n, v)| (Arc::clone(n), v.as_tensor().clone())).collect();
-        ResNet::assemble(config, named, &buffers, variables)
+        ResNet::assemble(config, named, &buffers, variables, place)
     }
 
     /// The parameters of this network among `set`, and its buffers.
@@ -73,6 +123,7 @@ impl ResNet {
         named: BTreeMap<Arc<str>, Tensor>,
         buffers: &ParameterSet,
         variables: Variables,
+        place: &Place,
     ) -> Result<ResNet, ModelError> {
         config.validate()?;
         let mut running = BTreeMap::new();
@@ -81,7 +132,7 @@ impl ResNet {
             let buffer = |name: &str| {
                 let name = format!("{norm}{name}");
                 let (_, parameter) = buffers.iter().find(|(n, _)| ***n == *name).expect("checked");
-                parameter.tensor(&Device::Cpu)
+                parameter.tensor(&place.device)
             };
             let state = Arc::new(Mutex::new(Running {
                 mean: buffer(MEAN)?,
@@ -107,7 +158,14 @@ impl ResNet {
                 },
             });
         }
-        Ok(ResNet { config, stem, blocks, named, running, variables })
+        let digest = OnceLock::new();
+        let place = place.clone();
+        Ok(ResNet { config, stem, blocks, named, running, variables, digest, place })
+    }
+
+    /// Where its tensors live. Between pixels and features it computes in the type of the place.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The dimensions.
@@ -130,6 +188,22 @@ impl ResNet {
             set.insert(Arc::clone(name), Parameter::of(tensor)?);
         }
         Ok(set)
+    }
+
+    /// Digest of parameters and buffers as they are now; computed once where they are frozen.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
+        if let Some(known) = self.digest.get() {
+            return Ok(*known);
+        }
+        let digest = self.parameters()?.digest();
+        if self.variables.is_empty() {
+            // Another thread may have been faster; it found the same.
+            let _ = self.digest.set(digest);
+        }
+        Ok(digest)
     }
 
     /// Copies the buffers as they are now: running means, variances and numbers of batches.
@@ -162,12 +236,12 @@ impl ResNet {
             return Err(ModelError::Input { reason });
         }
         // Channels last from here on, as the convolutions want them.
-        let mut x = pixels.permute((0, 2, 3, 1))?.contiguous()?;
+        let mut x = pixels.to_dtype(self.place.compute)?.permute((0, 2, 3, 1))?.contiguous()?;
         x = self.stem.forward(&x, None, true)?;
         for block in &self.blocks {
             x = block.forward(&x)?;
         }
-        Ok(x.flatten(1, 2)?.mean(1)?)
+        Ok(x.to_dtype(DType::F32)?.flatten(1, 2)?.mean(1)?)
     }
 }
 
@@ -175,6 +249,7 @@ impl ResNet {
 mod tests {
     use super::*;
     use crate::numerics::streams::{Domain, StreamKey};
+    use candle_core::Device;
 
     fn small() -> (ResNetConfig, ParameterSet) {
         let config = ResNetConfig { image: 8, width: 4, ..ResNetConfig::default() };
@@ -228,6 +303,33 @@ mod tests {
     }
 
     #[test]
+    fn half_precision_inside_trains_wide_variables_nearby() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let largest = |t: &Tensor| t.abs()?.max_all()?.to_scalar::<f32>();
+        let half = Place { compute: DType::BF16, ..Place::cpu() };
+        let pass = |place: &Place| -> Result<(Tensor, Tensor, ParameterSet), ModelError> {
+            let network = ResNet::trainable_at(config, &set, place)?;
+            let features = network.features(&images(8))?;
+            let grads = features.sqr()?.sum_all()?.backward()?;
+            let (_, variable) = network.variables().last().expect("a variable");
+            let gradient = grads.get(variable).expect("a gradient").clone();
+            Ok((features, gradient, network.buffers()?))
+        };
+        let (full, low) = (pass(&Place::cpu())?, pass(&half)?);
+        for (a, b) in [(&low.0, &full.0), (&low.1, &full.1)] {
+            assert_eq!(a.dtype(), DType::F32);
+            let off = largest(&(a - b)?)? / largest(b)?;
+            assert!(off > 0.0 && off < 0.1, "{off}");
+        }
+        for ((name, a), (_, b)) in low.2.iter().zip(full.2.iter()) {
+            for (a, b) in a.values.iter().zip(&*b.values) {
+                assert!((a - b).abs() < 0.02 * b.abs().max(1.0), "{name}: {a} {b}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
     fn a_single_value_per_channel_is_passed_over() -> Result<(), ModelError> {
         // One image of 8 x 8 is a single pixel in the last stage.
         let (config, set) = small();
@@ -241,10 +343,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_read_and_a_classifier_is_ignored() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let mut written = set.clone();
+        written.insert("fc.bias", Parameter { shape: vec![1], values: [f32::NAN].into() });
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("resnet.safetensors");
+        std::fs::write(&path, crate::model::to_safetensors(&written)?).expect("written");
+        let read = ResNet::load(&path, config)?;
+        assert_eq!((read.parameters()?, read.digest()?), (set.clone(), set.digest()));
+        let wider = ResNetConfig { width: 8, ..config };
+        let error = ResNet::load(&path, wider).unwrap_err().to_string();
+        assert!(error.contains("resnet.safetensors") && error.contains("bn1.bias"), "{error}");
+        Ok(())
+    }
+
+    #[test]
     fn images_and_parameters_that_do_not_fit_are_refused() {
         let (config, set) = small();
         let network = ResNet::from_parameters(config, &set).unwrap();
-        let grey = Tensor::zeros((1, 1, 8, 8), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let grey = Tensor::zeros((1, 1, 8, 8), DType::F32, &Device::Cpu).unwrap();
         let error = network.features(&grey).unwrap_err().to_string();
         assert!(error.contains("3 channels, got 1"), "{error}");
         let wider = ResNetConfig { width: 8, ..config };

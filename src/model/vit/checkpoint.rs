@@ -1,15 +1,12 @@
-//! timm-named safetensors files: reading with errors that name the tensor, and writing.
+//! timm-named safetensors files, with errors that name the tensor.
 
 use std::path::Path;
-use std::sync::Arc;
-
-use half::{bf16, f16};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::VitConfig;
 use super::position::resample;
 use crate::model::ModelError;
 use crate::model::parameters::{Parameter, ParameterSet};
+use crate::model::weights_file::{read_file, read_parameters};
 
 /// A checkpoint in memory: the network's parameters as f32, whatever the file's type.
 #[derive(Clone, Debug)]
@@ -28,10 +25,7 @@ impl Checkpoint {
     /// # Errors
     /// When it cannot be read, or see [`Checkpoint::from_bytes`].
     pub fn read(path: &Path, heads: Option<usize>) -> Result<Checkpoint, ModelError> {
-        let file = path.display().to_string();
-        let bytes = std::fs::read(path)
-            .map_err(|source| ModelError::Unreadable { file: file.clone(), source })?;
-        Checkpoint::from_bytes(&file, &bytes, heads)
+        Checkpoint::from_bytes(&path.display().to_string(), &read_file(path)?, heads)
     }
 
     /// Reads the bytes of a safetensors file that comes from `origin`. Tensors of a head
@@ -45,17 +39,7 @@ impl Checkpoint {
         bytes: &[u8],
         heads: Option<usize>,
     ) -> Result<Checkpoint, ModelError> {
-        let malformed = |reason: String| ModelError::Malformed { file: origin.to_owned(), reason };
-        if bytes.is_empty() {
-            return Err(malformed("it is empty".to_owned()));
-        }
-        let file = SafeTensors::deserialize(bytes).map_err(|e| malformed(e.to_string()))?;
-        let mut all = ParameterSet::new();
-        for (name, view) in file.iter() {
-            if is_backbone(name) {
-                all.insert(name, read_tensor(origin, name, &view)?);
-            }
-        }
+        let all = read_parameters(origin, bytes, is_backbone)?;
         let config = VitConfig::infer(origin, &all, heads)?;
         let mut parameters = ParameterSet::new();
         for (name, shape) in config.parameter_shapes() {
@@ -83,31 +67,6 @@ impl Checkpoint {
     }
 }
 
-/// Parameters as the bytes of a safetensors file, f32.
-///
-/// # Errors
-/// [`ModelError::Malformed`] when the format has no way to say it.
-pub fn to_safetensors(parameters: &ParameterSet) -> Result<Vec<u8>, ModelError> {
-    let raw: Vec<(&Arc<str>, &[usize], Vec<u8>)> = parameters
-        .iter()
-        .map(|(name, p)| {
-            (name, p.shape.as_slice(), p.values.iter().flat_map(|v| v.to_le_bytes()).collect())
-        })
-        .collect();
-    let malformed = |e: safetensors::SafeTensorError| ModelError::Malformed {
-        file: "parameter set".to_owned(),
-        reason: e.to_string(),
-    };
-    let views = raw
-        .iter()
-        .map(|(name, shape, bytes)| {
-            Ok((&***name, TensorView::new(Dtype::F32, shape.to_vec(), bytes)?))
-        })
-        .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
-        .map_err(malformed)?;
-    safetensors::serialize(views, None).map_err(malformed)
-}
-
 /// Whether the network has a place for a tensor of this name.
 fn is_backbone(name: &str) -> bool {
     ["cls_token", "pos_embed", "patch_embed.", "blocks.", "norm."]
@@ -115,40 +74,10 @@ fn is_backbone(name: &str) -> bool {
         .any(|prefix| name.starts_with(prefix))
 }
 
-fn read_tensor(file: &str, name: &str, view: &TensorView<'_>) -> Result<Parameter, ModelError> {
-    let data = view.data();
-    let values: Arc<[f32]> = match view.dtype() {
-        Dtype::F32 => collect(data, f32::from_le_bytes),
-        Dtype::F64 => collect(data, |b| f64::from_le_bytes(b) as f32),
-        Dtype::F16 => collect(data, |b| f16::from_le_bytes(b).to_f32()),
-        Dtype::BF16 => collect(data, |b| bf16::from_le_bytes(b).to_f32()),
-        other => {
-            return Err(ModelError::Type {
-                file: file.to_owned(),
-                name: name.to_owned(),
-                dtype: format!("{other:?}"),
-            });
-        }
-    };
-    if let Some(index) = values.iter().position(|v| !v.is_finite()) {
-        return Err(ModelError::NotFinite {
-            file: file.to_owned(),
-            name: name.to_owned(),
-            index,
-            value: values[index],
-        });
-    }
-    Ok(Parameter { shape: view.shape().to_vec(), values })
-}
-
-fn collect<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Arc<[f32]> {
-    data.as_chunks::<N>().0.iter().map(|bytes| read(*bytes)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Vit;
+    use crate::model::{Vit, to_safetensors};
     use crate::numerics::streams::{Domain, StreamKey};
 
     fn small() -> VitConfig {
@@ -202,16 +131,6 @@ mod tests {
             Checkpoint::from_bytes("file", &bytes, None),
             Err(ModelError::Config { .. })
         ));
-    }
-
-    #[test]
-    fn half_precision_is_widened() {
-        let (name, bytes) = ("norm.bias", bf16::from_f32(1.5).to_le_bytes());
-        let view = TensorView::new(Dtype::BF16, vec![1], &bytes).unwrap();
-        assert_eq!(&*read_tensor("file", name, &view).unwrap().values, [1.5]);
-        let bytes = f16::from_f32(-0.25).to_le_bytes();
-        let view = TensorView::new(Dtype::F16, vec![1], &bytes).unwrap();
-        assert_eq!(&*read_tensor("file", name, &view).unwrap().values, [-0.25]);
     }
 
     #[test]

@@ -9,6 +9,6 @@ mod initialise;
 mod network;
 mod position;
 
-pub use checkpoint::{Checkpoint, to_safetensors};
+pub use checkpoint::Checkpoint;
 pub use config::VitConfig;
 pub use network::Vit;

@@ -1,11 +1,13 @@
 //! `[backbone]`: what turns an image into features.
 
+mod resnet;
 mod vit;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use resnet::{ResNetSection, StartWeights};
 pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -16,6 +18,9 @@ use super::reader::{Choice, Param, TableReader, defaults};
 pub enum BackboneSection {
     /// A pretrained vision transformer.
     Vit(VitSection),
+    /// A residual network for small images, trained from scratch or read from a file.
+    #[serde(rename = "resnet18")]
+    ResNet18(ResNetSection),
     /// None: a feature is a pixel, as the transform leaves it. A linear head upon it is logistic
     /// regression.
     Pixels,
@@ -25,12 +30,14 @@ pub enum BackboneSection {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Vit,
+    ResNet18,
     Pixels,
 }
 
 impl Choice for Kind {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
         ("vit", Kind::Vit, "a pretrained vision transformer"),
+        ("resnet18", Kind::ResNet18, "ResNet-18 with a 3x3 stem for small images"),
         ("pixels", Kind::Pixels, "the pixels as they are; with a linear head, logistic regression"),
     ];
 }
@@ -38,9 +45,17 @@ impl Choice for Kind {
 impl BackboneSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
         match table.get(&Param::new("kind", Kind::Vit, "what turns an image into features")) {
-            Kind::Vit => BackboneSection::Vit(VitSection::read(table)),
+            Kind::Vit => {
+                table.foreign(&["width"], "kind = \"vit\"");
+                BackboneSection::Vit(VitSection::read(table))
+            }
+            Kind::ResNet18 => {
+                table.foreign(&["architecture", "resolution", "heads"], "kind = \"resnet18\"");
+                BackboneSection::ResNet18(ResNetSection::read(table))
+            }
             Kind::Pixels => {
                 table.foreign(&VitSection::KEYS, "kind = \"pixels\"");
+                table.foreign(&["width"], "kind = \"pixels\"");
                 BackboneSection::Pixels
             }
         }
@@ -50,6 +65,7 @@ impl BackboneSection {
     pub fn kind(&self) -> &'static str {
         match self {
             BackboneSection::Vit(_) => Kind::Vit.word(),
+            BackboneSection::ResNet18(_) => Kind::ResNet18.word(),
             BackboneSection::Pixels => Kind::Pixels.word(),
         }
     }
@@ -58,7 +74,7 @@ impl BackboneSection {
     pub fn vit(&self) -> Option<&VitSection> {
         match self {
             BackboneSection::Vit(section) => Some(section),
-            BackboneSection::Pixels => None,
+            BackboneSection::ResNet18(_) | BackboneSection::Pixels => None,
         }
     }
 
@@ -69,17 +85,23 @@ impl BackboneSection {
 
     /// The file its weights are read from.
     pub fn weights_file(&self) -> Option<&PathBuf> {
-        match &self.vit()?.weights {
-            Weights::File(path) => Some(path),
-            Weights::Embedded => None,
+        match self {
+            BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })
+            | BackboneSection::ResNet18(ResNetSection {
+                weights: StartWeights::File(path), ..
+            }) => Some(path),
+            _ => None,
         }
     }
 
     /// The same, to be changed.
     pub(super) fn weights_file_mut(&mut self) -> Option<&mut PathBuf> {
         match self {
-            BackboneSection::Vit(VitSection { weights: Weights::File(path), .. }) => Some(path),
-            BackboneSection::Vit(_) | BackboneSection::Pixels => None,
+            BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })
+            | BackboneSection::ResNet18(ResNetSection {
+                weights: StartWeights::File(path), ..
+            }) => Some(path),
+            _ => None,
         }
     }
 }
