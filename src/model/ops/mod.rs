@@ -52,7 +52,7 @@ pub(crate) mod matrix;
 mod relu;
 mod storage;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod unfold;
 pub(crate) mod wide;
 mod with_gradient;

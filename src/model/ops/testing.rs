@@ -8,7 +8,7 @@ use super::without_kernels;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// A tensor of values in (-1, 1), fixed by `name`.
-pub(super) fn draw(name: &str, shape: impl Into<Shape>) -> Tensor {
+pub(crate) fn draw(name: &str, shape: impl Into<Shape>) -> Tensor {
     let step = name.bytes().fold(0u64, |hash, byte| hash * 257 + u64::from(byte));
     let mut rng = StreamKey::new(3, Domain::Init).step(step).rng();
     let shape = shape.into();
@@ -62,7 +62,7 @@ fn pass(inputs: &[&Tensor], first: DType, op: impl Fn(&[Tensor]) -> Result<Tenso
 }
 
 /// Values and all gradients of `op` and `reference` agree to 1e-5 of the largest entry.
-pub(super) fn agree(
+pub(crate) fn agree(
     inputs: &[&Tensor],
     op: impl Fn(&[Tensor]) -> Result<Tensor>,
     reference: impl Fn(&[Tensor]) -> Result<Tensor>,
@@ -76,7 +76,7 @@ const BF16_TOLERANCE: f32 = 0.03;
 
 /// The kernel of `op` and its composition agree in value and all gradients: to 1e-5 of the
 /// largest entry in `f32`, and to 0.03 where the first input and the result are `bf16`.
-pub(super) fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
+pub(crate) fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
     let kernel = pass(inputs, DType::F32, &op);
     let composed = without_kernels(|| pass(inputs, DType::F32, &op));
     let half = pass(inputs, DType::BF16, &op);
@@ -86,7 +86,7 @@ pub(super) fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Re
 }
 
 /// Every gradient entry of `op` equals the central difference of its own forward pass.
-pub(super) fn finite_difference(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
+pub(crate) fn finite_difference(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
     const STEP: f32 = 1e-2;
     let vars: Vec<Var> = inputs.iter().map(|t| Var::from_tensor(t).expect("a variable")).collect();
     let tensors: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();

@@ -319,7 +319,7 @@ mod tests {
         for (a, b) in [(&low.0, &full.0), (&low.1, &full.1)] {
             assert_eq!(a.dtype(), DType::F32);
             let off = largest(&(a - b)?)? / largest(b)?;
-            assert!(off > 0.0 && off < 0.1, "{off}");
+            assert!(off > 0.0 && off < 0.25, "{off}");
         }
         for ((name, a), (_, b)) in low.2.iter().zip(full.2.iter()) {
             for (a, b) in a.values.iter().zip(&*b.values) {
