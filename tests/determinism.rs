@@ -38,7 +38,9 @@ fn done(ran: &Ran) {
 #[test]
 fn digests_do_not_depend_on_the_number_of_workers() {
     for make in [setup::<()>, setup::<Visits>] {
-        let of = |workers| run(Setup { workers, ..make(mobile(), Mischief::None) });
+        let of = |workers: usize| {
+            run(Setup { workers: workers.into(), ..make(mobile(), Mischief::None) })
+        };
         let one = of(1);
         done(&one);
         for workers in [2, 3, 8] {
@@ -52,7 +54,8 @@ fn digests_do_not_depend_on_when_workers_finish() {
     for rules in [rules(), mobile()] {
         let plain = run(stateful(rules.clone()));
         for seed in 1..4 {
-            let shaken = run(Setup { shaker: Some(seed), workers: 3, ..stateful(rules.clone()) });
+            let shaken =
+                run(Setup { shaker: Some(seed), workers: 3.into(), ..stateful(rules.clone()) });
             assert_eq!(plain.digests, shaken.digests, "shaker {seed}");
         }
     }
@@ -63,7 +66,7 @@ fn a_shared_line_of_the_server_slows_everybody_in_the_same_way_for_any_workers()
     // Six heads of 2.6 kB at once through 10 kB/s, where each client alone could take megabytes.
     let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
     let shared = Rules { links, compute: ComputeRules::MOBILE, ..rules() };
-    let of = |workers| run(Setup { workers, ..stateful(shared.clone()) });
+    let of = |workers: usize| run(Setup { workers: workers.into(), ..stateful(shared.clone()) });
     let one = of(1);
     done(&one);
     assert_eq!(one.digests, of(3).digests);

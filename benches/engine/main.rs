@@ -177,7 +177,7 @@ fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
         facts: ModelFacts { backbone: vit.into(), classes: 10, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
-        workers,
+        workers: workers.into(),
         shaker: None,
     }
 }

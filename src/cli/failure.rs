@@ -76,6 +76,7 @@ fn experiment(error: &ExperimentError) -> Exit {
         | ExperimentError::Unsupported { .. }
         | ExperimentError::Wire(_) => Exit::Scenario,
         ExperimentError::Data(error) => data(error),
+        ExperimentError::Device(_) => Exit::Device,
         ExperimentError::Weights(_) => Exit::Inputs,
         ExperimentError::Diverged(_) => Exit::Diverged,
         ExperimentError::Journal(_) => Exit::Recording,
@@ -92,7 +93,9 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Sink(SinkError::Io(_)) => Exit::Recording,
             FederationError::Sink(SinkError::Stop(_)) => Exit::Unexpected,
             FederationError::Deadlock { .. } => Exit::Deadlock,
-            FederationError::Workers(_) => Exit::Device,
+            FederationError::Workers(_)
+            | FederationError::Device(_)
+            | FederationError::Memory(_) => Exit::Device,
             FederationError::Data(_) => Exit::Inputs,
             FederationError::Impossible(_) => Exit::Scenario,
             FederationError::Policy { .. }

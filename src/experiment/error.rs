@@ -7,7 +7,7 @@ use super::run_directory::DirectoryError;
 use super::verify::Divergence;
 use crate::data::DataError;
 use crate::federation::FederationError;
-use crate::model::ModelError;
+use crate::model::{DeviceError, ModelError};
 use crate::scenario::ScenarioError;
 use crate::wire::WireError;
 
@@ -31,6 +31,9 @@ pub enum ExperimentError {
     /// Data is missing, damaged or cannot be divided as asked.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// A device that is named cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// Weights are missing, damaged or of another shape.
     #[error(transparent)]
     Weights(#[from] ModelError),

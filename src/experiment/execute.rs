@@ -12,7 +12,9 @@ use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::recorder::Recorder;
 use super::run_directory::{DirectoryError, RunDirectory, names};
-use crate::federation::{Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, simulate};
+use crate::federation::{
+    Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, Workforce, simulate,
+};
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 
@@ -36,6 +38,22 @@ pub fn default_directory(scenario: &Scenario) -> PathBuf {
         .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' })
         .collect();
     Path::new("runs").join(format!("{name}-{}-s{}", &hash[..8], scenario.seed.run))
+}
+
+/// What a run on these workers can promise.
+fn level(workers: &Workforce) -> Level {
+    match workers {
+        Workforce::Cpu(_) => Level::N,
+        Workforce::Gpus(_) => Level::T,
+    }
+}
+
+/// The type of activations, as scenarios write it.
+fn compute(workers: &Workforce) -> &'static str {
+    match workers {
+        Workforce::Gpus(places) => places.first().map_or("f32", |place| place.compute.as_str()),
+        Workforce::Cpu(_) => "f32",
+    }
 }
 
 /// A run about to begin.
@@ -79,8 +97,10 @@ impl Run {
             },
             data: Some(data),
             backbone: Some(backbone),
-            level: Level::N,
-            workers: setup.workers,
+            level: level(&setup.workers),
+            workers: setup.workers.count(),
+            devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
+            compute: compute(&setup.workers).to_string(),
             machine: Machine::here(),
             events: None,
             digests: None,
@@ -97,7 +117,7 @@ impl Run {
 
     /// Worker threads.
     pub fn workers(&self) -> usize {
-        self.setup.workers
+        self.setup.workers.count()
     }
 
     /// Simulates to the end. `readers` see every entry the journal took; `afterwards` writes

@@ -103,8 +103,14 @@ pub struct Manifest {
     pub backbone: Option<Source>,
     /// The level of sameness this run claims.
     pub level: Level,
-    /// Worker threads; no result depends on it.
+    /// Workers; on a CPU no result depends on their number.
     pub workers: usize,
+    /// What computed: `cpu`, or GPUs.
+    #[serde(default = "cpu")]
+    pub devices: Vec<String>,
+    /// Type of activations and frozen weights there.
+    #[serde(default = "full_precision")]
+    pub compute: String,
     /// Where it was computed.
     pub machine: Machine,
     /// Journal lines written (known at the end).
@@ -113,6 +119,15 @@ pub struct Manifest {
     /// The digests (known at the end).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digests: Option<Digests>,
+}
+
+/// Before there were other devices.
+fn cpu() -> Vec<String> {
+    vec!["cpu".to_string()]
+}
+
+fn full_precision() -> String {
+    "f32".to_string()
 }
 
 impl Manifest {
@@ -142,6 +157,8 @@ mod tests {
             backbone: None,
             level: Level::N,
             workers: 2,
+            devices: cpu(),
+            compute: full_precision(),
             machine: Machine::here(),
             events: None,
             digests: None,

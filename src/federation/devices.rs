@@ -50,10 +50,9 @@ struct Job {
 }
 
 impl Devices {
-    /// Starts `workers` threads (at least one), each with a lab of its own.
+    /// Starts a thread for each lab.
     pub fn start(
-        workers: usize,
-        lab: &Lab,
+        labs: Vec<Lab>,
         shaker: Option<u64>,
         profile: Box<dyn ProfileSink>,
     ) -> std::io::Result<Devices> {
@@ -61,11 +60,13 @@ impl Devices {
         let (training, training_jobs) = unbounded();
         let stop = Arc::new(AtomicBool::new(false));
         let profile: SharedProfile = Arc::new(Mutex::new(profile));
-        let threads = (0..workers.max(1))
-            .map(|index| {
+        let threads = labs
+            .into_iter()
+            .enumerate()
+            .map(|(index, lab)| {
                 let worker = Worker {
                     index,
-                    lab: lab.clone(),
+                    lab,
                     urgent: urgent_jobs.clone(),
                     training: training_jobs.clone(),
                     stop: Arc::clone(&stop),

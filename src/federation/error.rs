@@ -74,6 +74,15 @@ pub enum FederationError {
     /// An actor is gone; a bug of the engine.
     #[error("{0} stopped answering; this is a bug of fedcast, please report it")]
     ActorGone(String),
+    /// A device failed.
+    #[error("a device failed: {0}")]
+    Device(String),
+    /// The memory of a device does not even hold one client.
+    #[error(
+        "the memory of the device is full with a single client: {0}\n  \
+         lower client.batch, devices.evaluation_batch or devices.workers"
+    )]
+    Memory(String),
     /// Worker threads could not be started.
     #[error("worker threads could not be started: {0}; lower devices.workers")]
     Workers(#[from] std::io::Error),

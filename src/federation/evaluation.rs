@@ -53,6 +53,8 @@ pub(super) fn score(
         Arc::clone(&world.curriculum),
         Arc::clone(&world.test_transform),
     );
+    let copy = predictor.at(lab)?;
+    let predictor = copy.as_deref().unwrap_or(predictor);
     let mut tally = Tally::new(seen);
     for batch in loader.in_order(world.evaluation_batch()) {
         let batch = batch?;

@@ -47,6 +47,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod timesheet;
+mod workforce;
 mod world;
 
 pub use conductor::RunEnd;
@@ -65,4 +66,5 @@ pub use rules::{
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};
+pub use workforce::Workforce;
 pub use world::{Setup, ShardSource};

@@ -33,7 +33,7 @@ pub fn simulate(
     let policy = guard(|| setup.method.server(&setup.lab, init))
         .map_err(|message| FederationError::Panicked { step: STEP, message })?
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
-    let devices = Devices::start(setup.workers, &setup.lab, setup.shaker, profile)?;
+    let devices = Devices::start(setup.workers.labs(&setup.lab)?, setup.shaker, profile)?;
     let server = ServerMachine::new(Arc::clone(&world), policy);
     actix::System::new().block_on(async move {
         Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await

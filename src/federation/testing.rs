@@ -161,7 +161,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
         facts: ModelFacts { backbone: vit.into(), classes: 10, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
-        workers: 1,
+        workers: 1.into(),
         shaker: None,
         rules,
     }

@@ -117,7 +117,7 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     let setup = setup(Rules::default());
     let world = Arc::new(super::world::World::new(&setup).expect("possible"));
     let memory = Memory::default();
-    let devices = Devices::start(1, &setup.lab, None, Box::new(())).expect("starts");
+    let devices = Devices::start(vec![setup.lab.clone()], None, Box::new(())).expect("starts");
     let sink = memory.clone();
     let error = actix::System::new()
         .block_on(async move {

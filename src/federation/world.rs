@@ -8,6 +8,7 @@ use super::frames::Coding;
 use super::links::Links;
 use super::participation;
 use super::rules::{Population, Rules};
+use super::workforce::Workforce;
 use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
 use crate::learning::TrainingPlan;
 use crate::policy::{AnyMethod, ClassCounts, CohortRule, Lab, ModelFacts, Period};
@@ -43,8 +44,8 @@ pub struct Setup {
     /// Whether messages cross a link at all: false for upper bounds such as Joint, whose
     /// exchanges cost nothing and take no time.
     pub charged: bool,
-    /// Worker threads; changes no result.
-    pub workers: usize,
+    /// Who computes.
+    pub workers: Workforce,
     /// Test mode: workers take jobs out of order and finish late. Changes no result.
     pub shaker: Option<u64>,
 }

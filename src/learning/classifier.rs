@@ -10,7 +10,7 @@
 //! What it does not hold stays frozen as the lab's backbone has it.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{Tensor, Var};
 
@@ -69,7 +69,11 @@ pub struct Classifier {
     /// What trains, sorted by name; empty when frozen.
     variables: Variables,
     received: ParameterSet,
+    /// The same at other places, made when first asked for.
+    copies: Copies,
 }
+
+type Copies = Arc<Mutex<Vec<Arc<Classifier>>>>;
 
 impl Classifier {
     /// Everything frozen, all received head rows.
@@ -87,7 +91,8 @@ impl Classifier {
         let head = LinearHead::frozen_at(received, device)?;
         let (rows, variables) = (0..head.classes(), Variables::new());
         let adaptation = Adaptation::prompts(&prompts)?;
-        Ok(Classifier { backbone, adaptation, head, rows, variables, received: received.clone() })
+        let (received, copies) = (received.clone(), Copies::default());
+        Ok(Classifier { backbone, adaptation, head, rows, variables, received, copies })
     }
 
     /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
@@ -119,7 +124,27 @@ impl Classifier {
         let (head, of_head) = LinearHead::trainable_at(&own_rows, device)?;
         variables.extend(of_head);
         variables.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(Classifier { backbone, adaptation, head, rows, variables, received: received.clone() })
+        let (received, copies) = (received.clone(), Copies::default());
+        Ok(Classifier { backbone, adaptation, head, rows, variables, received, copies })
+    }
+
+    /// This classifier, frozen, at the place of `backbone`, which is a copy of its own; `None` where it is there already. A place gets one
+    /// copy, which lives as long as this one.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn copy_at(&self, backbone: &Arc<Backbone>) -> Result<Option<Arc<Self>>, ModelError> {
+        let place = backbone.place();
+        if self.backbone.place().same(place) {
+            return Ok(None);
+        }
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(copy) = copies.iter().find(|copy| copy.backbone.place().same(place)) {
+            return Ok(Some(Arc::clone(copy)));
+        }
+        let copy = Arc::new(Classifier::frozen(backbone, &self.parameters()?)?);
+        copies.push(Arc::clone(&copy));
+        Ok(Some(copy))
     }
 
     /// What trains, sorted by name.

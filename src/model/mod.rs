@@ -27,6 +27,9 @@
 
 mod adaptation;
 mod backbone;
+#[cfg(feature = "cuda")]
+mod cuda;
+mod device;
 mod embedded;
 mod error;
 mod head;
@@ -39,6 +42,7 @@ mod weights_file;
 
 pub use adaptation::{Adaptation, Prefix};
 pub use backbone::{Backbone, BackboneConfig, PixelShape};
+pub use device::{DeviceError, is_out_of_memory};
 pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use head::LinearHead;

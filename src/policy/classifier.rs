@@ -1,8 +1,10 @@
 //! A classifier answers as it stands: scores are its logits over the rows in scope.
 
+use std::sync::Arc;
+
 use candle_core::Tensor;
 
-use super::{PolicyError, Predictor, Scope, parameter_sections};
+use super::{Lab, PolicyError, Predictor, Scope, parameter_sections};
 use crate::learning::Classifier;
 use crate::wire::{Body, Kind};
 
@@ -20,6 +22,10 @@ impl Predictor for Classifier {
         }
         let logits = self.logits(&Classifier::features(self, pixels)?)?;
         Ok(logits.narrow(1, wanted.start - mine.start, wanted.len())?)
+    }
+
+    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        Ok(self.copy_at(&lab.backbone)?.map(|copy| copy as Arc<dyn Predictor>))
     }
 
     /// What was received below the head: a prompt, or a whole backbone.

@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::{PolicyError, Predictor, RoundContext};
 use crate::data::{Batch, Curriculum, Dataset, Loader, Shard, Transform};
 use crate::learning::TrainingPlan;
-use crate::model::Backbone;
+use crate::model::{Backbone, Place};
 
 /// Device, frozen backbone, data and the local training plan of a run.
 ///
@@ -60,6 +60,16 @@ impl Lab {
             Arc::clone(&self.curriculum),
             Arc::clone(&self.statistics_transform),
         )
+    }
+
+    /// This lab at another place, with a copy of the backbone there; what a worker of a GPU starts
+    /// with. Features frozen by an earlier method are placed when they are asked.
+    pub fn at(&self, place: &Place) -> Result<Lab, PolicyError> {
+        if self.backbone.place().same(place) && self.device.same_device(&place.device) {
+            return Ok(self.clone());
+        }
+        let backbone = Arc::new(self.backbone.at(place)?);
+        Ok(Lab { device: place.device.clone(), backbone, ..self.clone() })
     }
 
     /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.

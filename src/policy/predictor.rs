@@ -1,10 +1,11 @@
 //! The one way to evaluate: a predictor turns pixels into scores over head rows.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use candle_core::Tensor;
 
-use super::PolicyError;
+use super::{Lab, PolicyError};
 use crate::wire::Body;
 
 /// Which head rows may be predicted.
@@ -34,9 +35,25 @@ pub trait Predictor: Send + Sync {
     /// `(batch, channels, height, width)` to `(batch, rows in scope)`.
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError>;
 
+    /// The same predictor with its tensors on the device of `lab`, or `None` where it can be used
+    /// there as it is. Tensors must not cross from one worker of a GPU to another, so whatever
+    /// holds tensors and may be used on a GPU answers this; on CPUs nothing is ever copied.
+    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let _ = lab;
+        Ok(None)
+    }
+
     /// What a client must hold to compute [`features`](Predictor::features) itself, beside the
     /// backbone; empty where the features are the backbone's own.
     fn feature_state(&self) -> Body {
         Body::default()
     }
+}
+
+/// `predictor` as it can be used with `lab`.
+pub fn placed(
+    predictor: &Arc<dyn Predictor>,
+    lab: &Lab,
+) -> Result<Arc<dyn Predictor>, PolicyError> {
+    Ok(predictor.at(lab)?.unwrap_or_else(|| Arc::clone(predictor)))
 }

@@ -21,7 +21,7 @@ use self::bodies::{DIGEST_BYTES, join, malformed, split, stage_of};
 use self::server::StagedServer;
 use super::{
     AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Asset, ExchangeSketch, Failure,
-    Field, Lab, Payload, Period, Phase, PolicyError, Predictor, SketchFacts, UpMeta,
+    Field, Lab, Payload, Period, Phase, PolicyError, Predictor, SketchFacts, UpMeta, placed,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
@@ -116,16 +116,16 @@ impl Staged {
         if second { &self.then } else { &self.first }
     }
 
-    fn lab_for(&self, down: &StagedDown, lab: &Lab) -> Lab {
+    fn lab_for(&self, down: &StagedDown, lab: &Lab) -> Result<Lab, PolicyError> {
         match &down.features {
-            None => lab.clone(),
+            None => Ok(lab.clone()),
             Some(frozen) => with_features(lab, frozen),
         }
     }
 }
 
-fn with_features(lab: &Lab, frozen: &Frozen) -> Lab {
-    Lab { staged: Some(Arc::clone(&frozen.features)), ..lab.clone() }
+fn with_features(lab: &Lab, frozen: &Frozen) -> Result<Lab, PolicyError> {
+    Ok(Lab { staged: Some(placed(&frozen.features, lab)?), ..lab.clone() })
 }
 
 fn open<T: 'static>(payload: &Payload) -> &T {
@@ -207,7 +207,7 @@ impl AnyMethod for Staged {
         lab: &Lab,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let (down, up) = (open::<StagedDown>(down), open::<StagedUp>(up));
-        let lab = self.lab_for(down, lab);
+        let lab = self.lab_for(down, lab)?;
         self.method_of(up.second).client_predictor(&down.inner, &up.inner, &lab)
     }
 
@@ -288,7 +288,7 @@ impl Staged {
             key: member.key,
             missed: member.missed.clone(),
         };
-        let lab = self.lab_for(&down, lab);
+        let lab = self.lab_for(&down, lab).map_err(Failure::from)?;
         let outcome = self.method_of(second).train(std::slice::from_mut(&mut inner), &lab).pop();
         *mine = inner.state;
         let AnyOutcome { up, metrics } =

@@ -2,12 +2,21 @@
 
 use serde::{Serialize, Serializer};
 
+use super::device_name::{self, Compute, DeviceName};
 use super::reader::{Choice, Param, TableReader, defaults};
 
 /// What computes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DevicesSection {
-    /// Threads that train and evaluate. Changes no result. Default `auto`.
+    /// What computes: `["cpu"]`, or GPUs such as `["cuda:0", "cuda:1"]`. Numbers on GPUs equal
+    /// those on a CPU within a tolerance; events are the same. Default `["cpu"]`.
+    #[serde(rename = "use")]
+    pub names: Vec<DeviceName>,
+    /// Type of activations and frozen weights. Whatever trains is `f32` everywhere.
+    /// Default `auto`.
+    pub compute: Compute,
+    /// Threads that train and evaluate, on GPUs so many for each. Changes no result on a CPU.
+    /// Default `auto`: one per core, two per GPU.
     pub workers: Workers,
     /// Clients trained together on one worker. Default 1, and nothing else: packs of more than
     /// one client are not built yet.
@@ -19,7 +28,7 @@ pub struct DevicesSection {
 /// How many workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workers {
-    /// One per core.
+    /// One per core, or two per GPU, one of which prepares images while the other computes.
     Auto,
     /// So many.
     Count(u32),
@@ -40,11 +49,14 @@ struct Auto;
 
 impl Choice for Auto {
     const CHOICES: &'static [(&'static str, Self, &'static str)] =
-        &[("auto", Auto, "one per core; or a number")];
+        &[("auto", Auto, "one per core, two per GPU; or a number")];
 }
 
 impl DevicesSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DevicesSection {
+        let names = table.get(&Param::new("use", vec![DeviceName::Cpu], "what computes"));
+        let compute = table.get(&Param::new("compute", Compute::Auto, "type of activations"));
+        device_name::check(table, &names, compute);
         let at_least_1 = |name, default, doc| Param::<u32>::new(name, default, doc).at_least(1.0);
         let workers = match table.given_string("workers") || !table.given("workers") {
             true => {
@@ -67,6 +79,8 @@ impl DevicesSection {
             );
         }
         DevicesSection {
+            names,
+            compute,
             workers,
             pack,
             evaluation_batch: table.get(&at_least_1("evaluation_batch", 64, "samples of a step")),

@@ -26,6 +26,7 @@ mod check;
 mod client;
 mod csv;
 mod data;
+mod device_name;
 mod devices;
 mod effective;
 mod error;
@@ -55,6 +56,7 @@ pub use backbone::{
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
 pub use client::{ClientSection, OptimiserSection, RoundSchedule};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
+pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Workers};
 pub use error::ScenarioError;
 pub use faults::FaultsSection;

@@ -361,7 +361,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
         facts: ModelFacts { backbone: vit.into(), classes: CLASSES, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
-        workers: 2,
+        workers: 2.into(),
         shaker: None,
         rules,
     }

@@ -7,7 +7,7 @@ use candle_core::Device;
 
 use super::blueprint::{Holders, backbone_config, curriculum, holders};
 use super::training::{training_plan, wire_form};
-use super::{rules, workers};
+use super::{rules, workforce};
 use crate::data::{DataError, Dataset, Split, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::manifest::Source;
@@ -36,6 +36,7 @@ pub fn assemble(
     methods: &Registry,
     asked: Option<u32>,
 ) -> Result<Assembly, ExperimentError> {
+    let workers = workforce(&scenario.devices, asked)?;
     let backbone = open_backbone(scenario)?;
     let dataset = Arc::new(Dataset::open(&scenario.data)?);
     let config = backbone.config();
@@ -87,7 +88,7 @@ pub fn assemble(
             up: CodecPlan::from_section(&scenario.wire.up)?,
             verify: scenario.wire.verify,
         },
-        workers: workers(scenario, asked),
+        workers,
         shaker: None,
     };
     Ok(Assembly { setup, data, backbone: weights })

@@ -7,6 +7,7 @@ mod blueprint;
 mod inputs;
 mod rules;
 mod training;
+mod workforce;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +16,13 @@ pub use blueprint::{Holders, TaskCounts, backbone_config, class_sizes, curriculu
 pub use inputs::{Assembly, assemble};
 pub use rules::rules;
 pub use training::{training_plan, wire_form};
+pub use workforce::workforce;
 
 use super::ExperimentError;
 use super::plan::Blueprint;
 use crate::methods::Registry;
 use crate::policy::ModelFacts;
-use crate::scenario::{Override, Scenario, ScenarioError, Workers};
+use crate::scenario::{Override, Scenario, ScenarioError};
 use crate::wire::CodecPlan;
 
 /// Reads a scenario, puts overrides over it, and checks all that can be checked without data.
@@ -57,12 +59,4 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         down: CodecPlan::from_section(&scenario.wire.down)?,
         up: CodecPlan::from_section(&scenario.wire.up)?,
     })
-}
-
-/// Worker threads: as asked for, else the scenario's, else one per core.
-pub fn workers(scenario: &Scenario, asked: Option<u32>) -> usize {
-    match (asked, scenario.devices.workers) {
-        (Some(count), _) | (None, Workers::Count(count)) => count.max(1) as usize,
-        (None, Workers::Auto) => std::thread::available_parallelism().map_or(1, usize::from),
-    }
 }

@@ -26,6 +26,17 @@ impl Frozen {
         }
     }
 
+    /// The same at the place of `lab`, or `None` where it is there already.
+    pub fn at(&self, lab: &Lab) -> Result<Option<Frozen>, PolicyError> {
+        Ok(match self {
+            Frozen::Staged(staged) => staged.at(lab)?.map(Frozen::Staged),
+            Frozen::Backbone(network) => {
+                let here = network.place().same(lab.backbone.place());
+                (!here).then(|| Frozen::Backbone(Arc::clone(&lab.backbone)))
+            }
+        })
+    }
+
     /// `(batch, channels, height, width)` to `(batch, d)`.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         match self {

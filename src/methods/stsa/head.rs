@@ -10,12 +10,12 @@ use faer::{Accum, MatMut, MatRef, Par};
 use super::config::HeadMode;
 use super::features::{Frozen, doubles};
 use crate::numerics::projection::Projection;
-use crate::policy::{PolicyError, Predictor, Scope};
+use crate::policy::{Lab, PolicyError, Predictor, Scope};
 
 /// A frozen network and the head on its random features.
 pub struct RidgeHead {
     pub(super) frozen: Frozen,
-    pub(super) scorer: Scorer,
+    pub(super) scorer: Arc<Scorer>,
 }
 
 /// Scores `W h` or their cosines, `h = ReLU(f W_rand)`, in f64.
@@ -60,6 +60,11 @@ impl Scorer {
 impl Predictor for RidgeHead {
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         self.frozen.features(pixels)
+    }
+
+    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let Some(frozen) = self.frozen.at(lab)? else { return Ok(None) };
+        Ok(Some(Arc::new(RidgeHead { frozen, scorer: Arc::clone(&self.scorer) })))
     }
 
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {

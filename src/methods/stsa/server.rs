@@ -125,7 +125,7 @@ impl ServerPolicy<Stsa> for StsaServer {
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
         let (layer, mode) = (self.method.layer(self.seed), self.method.config.head_mode);
         let scorer = Scorer::new(layer, mode, self.weights.clone());
-        Ok(Arc::new(RidgeHead { frozen: Frozen::of(lab), scorer }))
+        Ok(Arc::new(RidgeHead { frozen: Frozen::of(lab), scorer: Arc::new(scorer) }))
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {

@@ -42,7 +42,7 @@ impl StagedServer {
         let frozen = self.method.shared.freeze(self.first.predictor(&self.lab)?);
         // A unit of its own: methods choose the step themselves.
         let init = self.init.unit(1);
-        let server = self.method.then.server(&with_features(&self.lab, &frozen), init)?;
+        let server = self.method.then.server(&with_features(&self.lab, &frozen)?, init)?;
         Ok(Second { server, frozen })
     }
 
@@ -50,7 +50,7 @@ impl StagedServer {
     fn start_second(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
         self.first.end_period(period, lab)?;
         let mut second = self.freeze()?;
-        second.server.begin_period(period, &with_features(lab, &second.frozen))?;
+        second.server.begin_period(period, &with_features(lab, &second.frozen)?)?;
         self.second = Some(second);
         Ok(())
     }
@@ -81,7 +81,7 @@ impl AnyServer for StagedServer {
             return self.first.begin_period(period, lab);
         }
         let second = self.second(period, lab)?;
-        second.server.begin_period(period, &with_features(lab, &second.frozen))
+        second.server.begin_period(period, &with_features(lab, &second.frozen)?)
     }
 
     fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
@@ -101,7 +101,7 @@ impl AnyServer for StagedServer {
         let (is_second, inner) = self.inner(round);
         let (downs, features) = if is_second {
             let second = self.second(&round.period, lab)?;
-            let lab = with_features(lab, &second.frozen);
+            let lab = with_features(lab, &second.frozen)?;
             (second.server.broadcast(&inner, seats, &lab)?, Some(second.frozen.clone()))
         } else {
             (self.first.broadcast(&inner, seats, lab)?, None)
@@ -121,7 +121,7 @@ impl AnyServer for StagedServer {
         let folded = folded.map(|StagedPart { inner, .. }| inner);
         if is_second {
             let second = self.second(&round.period, lab)?;
-            let lab = with_features(lab, &second.frozen);
+            let lab = with_features(lab, &second.frozen)?;
             return second.server.end_round(&inner, folded, &lab);
         }
         let next = self.first.end_round(&inner, folded, lab)?;
@@ -133,13 +133,13 @@ impl AnyServer for StagedServer {
 
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
         let second = self.second(period, lab)?;
-        second.server.end_period(period, &with_features(lab, &second.frozen))
+        second.server.end_period(period, &with_features(lab, &second.frozen)?)
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
         match &self.second {
             None => self.first.predictor(lab),
-            Some(second) => second.server.predictor(&with_features(lab, &second.frozen)),
+            Some(second) => second.server.predictor(&with_features(lab, &second.frozen)?),
         }
     }
 

@@ -1,0 +1,43 @@
+//! Who computes: threads of the CPU, or workers on GPUs.
+
+use super::error::FederationError;
+use crate::model::Place;
+use crate::policy::Lab;
+
+/// The workers of a run.
+#[derive(Clone, Debug)]
+pub enum Workforce {
+    /// So many threads (at least one) that share one copy of everything. Their number changes no
+    /// result.
+    Cpu(usize),
+    /// One worker per place, each with its own device object and its own copy of the backbone.
+    Gpus(Vec<Place>),
+}
+
+impl Workforce {
+    /// How many workers.
+    pub fn count(&self) -> usize {
+        match self {
+            Workforce::Cpu(threads) => (*threads).max(1),
+            Workforce::Gpus(places) => places.len(),
+        }
+    }
+
+    /// A lab for every worker; on GPUs the backbone is copied to each.
+    pub(super) fn labs(&self, lab: &Lab) -> Result<Vec<Lab>, FederationError> {
+        match self {
+            Workforce::Cpu(_) => Ok(vec![lab.clone(); self.count()]),
+            Workforce::Gpus(places) => places
+                .iter()
+                .map(|place| lab.at(place))
+                .collect::<Result<_, _>>()
+                .map_err(|error| FederationError::Device(error.to_string())),
+        }
+    }
+}
+
+impl From<usize> for Workforce {
+    fn from(threads: usize) -> Workforce {
+        Workforce::Cpu(threads)
+    }
+}

@@ -1,0 +1,85 @@
+//! GPUs through CUDA: opening one, and how much of its memory is in use.
+//!
+//! Written against candle 0.11 and cudarc 0.19, and built; not yet run on a GPU.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::cuda_backend::WrapErr;
+use candle_core::cuda_backend::cudarc::driver::{result, sys};
+use candle_core::{Device, Result};
+
+use sys::CUmemPool_attribute as Attribute;
+
+/// A device object on a GPU for the use of one worker, with a stream of its own.
+pub(super) fn open(index: usize) -> Result<Device> {
+    let device = Device::new_cuda_with_stream(index)?;
+    let cuda = device.as_cuda_device()?;
+    // SAFETY: events order the streams of tensors that are shared between device objects. Ours
+    // are not: a worker's tensors stay on its own stream (see `Lab::at` and `Predictor::at`).
+    unsafe { cuda.disable_event_tracking() };
+    keep_memory(&device, index)?;
+    Ok(device)
+}
+
+/// Freed memory stays in the GPU's pool instead of going back to the driver at every
+/// synchronisation. Once per GPU and process.
+fn keep_memory(device: &Device, index: usize) -> Result<()> {
+    static KEPT: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.insert(index) {
+        Pool::of(device)?.set(Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
+    }
+    Ok(())
+}
+
+/// The memory pool that every tensor on a GPU comes from.
+struct Pool(sys::CUmemoryPool);
+
+impl Pool {
+    fn of(device: &Device) -> Result<Pool> {
+        let stream = device.as_cuda_device()?.cuda_stream();
+        stream.context().bind_to_thread().w()?;
+        // SAFETY: the handle is that of an open device.
+        unsafe { result::device::get_default_mem_pool(stream.context().cu_device()) }.w().map(Pool)
+    }
+
+    fn set(&self, attribute: Attribute, mut value: u64) -> Result<()> {
+        // SAFETY: the pool is the device's own and lives as long; the attributes used here are
+        // 64-bit numbers.
+        unsafe { result::mem_pool::set_attribute(self.0, attribute, (&raw mut value).cast()) }.w()
+    }
+
+    fn get(&self, attribute: Attribute) -> Result<u64> {
+        let mut value = 0u64;
+        // SAFETY: as in `set`.
+        unsafe { result::mem_pool::get_attribute(self.0, attribute, (&raw mut value).cast()) }
+            .w()?;
+        Ok(value)
+    }
+}
+
+/// Bytes of tensors on the GPU now.
+pub(super) fn used(device: &Device) -> Result<u64> {
+    Pool::of(device)?.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+}
+
+/// The most bytes of tensors there have been since [`forget_peak`].
+pub(super) fn peak(device: &Device) -> Result<u64> {
+    device.synchronize()?;
+    Pool::of(device)?.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+}
+
+/// Starts [`peak`] anew.
+pub(super) fn forget_peak(device: &Device) -> Result<()> {
+    Pool::of(device)?.set(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)
+}
+
+/// Bytes that can still be had: free ones, and those the pool holds without using them.
+pub(super) fn free(device: &Device) -> Result<u64> {
+    let pool = Pool::of(device)?;
+    let reserved = pool.get(Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+    let used = pool.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+    let (free, _) = result::mem_get_info().w()?;
+    Ok(free as u64 + reserved.saturating_sub(used))
+}

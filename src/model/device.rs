@@ -1,0 +1,100 @@
+//! Opening the device a scenario names.
+//!
+//! A GPU needs a program built with the cargo feature `cuda`. Every worker opens a device object of
+//! its own, with a stream and handles of its own: two workers of a GPU overlap, and no tensor ever
+//! crosses from one to the other except through the host.
+
+use candle_core::DType;
+use thiserror::Error;
+
+use super::Place;
+use crate::scenario::{Compute, DeviceName};
+
+/// Why a device cannot be used.
+#[derive(Debug, Error)]
+pub enum DeviceError {
+    /// This program was built for the CPU.
+    #[error(
+        "{device} is asked for, and this program computes on CPUs only\n  \
+         build it with `eval \"$(tools/cuda-toolkit.sh --lean)\"` and \
+         `cargo build --release --features cuda`, or set devices.use = [\"cpu\"]"
+    )]
+    NotBuilt {
+        /// Its name.
+        device: DeviceName,
+    },
+    /// The driver does not give it.
+    #[error(
+        "{device} cannot be used: {reason}\n  \
+         `nvidia-smi -L` lists the GPUs of this machine; set devices.use = [\"cpu\"] to do without"
+    )]
+    Refused {
+        /// Its name.
+        device: DeviceName,
+        /// What the driver says.
+        reason: String,
+    },
+}
+
+impl Place {
+    /// Opens a device for one worker.
+    ///
+    /// # Errors
+    /// A GPU that is not there, or a program that was built without GPUs.
+    pub fn open(device: DeviceName, compute: Compute) -> Result<Place, DeviceError> {
+        match device {
+            DeviceName::Cpu => Ok(Place::cpu()),
+            DeviceName::Cuda(index) => {
+                let compute = match compute {
+                    Compute::F32 => DType::F32,
+                    Compute::Auto | Compute::Bf16 => DType::BF16,
+                };
+                Ok(Place { device: open_gpu(index)?, compute })
+            }
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn open_gpu(index: usize) -> Result<candle_core::Device, DeviceError> {
+    super::cuda::open(index).map_err(|error| DeviceError::Refused {
+        device: DeviceName::Cuda(index),
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_gpu(index: usize) -> Result<candle_core::Device, DeviceError> {
+    Err(DeviceError::NotBuilt { device: DeviceName::Cuda(index) })
+}
+
+/// Whether a tensor operation failed because the memory of its device is full.
+pub fn is_out_of_memory(error: &candle_core::Error) -> bool {
+    // The driver says CUDA_ERROR_OUT_OF_MEMORY, cuBLAS and cuRAND that an allocation failed.
+    let text = error.to_string();
+    ["OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"]
+        .iter()
+        .any(|sign| text.contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_cannot_be_had_says_what_to_do() {
+        assert!(Place::open(DeviceName::Cpu, Compute::Auto).is_ok_and(|p| p.same(&Place::cpu())));
+        // No machine has so many.
+        let error = Place::open(DeviceName::Cuda(4_000), Compute::Auto).unwrap_err().to_string();
+        assert!(error.contains("cuda:4000"), "{error}");
+        assert!(error.contains("devices.use = [\"cpu\"]"), "{error}");
+    }
+
+    #[test]
+    fn full_memory_is_recognised_and_other_failures_are_not() {
+        let of = |text: &str| is_out_of_memory(&candle_core::Error::Msg(text.into()));
+        assert!(of("DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")"));
+        assert!(of("CublasError(CUBLAS_STATUS_ALLOC_FAILED)"));
+        assert!(!of("shape mismatch in matmul, lhs: [2, 3], rhs: [4, 5]"));
+    }
+}

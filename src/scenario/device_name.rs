@@ -1,0 +1,131 @@
+//! The devices a scenario can name, and the type networks compute in there.
+
+// Closed on purpose: read here, named everywhere.
+#![allow(private_interfaces)]
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use super::reader::{Choice, Fault, Node, Readable, TableReader, Value};
+
+/// A device of the machine a scenario runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceName {
+    /// The processor: `cpu`.
+    Cpu,
+    /// A GPU by its number: `cuda:0`.
+    Cuda(usize),
+}
+
+/// The type of activations and frozen weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compute {
+    /// `f32` on a CPU, `bf16` on GPUs.
+    Auto,
+    /// 32 bits.
+    F32,
+    /// 16 bits, with the exponents of 32; on GPUs only.
+    Bf16,
+}
+
+impl Choice for Compute {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("auto", Compute::Auto, "f32 on a CPU, bf16 on GPUs"),
+        ("f32", Compute::F32, "32 bits"),
+        ("bf16", Compute::Bf16, "16 bits, on GPUs only"),
+    ];
+}
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DeviceName, String> {
+        let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        match text.split_once(':') {
+            None if text == "cpu" => Ok(DeviceName::Cpu),
+            Some(("cuda", index)) if number(index).is_some() => {
+                Ok(DeviceName::Cuda(number(index).unwrap_or_default()))
+            }
+            _ => Err(format!("`{text}` is not a device: write \"cpu\", or \"cuda:0\" for a GPU")),
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceName::Cpu => f.write_str("cpu"),
+            DeviceName::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
+impl Serialize for DeviceName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Readable for DeviceName {
+    const WHAT: &'static str = "a device such as \"cpu\" or \"cuda:0\"";
+
+    fn read(node: &Node) -> Result<Self, Fault> {
+        let Value::String(text) = &node.value else {
+            return Err(Fault::wrong_type(node, Self::WHAT));
+        };
+        text.parse().map_err(|why: String| {
+            Fault::new(node, why, "unknown device")
+                .help("several GPUs are [\"cuda:0\", \"cuda:1\"]")
+        })
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        self.to_string().into()
+    }
+}
+
+/// What cannot go together.
+pub(super) fn check(table: &mut TableReader<'_>, devices: &[DeviceName], compute: Compute) {
+    let on_cpu = devices.contains(&DeviceName::Cpu);
+    let twice = (1..devices.len()).any(|i| devices[..i].contains(&devices[i]));
+    let (message, label, help) = if devices.is_empty() {
+        ("devices.use names no device", "empty", "write [\"cpu\"], or [\"cuda:0\"]")
+    } else if on_cpu && devices.iter().any(|device| *device != DeviceName::Cpu) {
+        (
+            "a run computes on the CPU or on GPUs, not on both",
+            "mixed",
+            "its numbers would depend on which worker took which client: name only one kind",
+        )
+    } else if twice {
+        ("a device is named twice", "named twice", "set devices.workers for more workers on it")
+    } else {
+        if on_cpu && compute == Compute::Bf16 {
+            table.reject(
+                "compute",
+                "a CPU computes in f32",
+                "only on GPUs",
+                "bf16 is slower than f32 on a CPU: remove this line, or name GPUs in devices.use",
+            );
+        }
+        return;
+    };
+    table.reject("use", message, label, help);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_and_others_are_refused() {
+        for name in [DeviceName::Cpu, DeviceName::Cuda(0), DeviceName::Cuda(11)] {
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+        for text in ["gpu", "cuda", "cuda:", "cuda:-1", "cuda:+1", "CPU", "cpu:0", "cuda:0 "] {
+            assert!(text.parse::<DeviceName>().is_err(), "{text}");
+        }
+    }
+}
