@@ -273,7 +273,8 @@ pub enum Event {
         seat: SeatId,
         /// The client.
         client: ClientId,
-        /// `crashed`, `lost`, `panicked`, `non_finite`, `no_data` or `policy`.
+        /// `crashed`, `lost`, `panicked`, `non_finite`, `no_data`, `out_of_range`, `excluded` (from
+        /// secure aggregation, which had too few members) or `policy`.
         reason: String,
         /// In words.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -291,6 +292,23 @@ pub enum Event {
         client: ClientId,
         /// What is wrong with it.
         why: String,
+    },
+    /// Masked uploads were added; with enough members, uploads and answers the sum was opened.
+    SumMasked {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Seats among whom uploads were masked.
+        members: u32,
+        /// Members whose upload arrived.
+        arrived: u32,
+        /// Members whose shares arrived afterwards.
+        answered: u32,
+        /// How many of each are needed.
+        needed: u32,
+        /// Whether the sum was opened; otherwise the round folds nothing.
+        opened: bool,
     },
     /// The server folded what arrived and learned. Numbers: digest of the server's state.
     RoundClosed {
@@ -353,6 +371,7 @@ impl Event {
             Event::Trained { .. } => "trained",
             Event::ClientFailed { .. } => "client_failed",
             Event::UpdateRejected { .. } => "update_rejected",
+            Event::SumMasked { .. } => "sum_masked",
             Event::RoundClosed { .. } => "round_closed",
             Event::Evaluated { .. } => "evaluated",
             Event::Bias { .. } => "bias",

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 use super::devices::guard;
-use crate::policy::{AnyMethod, AnyPart, Payload, UpMeta};
+use super::privacy::{MaskedSum, Modulus};
+use crate::policy::{AnyMethod, AnyPart, Payload, PolicyError, UpMeta};
 use crate::quantity::SeatId;
 use crate::wire::Body;
 
@@ -24,10 +25,35 @@ pub struct Folded {
     pub broken: Option<String>,
 }
 
+/// What uploads are lifted to, and how two of them merge.
+#[derive(Clone)]
+pub enum Folding {
+    /// Parts of the method.
+    Parts(Arc<dyn AnyMethod>),
+    /// Masked sums in this ring, whatever they hold.
+    Masked(Modulus),
+}
+
+impl Folding {
+    fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError> {
+        match self {
+            Folding::Parts(method) => method.lift(down, up, meta),
+            Folding::Masked(modulus) => Ok(Box::new(MaskedSum::one(*modulus, meta.seat.id, up)?)),
+        }
+    }
+
+    fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
+        match self {
+            Folding::Parts(method) => method.merge(earlier, later),
+            Folding::Masked(_) => Box::new(MaskedSum::of(earlier).merge(MaskedSum::of(later))),
+        }
+    }
+}
+
 /// The fold of one round, shared by the jobs that feed it.
 #[derive(Clone)]
 pub struct Fold {
-    method: Arc<dyn AnyMethod>,
+    folding: Folding,
     shared: Arc<Mutex<Tree>>,
 }
 
@@ -49,12 +75,12 @@ enum Node {
 impl Fold {
     /// A fold of `seats` seats and the place of its result, which comes when every seat was
     /// lifted or skipped.
-    pub fn new(method: Arc<dyn AnyMethod>, seats: usize) -> (Fold, oneshot::Receiver<Folded>) {
+    pub fn new(folding: Folding, seats: usize) -> (Fold, oneshot::Receiver<Folded>) {
         let (done, result) = oneshot::channel();
         let leaves = seats.max(1).next_power_of_two();
         let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
         let tree = Tree { nodes, leaves, refused: Vec::new(), broken: None, done: Some(done) };
-        let fold = Fold { method, shared: Arc::new(Mutex::new(tree)) };
+        let fold = Fold { folding, shared: Arc::new(Mutex::new(tree)) };
         (seats..leaves).for_each(|empty| fold.put(empty, None));
         if seats == 0 {
             fold.put(0, None);
@@ -69,7 +95,7 @@ impl Fold {
 
     /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
     pub fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) {
-        let part = match guard(|| self.method.lift(down, up, meta)) {
+        let part = match guard(|| self.folding.lift(down, up, meta)) {
             Ok(Ok(part)) => Some(part),
             Ok(Err(error)) => self.refuse(meta.seat.id, error.to_string()),
             Err(panic) => self.refuse(meta.seat.id, format!("lifting panicked: {panic}")),
@@ -122,7 +148,7 @@ impl Fold {
 
     fn merge(&self, left: Option<AnyPart>, right: Option<AnyPart>) -> Option<AnyPart> {
         match (left, right) {
-            (Some(left), Some(right)) => match guard(|| self.method.merge(left, right)) {
+            (Some(left), Some(right)) => match guard(|| self.folding.merge(left, right)) {
                 Ok(merged) => Some(merged),
                 Err(panic) => {
                     self.tree().broken = Some(panic);

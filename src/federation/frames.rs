@@ -134,6 +134,20 @@ pub fn send_up(
     Ok(SentUp { body: arrives.unwrap_or(body), payload: up, bytes, digest, fault })
 }
 
+/// Sizes and checks a masked upload, which no codec can make smaller.
+pub fn send_masked(
+    body: Body,
+    payload: Payload,
+    coding: &Coding,
+    header: &FrameHeader,
+) -> Result<SentUp, WireError> {
+    let lossless = CodecPlan::default();
+    let bytes = size(&body, &lossless);
+    let body = carry(&body, &lossless, coding.verify, header)?.unwrap_or(body);
+    let digest = body.digest();
+    Ok(SentUp { body, payload, bytes, digest, fault: None })
+}
+
 /// What the receiver gets; `None` where it is what was sent.
 fn carry(
     body: &Body,
@@ -150,7 +164,8 @@ fn carry(
     }
 }
 
-fn shape_fault(body: &Body, sketch: &ExchangeSketch) -> Option<String> {
+/// What of an Up's shape is not what its method promised.
+pub fn shape_fault(body: &Body, sketch: &ExchangeSketch) -> Option<String> {
     let differs = sketch.up_size != UpSize::FromValues && !body.fills(&sketch.up);
     differs.then(|| difference(body, sketch))
 }

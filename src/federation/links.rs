@@ -4,7 +4,7 @@
 //! client, jitter per transfer, all from [`Domain::Link`]; losses from [`Domain::Fault`]; rounded
 //! once to whole nanoseconds.
 
-use super::bandwidth::RATE_UNIT;
+use super::bandwidth::{self, Ask, RATE_UNIT};
 use super::event::Direction;
 use super::rules::{FaultRules, LinkRules};
 use crate::numerics::distributions::{normal_pair, unit};
@@ -109,6 +109,32 @@ impl Links {
             }
         }
         whole
+    }
+
+    /// When frames arrive, or are lost, that are sent at these times and have the server's line of
+    /// this direction for themselves.
+    pub fn arrivals(
+        &self,
+        direction: Direction,
+        starts: &[VirtualTime],
+        fates: &[Fate],
+    ) -> Vec<VirtualTime> {
+        let server = match direction {
+            Direction::Down => self.rules.server_down,
+            Direction::Up => self.rules.server_up,
+        };
+        let frames = starts.iter().zip(fates);
+        if !server.is_finite() {
+            return frames.map(|(start, fate)| *start + fate.latency).collect();
+        }
+        let ask = |(start, fate): (&VirtualTime, &Fate)| Ask {
+            start: *start,
+            bytes: fate.sent,
+            own: fate.rate,
+        };
+        let asks: Vec<Ask> = frames.map(ask).collect();
+        let ends = bandwidth::ends(server as u64, &asks);
+        ends.into_iter().zip(fates).map(|(end, fate)| end + fate.delay).collect()
     }
 
     fn whole(&self, transfer: Transfer, bytes: u64) -> Fate {

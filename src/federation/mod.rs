@@ -36,6 +36,7 @@ pub mod links;
 mod network;
 pub mod participation;
 mod permutation;
+pub mod privacy;
 pub mod queue;
 mod recorder;
 mod rules;

@@ -7,6 +7,7 @@
 //! assert_eq!(rules.participation.count(rules.clients), 10);
 //! ```
 
+use super::privacy::PrivacyRules;
 use crate::numerics::law::{Law, Shape};
 
 /// How many clients are asked.
@@ -237,6 +238,8 @@ pub struct Rules {
     pub evaluation_batch: usize,
     /// Measure how far client models are apart before each synchronisation.
     pub bias: bool,
+    /// What the server may see of uploads, and how blurred.
+    pub privacy: PrivacyRules,
 }
 
 impl Default for Rules {
@@ -255,6 +258,7 @@ impl Default for Rules {
             curve: Curve::default(),
             evaluation_batch: 64,
             bias: false,
+            privacy: PrivacyRules::default(),
         }
     }
 }

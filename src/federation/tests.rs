@@ -11,7 +11,7 @@ use super::conductor::Conductor;
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
 use super::event::Event;
-use super::fold::Fold;
+use super::fold::{Fold, Folding};
 use super::network::{Delivery, Network};
 use super::queue::{ActorId, Class, EventQueue};
 use super::recorder::Recorder;
@@ -145,7 +145,7 @@ proptest! {
         let method: Arc<dyn AnyMethod> = erase(Echo);
         let setup = setup(Rules { clients: 20, ..Rules::default() });
         let down: Payload = method.unpack_down(&number(0.0), &[]).unwrap();
-        let (fold, mut folded) = Fold::new(Arc::clone(&method), arrivals.len());
+        let (fold, mut folded) = Fold::new(Folding::Parts(Arc::clone(&method)), arrivals.len());
         for (place, present) in &arrivals {
             if *present {
                 let seat = seat(&setup, *place as u32);

@@ -83,6 +83,21 @@ impl World {
         if rules.clients == 0 {
             return Err(FederationError::Impossible("a federation needs a client".into()));
         }
+        if rules.privacy.secure.is_some() {
+            if let Some(why) = setup.method.not_a_sum() {
+                return Err(FederationError::Impossible(format!(
+                    "secure aggregation adds uploads nobody can read, and those of `{}` are no \
+                     plain sums: {why}",
+                    setup.name
+                )));
+            }
+            if !setup.charged {
+                return Err(FederationError::Impossible(
+                    "secure aggregation hides uploads from the server, and these cross no link"
+                        .into(),
+                ));
+            }
+        }
         Ok(World {
             name: setup.name.clone(),
             method: Arc::clone(&setup.method),

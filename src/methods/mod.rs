@@ -5,6 +5,7 @@ pub mod fedavg;
 mod head_form;
 pub mod hgp;
 pub mod joint;
+mod privacy;
 mod registry;
 pub mod stsa;
 mod transformer;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::fedavg::{self, FedAvg, FedAvgConfig};
 use super::hgp::{self, Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
+use super::privacy;
 use super::stsa::{self, Stsa, StsaConfig};
 use crate::policy::{AnyMethod, ModelFacts, Staged, erase};
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
@@ -184,7 +185,14 @@ impl MethodCatalogue for Registry {
     }
 
     fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
-        self.check(scenario)
+        let mut complaints = self.check(scenario);
+        if complaints.is_empty() && privacy::used(&scenario.privacy) {
+            let facts = privacy::facts(scenario);
+            if let Ok(method) = self.build(&scenario.method, &facts) {
+                complaints = privacy::complaints(scenario, &*method, &facts);
+            }
+        }
+        complaints
     }
 }
 

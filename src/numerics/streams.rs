@@ -55,6 +55,9 @@ pub enum Domain {
     Projection = 17,
     /// How a client's shard is cut into units.
     Units = 18,
+    /// Masks of secure aggregation: `client` is the earlier seat of a pair, `unit` the later one
+    /// plus one, or zero for a seat's own mask.
+    Mask = 19,
 }
 
 /// The address of a stream: two equal keys give the same numbers, two different keys

@@ -48,6 +48,17 @@ impl ParameterAverage {
         self.weight
     }
 
+    /// An average of sums that were added elsewhere, by parameter.
+    pub fn from_sums(weight: f64, sums: impl IntoIterator<Item = (Arc<str>, Vec<f64>)>) -> Self {
+        let delta = |(name, sum)| (name, WeightedDelta { weight, sum });
+        ParameterAverage { weight, deltas: sums.into_iter().map(delta).collect() }
+    }
+
+    /// The weighted differences of one parameter, flat.
+    pub fn sum(&self, name: &str) -> Option<&[f64]> {
+        self.deltas.get(name).map(|delta| &delta.sum[..])
+    }
+
     /// `base + mean difference`; parameters nobody sent stay as they are.
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let mut result = base.clone();

@@ -7,10 +7,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::additive::UNMARKED;
 use super::{
-    Asset, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member, Message, Method,
-    Next, Outcome, Part, Period, Phase, PolicyError, Predictor, RoundContext, Seat, ServerPolicy,
-    SketchFacts, UpMeta,
+    Asset, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab, Member,
+    Message, Method, Next, Outcome, Part, Period, Phase, PolicyError, Predictor, RoundContext,
+    Seat, ServerPolicy, SketchFacts, UpMeta,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -98,6 +99,25 @@ pub trait AnyMethod: Send + Sync {
     fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError>;
     /// See [`Part::merge`].
     fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart;
+    /// Why the server must see each upload, naming the field; `None` where uploads are plain sums
+    /// (see [`Additive`](super::Additive)).
+    fn not_a_sum(&self) -> Option<String> {
+        Some(UNMARKED.to_string())
+    }
+    /// See [`Additive::summand`](super::Additive::summand).
+    fn summand(&self, down: &Payload, up: &Payload, meta: &UpMeta) -> Result<Body, PolicyError> {
+        let _ = (down, up, meta);
+        Err(no_sum(UNMARKED))
+    }
+    /// See [`Additive::part`](super::Additive::part).
+    fn part_of_sum(&self, sum: &Body) -> Result<AnyPart, PolicyError> {
+        let _ = sum;
+        Err(no_sum(UNMARKED))
+    }
+    /// See [`Method::symmetric`].
+    fn symmetric(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// A [`ServerPolicy`] without its types.
@@ -263,6 +283,33 @@ impl<M: Method> AnyMethod for Erased<M> {
     fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
         Box::new(part_of::<M>(earlier).merge(part_of::<M>(later)))
     }
+
+    fn not_a_sum(&self) -> Option<String> {
+        let kept = self.method.fields().iter().find(|field| field.folding == Folding::Keep);
+        match kept {
+            Some(field) => {
+                Some(format!("the server keeps the field `{}` of every client whole", field.name))
+            }
+            None => self.method.additive().err().map(str::to_string),
+        }
+    }
+
+    fn summand(&self, down: &Payload, up: &Payload, meta: &UpMeta) -> Result<Body, PolicyError> {
+        let additive = self.method.additive().map_err(no_sum)?;
+        additive.summand(open::<M::Down>(down), open::<M::Up>(up), meta)
+    }
+
+    fn part_of_sum(&self, sum: &Body) -> Result<AnyPart, PolicyError> {
+        Ok(Box::new(self.method.additive().map_err(no_sum)?.part(sum)?))
+    }
+
+    fn symmetric(&self) -> Vec<&'static str> {
+        self.method.symmetric().to_vec()
+    }
+}
+
+fn no_sum(why: &str) -> PolicyError {
+    PolicyError::Unsupported(format!("uploads are no plain sums: {why}"))
 }
 
 impl<M: Method> AnyServer for ErasedServer<M> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::additive::UNMARKED;
 use super::{
-    ExchangeSketch, Field, Lab, Message, Part, Period, Phase, PolicyError, Predictor, RoundContext,
-    Seat, SketchFacts,
+    Additive, ExchangeSketch, Field, Lab, Message, Part, Period, Phase, PolicyError, Predictor,
+    RoundContext, Seat, SketchFacts,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -55,6 +56,17 @@ pub trait Method: Send + Sync + Sized + 'static {
         up: Self::Up,
         meta: &UpMeta,
     ) -> Result<Self::Part, PolicyError>;
+
+    /// This method as one whose uploads may be summed in secret, or the reason why the server
+    /// must see each of them.
+    fn additive(&self) -> Result<&dyn Additive<Self>, &'static str> {
+        Err(UNMARKED)
+    }
+
+    /// Names of tensors of an Up that are symmetric matrices; noise on them stays symmetric.
+    fn symmetric(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Whether its messages cross a network; a method of a single site pays for none.
     fn charged(&self) -> bool {
@@ -253,6 +265,8 @@ pub enum Failure {
     Policy(String),
     /// The job panicked.
     Panicked(String),
+    /// The upload cannot be masked: a number beyond the range of secure aggregation.
+    OutOfRange(String),
     /// The client vanished (a fault of the scenario).
     Crashed,
 }
@@ -262,7 +276,9 @@ impl fmt::Display for Failure {
         match self {
             Failure::NonFinite(place) => write!(f, "{place} is not finite"),
             Failure::NoData => f.write_str("the shard is empty"),
-            Failure::Data(why) | Failure::Policy(why) => f.write_str(why),
+            Failure::Data(why) | Failure::Policy(why) | Failure::OutOfRange(why) => {
+                f.write_str(why)
+            }
             Failure::Panicked(why) => write!(f, "training panicked: {why}"),
             Failure::Crashed => f.write_str("the client crashed"),
         }

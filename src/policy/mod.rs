@@ -11,6 +11,7 @@
 //! 3. [`Method::lift`] reduces each Up to a [`Part`]; parts merge in a fixed tree over seats;
 //! 4. [`ServerPolicy::end_round`] takes the merged part and learns.
 
+mod additive;
 mod average;
 mod classifier;
 mod erased;
@@ -25,6 +26,7 @@ mod seat;
 mod sketch;
 mod staged;
 
+pub use additive::{Additive, summand_sketch};
 pub use average::ParameterAverage;
 pub use erased::{AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Payload, erase};
 pub use error::PolicyError;

@@ -269,6 +269,29 @@ impl AnyMethod for Staged {
         let inner = self.method_of(second).merge(earlier.inner, later.inner);
         Box::new(StagedPart { inner, second })
     }
+
+    fn not_a_sum(&self) -> Option<String> {
+        self.first.not_a_sum().or_else(|| self.then.not_a_sum())
+    }
+
+    fn summand(&self, down: &Payload, up: &Payload, meta: &UpMeta) -> Result<Body, PolicyError> {
+        let (down, up) = (open::<StagedDown>(down), open::<StagedUp>(up));
+        let mut body = self.method_of(up.second).summand(&down.inner, &up.inner, meta)?;
+        body.meta.insert(0, u8::from(up.second));
+        Ok(body)
+    }
+
+    fn part_of_sum(&self, sum: &Body) -> Result<AnyPart, PolicyError> {
+        let (second, inner) = stage_of(sum)?;
+        let inner = self.method_of(second).part_of_sum(&inner)?;
+        Ok(Box::new(StagedPart { inner, second }))
+    }
+
+    fn symmetric(&self) -> Vec<&'static str> {
+        let mut names = self.first.symmetric();
+        names.extend(self.then.symmetric());
+        names
+    }
 }
 
 impl Staged {

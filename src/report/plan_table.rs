@@ -69,7 +69,8 @@ fn phases(rows: &[PlannedPhase], charged: bool) -> String {
     ])
     .left(2);
     for row in rows {
-        let all = row.down.sum.frame + row.up.sum.frame;
+        let ranges = [&row.down, &row.up, &row.protocol_down, &row.protocol_up];
+        let all: u64 = ranges.iter().map(|range| range.sum.frame).sum();
         table.row(head(row).into_iter().chain([
             range(&row.down, |frame| frame.payload),
             range(&row.down, |frame| frame.control),
@@ -81,6 +82,9 @@ fn phases(rows: &[PlannedPhase], charged: bool) -> String {
     }
     let mut text = table.render();
     text.push_str("bytes of one message to or from one client; classes: new/seen\n");
+    if rows.iter().any(|row| !row.protocol_up.is_empty()) {
+        text.push_str("totals include the frames of secure aggregation\n");
+    }
     if rows.iter().any(|row| row.up_size == UpSize::FromValues) {
         text.push_str("uploads depend on learned values: the run decides their size\n");
     }

@@ -2,7 +2,8 @@
 
 use super::reader::{Fault, Node, Report};
 use super::{
-    Cache, Crop, DataSource, Participants, PartitionKind, Population, Scenario, TaskSplit, Unit,
+    Cache, CodecName, Crop, DataSource, Participants, PartitionKind, Population, Scenario,
+    TaskSplit, Unit,
 };
 
 struct Checker<'a> {
@@ -27,6 +28,38 @@ impl Scenario {
         self.check_tasks(&mut checker);
         self.check_partition(&mut checker);
         self.check_sizes(&mut checker);
+        self.check_privacy(&mut checker);
+    }
+
+    /// What secure aggregation contradicts, whatever the method.
+    fn check_privacy(&self, checker: &mut Checker<'_>) {
+        const HERE: &str = "privacy.secure_aggregation";
+        if !self.privacy.secure_aggregation {
+            return;
+        }
+        let up = &self.wire.up;
+        if up.codec != CodecName::F32 || up.kinds.values().any(|codec| *codec != CodecName::F32) {
+            checker.reject(
+                &["wire.up.codec", "wire.up.kinds", HERE],
+                "secure aggregation sends ring elements that look random; no codec makes them smaller",
+                "no effect on masked uploads",
+                "remove the codec of `wire.up`, or set `privacy.secure_aggregation = false`",
+            );
+        }
+        let clients = self.federation.clients;
+        let asked = match self.participation.participants {
+            Participants::All => clients,
+            Participants::Count { count } => count,
+            Participants::Fraction { fraction } => (fraction * f64::from(clients) + 1e-9) as u32,
+        };
+        if asked < 2 {
+            checker.reject(
+                &[HERE],
+                "secure aggregation needs two clients a round: the sum of one upload is that upload",
+                &format!("{asked} of {clients} clients a round"),
+                "raise `federation.clients`, or ask more of them in [participation]",
+            );
+        }
     }
 
     fn check_participation(&self, checker: &mut Checker<'_>) {

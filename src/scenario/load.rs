@@ -6,8 +6,8 @@ use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value
 use super::{
     AnyMethod, BackboneSection, ClientSection, Complaint, DataSection, DevicesSection,
     FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
-    ParticipationSection, PartitionSection, Preset, RecordSection, SCHEMA, Scenario, ScenarioError,
-    Seeds, TasksSection, TimeSection, WireSection,
+    ParticipationSection, PartitionSection, Preset, PrivacySection, RecordSection, SCHEMA,
+    Scenario, ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
 };
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
@@ -113,6 +113,7 @@ impl Scenario {
             links: table.table("links", |table| LinksSection::read(table, preset)),
             faults: table.table("faults", |table| FaultsSection::read(table, preset)),
             wire: table.table("wire", WireSection::read),
+            privacy: table.table("privacy", PrivacySection::read),
             devices: table.table("devices", DevicesSection::read),
             record: table.table("record", RecordSection::read),
         }

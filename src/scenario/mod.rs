@@ -41,6 +41,7 @@ mod overrides;
 mod participation;
 mod partition;
 pub mod preset;
+mod privacy;
 pub mod reader;
 mod record;
 mod seeds;
@@ -69,6 +70,7 @@ pub use overrides::Override;
 pub use participation::{Participants, ParticipationSection, Population, Unit};
 pub use partition::{PartitionKind, PartitionSection};
 pub use preset::Preset;
+pub use privacy::{NoiseSection, PrivacySection, RingSize};
 pub use record::{Evaluate, Metric, RecordSection};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
@@ -116,6 +118,8 @@ pub struct Scenario {
     pub faults: FaultsSection,
     /// How messages are encoded.
     pub wire: WireSection,
+    /// What the server may see of uploads.
+    pub privacy: PrivacySection,
     /// What computes.
     pub devices: DevicesSection,
     /// What is measured and written down.

@@ -28,11 +28,13 @@ pub enum Kind {
     Exemplars = 8,
     /// Sample and class counts, seeds, losses, flags.
     Control = 9,
+    /// Keys, shares and member lists of secure aggregation.
+    SecureAggregation = 10,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
 
     /// Every kind, in order.
     pub const ALL: [Kind; Kind::COUNT] = [
@@ -45,6 +47,7 @@ impl Kind {
         Kind::SyntheticData,
         Kind::Exemplars,
         Kind::Control,
+        Kind::SecureAggregation,
     ];
 
     /// Every kind, in order.
@@ -64,6 +67,7 @@ impl Kind {
             Kind::SyntheticData => "synthetic_data",
             Kind::Exemplars => "exemplars",
             Kind::Control => "control",
+            Kind::SecureAggregation => "secure_aggregation",
         }
     }
 

@@ -7,10 +7,9 @@ use crate::data::{
     Curriculum, DataError, FreshClients, Partitioner, TaskView, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
-use crate::model::{BackboneConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig, VitConfig};
 use crate::policy::ClassCounts;
 use crate::quantity::ClientId;
-use crate::scenario::{BackboneSection, Population, Scenario, VitSection, Weights};
+use crate::scenario::{Population, Scenario};
 
 /// Who holds which samples.
 #[derive(Clone, Debug)]
@@ -43,47 +42,6 @@ pub fn class_sizes(scenario: &Scenario) -> Result<Vec<usize>, ExperimentError> {
 /// Classes and tasks.
 pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, DataError> {
     Curriculum::from_scenario(&scenario.tasks, classes, scenario.seed.class_order)
-}
-
-/// The backbone's dimensions as the scenario states them, before any weight or image is read.
-pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
-    let (channels, image) = (scenario.data.channels() as usize, scenario.data.output() as usize);
-    match &scenario.backbone {
-        BackboneSection::Vit(section) => BackboneConfig::Vit(vit_config(section)),
-        BackboneSection::ResNet18(section) => BackboneConfig::ResNet(ResNetConfig {
-            image,
-            channels,
-            width: section.width as usize,
-            ..ResNetConfig::default()
-        }),
-        BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape { channels, image }),
-    }
-}
-
-fn vit_config(section: &VitSection) -> VitConfig {
-    let mut config = match (&section.weights, &section.architecture) {
-        (Weights::File(_), Some(architecture)) => {
-            let shape = architecture.shape();
-            VitConfig {
-                image: shape.image as usize,
-                patch: shape.patch as usize,
-                channels: shape.channels as usize,
-                dim: shape.dim as usize,
-                depth: shape.depth as usize,
-                heads: shape.heads as usize,
-                mlp: shape.mlp as usize,
-                ..VitConfig::default()
-            }
-        }
-        _ => EMBEDDED_CONFIG,
-    };
-    if let Some(heads) = section.heads {
-        config.heads = heads as usize;
-    }
-    match section.resolution {
-        Some(image) => config.at_resolution(image as usize),
-        None => config,
-    }
 }
 
 impl Holders {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
-use super::blueprint::{Holders, backbone_config, curriculum, holders};
+use super::blueprint::{Holders, curriculum, holders};
 use super::training::{training_plan, wire_form};
 use super::{rules, workforce};
 use crate::data::{DataError, Dataset, Split, Transform, Transforms};
@@ -13,7 +13,9 @@ use crate::experiment::ExperimentError;
 use crate::experiment::manifest::Source;
 use crate::federation::{Coding, Setup, ShardSource};
 use crate::methods::Registry;
-use crate::model::{Backbone, BackboneConfig, ModelError, ParameterSet, ResNet, Vit, embedded_vit};
+use crate::model::{
+    Backbone, BackboneConfig, ModelError, ParameterSet, ResNet, Vit, backbone_config, embedded_vit,
+};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, ModelFacts};
 use crate::scenario::{BackboneSection, Scenario, StartWeights, Weights};

@@ -12,7 +12,7 @@ mod workforce;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use blueprint::{Holders, TaskCounts, backbone_config, class_sizes, curriculum, holders};
+pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders};
 pub use inputs::{Assembly, assemble};
 pub use rules::rules;
 pub use training::{training_plan, wire_form};
@@ -21,6 +21,7 @@ pub use workforce::workforce;
 use super::ExperimentError;
 use super::plan::Blueprint;
 use crate::methods::Registry;
+use crate::model::backbone_config;
 use crate::policy::ModelFacts;
 use crate::scenario::{Override, Scenario, ScenarioError};
 use crate::wire::CodecPlan;

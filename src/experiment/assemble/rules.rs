@@ -1,12 +1,15 @@
 //! The scenario's sections as the federation's rules.
 
+use crate::federation::privacy::{
+    FixedPoint, Modulus, Noise, NoiseTarget, PrivacyRules, SecureAggregation,
+};
 use crate::federation::{
     AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, Participation, Population,
     Rules, Share, Unit,
 };
 use crate::scenario::{
-    self, Cache, Evaluate, LinksSection, Metric, Participants, ParticipationSection, Scenario,
-    TimeSection,
+    self, Cache, Evaluate, LinksSection, Metric, Participants, ParticipationSection,
+    PrivacySection, RingSize, Scenario, TimeSection,
 };
 
 /// All rules of a run.
@@ -39,6 +42,24 @@ pub fn rules(scenario: &Scenario) -> Rules {
         },
         evaluation_batch: scenario.devices.evaluation_batch as usize,
         bias: scenario.record.metrics.contains(&Metric::FederatedBias),
+        privacy: privacy(&scenario.privacy),
+    }
+}
+
+fn privacy(section: &PrivacySection) -> PrivacyRules {
+    let modulus = match section.modulus {
+        RingSize::Bits32 => Modulus::Bits32,
+        RingSize::Bits64 => Modulus::Bits64,
+    };
+    let numbers = FixedPoint { modulus, bits: section.bits };
+    let threshold = section.threshold;
+    PrivacyRules {
+        secure: section.secure_aggregation.then_some(SecureAggregation { numbers, threshold }),
+        noise: section.noise.as_ref().map(|noise| Noise {
+            scale: noise.scale,
+            q: noise.q,
+            targets: noise.on.iter().map(|word| NoiseTarget::new(word)).collect(),
+        }),
     }
 }
 

@@ -1,8 +1,7 @@
 //! How long the exchanges of a round take.
 
-use crate::federation::LinkRules;
-use crate::federation::bandwidth::{self, Ask};
-use crate::federation::links::Fate;
+use crate::federation::Direction;
+use crate::federation::links::{Fate, Links};
 use crate::quantity::VirtualTime;
 
 /// A Down, the work it asks for, and the Up.
@@ -20,29 +19,13 @@ impl Exchange {
     }
 }
 
-/// When the Up of each arrives, counted from the opening of the round.
-pub(super) fn ends(exchanges: &[Exchange], rules: &LinkRules) -> Vec<VirtualTime> {
-    let starts = vec![VirtualTime::ZERO; exchanges.len()];
+/// When the Up of each arrives, where all Downs are sent at `start`.
+pub(super) fn ends(start: VirtualTime, exchanges: &[Exchange], links: &Links) -> Vec<VirtualTime> {
+    let starts = vec![start; exchanges.len()];
     let downs: Vec<Fate> = exchanges.iter().map(|exchange| exchange.down).collect();
-    let arrived = arrivals(&starts, &downs, rules.server_down);
+    let arrived = links.arrivals(Direction::Down, &starts, &downs);
     let works = exchanges.iter().map(|exchange| exchange.work);
     let trained: Vec<VirtualTime> = arrived.into_iter().zip(works).map(|(a, b)| a + b).collect();
     let ups: Vec<Fate> = exchanges.iter().map(|exchange| exchange.up).collect();
-    arrivals(&trained, &ups, rules.server_up)
-}
-
-/// When frames arrive that are sent at these times through a line of so many bytes per second.
-fn arrivals(starts: &[VirtualTime], fates: &[Fate], server: f64) -> Vec<VirtualTime> {
-    let frames = starts.iter().zip(fates);
-    if !server.is_finite() {
-        return frames.map(|(start, fate)| *start + fate.latency).collect();
-    }
-    let ask = |(start, fate): (&VirtualTime, &Fate)| Ask {
-        start: *start,
-        bytes: fate.sent,
-        own: fate.rate,
-    };
-    let asks: Vec<Ask> = frames.map(ask).collect();
-    let ends = bandwidth::ends(server as u64, &asks);
-    ends.into_iter().zip(fates).map(|(end, fate)| end + fate.delay).collect()
+    links.arrivals(Direction::Up, &trained, &ups)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::federation::FrameBytes;
 use crate::wire::FrameSize;
 
 /// One frame by part, in bytes.
@@ -46,7 +47,24 @@ pub struct FrameRange {
     pub sum: PlannedFrame,
 }
 
+impl From<&FrameBytes> for PlannedFrame {
+    fn from(bytes: &FrameBytes) -> PlannedFrame {
+        PlannedFrame {
+            frame: bytes.frame(),
+            control: bytes.control(),
+            payload: bytes.payload,
+            raw: bytes.raw,
+            kinds: bytes.kinds.clone(),
+        }
+    }
+}
+
 impl FrameRange {
+    /// Whether there are no frames.
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
     /// Takes one frame in.
     pub fn add(&mut self, frame: PlannedFrame) {
         if self.frames == 0 || frame.frame < self.smallest.frame {

@@ -7,6 +7,7 @@
 
 mod exchange;
 mod frame;
+mod secret;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -83,6 +84,12 @@ pub struct PlannedPhase {
     pub down: FrameRange,
     /// Frames to the server.
     pub up: FrameRange,
+    /// Frames of secure aggregation to clients.
+    #[serde(skip_serializing_if = "FrameRange::is_empty")]
+    pub protocol_down: FrameRange,
+    /// Frames of secure aggregation to the server, beside the uploads.
+    #[serde(skip_serializing_if = "FrameRange::is_empty")]
+    pub protocol_up: FrameRange,
     /// Whether the size of an upload is known before training.
     pub up_size: UpSize,
     /// Virtual seconds of all rounds together.

@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use super::exchange::{Exchange, ends};
 use super::frame::{FrameRange, PlannedFrame};
+use super::secret::Protocol;
 use super::{Backbone, Plan, PlannedPhase, Total};
 use crate::data::Curriculum;
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::{Holders, TaskCounts};
 use crate::federation::clock::Clock;
 use crate::federation::links::{Links, Transfer};
+use crate::federation::privacy::Room;
 use crate::federation::{Direction, FaultRules, FederationError, Population, Rules, participation};
 use crate::learning::TrainingPlan;
 use crate::policy::{
     AnyMethod, ClassCounts, CohortRule, ModelFacts, Period, Phase, SketchFacts, UpSize,
+    one_seat_each, summand_sketch,
 };
-use crate::quantity::{ClientId, Round};
+use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::wire::{CodecPlan, FrameSize};
 
 /// A run as far as it is known without data and weights.
@@ -119,33 +122,45 @@ impl Walk<'_> {
             samples: 0,
             down: FrameRange::default(),
             up: FrameRange::default(),
+            protocol_down: FrameRange::default(),
+            protocol_up: FrameRange::default(),
             up_size: UpSize::Static,
             virtual_s: 0.0,
         };
+        let mut protocol = Protocol::default();
         for round_in_phase in 0..phase.rounds.limit() {
             let cohort = self.cohort(phase.cohort, period, counts, met)?;
+            let seats = one_seat_each(period, &cohort);
+            let secure = self.of.rules.privacy.secure.as_ref().filter(|_| self.of.charged);
+            let links = self.links.clone();
+            let room =
+                secure.map(|rules| Room { links: &links, round: self.round, seats: &seats, rules });
+            let start = room.map_or(VirtualTime::ZERO, |room| protocol.introduce(&room));
             let mut exchanges = Vec::with_capacity(cohort.len());
             for client in cohort {
                 let held = counts.of(client, &self.of.class_sizes);
                 exchanges.push(self.seat(period, index, round_in_phase, client, &held, &mut row));
                 met.insert(client);
             }
-            let ends = ends(&exchanges, &self.of.rules.links);
-            row.virtual_s += ends.into_iter().max().unwrap_or_default().as_seconds();
+            let ends = ends(start, &exchanges, &self.links);
+            let end = ends.into_iter().max().unwrap_or_default();
+            let end = room.map_or(end, |room| protocol.unmask(&room, end));
+            row.virtual_s += end.as_seconds();
             self.total.rounds += 1;
             self.round = Round(self.round.0 + 1);
         }
         self.total.virtual_s += row.virtual_s;
         self.total.training_jobs += row.seats;
-        for range in [&row.down, &row.up] {
+        (row.protocol_down, row.protocol_up) = (protocol.down, protocol.up);
+        for range in [&row.down, &row.up, &row.protocol_down, &row.protocol_up] {
             self.total.control += range.sum.control;
             self.total.raw += range.sum.raw;
             for (kind, bytes) in &range.sum.kinds {
                 *self.total.kinds.entry(kind.clone()).or_default() += bytes;
             }
         }
-        self.total.down += row.down.sum.frame;
-        self.total.up += row.up.sum.frame;
+        self.total.down += row.down.sum.frame + row.protocol_down.sum.frame;
+        self.total.up += row.up.sum.frame + row.protocol_up.sum.frame;
         Ok(row)
     }
 
@@ -210,7 +225,14 @@ impl Walk<'_> {
             return Exchange::free();
         }
         let down = PlannedFrame::from(&FrameSize::of_sketch(&sketch.down, &self.of.down));
-        let up = PlannedFrame::from(&FrameSize::of_sketch(&sketch.up, &self.of.up));
+        let up = match &self.of.rules.privacy.secure {
+            Some(rules) => {
+                let masked = summand_sketch(&sketch.up, rules.numbers.modulus.dtype());
+                FrameSize::of_sketch(&masked, &CodecPlan::default())
+            }
+            None => FrameSize::of_sketch(&sketch.up, &self.of.up),
+        };
+        let up = PlannedFrame::from(&up);
         let travel = |direction, bytes| {
             let transfer = Transfer { client, round: self.round, unit: 0, frame: 0, direction };
             self.links.send(transfer, bytes)

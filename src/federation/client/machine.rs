@@ -15,6 +15,7 @@ use crate::federation::figure::Digest;
 use crate::federation::frames::SentDown;
 use crate::federation::links::Transfer;
 use crate::federation::network::{Journey, Parcel};
+use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
@@ -39,6 +40,8 @@ pub(crate) struct Broadcast {
     pub context: Arc<RoundContext>,
     pub seat: Seat,
     pub down: Arc<SentDown>,
+    /// What the seat masks its upload with, where the server sees sums only.
+    pub masking: Option<Arc<Masking>>,
     /// Recorded on arrival, where frames are charged.
     pub charge: Option<Event>,
 }
@@ -234,6 +237,7 @@ pub(crate) fn failed(
         Failure::Crashed => ("crashed", String::new()),
         Failure::NoData => ("no_data", String::new()),
         Failure::NonFinite(place) => ("non_finite", place.clone()),
+        Failure::OutOfRange(why) => ("out_of_range", why.clone()),
         Failure::Policy(why) => ("policy", why.clone()),
         Failure::Data(why) => ("data", why.clone()),
         Failure::Panicked(why) => ("panicked", why.clone()),

@@ -8,12 +8,15 @@ use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
 use crate::federation::figure::Figure;
-use crate::federation::frames::{SentUp, send_up};
+use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
+use crate::federation::privacy::{Masking, Noise};
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
+use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyState, Failure, Lab, RoundContext, Seat, SketchFacts,
+    AnyMember, AnyMethod, AnyOutcome, AnyState, ExchangeSketch, Failure, Lab, Payload,
+    RoundContext, Seat, SketchFacts, UpMeta,
 };
 use crate::quantity::{TaskId, VirtualTime};
 use crate::wire::{Body, FrameHeader, WireError};
@@ -90,7 +93,7 @@ fn train(
     state: AnyState,
     missed: Vec<TaskId>,
 ) -> Trained {
-    let Broadcast { context, seat, down, .. } = broadcast;
+    let Broadcast { context, seat, down, masking, .. } = broadcast;
     let method = &*world.method;
     // A failed seat leaves the state as it was, also when it panicked half-way.
     let shard = world.shard(&seat.view, seat.client);
@@ -115,7 +118,8 @@ fn train(
     let answer = guard(|| {
         let outcome = method.train(&mut members, &lab.in_round(&context)).pop();
         let nobody = || Failure::Policy("the policy answered for no member".into());
-        seal(world, &context, &seat, &shard, outcome.ok_or_else(nobody)??)
+        let masked = masking.as_deref().map(|masking| (masking, &down.payload));
+        seal(world, &context, &seat, &shard, outcome.ok_or_else(nobody)??, masked)
     });
     let result = answer.unwrap_or_else(|panic| Err(Stop::Failed(Failure::Panicked(panic))));
     let [AnyMember { state, .. }] = members;
@@ -150,9 +154,16 @@ fn seal(
     seat: &Seat,
     shard: &crate::data::Shard,
     outcome: AnyOutcome,
+    masked: Option<(&Masking, &Payload)>,
 ) -> Result<Done, Stop> {
+    let method = &*world.method;
+    let own = outcome.up;
+    let told = match &world.rules.privacy.noise {
+        Some(noise) => add_noise(method, noise, &own, seat.key(context.run_seed, context.round))?,
+        None => Arc::clone(&own),
+    };
     let counts = world.counts(shard);
-    let sketch = world.method.sketch(&SketchFacts {
+    let sketch = method.sketch(&SketchFacts {
         model: &world.facts,
         view: &seat.view,
         phase: context.phase,
@@ -168,11 +179,52 @@ fn seal(
         task: context.period.task.0,
         sequence: seat.id.0,
     };
-    let send = || send_up(&*world.method, outcome.up, &sketch, &world.coding, &header);
-    let up = count_as(JobKind::Codec, send).map_err(|error| refused(seat, context, error))?;
+    let meta = UpMeta { seat: seat.clone(), base: context.round, staleness: 0 };
+    let send = || match masked {
+        Some((masking, down)) => {
+            let body = mask(method, masking, down, &told, &sketch, &meta)?;
+            Ok(send_masked(body, told, &world.coding, &header))
+        }
+        None => Ok(send_up(method, told, &sketch, &world.coding, &header)),
+    };
+    let up = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
+    // The client's own model is the one without noise.
+    let up = SentUp { payload: own, ..up.map_err(|error| refused(seat, context, error))? };
     let metrics =
         outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
     Ok(Done { up, metrics })
+}
+
+/// The upload as the server may see it.
+fn add_noise(
+    method: &dyn AnyMethod,
+    noise: &Noise,
+    up: &Payload,
+    key: StreamKey,
+) -> Result<Payload, Failure> {
+    let noisy = noise.apply(&method.pack_up(up), &method.symmetric(), key);
+    noisy.and_then(|body| method.unpack_up(&body)).map_err(|e| Failure::Policy(e.to_string()))
+}
+
+/// What leaves the client where the server sees sums only. The server cannot check what it cannot
+/// see, so a bad update is found here.
+fn mask(
+    method: &dyn AnyMethod,
+    masking: &Masking,
+    down: &Payload,
+    up: &Payload,
+    sketch: &ExchangeSketch,
+    meta: &UpMeta,
+) -> Result<Body, Failure> {
+    let body = method.pack_up(up);
+    if let Some(tensor) = body.first_not_finite() {
+        return Err(Failure::NonFinite(format!("tensor `{}`", tensor.name())));
+    }
+    if let Some(fault) = shape_fault(&body, sketch) {
+        return Err(Failure::Policy(fault));
+    }
+    let summand = method.summand(down, up, meta)?;
+    masking.mask(meta.seat.id, &summand).map_err(Failure::OutOfRange)
 }
 
 /// A codec that refuses a value is the client's failure; a frame that does not survive its own

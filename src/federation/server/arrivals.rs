@@ -68,6 +68,10 @@ impl ServerMachine {
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let Some(round) = self.round.as_mut().filter(|round| round.is_complete()) else { return };
         let Some(folded) = round.folded.take() else { return };
+        let now = match &self.world.rules.privacy.secure {
+            Some(rules) => round.unmask(&self.world, rules, now, effects),
+            None => now,
+        };
         self.doing = "waits for uploads to be merged";
         let pending = async move {
             let folded = folded.await.map_err(|_| "a worker is gone".to_string());

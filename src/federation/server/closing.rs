@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::machine::{ServerMachine, ToServer, here};
 use super::round::SeatStatus;
-use super::steps::{self, Changed};
+use super::steps::{self, Changed, Fold};
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Folded;
+use crate::federation::privacy::MaskedSum;
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
 use crate::policy::Next;
@@ -35,6 +36,10 @@ impl ServerMachine {
             }
             self.reject(seat, why, effects)?;
         }
+        let opened = self.round.as_mut().and_then(|round| round.report_sum(effects));
+        if opened == Some(false) {
+            folded.part = None;
+        }
         if let Some(round) = &self.round {
             self.participants.extend(round.folded_clients());
         }
@@ -53,10 +58,15 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let (Some(round), Some(folded)) = (&self.round, self.folded.take()) else { return Ok(()) };
         let context = Arc::clone(&round.context);
+        let part = match (folded.part, &round.masking) {
+            (Some(sum), Some(masking)) => Fold::Sum(Arc::clone(masking), MaskedSum::of(sum)),
+            (part, _) => Fold::Part(part),
+        };
         let test = self.world.rules.curve == Curve::Round;
         let policy = self.lend();
         self.doing = "waits for its policy to close a round";
-        let job = move |lab: &_| steps::close(policy, lab, &context, folded.part, test);
+        let method = Arc::clone(&self.world.method);
+        let job = move |lab: &_| steps::close(policy, lab, &*method, &context, part, test);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Closed(answer))
         }));

@@ -23,6 +23,7 @@ use crate::federation::evaluation;
 use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Folded;
+use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
@@ -45,6 +46,10 @@ pub(crate) enum ToServer {
     Lost { seat: SeatId, charge: Option<Event> },
     /// A seat will send nothing.
     Failed { seat: SeatId },
+    /// A frame of the engine's own arrives; its charge is to be recorded.
+    Charged(Event),
+    /// The members of secure aggregation know each other, or there are too few.
+    Introduced(Introduction),
     /// Everything that came back is merged.
     Folded(Result<Folded, String>),
     /// Client models were compared.
@@ -160,6 +165,15 @@ impl ServerMachine {
                 if let Some(round) = &mut self.round {
                     round.skip(seat);
                 }
+                self.close_when_complete(now, effects);
+                Ok(())
+            }
+            ToServer::Charged(charge) => {
+                effects.push(Effect::Record(charge, None));
+                Ok(())
+            }
+            ToServer::Introduced(introduction) => {
+                self.introduced(introduction, effects);
                 self.close_when_complete(now, effects);
                 Ok(())
             }
@@ -292,7 +306,10 @@ impl ServerMachine {
         let drawn = self.acquaintances.meet(&self.world, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         let round = OpenRound::new(&self.world, context, opening);
-        round.broadcast(&self.world, &mut self.caches, now, effects);
+        match &self.world.rules.privacy.secure {
+            Some(rules) => round.introduce(&self.world, rules, now, effects),
+            None => round.broadcast(&self.world, &mut self.caches, now, effects),
+        }
         self.round = Some(round);
         self.doing = "waits for seats";
     }

@@ -5,6 +5,7 @@ mod arrivals;
 mod closing;
 mod machine;
 mod round;
+mod secret;
 mod steps;
 mod testing;
 

@@ -4,20 +4,23 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::machine::ToServer;
+use super::secret::Outcome;
 use super::steps::Opening;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
-use crate::federation::fold::{Fold, Folded};
+use crate::federation::fold::{Fold, Folded, Folding};
 use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
+use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::policy::{Payload, RoundContext, Seat, UpMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
+use crate::wire::BodySketch;
 
 /// An Up as it reaches the server.
 pub(crate) struct Arrival {
@@ -41,17 +44,23 @@ pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
     pub seats: Vec<Seat>,
     pub status: Vec<SeatStatus>,
-    downs: Vec<Arc<SentDown>>,
+    pub(super) downs: Vec<Arc<SentDown>>,
     out: usize,
     fold: Fold,
     pub folded: Option<tokio::sync::oneshot::Receiver<Folded>>,
     /// Client models before synchronisation, where they are measured: seat, Down, Up.
     pub models: Vec<(Seat, Payload, Payload)>,
+    /// Layout of an Up, where uploads are added in secret.
+    pub(super) layout: Option<BodySketch>,
+    /// What members of secure aggregation agreed on.
+    pub masking: Option<Arc<Masking>>,
+    /// What became of their sum, until it is recorded.
+    pub(super) outcome: Option<Outcome>,
 }
 
 /// What has left the server in a round: sent again, it is a copy.
 #[derive(Default)]
-struct Sent {
+pub(super) struct Sent {
     downs: BTreeSet<*const SentDown>,
     /// By content, whichever Down names them.
     assets: BTreeSet<u64>,
@@ -59,8 +68,12 @@ struct Sent {
 
 impl OpenRound {
     pub fn new(world: &World, context: Arc<RoundContext>, opening: Opening) -> OpenRound {
-        let Opening { seats, downs, .. } = opening;
-        let (fold, folded) = Fold::new(Arc::clone(&world.method), seats.len());
+        let Opening { seats, downs, layout, .. } = opening;
+        let folding = match &world.rules.privacy.secure {
+            Some(rules) => Folding::Masked(rules.numbers.modulus),
+            None => Folding::Parts(Arc::clone(&world.method)),
+        };
+        let (fold, folded) = Fold::new(folding, seats.len());
         OpenRound {
             context,
             status: vec![SeatStatus::Out; seats.len()],
@@ -70,6 +83,9 @@ impl OpenRound {
             fold,
             folded: Some(folded),
             models: Vec::new(),
+            layout,
+            masking: None,
+            outcome: None,
         }
     }
 
@@ -103,7 +119,7 @@ impl OpenRound {
         }
     }
 
-    fn send(
+    pub(super) fn send(
         &self,
         world: &World,
         (caches, sent): (&mut AssetCaches, &mut Sent),
@@ -164,6 +180,7 @@ impl OpenRound {
             context: Arc::clone(&self.context),
             seat: seat.clone(),
             down: Arc::clone(down),
+            masking: self.masking.clone(),
             charge: None,
         }
     }

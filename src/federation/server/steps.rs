@@ -7,13 +7,15 @@ use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentDown, send_down};
+use crate::federation::privacy::{MaskedSum, Masking};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::policy::{
-    AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor, RoundContext, Seat,
+    AnyMethod, AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor,
+    RoundContext, Seat, SketchFacts,
 };
 use crate::quantity::ClientId;
-use crate::wire::FrameHeader;
+use crate::wire::{BodySketch, FrameHeader};
 
 /// The policy and what it answered.
 pub(crate) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
@@ -24,6 +26,8 @@ pub(crate) struct Opening {
     pub seats: Vec<Seat>,
     /// One per seat; equal ones are shared.
     pub downs: Vec<Arc<SentDown>>,
+    /// Layout of the first seat's Up, where uploads are to be added in secret.
+    pub layout: Option<BodySketch>,
 }
 
 /// The server after a step that changed it.
@@ -119,20 +123,53 @@ fn opening(
         packed.insert(address, Arc::clone(&new));
         sent.push(new);
     }
-    Ok(Opening { cohort, seats, downs: sent })
+    let layout =
+        world.rules.privacy.secure.and(seats.first()).map(|seat| layout(world, context, seat));
+    Ok(Opening { cohort, seats, downs: sent, layout })
+}
+
+fn layout(world: &World, context: &RoundContext, seat: &Seat) -> BodySketch {
+    let counts = world.counts(&world.shard(&seat.view, seat.client));
+    let facts = SketchFacts {
+        model: &world.facts,
+        view: &seat.view,
+        phase: context.phase,
+        round_in_phase: context.round_in_phase,
+        counts: &counts,
+    };
+    world.method.sketch(&facts).up
+}
+
+/// What a round folded to, as the policy takes it.
+pub(super) enum Fold {
+    /// A part of the method.
+    Part(Option<AnyPart>),
+    /// The sum of masked uploads.
+    Sum(Arc<Masking>, MaskedSum),
+}
+
+impl Fold {
+    fn part(self, method: &dyn AnyMethod) -> Result<Option<AnyPart>, PolicyError> {
+        match self {
+            Fold::Part(part) => Ok(part),
+            Fold::Sum(masking, sum) => Ok(Some(method.part_of_sum(&masking.open(sum)?)?)),
+        }
+    }
 }
 
 /// Folded parts go in, the next model comes out.
 pub(super) fn close(
     mut server: Box<dyn AnyServer>,
     lab: &Lab,
+    method: &dyn AnyMethod,
     context: &RoundContext,
-    folded: Option<AnyPart>,
+    folded: Fold,
     test: bool,
 ) -> Answer<Changed> {
-    let answer = server
-        .end_round(context, folded, lab)
-        .map_err(policy("close a round"))
+    let answer = folded
+        .part(method)
+        .map_err(policy("open a sum of masked uploads"))
+        .and_then(|part| server.end_round(context, part, lab).map_err(policy("close a round")))
         .and_then(|next| changed(&*server, lab, next, test));
     (server, answer)
 }

@@ -11,7 +11,7 @@ use crate::wire::{
 };
 
 /// Name of the sample count.
-const SAMPLES: &str = "samples";
+pub(super) const SAMPLES: &str = "samples";
 
 /// Server to client.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@
 //! prompt and the head. On plain pixels, which have no parameters, all there is is the head:
 //! logistic regression. Clients keep nothing between rounds.
 
+mod additive;
 mod client;
 mod config;
 mod messages;
@@ -20,6 +21,7 @@ mod server;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub(super) use additive::{part, summand};
 pub use client::FedAvgClient;
 pub use config::{FedAvgConfig, Train, Weights};
 pub use messages::{Down, Up};
@@ -31,8 +33,8 @@ use crate::methods::transformer::needs_blocks;
 use crate::model::{Backbone, BackboneConfig, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage, PolicyError,
-    SketchFacts, UpMeta, UpSize, WireForm, kind_of,
+    Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
+    PolicyError, SketchFacts, UpMeta, UpSize, WireForm, kind_of,
 };
 use crate::scenario::{Complaint, Scenario};
 use crate::wire::Kind;
@@ -55,6 +57,14 @@ impl FedAvg {
             .then(|| facts.prompt_shape(config.n_blocks, config.prompt_len));
         let (backbone, classes, form) = (facts.backbone, facts.classes, facts.form);
         FedAvg { config, backbone, prompt, classes, form }
+    }
+
+    /// How much an upload counts.
+    fn weight(&self, up: &Up) -> f64 {
+        match self.config.weights {
+            Weights::BySamples => f64::from(up.samples),
+            Weights::Uniform => f64::from(u8::from(up.samples > 0)),
+        }
     }
 
     pub(super) fn up_rows(&self, view: &TaskView) -> Range<usize> {
@@ -141,11 +151,11 @@ impl Method for FedAvg {
     }
 
     fn lift(&self, down: &Down, up: Up, _meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        let weight = match self.config.weights {
-            Weights::BySamples => f64::from(up.samples),
-            Weights::Uniform => f64::from(u8::from(up.samples > 0)),
-        };
-        ParameterAverage::one(weight, &down.parameters, &up.whole(down)?)
+        ParameterAverage::one(self.weight(&up), &down.parameters, &up.whole(down)?)
+    }
+
+    fn additive(&self) -> Result<&dyn Additive<FedAvg>, &'static str> {
+        Ok(self)
     }
 }
 

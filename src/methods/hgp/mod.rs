@@ -41,11 +41,12 @@ use crate::methods::transformer::needs_blocks;
 use crate::model::{LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, ParameterAverage, Part,
-    PolicyError, SketchFacts, UpMeta, UpSize, WireForm,
+    Additive, ExchangeSketch, Field, Folding, Keep, Lab, Message, Method, ModelFacts,
+    ParameterAverage, Part, PolicyError, SketchFacts, UpMeta, UpSize, WireForm,
 };
 use crate::quantity::ClientId;
 use crate::scenario::{Complaint, Scenario};
+use crate::wire::{Body, MetaReader};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone, Debug)]
@@ -101,6 +102,19 @@ impl Part for HgpPart {
     }
 }
 
+/// Without rebalancing an upload is FedAvg's.
+impl Additive<Hgp> for Hgp {
+    fn summand(&self, down: &Down, up: &Up, _meta: &UpMeta) -> Result<Body, PolicyError> {
+        let summand = fedavg::summand(f64::from(up.learnt.samples), down, &up.learnt)?;
+        Ok(Body { meta: up.pack().meta, ..summand })
+    }
+
+    fn part(&self, sum: &Body) -> Result<HgpPart, PolicyError> {
+        let first_row = MetaReader::new(&sum.meta).u64()? as usize;
+        Ok(HgpPart { average: fedavg::part(sum, first_row)?, classes: Keep(Vec::new()) })
+    }
+}
+
 impl Method for Hgp {
     type Down = Down;
     type Up = Up;
@@ -142,12 +156,14 @@ impl Method for Hgp {
     }
 
     fn fields(&self) -> &'static [Field] {
-        &[
+        const FIELDS: [Field; 4] = [
             Field { name: "prompt", folding: Folding::Sum },
             Field { name: "head", folding: Folding::Sum },
             Field { name: "samples", folding: Folding::Sum },
             Field { name: "gaussians", folding: Folding::Keep },
-        ]
+        ];
+        // Gaussians that nobody draws from are not sent.
+        if self.config.rebalance == Rebalance::None { &FIELDS[..3] } else { &FIELDS }
     }
 
     fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<HgpPart, PolicyError> {
@@ -161,6 +177,13 @@ impl Method for Hgp {
             average: ParameterAverage::one(weight, &down.parameters, &whole)?,
             classes: Keep::one(meta.seat.id, (meta.seat.client, up.classes)),
         })
+    }
+
+    fn additive(&self) -> Result<&dyn Additive<Hgp>, &'static str> {
+        match self.config.rebalance {
+            Rebalance::None => Ok(self),
+            _ => Err("the server keeps the Gaussians of every client"),
+        }
     }
 
     /// Training, and one forward pass (a third of a training pass) for the Gaussians.

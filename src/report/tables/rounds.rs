@@ -193,6 +193,12 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::UpdateRejected { round, .. } => {
                 self.row(*round).into_iter().for_each(|row| row.rejected += 1);
             }
+            // Of a sum that cannot be opened nobody's upload counts, late or not.
+            Event::SumMasked { round, opened: false, .. } => {
+                if let Some(row) = self.row(*round) {
+                    (0..row.seats).for_each(|seat| row.settle(SeatId(seat)));
+                }
+            }
             Event::RoundClosed { round, folded, missing, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);

@@ -1,0 +1,313 @@
+//! The journeys of secure aggregation: which frames travel when, how large they are, and who is
+//! left. Pure functions of the links, so that a run and its plan cannot disagree.
+//!
+//! # Sizes
+//! Through the real encoder, as tensors of [`Kind::SecureAggregation`]: a public key is 32 bytes (X25519), two
+//! per seat; a secret share is 32 bytes; a sealed pair of shares (of the pair key and of the own
+//! mask's seed) is 2 x 32 bytes and a 16-byte authentication tag. Members are one bit each.
+
+use std::sync::Arc;
+
+use super::SecureAggregation;
+use crate::federation::event::{Direction, FrameBytes};
+use crate::federation::links::{Fate, Links, Transfer};
+use crate::policy::Seat;
+use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::wire::{BodySketch, CodecPlan, Dtype, FrameSize, Kind, SectionSketch, TensorSketch};
+
+/// Bytes of a public key, and of a secret share.
+const KEY: usize = 32;
+/// Bytes of two shares, sealed.
+const SEALED: usize = 2 * KEY + 16;
+
+/// A leg of the protocol; uploads are not among them, they travel as any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leg {
+    /// Up: own public keys.
+    Keys,
+    /// Down: everybody's public keys.
+    Roster,
+    /// Up: shares of own secrets for every other seat.
+    Shares,
+    /// Down: the shares that others made for this seat.
+    Inbox,
+    /// Down: whose upload arrived.
+    Survivors,
+    /// Up: one share for every member.
+    Answer,
+}
+
+impl Leg {
+    /// Which way its frames travel.
+    pub fn direction(self) -> Direction {
+        match self {
+            Leg::Keys | Leg::Shares | Leg::Answer => Direction::Up,
+            Leg::Roster | Leg::Inbox | Leg::Survivors => Direction::Down,
+        }
+    }
+
+    /// What a frame holds, where `others` is the number of other seats still there.
+    pub fn sketch(self, others: usize) -> BodySketch {
+        let all = others + 1;
+        let (name, shape, dtype): (&str, Vec<usize>, Dtype) = match self {
+            Leg::Keys => ("keys", vec![2, KEY], Dtype::U8),
+            Leg::Roster => ("keys", vec![all, 2, KEY], Dtype::U8),
+            Leg::Shares | Leg::Inbox => ("shares", vec![others, SEALED], Dtype::U8),
+            Leg::Survivors => ("arrived", vec![all], Dtype::Bits),
+            Leg::Answer => ("shares", vec![all, KEY], Dtype::U8),
+        };
+        let tensor = TensorSketch::new(name, shape, dtype);
+        BodySketch::new(0, vec![SectionSketch::new(Kind::SecureAggregation, vec![tensor])])
+    }
+
+    fn bytes(self, others: usize) -> FrameBytes {
+        FrameBytes::from(&FrameSize::of_sketch(&self.sketch(others), &CodecPlan::default()))
+    }
+
+    /// Numbers of its frames, beyond those of messages and assets, whose draws stay as they were.
+    fn frame(self) -> u32 {
+        (1 << 16) + self as u32
+    }
+}
+
+/// A frame of the protocol whose fate is known.
+#[derive(Clone, Debug)]
+pub struct ProtocolFrame {
+    /// When it arrives, or is lost.
+    pub at: VirtualTime,
+    /// How long it was under way.
+    pub latency: VirtualTime,
+    /// Place of its seat in the round.
+    pub seat: SeatId,
+    /// Its leg.
+    pub leg: Leg,
+    /// Its size.
+    pub bytes: Arc<FrameBytes>,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// An equal frame was sent to another seat before.
+    pub copy: bool,
+}
+
+/// Who takes part in a round, over which links.
+#[derive(Clone, Copy)]
+pub struct Room<'a> {
+    /// The links.
+    pub links: &'a Links,
+    /// The round.
+    pub round: Round,
+    /// Its seats, in order.
+    pub seats: &'a [Seat],
+    /// The rules.
+    pub rules: &'a SecureAggregation,
+}
+
+/// The legs before training.
+#[derive(Clone, Debug, Default)]
+pub struct Introduction {
+    /// All frames, in the order of their legs.
+    pub frames: Vec<ProtocolFrame>,
+    /// Seats whose shares arrived: uploads are masked among them.
+    pub members: Vec<SeatId>,
+    /// Whether there are enough members to go on.
+    pub enough: bool,
+    /// Members whose inbox arrived: they are ready for the Down.
+    pub ready: Vec<SeatId>,
+    /// When all of this is known.
+    pub settled: VirtualTime,
+}
+
+/// The legs after the last upload.
+#[derive(Clone, Debug, Default)]
+pub struct Unmasking {
+    /// All frames, in the order of their legs.
+    pub frames: Vec<ProtocolFrame>,
+    /// How many seats answered.
+    pub answered: usize,
+    /// Whether there were enough uploads and enough answers.
+    pub opened: bool,
+    /// When the server knows.
+    pub settled: VirtualTime,
+}
+
+/// Keys, roster, shares, inbox. The server waits in every leg until each frame arrived or is lost.
+pub fn introduce(room: &Room<'_>, now: VirtualTime) -> Introduction {
+    let mut walk = Walk { room, frames: Vec::new() };
+    let everybody = room.seats.iter().map(|seat| (seat.id, now)).collect();
+    let present = walk.leg(Leg::Keys, everybody, 0);
+    let told = together(walk.settled(now), &present);
+    let others = present.len().saturating_sub(1);
+    let told = walk.leg(Leg::Roster, told, others);
+    let shared = walk.leg(Leg::Shares, told, others);
+    let members: Vec<SeatId> = shared.iter().map(|(seat, _)| *seat).collect();
+    let enough = members.len() >= room.rules.needed(room.seats.len());
+    let ready = match enough {
+        true => walk.leg(Leg::Inbox, together(walk.settled(now), &shared), members.len() - 1),
+        false => Vec::new(),
+    };
+    let ready = ready.into_iter().map(|(seat, _)| seat).collect();
+    let settled = walk.settled(now);
+    Introduction { frames: walk.frames, members, enough, ready, settled }
+}
+
+/// Survivors and answers, when the uploads of `arrived` are there, of so many members.
+pub fn unmask(room: &Room<'_>, members: usize, arrived: &[SeatId], now: VirtualTime) -> Unmasking {
+    let needed = room.rules.needed(room.seats.len());
+    if arrived.len() < needed {
+        return Unmasking { settled: now, ..Unmasking::default() };
+    }
+    let mut walk = Walk { room, frames: Vec::new() };
+    let others = members.saturating_sub(1);
+    let asked = arrived.iter().map(|seat| (*seat, now)).collect();
+    let asked = walk.leg(Leg::Survivors, asked, others);
+    let answered = walk.leg(Leg::Answer, asked, others).len();
+    let settled = walk.settled(now);
+    Unmasking { frames: walk.frames, answered, opened: answered >= needed, settled }
+}
+
+/// The same seats, all at once.
+fn together(at: VirtualTime, seats: &[(SeatId, VirtualTime)]) -> Vec<(SeatId, VirtualTime)> {
+    seats.iter().map(|(seat, _)| (*seat, at)).collect()
+}
+
+struct Walk<'a, 'r> {
+    room: &'r Room<'a>,
+    frames: Vec<ProtocolFrame>,
+}
+
+impl Walk<'_, '_> {
+    /// One frame for every seat, sent at its time; answers whose arrived, and when.
+    fn leg(
+        &mut self,
+        leg: Leg,
+        senders: Vec<(SeatId, VirtualTime)>,
+        others: usize,
+    ) -> Vec<(SeatId, VirtualTime)> {
+        let bytes = Arc::new(leg.bytes(others));
+        // Rosters and lists of survivors are the same for all.
+        let shared = matches!(leg, Leg::Roster | Leg::Survivors);
+        let fate_of = |(seat, _): &(SeatId, VirtualTime)| {
+            let sender = &self.room.seats[seat.index()];
+            let transfer = Transfer {
+                client: sender.client,
+                round: self.room.round,
+                unit: sender.unit_in_keys(),
+                frame: leg.frame(),
+                direction: leg.direction(),
+            };
+            self.room.links.send(transfer, bytes.frame())
+        };
+        let fates: Vec<Fate> = senders.iter().map(fate_of).collect();
+        let starts: Vec<VirtualTime> = senders.iter().map(|(_, from)| *from).collect();
+        let ends = self.room.links.arrivals(leg.direction(), &starts, &fates);
+        let mut arrived = Vec::with_capacity(senders.len());
+        for (place, ((seat, from), (fate, at))) in
+            senders.into_iter().zip(fates.into_iter().zip(ends)).enumerate()
+        {
+            let (bytes, copy) = (Arc::clone(&bytes), shared && place > 0);
+            let latency = VirtualTime(at.0 - from.0);
+            self.frames.push(ProtocolFrame { at, latency, seat, leg, bytes, fate, copy });
+            if fate.arrives {
+                arrived.push((seat, at));
+            }
+        }
+        arrived
+    }
+
+    /// When the fate of every frame so far is known.
+    fn settled(&self, now: VirtualTime) -> VirtualTime {
+        self.frames.iter().fold(now, |latest, frame| latest.max(frame.at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::privacy::{FixedPoint, Modulus};
+    use crate::federation::rules::{FaultRules, LinkRules, Rules};
+    use crate::federation::testing::{seat, setup};
+
+    const RULES: SecureAggregation = SecureAggregation {
+        numbers: FixedPoint { modulus: Modulus::Bits64, bits: 24 },
+        threshold: 0.6,
+    };
+
+    fn seats(count: u32) -> Vec<Seat> {
+        let setup = setup(Rules { clients: count, ..Rules::default() });
+        (0..count).map(|place| seat(&setup, place)).collect()
+    }
+
+    fn links(loss: f64, seed: u64) -> Links {
+        let faults = FaultRules { crash: 0.0, lose_down: loss, lose_up: loss };
+        Links::new(LinkRules::MOBILE, faults, seed)
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_model() {
+        let payload = |leg: Leg, others| leg.bytes(others).payload;
+        assert_eq!(payload(Leg::Keys, 9), 64);
+        assert_eq!(payload(Leg::Roster, 9), 640);
+        assert_eq!(payload(Leg::Shares, 9), 720);
+        assert_eq!(payload(Leg::Inbox, 9), 720);
+        assert_eq!(payload(Leg::Survivors, 9), 2);
+        assert_eq!(payload(Leg::Answer, 9), 320);
+        let kinds = Leg::Roster.bytes(9).kinds;
+        assert_eq!(kinds.get("secure_aggregation"), Some(&640));
+    }
+
+    #[test]
+    fn without_losses_everybody_takes_every_leg() {
+        let (seats, links) = (seats(5), links(0.0, 1));
+        let room = Room { links: &links, round: Round(2), seats: &seats, rules: &RULES };
+        let start = VirtualTime(1_000);
+        let introduction = introduce(&room, start);
+        assert_eq!((introduction.frames.len(), introduction.members.len()), (20, 5));
+        assert_eq!(introduction.ready, introduction.members);
+        assert_eq!(introduction.frames.iter().filter(|frame| frame.copy).count(), 4);
+        let unmasking = unmask(&room, 5, &introduction.members, introduction.settled);
+        assert!(unmasking.opened && unmasking.settled > introduction.settled);
+        assert_eq!((unmasking.frames.len(), unmasking.answered), (10, 5));
+        // A leg begins when the one before has settled.
+        let of = |leg| introduction.frames.iter().filter(move |frame| frame.leg == leg);
+        let keys = of(Leg::Keys).map(|frame| frame.at).max().unwrap();
+        assert!(of(Leg::Roster).all(|frame| frame.at > keys));
+    }
+
+    #[test]
+    fn whoever_is_lost_takes_no_further_leg() {
+        let seats = seats(8);
+        let mut refused = 0;
+        for seed in 0..50 {
+            let links = links(0.1, seed);
+            let room = Room { links: &links, round: Round(0), seats: &seats, rules: &RULES };
+            let introduction = introduce(&room, VirtualTime::ZERO);
+            let mut alive: Vec<SeatId> = seats.iter().map(|seat| seat.id).collect();
+            for leg in [Leg::Keys, Leg::Roster, Leg::Shares, Leg::Inbox] {
+                let frames: Vec<_> =
+                    introduction.frames.iter().filter(|frame| frame.leg == leg).collect();
+                if leg == Leg::Inbox && !introduction.enough {
+                    assert!(frames.is_empty() && introduction.members.len() < RULES.needed(8));
+                    refused += 1;
+                    break;
+                }
+                assert_eq!(frames.iter().map(|frame| frame.seat).collect::<Vec<_>>(), alive);
+                let arrived = frames.iter().filter(|frame| frame.fate.arrives);
+                alive = arrived.map(|frame| frame.seat).collect();
+                if leg == Leg::Shares {
+                    assert_eq!(introduction.members, alive);
+                }
+            }
+        }
+        assert!(refused > 0, "some rounds end for want of members");
+    }
+
+    #[test]
+    fn too_few_uploads_are_never_asked_about() {
+        let (seats, links) = (seats(5), links(0.0, 1));
+        let room = Room { links: &links, round: Round(0), seats: &seats, rules: &RULES };
+        let unmasking = unmask(&room, 5, &[SeatId(0), SeatId(3)], VirtualTime(7));
+        assert!(!unmasking.opened && unmasking.frames.is_empty());
+        assert_eq!(unmasking.settled, VirtualTime(7));
+        assert_eq!([1, 2, 5, 10].map(|seats| RULES.needed(seats)), [2, 2, 3, 6]);
+    }
+}

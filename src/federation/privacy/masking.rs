@@ -1,0 +1,166 @@
+//! The masking of one round: what a member puts on its upload, and what the server takes off the sum.
+
+use std::sync::Arc;
+
+use super::{Masks, Modulus, SecureAggregation};
+use crate::policy::{AnyPart, summand_sketch};
+use crate::quantity::SeatId;
+use crate::wire::{Body, BodySketch, Dtype, WireError};
+
+/// Everything the members of a round agree on.
+pub(in crate::federation) struct Masking {
+    pub rules: SecureAggregation,
+    pub masks: Masks,
+    /// Among whom uploads are masked, in seat order.
+    pub members: Vec<SeatId>,
+    /// Seats of the round, members or not: so many numbers may be added.
+    pub seats: usize,
+    /// The Up of the round's first seat; that of all others must look the same.
+    pub up: BodySketch,
+}
+
+impl Masking {
+    /// What the member of a seat sends instead of its summand.
+    ///
+    /// # Errors
+    /// In words: a number the ring cannot carry, or a summand of another layout.
+    pub fn mask(&self, seat: SeatId, summand: &Body) -> Result<Body, String> {
+        if summand.sketch() != summand_sketch(&self.up, Dtype::F64) {
+            return Err("its summands are not laid out like those of the round".into());
+        }
+        let numbers = &self.rules.numbers;
+        let mut words = numbers.words(summand, self.seats)?;
+        self.masks.put(&mut words, seat, &self.members);
+        numbers.pack(&words, summand).map_err(|error| error.to_string())
+    }
+
+    /// The numbers of a sum of uploads, without the masks that did not cancel.
+    pub fn open(&self, sum: MaskedSum) -> Result<Body, WireError> {
+        let numbers = &self.rules.numbers;
+        let mut words = sum.words;
+        let dropped: Vec<SeatId> =
+            self.members.iter().copied().filter(|seat| !sum.seats.contains(seat)).collect();
+        self.masks.remove(&mut words, &sum.seats, &dropped);
+        numbers.numbers(&words, &sum.like)
+    }
+}
+
+/// Masked uploads, added. Addition in a ring is associative: any tree gives the same bits.
+pub(in crate::federation) struct MaskedSum {
+    words: Vec<u64>,
+    /// Whose uploads these are, in seat order.
+    seats: Vec<SeatId>,
+    /// The layout, and the meta that all have in common.
+    like: Arc<Body>,
+}
+
+impl MaskedSum {
+    /// The sum that a fold of masked uploads made.
+    pub fn of(part: AnyPart) -> MaskedSum {
+        *part.downcast().expect("a fold of masked uploads makes masked sums")
+    }
+
+    /// One upload.
+    pub fn one(modulus: Modulus, seat: SeatId, upload: &Body) -> Result<MaskedSum, WireError> {
+        let numbers = super::FixedPoint { modulus, bits: 0 };
+        let words = numbers.unpack(upload)?;
+        Ok(MaskedSum { words, seats: vec![seat], like: Arc::new(upload.clone()) })
+    }
+
+    /// Both together.
+    ///
+    /// # Panics
+    /// Where they are not laid out alike, or their metas differ; members see to the layout, and a
+    /// method whose metas differ breaks the promise of [`Additive`](crate::policy::Additive).
+    pub fn merge(mut self, later: MaskedSum) -> MaskedSum {
+        assert!(self.like.meta == later.like.meta, "the meta of summands differs between seats");
+        assert_eq!(self.words.len(), later.words.len(), "summands differ in length");
+        for (word, more) in self.words.iter_mut().zip(&later.words) {
+            *word = word.wrapping_add(*more);
+        }
+        self.seats.extend(later.seats);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::privacy::FixedPoint;
+    use crate::quantity::Round;
+    use crate::wire::{Kind, NamedTensor, Section};
+    use proptest::prelude::*;
+
+    fn body(values: &[f64]) -> Body {
+        let (first, rest) = values.split_at(1);
+        let weight = NamedTensor::f64("weight", [rest.len()], rest).unwrap();
+        let count = NamedTensor::f64("samples", [], first).unwrap();
+        let sections = vec![
+            Section::new(Kind::Head, vec![weight]),
+            Section::new(Kind::Statistics, vec![count]),
+        ];
+        Body::new(vec![7], sections)
+    }
+
+    fn flat(body: &Body) -> Vec<f64> {
+        body.tensors().flat_map(|(_, tensor)| tensor.as_f64().unwrap().to_vec()).collect()
+    }
+
+    proptest! {
+        /// From messages to messages: whoever drops out, the opened sum is the integer sum of what
+        /// the others encoded, in either ring and merged in any grouping.
+        #[test]
+        fn an_opened_sum_is_exact(
+            seed: u64,
+            bits in 4u32..16,
+            wide: bool,
+            contents in prop::collection::vec((prop::collection::vec(-50.0f64..50.0, 4), any::<bool>()), 2..8),
+        ) {
+            let modulus = if wide { Modulus::Bits64 } else { Modulus::Bits32 };
+            let numbers = FixedPoint { modulus, bits };
+            let members: Vec<SeatId> = (0..contents.len() as u32).map(SeatId).collect();
+            let masking = Masking {
+                rules: SecureAggregation { numbers, threshold: 0.5 },
+                masks: Masks::new(seed, Round(0)),
+                members: members.clone(),
+                seats: members.len(),
+                up: body(&[0.0; 4]).sketch(),
+            };
+            let mut exact = [0i64; 4];
+            let mut sums = Vec::new();
+            for (seat, (content, _)) in members.iter().zip(&contents).filter(|(_, c)| c.1) {
+                let upload = masking.mask(*seat, &body(content)).unwrap();
+                prop_assert!(upload.tensors().all(|(_, tensor)| tensor.dtype() == modulus.dtype()));
+                sums.push(MaskedSum::one(modulus, *seat, &upload).unwrap());
+                for (sum, value) in exact.iter_mut().zip(flat(&body(content))) {
+                    *sum += (value * f64::from(1 << bits)).round_ties_even() as i64;
+                }
+            }
+            let later = sums.split_off(sums.len() / 2);
+            let halves = [sums, later].into_iter().filter_map(|h| h.into_iter().reduce(MaskedSum::merge));
+            if let Some(sum) = halves.reduce(MaskedSum::merge) {
+                let opened = masking.open(sum).unwrap();
+                prop_assert_eq!(&opened.meta, &vec![7]);
+                let exact: Vec<f64> =
+                    exact.iter().map(|sum| *sum as f64 / f64::from(1 << bits)).collect();
+                prop_assert_eq!(flat(&opened), exact);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_and_never_wraps() {
+        let numbers = FixedPoint { modulus: Modulus::Bits32, bits: 16 };
+        let masking = Masking {
+            rules: SecureAggregation { numbers, threshold: 0.5 },
+            masks: Masks::new(1, Round(0)),
+            members: vec![SeatId(0), SeatId(1)],
+            seats: 2,
+            up: body(&[0.0; 3]).sketch(),
+        };
+        let error = masking.mask(SeatId(0), &body(&[1.0, 1e9, 0.0])).unwrap_err();
+        assert!(error.contains("`weight`") && error.contains("2 summands"), "{error}");
+        let error = masking.mask(SeatId(0), &body(&[0.0; 5])).unwrap_err();
+        assert!(error.contains("laid out"), "{error}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Privacy services of the engine: they act on any method's uploads, outside its policies.
+//!
+//! * [`Noise`] adds Gaussian noise to chosen tensors of an upload, on the client, before it is coded.
+//! * **Secure aggregation** lets the server learn the sum of a round's uploads and nothing else.
+//!   Methods whose uploads are plain sums allow it (see [`Additive`](crate::policy::Additive)).
+//!
+//! # Secure aggregation
+//! The protocol is that of Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving
+//! Machine Learning" (CCS 2017), for an honest but curious server and clients that may vanish at
+//! any step. A round has these legs ([`Leg`]):
+//!
+//! ```text
+//! up    keys       two public keys of every seat
+//! down  roster     the keys of all                           -> pairs agree on seeds s(i,j)
+//! up    shares     secret shares of own keys, one sealed pair for every other seat
+//! down  inbox      the shares the others made for this one   -> the seats with shares are members
+//!       ... Down, training ...
+//! up    upload     y = x + b(i) + sum over j > i of s(i,j) - sum over j < i of s(j,i)    mod 2^w
+//! down  survivors  whose upload arrived
+//! up    answer     shares: of b(i) for those that did, of the pair key for those that did not
+//! ```
+//! Numbers x are fixed-point integers modulo 2^32 or 2^64 ([`FixedPoint`]), so pairwise masks cancel
+//! exactly and the order of adding changes nothing. From enough answers the server expands what is
+//! left of the masks ([`Masks::remove`]) and reads the exact sum of those whose upload arrived.
+//! Below the threshold, at any leg, the round folds nothing.
+//!
+//! **Simulated**: every frame of every leg with its size ([`Leg::sketch`]), its journey (latency,
+//! loss, outcome, charge), the dependence of legs on each other, masks and ring arithmetic for
+//! real. **Not simulated**: key agreement, encryption and secret sharing. Seeds come from the run's
+//! named streams, so whoever knows the run's seed knows all masks; this measures costs and effects
+//! of the protocol and protects nobody's data.
+
+mod legs;
+mod masking;
+mod masks;
+mod noise;
+mod ring;
+
+pub use legs::{Introduction, Leg, ProtocolFrame, Room, Unmasking, introduce, unmask};
+pub(super) use masking::{MaskedSum, Masking};
+pub use masks::Masks;
+pub use noise::{Noise, NoiseTarget};
+pub use ring::{FixedPoint, Modulus, Unrepresentable};
+
+/// How uploads are summed in secret.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SecureAggregation {
+    /// How numbers become integers.
+    pub numbers: FixedPoint,
+    /// The part of a round's seats that must take every leg.
+    pub threshold: f64,
+}
+
+impl SecureAggregation {
+    /// How many of `seats` must take every leg; at least two, for a sum of one upload is the upload.
+    pub fn needed(&self, seats: usize) -> usize {
+        // A product such as 0.29 * 100 lies just off the whole number that is meant.
+        let needed = (self.threshold * seats as f64 - 1e-9).ceil();
+        (needed as usize).max(2)
+    }
+}
+
+/// The privacy services of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PrivacyRules {
+    /// Whether and how the server sees sums only.
+    pub secure: Option<SecureAggregation>,
+    /// What is added to uploads.
+    pub noise: Option<Noise>,
+}

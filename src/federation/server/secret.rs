@@ -1,0 +1,180 @@
+//! A round whose uploads are added in secret: the legs of [`privacy`](crate::federation::privacy)
+//! around the seats' own journeys.
+
+use std::sync::Arc;
+
+use super::machine::{ServerMachine, ToServer};
+use super::round::{OpenRound, SeatStatus, Sent};
+use crate::federation::assets::AssetCaches;
+use crate::federation::effect::{Effect, Message};
+use crate::federation::event::{Event, FrameOutcome};
+use crate::federation::privacy::{
+    Introduction, Masking, Masks, ProtocolFrame, Room, SecureAggregation, introduce, unmask,
+};
+use crate::federation::queue::{ActorId, Class};
+use crate::federation::world::World;
+use crate::quantity::{SeatId, VirtualTime};
+
+/// What became of the masked sum of a round.
+pub(super) struct Outcome {
+    members: usize,
+    arrived: usize,
+    answered: usize,
+    needed: usize,
+    opened: bool,
+}
+
+impl OpenRound {
+    /// Sends keys and shares around, before any Down.
+    pub fn introduce(
+        &self,
+        world: &World,
+        rules: &SecureAggregation,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut introduction = introduce(&self.room(world, rules), now);
+        let frames = std::mem::take(&mut introduction.frames);
+        effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsTheSeat)));
+        effects.push(tell(introduction.settled, ToServer::Introduced(introduction)));
+    }
+
+    /// Sends the Downs to members that are ready for them.
+    fn invite(
+        &mut self,
+        world: &World,
+        rules: &SecureAggregation,
+        Introduction { members, ready, .. }: Introduction,
+        caches: &mut AssetCaches,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(up) = self.layout.take() else { return };
+        let masks = Masks::new(self.context.run_seed, self.context.round);
+        let seats = self.seats.len();
+        self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, seats, up }));
+        let mut sent = Sent::default();
+        for seat in ready {
+            let place = (&self.seats[seat.index()], &self.downs[seat.index()]);
+            self.send(world, (caches, &mut sent), place, effects);
+        }
+    }
+
+    /// Asks whose uploads arrived for their shares; answers when the sum can be read, or not.
+    pub fn unmask(
+        &mut self,
+        world: &World,
+        rules: &SecureAggregation,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> VirtualTime {
+        let members = self.masking.as_ref().map_or(0, |masking| masking.members.len());
+        let arrived: Vec<SeatId> = (self.seats.iter().zip(&self.status))
+            .filter(|(_, status)| **status == SeatStatus::Folded)
+            .map(|(seat, _)| seat.id)
+            .collect();
+        let unmasking = unmask(&self.room(world, rules), members, &arrived, now);
+        effects.extend(
+            unmasking.frames.iter().map(|frame| self.arrives(frame, Missed::IsOnlyCharged)),
+        );
+        self.outcome = Some(Outcome {
+            members,
+            arrived: arrived.len(),
+            answered: unmasking.answered,
+            needed: rules.needed(self.seats.len()),
+            opened: unmasking.opened,
+        });
+        unmasking.settled
+    }
+
+    /// Records what became of the masked sum; whether it was opened. A sum that was not counts as
+    /// if none of its uploads had arrived.
+    pub fn report_sum(&mut self, effects: &mut Vec<Effect>) -> Option<bool> {
+        let Outcome { members, arrived, answered, needed, opened } = self.outcome.take()?;
+        let event = Event::SumMasked {
+            round: self.context.round,
+            task: self.context.period.task,
+            members: members as u32,
+            arrived: arrived as u32,
+            answered: answered as u32,
+            needed: needed as u32,
+            opened,
+        };
+        effects.push(Effect::Record(event, None));
+        if !opened {
+            self.status.fill(SeatStatus::Missing);
+            self.models.clear();
+        }
+        Some(opened)
+    }
+
+    fn room<'a>(&'a self, world: &'a World, rules: &'a SecureAggregation) -> Room<'a> {
+        let round = self.context.round;
+        Room { links: &world.links, round, seats: &self.seats, rules }
+    }
+
+    /// The end of a frame's journey, as the server learns of it.
+    fn arrives(&self, frame: &ProtocolFrame, missed: Missed) -> Effect {
+        let ProtocolFrame { at, latency, seat, leg, bytes, fate, copy } = frame;
+        let charge = Event::FrameCharged {
+            round: self.context.round,
+            task: self.context.period.task,
+            phase: self.context.phase as u32,
+            seat: *seat,
+            client: self.client(*seat),
+            direction: leg.direction(),
+            outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
+            bytes: Arc::clone(bytes),
+            sent: fate.sent,
+            latency: latency.0,
+            copy: *copy,
+            asset: None,
+        };
+        let lost = !fate.arrives && missed == Missed::EndsTheSeat;
+        tell(
+            *at,
+            match lost {
+                true => ToServer::Lost { seat: *seat, charge: Some(charge) },
+                false => ToServer::Charged(charge),
+            },
+        )
+    }
+}
+
+/// What the loss of a frame means.
+#[derive(Clone, Copy, PartialEq)]
+enum Missed {
+    /// The seat cannot go on.
+    EndsTheSeat,
+    /// The upload is here already.
+    IsOnlyCharged,
+}
+
+impl ServerMachine {
+    /// Members know each other: the Downs leave. With too few of them nobody is asked.
+    pub(super) fn introduced(&mut self, introduction: Introduction, effects: &mut Vec<Effect>) {
+        let world = Arc::clone(&self.world);
+        let (Some(round), Some(rules)) = (&mut self.round, &world.rules.privacy.secure) else {
+            return;
+        };
+        if introduction.enough {
+            return round.invite(&world, rules, introduction, &mut self.caches, effects);
+        }
+        for seat in introduction.members {
+            round.skip(seat);
+            let event = Event::ClientFailed {
+                round: round.context.round,
+                task: round.context.period.task,
+                seat,
+                client: round.client(seat),
+                reason: "excluded".to_string(),
+                detail: "too few members for secure aggregation".to_string(),
+            };
+            effects.push(Effect::Record(event, None));
+        }
+    }
+}
+
+fn tell(at: VirtualTime, message: ToServer) -> Effect {
+    let (class, to) = (Class::Delivery, ActorId::Server);
+    Effect::Tell { at, class, to, message: Message::Server(message) }
+}

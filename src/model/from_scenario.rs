@@ -1,0 +1,45 @@
+//! `[backbone]` as dimensions.
+
+use super::{BackboneConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig, VitConfig};
+use crate::scenario::{BackboneSection, Scenario, VitSection, Weights};
+
+/// The backbone's dimensions as the scenario states them, before any weight or image is read.
+pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
+    let (channels, image) = (scenario.data.channels() as usize, scenario.data.output() as usize);
+    match &scenario.backbone {
+        BackboneSection::Vit(section) => BackboneConfig::Vit(vit_config(section)),
+        BackboneSection::ResNet18(section) => BackboneConfig::ResNet(ResNetConfig {
+            image,
+            channels,
+            width: section.width as usize,
+            ..ResNetConfig::default()
+        }),
+        BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape { channels, image }),
+    }
+}
+
+fn vit_config(section: &VitSection) -> VitConfig {
+    let mut config = match (&section.weights, &section.architecture) {
+        (Weights::File(_), Some(architecture)) => {
+            let shape = architecture.shape();
+            VitConfig {
+                image: shape.image as usize,
+                patch: shape.patch as usize,
+                channels: shape.channels as usize,
+                dim: shape.dim as usize,
+                depth: shape.depth as usize,
+                heads: shape.heads as usize,
+                mlp: shape.mlp as usize,
+                ..VitConfig::default()
+            }
+        }
+        _ => EMBEDDED_CONFIG,
+    };
+    if let Some(heads) = section.heads {
+        config.heads = heads as usize;
+    }
+    match section.resolution {
+        Some(image) => config.at_resolution(image as usize),
+        None => config,
+    }
+}

@@ -1,0 +1,237 @@
+//! Promise: under secure aggregation the server learns the same from a sum it cannot take apart,
+//! whoever drops out; every frame of it is in the ledger, as planned.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fedcast::experiment::assemble::{assemble, blueprint};
+use fedcast::experiment::plan::plan;
+use fedcast::federation::ledger::Ledger;
+use fedcast::federation::{
+    Digests, Direction, EndReason, Entry, Event, EventSink, FaultRules, FederationError,
+    FrameOutcome, Interrupt, Memory, Rules, Setup, Workforce, simulate,
+};
+use fedcast::methods::Registry;
+use fedcast::scenario::Scenario;
+use fedcast::wire::Kind;
+
+const BASE: &str = r#"
+    schema = 1
+    data = { source = "digits", subset = 12 }
+    tasks = { sizes = [5, 5] }
+    partition = { kind = "iid", min_samples = 2 }
+    backbone = { kind = "pixels" }
+    method = { name = "fedavg", train = "head" }
+    federation = { clients = 5, rounds = 2 }
+    client = { epochs = 1, batch = 16 }
+"#;
+const SECURE: &str = "[privacy]\nsecure_aggregation = true";
+
+struct Ran {
+    end: Result<EndReason, FederationError>,
+    entries: Vec<Entry>,
+    digests: Digests,
+}
+
+impl Ran {
+    fn count(&self, name: &str) -> usize {
+        self.entries.iter().filter(|entry| entry.event.name() == name).count()
+    }
+
+    /// Right answers of every evaluation.
+    fn scores(&self) -> Vec<u64> {
+        let numbers = self.entries.iter().filter(|entry| entry.event.name() == "evaluated");
+        let tasks = numbers.filter_map(|entry| entry.numbers.as_ref());
+        tasks.map(|numbers| numbers.tasks.iter().map(|task| task.correct).sum()).collect()
+    }
+
+    fn folded(&self) -> Vec<u32> {
+        let folded = |entry: &Entry| match entry.event {
+            Event::RoundClosed { folded, .. } => Some(folded),
+            _ => None,
+        };
+        self.entries.iter().filter_map(folded).collect()
+    }
+
+    fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        self.entries.iter().for_each(|entry| ledger.record(entry).expect("known kinds"));
+        ledger
+    }
+}
+
+fn scenario(more: &str) -> Scenario {
+    read(&format!("{BASE}\n{more}"))
+}
+
+/// The same with HGP as the method.
+fn hgp(keys: &str, more: &str) -> Scenario {
+    let method = format!("name = \"hgp\", prompt_len = 2, n_blocks = 1, {keys}");
+    let base = BASE.replace("name = \"fedavg\", train = \"head\"", &method);
+    let base = base.replace("kind = \"pixels\"", "");
+    read(&format!("{base}\n{more}"))
+}
+
+fn read(text: &str) -> Scenario {
+    let loaded = Scenario::from_toml(text, "small", Path::new("."), &[], &Registry::builtin());
+    loaded.unwrap_or_else(|error| panic!("{error}")).scenario
+}
+
+fn ready(scenario: &Scenario) -> Setup {
+    assemble(scenario, &Registry::builtin(), Some(2)).expect("assembles").setup
+}
+
+fn execute(setup: Setup) -> Ran {
+    let memory = Memory::default();
+    let end = simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
+    let end = end.map(|end| end.reason);
+    Ran { end, entries: memory.entries(), digests: memory.digests() }
+}
+
+fn run_with(more: &str, change: impl Fn(Setup) -> Setup) -> Ran {
+    execute(change(ready(&scenario(more))))
+}
+
+fn run(more: &str) -> Ran {
+    run_with(more, |setup| setup)
+}
+
+fn with_faults(faults: FaultRules, seed: u64) -> impl Fn(Setup) -> Setup {
+    move |setup| Setup { rules: Rules { faults, seed, ..setup.rules }, ..setup }
+}
+
+/// The server's state after the last task, as scores see it, is that of plain FedAvg.
+#[test]
+fn what_is_learnt_is_what_plain_averaging_learns() {
+    let (plain, secure) = (run(""), run(SECURE));
+    assert_eq!(secure.end.as_ref().ok(), Some(&EndReason::Done));
+    assert_eq!(secure.scores(), plain.scores());
+    assert_eq!(secure.folded(), [5; 4]);
+    assert_eq!(secure.count("sum_masked"), 4);
+    // Uploads differ in every bit, and what is learnt only by rounding.
+    assert_ne!(secure.digests, plain.digests);
+    let small = run(&format!("{SECURE}\nmodulus = \"2^32\"\nbits = 16"));
+    assert_eq!(small.end.as_ref().ok(), Some(&EndReason::Done));
+    let (small, plain) = (small.scores(), plain.scores());
+    let near = small.iter().zip(&plain).all(|(a, b)| a.abs_diff(*b) <= 2);
+    assert!(near, "{small:?} {plain:?}");
+}
+
+#[test]
+fn digests_depend_on_neither_workers_nor_chance_nor_verification() {
+    let faults = FaultRules { crash: 0.1, lose_down: 0.05, lose_up: 0.05 };
+    let base = run_with(SECURE, with_faults(faults, 3));
+    for workers in [1, 3, 8] {
+        let faulty = with_faults(faults, 3);
+        let other =
+            run_with(SECURE, |setup| Setup { workers: Workforce::Cpu(workers), ..faulty(setup) });
+        assert_eq!(other.digests, base.digests, "{workers} workers");
+        let shaken =
+            run_with(SECURE, |setup| Setup { shaker: Some(workers as u64), ..faulty(setup) });
+        assert_eq!(shaken.digests, base.digests);
+    }
+    let verified = run_with(&format!("{SECURE}\n[wire]\nverify = true"), with_faults(faults, 3));
+    assert_eq!(verified.digests, base.digests);
+}
+
+/// Rounds end as the protocol says, with every kind of drop-out: before and after the shares, in
+/// training, on the way up, and among the answers.
+#[test]
+fn whoever_drops_out_the_rest_is_summed_or_nothing_is() {
+    let faults = FaultRules { crash: 0.15, lose_down: 0.07, lose_up: 0.07 };
+    let (mut opened, mut closed, mut partial) = (0, 0, 0);
+    for seed in 0..12 {
+        let ran = run_with(SECURE, with_faults(faults, seed));
+        assert_eq!(ran.end.as_ref().ok(), Some(&EndReason::Done), "seed {seed}");
+        let mut sums = BTreeMap::new();
+        for entry in &ran.entries {
+            match &entry.event {
+                Event::SumMasked { round, members, arrived, answered, needed, opened, .. } => {
+                    assert!(members >= arrived && arrived >= answered && *needed == 4);
+                    assert_eq!(*opened, arrived >= needed && answered >= needed);
+                    sums.insert(*round, (*arrived, *members, *opened));
+                }
+                Event::RoundClosed { round, folded, missing, .. } => {
+                    let (arrived, members, read) = sums[round];
+                    assert_eq!(*folded, if read { arrived } else { 0 });
+                    assert_eq!(*folded as usize + missing.len(), 5);
+                    opened += usize::from(read);
+                    closed += usize::from(!read);
+                    partial += usize::from(read && arrived < members);
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(opened > 10 && closed > 3 && partial > 3, "{opened} {closed} {partial}");
+}
+
+#[test]
+fn the_ledger_has_every_frame_and_is_what_was_planned() {
+    let limited = "preset = \"mobile\"\nlinks = { server_up_mb_per_s = 0.01 }";
+    for more in ["", "preset = \"mobile\"", limited] {
+        let secure = format!("{more}\n{SECURE}");
+        let ran = run(&secure);
+        let ledger = ran.ledger();
+        let plan = plan(&blueprint(&scenario(&secure), &Registry::builtin()).unwrap()).unwrap();
+        let (down, up) = (ledger.direction(Direction::Down), ledger.direction(Direction::Up));
+        assert_eq!((down.bytes.0, up.bytes.0), (plan.total.down, plan.total.up));
+        // Keys, shares, upload, answer up; roster, inbox, Down, survivors down.
+        assert_eq!((down.frames, up.frames), (4 * 5 * 4, 4 * 5 * 4));
+        let protocol =
+            down.kinds.get(Kind::SecureAggregation).0 + up.kinds.get(Kind::SecureAggregation).0;
+        let a_seat = 64 + 5 * 64 + 4 * 80 + 4 * 80 + 1 + 5 * 32;
+        assert_eq!(protocol, 4 * 5 * a_seat);
+        assert_eq!(Some(&protocol), plan.total.kinds.get("secure_aggregation"));
+        let end = ran.entries.last().unwrap().at.as_seconds();
+        assert!((end - plan.total.virtual_s).abs() < 1e-6, "{end} {}", plan.total.virtual_s);
+        // Masked numbers take eight bytes instead of four.
+        let plain = run(more).ledger().total(Direction::Up, FrameOutcome::Delivered);
+        assert_eq!(up.kinds.get(Kind::Head).0, 2 * plain.kinds.get(Kind::Head).0);
+    }
+}
+
+#[test]
+fn a_number_beyond_the_ring_is_its_clients_failure() {
+    // Integers alone, in a ring of 2^32 with 30 digits after the point: nothing above 0.4 fits.
+    let ran = run(&format!("{SECURE}\nmodulus = \"2^32\"\nbits = 30"));
+    assert_eq!(ran.end.as_ref().ok(), Some(&EndReason::Done));
+    let failures: Vec<_> = (ran.entries.iter())
+        .filter_map(|entry| match &entry.event {
+            Event::ClientFailed { reason, detail, .. } => Some((reason.as_str(), detail.as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failures.len(), 20);
+    assert!(failures.iter().all(|(reason, _)| *reason == "out_of_range"));
+    assert!(failures[0].1.contains("does not fit"), "{}", failures[0].1);
+    assert_eq!(ran.folded(), [0; 4]);
+}
+
+#[test]
+fn the_engine_refuses_what_is_no_sum_by_the_fields_name() {
+    // Behind the back of the scenario's check, which refuses it too.
+    let rules = ready(&scenario(SECURE)).rules;
+    let ran = execute(Setup { rules, ..ready(&hgp("rebalance = \"both\"", "")) });
+    let error = ran.end.unwrap_err().to_string();
+    assert!(error.contains("`gaussians`") && error.contains("`hgp`"), "{error}");
+}
+
+#[test]
+fn hgp_without_rebalancing_adds_up_in_secret_too() {
+    let ran = |more| execute(ready(&hgp("rebalance = \"none\"", more)));
+    let (plain, secure) = (ran(""), ran(SECURE));
+    assert_eq!(secure.folded(), [5; 4]);
+    assert_eq!(plain.scores(), secure.scores());
+}
+
+#[test]
+fn noise_changes_uploads_and_not_the_rest() {
+    let noise = |scale: f64| run(&format!("[privacy.noise]\nscale = {scale}\non = [\"head\"]"));
+    let (plain, silent, noisy) = (run(""), noise(0.0), noise(0.5));
+    assert_eq!(silent.digests, plain.digests);
+    assert_eq!(noisy.digests.events, plain.digests.events);
+    assert_ne!(noisy.digests.numbers, plain.digests.numbers);
+    assert_eq!(noise(0.5).digests, noisy.digests);
+    assert_ne!(noisy.scores(), plain.scores());
+}
