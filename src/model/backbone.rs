@@ -122,7 +122,6 @@ impl From<VitConfig> for BackboneConfig {
 
 /// A feature extractor, frozen or over variables.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "few exist, and always behind an `Arc`")]
 pub enum Backbone {
     /// A vision transformer; a feature is CLS after the final norm.
     Vit(Vit),
