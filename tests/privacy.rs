@@ -225,6 +225,69 @@ fn hgp_without_rebalancing_adds_up_in_secret_too() {
     assert_eq!(plain.scores(), secure.scores());
 }
 
+/// The text of a scenario with a method of the STSA family.
+fn stsa(name: &str, more: &str) -> String {
+    let method = format!("name = \"{name}\", width = 48, lambda = 10.0");
+    let base = BASE.replace("name = \"fedavg\", train = \"head\"", &method);
+    format!("{base}\n{more}")
+}
+
+fn run_stsa(name: &str, more: &str) -> Ran {
+    execute(ready(&read(&stsa(name, more))))
+}
+
+/// The sum of statistics is exact, so a closed form learns the same from it.
+#[test]
+fn stsa_adds_up_in_secret_also_as_the_half_of_its_matrix() {
+    let halved = |more: &str| {
+        let text = stsa("stsa", more).replace("width = 48", "width = 48, symmetric = true");
+        execute(ready(&read(&text)))
+    };
+    let gram = |ran: &Ran| {
+        let statistics = ran.ledger().direction(Direction::Up).kinds.get(Kind::Statistics).0;
+        statistics as usize / (2 * 5) // two tasks, five clients
+    };
+    let plain = run_stsa("stsa", "");
+    let sums = 5 * 48;
+    assert_eq!(gram(&plain), 4 * (48 * 48 + sums));
+    for (secure, numbers) in
+        [(run_stsa("stsa", SECURE), 48 * 48 + sums), (halved(SECURE), 48 * 49 / 2 + sums)]
+    {
+        assert_eq!(secure.folded(), [5; 2]);
+        assert_eq!(plain.scores(), secure.scores());
+        assert_eq!(gram(&secure), 8 * numbers);
+    }
+}
+
+#[test]
+fn units_that_the_server_must_see_one_by_one_are_refused_with_the_reason() {
+    let text = stsa("stsa-e", SECURE);
+    let refused = Scenario::from_toml(&text, "e", Path::new("."), &[], &Registry::builtin());
+    let error = refused.unwrap_err().to_string();
+    for part in ["`stsa-e`", "the field `sums`", "not linear"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+/// E1 is noise on sums, E2 on counts, E3 on both; STSA's is on its matrix and sums.
+#[test]
+fn every_kind_of_noise_on_statistics_goes_where_it_is_said() {
+    for (method, kinds) in
+        [("stsa-e", ["sums", "counts", "statistics"]), ("stsa", ["sums", "gram", "statistics"])]
+    {
+        let plain = run_stsa(method, "");
+        let mut seen = vec![plain.digests.numbers];
+        for on in kinds {
+            let noise = format!("[privacy.noise]\nscale = 2.0\nq = 0.5\non = [\"{on}\"]");
+            let noisy = run_stsa(method, &noise);
+            assert_eq!(noisy.end.as_ref().ok(), Some(&EndReason::Done), "{method} {on}");
+            assert_eq!(noisy.digests.events, plain.digests.events, "{method} {on}");
+            assert!(!seen.contains(&noisy.digests.numbers), "{method} {on}");
+            seen.push(noisy.digests.numbers);
+        }
+    }
+}
+
 #[test]
 fn noise_changes_uploads_and_not_the_rest() {
     let noise = |scale: f64| run(&format!("[privacy.noise]\nscale = {scale}\non = [\"head\"]"));

@@ -286,12 +286,11 @@ impl<M: Method> AnyMethod for Erased<M> {
 
     fn not_a_sum(&self) -> Option<String> {
         let kept = self.method.fields().iter().find(|field| field.folding == Folding::Keep);
-        match kept {
-            Some(field) => {
-                Some(format!("the server keeps the field `{}` of every client whole", field.name))
-            }
-            None => self.method.additive().err().map(str::to_string),
-        }
+        let why = self.method.additive().err();
+        let Some(Field { name, .. }) = kept else { return why.map(str::to_string) };
+        let why = why.filter(|why| *why != UNMARKED).map(|why| format!(", {why}"));
+        let why = why.unwrap_or_default();
+        Some(format!("the server keeps the field `{name}` of every client whole{why}"))
     }
 
     fn summand(&self, down: &Payload, up: &Payload, meta: &UpMeta) -> Result<Body, PolicyError> {

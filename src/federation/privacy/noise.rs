@@ -3,7 +3,8 @@
 //!
 //! A target is a tensor of the Up by name (`gram`, `counts`) or all tensors of a [`Kind`]
 //! (`statistics`). Tensors that a method calls [symmetric](crate::policy::Method::symmetric) get
-//! symmetric noise: the upper triangle is drawn, row by row, and mirrored. Noise on integers is
+//! symmetric noise: the lower triangle is drawn, row by row, and mirrored, so a
+//! matrix and its packed half get the same. Noise on integers is
 //! rounded, and unsigned ones do not fall below zero.
 //!
 //! This is the noise of the STSA paper's privacy study; no privacy budget is accounted for.
@@ -99,7 +100,7 @@ impl Noise {
         };
         match (mirrored, square) {
             (false, _) => Ok((0..tensor.elements()).map(|_| next()).collect()),
-            // The upper triangle alone: whoever unfolds it mirrors its noise too.
+            // The triangle alone: whoever unfolds it mirrors its noise too.
             (true, None) if tensor.shape().len() == 1 => {
                 Ok((0..tensor.elements()).map(|_| next()).collect())
             }
@@ -111,7 +112,7 @@ impl Noise {
             (true, Some(size)) => {
                 let mut eps = vec![0.0; size * size];
                 for row in 0..size {
-                    for column in row..size {
+                    for column in 0..=row {
                         let value = next();
                         eps[row * size + column] = value;
                         eps[column * size + row] = value;
@@ -203,12 +204,12 @@ mod tests {
         let noise = noise(1.0, 1.0, &["gram"]);
         let noisy = noise.apply(&body(), &["gram"], key(1)).unwrap();
         let gram = noisy.tensor(Kind::Statistics, "gram").unwrap().as_f64().unwrap().clone();
-        let mut upper = Vec::new();
+        let mut lower = Vec::new();
         for row in 0..30 {
             for column in 0..30 {
                 assert_eq!(gram[row * 30 + column], gram[column * 30 + row]);
-                if column >= row {
-                    upper.push(gram[row * 30 + column]);
+                if column <= row {
+                    lower.push(gram[row * 30 + column]);
                 }
             }
         }
@@ -216,7 +217,7 @@ mod tests {
         let half = Body::new(vec![], vec![Section::new(Kind::Statistics, vec![half])]);
         let half = noise.apply(&half, &["gram"], key(1)).unwrap();
         let half = half.tensor(Kind::Statistics, "gram").unwrap().as_f64().unwrap().clone();
-        assert_eq!(upper, half.to_vec());
+        assert_eq!(lower, half.to_vec());
         let flat = NamedTensor::f64("gram", [2, 3], vec![0.0; 6]).unwrap();
         let flat = Body::new(vec![], vec![Section::new(Kind::Statistics, vec![flat])]);
         assert!(noise.apply(&flat, &["gram"], key(1)).is_err());

@@ -182,7 +182,7 @@ impl Method for Hgp {
     fn additive(&self) -> Result<&dyn Additive<Hgp>, &'static str> {
         match self.config.rebalance {
             Rebalance::None => Ok(self),
-            _ => Err("the server keeps the Gaussians of every client"),
+            _ => Err("to draw from each of them"),
         }
     }
 

@@ -17,7 +17,12 @@
 //!
 //! The network is the backbone as loaded, or what a first method made of it in the first task
 //! (`[method.first]`); nothing trains after it.
+//!
+//! STSA's uploads are sums, so they may be [added in secret](crate::policy::Additive); STSA-E's units
+//! must be seen one by one. Of the paper's noise, E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`,
+//! E3 `["statistics"]`.
 
+mod additive;
 mod client;
 mod config;
 mod estimate;
@@ -46,7 +51,7 @@ use crate::learning::TrainingPlan;
 use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    CohortRule, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, Period, Phase,
+    Additive, CohortRule, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, Period, Phase,
     PolicyError, Rounds, SketchFacts, UpMeta, UpSize,
 };
 use crate::scenario::{Complaint, Population, Scenario};
@@ -153,6 +158,17 @@ impl Method for Stsa {
             )));
         }
         Ok(StsaPart::one(meta.seat.id, up))
+    }
+
+    fn additive(&self) -> Result<&dyn Additive<Stsa>, &'static str> {
+        match self.config.variant {
+            Variant::Exact { .. } => Ok(self),
+            Variant::Estimated(_) => Err("for `s s^T / n` of a unit is not linear in its sum `s`"),
+        }
+    }
+
+    fn symmetric(&self) -> &'static [&'static str] {
+        &["gram"]
     }
 
     /// One forward pass, a third of a training pass.
