@@ -158,6 +158,7 @@ fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
         statistics_transform: Arc::clone(&transform),
         training: TrainingPlan::default(),
         evaluation_batch: 64,
+        cache: Arc::default(),
         staged: None,
     };
     let participation = Participation { share: Share::Count(cohort), ..Participation::default() };

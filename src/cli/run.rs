@@ -110,7 +110,12 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         }
         Ok(())
     };
-    let (finished, directory) = run.execute(readers, Box::new(spans), interrupt, write_figures)?;
+    let cache = run.cache();
+    let ended = run.execute(readers, Box::new(spans), interrupt, write_figures);
+    for notice in cache.notices() {
+        eprintln!("warning: {notice}");
+    }
+    let (finished, directory) = ended?;
     let summary = summary.lock();
     match args.format {
         Format::Human => {

@@ -1,4 +1,4 @@
-//! What a training step or a pass reads: pixels (or tokens) and labels that are head rows.
+//! What a training step or a pass reads: pixels (or tokens, or features) and labels that are head rows.
 
 use candle_core::{Device, Tensor};
 
@@ -16,6 +16,17 @@ pub enum Batch {
         /// Head row of each image, `(batch)`.
         labels: Vec<u32>,
         /// Index of each image in its split, `(batch)`: the key of feature caches.
+        samples: Vec<u32>,
+    },
+    /// Images as a frozen network sees them: computed once, see `learning::feature_cache`.
+    Features {
+        /// One row per image, row-major.
+        values: Vec<f32>,
+        /// `[batch, dim]` of features, `[batch, tokens, dim]` of a stream of tokens.
+        shape: Vec<usize>,
+        /// Head row of each image, `(batch)`.
+        labels: Vec<u32>,
+        /// Index of each image in its split, `(batch)`.
         samples: Vec<u32>,
     },
     /// Token sequences, padded to one length.
@@ -45,26 +56,34 @@ impl Batch {
     /// Head rows, `(batch)`.
     pub fn labels(&self) -> &[u32] {
         match self {
-            Batch::Images { labels, .. } | Batch::Tokens { labels, .. } => labels,
+            Batch::Images { labels, .. }
+            | Batch::Features { labels, .. }
+            | Batch::Tokens { labels, .. } => labels,
         }
     }
 
     /// Sample indices in the split, `(batch)`.
     pub fn samples(&self) -> &[u32] {
         match self {
-            Batch::Images { samples, .. } | Batch::Tokens { samples, .. } => samples,
+            Batch::Images { samples, .. }
+            | Batch::Features { samples, .. }
+            | Batch::Tokens { samples, .. } => samples,
         }
     }
 
     /// The pixels on a device, f32 `(batch, channels, height, width)`.
     ///
     /// # Errors
-    /// When the batch holds tokens, or the device has no room.
+    /// When the batch holds no images, or the device has no room.
     pub fn pixels(&self, device: &Device) -> Result<Tensor, DataError> {
         match self {
             Batch::Images { pixels, shape, .. } => {
                 Ok(Tensor::from_slice(pixels, shape.as_slice(), device)?)
             }
+            Batch::Features { .. } => Err(DataError::unfit(
+                "a batch of features has no pixels any more",
+                "read the loader of images where pixels are needed",
+            )),
             Batch::Tokens { .. } => Err(DataError::unfit(
                 "an image model was given a batch of tokens",
                 "choose a backbone for text or a data set of images",

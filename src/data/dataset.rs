@@ -15,7 +15,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::DataError;
 use super::folder;
@@ -69,6 +69,8 @@ pub struct Split {
     /// Pixels after deterministic transforms, shared by everyone who asks for the same one.
     prepared: Mutex<Vec<(Transform, Option<Arc<Prepared>>)>>,
     prepared_budget: usize,
+    /// Once somebody asked.
+    digest: OnceLock<blake3::Hash>,
 }
 
 /// Where the pixels are.
@@ -114,7 +116,14 @@ impl Split {
             samples.push(i as u32);
         }
         let prepared = Mutex::new(Vec::new());
-        Ok(Split { labels, by_class, store, prepared, prepared_budget: PREPARED_BUDGET })
+        Ok(Split {
+            labels,
+            by_class,
+            store,
+            prepared,
+            prepared_budget: PREPARED_BUDGET,
+            digest: OnceLock::new(),
+        })
     }
 
     /// The number of samples.
@@ -178,6 +187,40 @@ impl Split {
             Store::Buffer { shape, .. } => Some(*shape),
             Store::Files { side, .. } => side.map(|s| [3, s, s]),
         }
+    }
+
+    /// Digest of labels and images: of their pixels where these lie in memory, otherwise of the bytes
+    /// of every file. Computed once.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn digest(&self) -> Result<blake3::Hash, DataError> {
+        if let Some(known) = self.digest.get() {
+            return Ok(*known);
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(self.labels.len() as u64).to_le_bytes());
+        for label in &self.labels {
+            hasher.update(&label.to_le_bytes());
+        }
+        match &self.store {
+            Store::Buffer { bytes, shape } => {
+                for extent in shape {
+                    hasher.update(&(*extent as u64).to_le_bytes());
+                }
+                hasher.update(bytes);
+            }
+            Store::Files { paths, side } => {
+                hasher.update(format!("{side:?}").as_bytes());
+                for path in paths {
+                    let bytes = std::fs::read(path)
+                        .map_err(|error| DataError::io(path, "an image", error))?;
+                    hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
+                }
+            }
+        }
+        // Another thread may have been faster; it found the same.
+        Ok(*self.digest.get_or_init(|| hasher.finalize()))
     }
 
     /// How many bytes of floats [`Split::prepared`] may keep (0: prepare nothing).

@@ -20,8 +20,9 @@
 use std::sync::Arc;
 
 use super::prepared::Prepared;
+use super::stack::View;
 use super::transform::{Transform, Workspace};
-use super::{Batch, Curriculum, DataError, Shard, Split};
+use super::{Batch, Curriculum, DataError, SampleRows, Shard, Split, Stacked};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 
@@ -32,6 +33,8 @@ pub struct Loader {
     shard: Shard,
     curriculum: Arc<Curriculum>,
     transform: Arc<Transform>,
+    /// What stands for the samples in place of their pixels.
+    rows: Option<Arc<dyn SampleRows>>,
 }
 
 impl Loader {
@@ -42,7 +45,28 @@ impl Loader {
         curriculum: Arc<Curriculum>,
         transform: Arc<Transform>,
     ) -> Loader {
-        Loader { split, shard, curriculum, transform }
+        Loader { split, shard, curriculum, transform, rows: None }
+    }
+
+    /// The same samples, order and labels, with rows in place of pixels: its batches are
+    /// [`Batch::Features`]. Only for transforms that draw nothing.
+    pub fn with_rows(self, rows: Arc<dyn SampleRows>) -> Loader {
+        Loader { rows: Some(rows), ..self }
+    }
+
+    /// The split it reads.
+    pub fn split(&self) -> &Arc<Split> {
+        &self.split
+    }
+
+    /// The samples it reads.
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// What images go through.
+    pub fn transform(&self) -> &Arc<Transform> {
+        &self.transform
     }
 
     /// Samples per epoch.
@@ -100,7 +124,7 @@ impl Loader {
         augment_key: StreamKey,
     ) -> Batches<'_> {
         Batches {
-            prepared: self.split.prepared(&self.transform),
+            prepared: if self.rows.is_some() { None } else { self.split.prepared(&self.transform) },
             loader: self,
             order,
             next: 0,
@@ -131,38 +155,20 @@ pub struct Batches<'a> {
 
 impl Batches<'_> {
     fn read(&mut self, samples: &[u32]) -> Result<Batch, DataError> {
-        let split = &self.loader.split;
-        let mut pixels = Vec::new();
-        let mut shape = [0; 3];
-        for (k, &sample) in samples.iter().enumerate() {
-            let got = match &self.prepared {
-                Some(prepared) => {
-                    pixels.extend_from_slice(prepared.image(sample as usize));
-                    prepared.shape()
-                }
-                None => {
-                    let key = self.augment_key.step((self.epoch << 32) | u64::from(sample));
-                    let image = split.image(sample as usize)?;
-                    self.loader.transform.apply(&image, key, &mut self.workspace, &mut pixels)?
-                }
-            };
-            if k == 0 {
-                shape = got;
-                pixels.reserve_exact((samples.len() - 1) * pixels.len());
-            } else if got != shape {
-                return Err(DataError::unfit(
-                    format!(
-                        "samples {} and {sample} differ in shape: {shape:?} and {got:?}",
-                        samples[0]
-                    ),
-                    "end the transform with a crop, or give the data set a stored size",
-                ));
-            }
-        }
+        let Loader { split, transform, rows, .. } = self.loader;
         let labels = samples.iter().map(|&i| self.loader.row(i)).collect();
-        let [channels, height, width] = shape;
-        let shape = [samples.len(), channels, height, width];
-        Ok(Batch::Images { pixels, shape, labels, samples: samples.to_vec() })
+        let samples = samples.to_vec();
+        if let Some(rows) = rows {
+            let mut values = Vec::new();
+            samples.iter().try_for_each(|sample| rows.read(*sample, &mut values))?;
+            let shape = [&[samples.len()], rows.shape()].concat();
+            return Ok(Batch::Features { values, shape, labels, samples });
+        }
+        let view = View { split, transform, prepared: self.prepared.as_deref() };
+        let (augment, epoch) = (self.augment_key, self.epoch << 32);
+        let key = |sample: u32| augment.step(epoch | u64::from(sample));
+        let Stacked { pixels, shape } = view.stack(&samples, &mut self.workspace, key)?;
+        Ok(Batch::Images { pixels, shape, labels, samples })
     }
 }
 

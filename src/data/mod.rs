@@ -21,6 +21,8 @@ mod from_scenario;
 mod loader;
 pub mod partition;
 mod prepared;
+mod rows;
+mod stack;
 pub(crate) mod transform;
 
 use std::sync::Arc;
@@ -35,6 +37,8 @@ pub use from_scenario::{Transforms, nominal_class_sizes};
 pub use loader::{Batches, Loader};
 pub use partition::{FreshClients, FreshLaw, PartitionKind, Partitioner};
 pub use prepared::Prepared;
+pub use rows::SampleRows;
+pub use stack::Stacked;
 pub use transform::{Kernel, Normalisation, Step, Transform, Workspace};
 
 /// The samples a client holds for a task: indices into the train split, ascending.

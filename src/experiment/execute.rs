@@ -5,6 +5,7 @@
 //! [`Run::execute`] simulates, and rewrites the manifest with how it ended.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::assemble::{Assembly, assemble};
 use super::error::ExperimentError;
@@ -15,6 +16,7 @@ use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{
     Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, Workforce, simulate,
 };
+use crate::learning::FeatureCache;
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 
@@ -113,6 +115,11 @@ impl Run {
     /// The directory.
     pub fn directory(&self) -> &RunDirectory {
         &self.directory
+    }
+
+    /// What the run keeps of the frozen backbone, to be asked for notices.
+    pub fn cache(&self) -> Arc<FeatureCache> {
+        Arc::clone(&self.setup.lab.cache)
     }
 
     /// Worker threads.

@@ -50,9 +50,10 @@ fn prototypes(
     shard: &Shard,
 ) -> Result<BTreeMap<u32, Vec<f64>>, PolicyError> {
     let mut sums: BTreeMap<u32, (u64, Vec<f64>)> = BTreeMap::new();
-    for batch in lab.statistics_loader(shard).in_order(lab.evaluation_batch.max(1)) {
+    let loader = lab.frozen(lab.statistics_loader(shard), predictor.frozen_part())?;
+    for batch in loader.in_order(lab.evaluation_batch.max(1)) {
         let batch = batch?;
-        let features = predictor.features(&lab.pixels(&batch)?)?;
+        let features = predictor.batch_features(&batch, &lab.device)?;
         let features = features.to_dtype(candle_core::DType::F32)?.to_vec2::<f32>()?;
         for (label, feature) in batch.labels().iter().zip(features) {
             let (count, sum) = sums.entry(*label).or_insert_with(|| (0, vec![0.0; feature.len()]));

@@ -55,10 +55,11 @@ pub(super) fn score(
     );
     let copy = predictor.at(lab)?;
     let predictor = copy.as_deref().unwrap_or(predictor);
+    let loader = lab.frozen(loader, predictor.frozen_part())?;
     let mut tally = Tally::new(seen);
     for batch in loader.in_order(world.evaluation_batch()) {
         let batch = batch?;
-        let scores = predictor.scores(&lab.pixels(&batch)?, &Scope::Seen(seen))?;
+        let scores = predictor.batch_scores(&batch, &lab.device, &Scope::Seen(seen))?;
         tally_batch(&mut tally, &scores, batch.labels(), 0..seen)
             .map_err(|error| PolicyError::Unsupported(error.to_string()))?;
     }
@@ -110,6 +111,7 @@ impl<T> Gather<T> {
         let answer = match guard(work) {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(PolicyError::Data(error))) => Err(FederationError::Data(error.to_string())),
+            Ok(Err(PolicyError::Cache(error))) => Err(FederationError::Data(error.to_string())),
             Ok(Err(error)) => Err(FederationError::Evaluation(error.to_string())),
             Err(panic) => Err(FederationError::Evaluation(format!("panicked: {panic}"))),
         };

@@ -149,6 +149,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
         statistics_transform: Arc::clone(&transform),
         training: TrainingPlan::default(),
         evaluation_batch: 64,
+        cache: Arc::default(),
         staged: None,
     };
     let shards = vec![vec![(0..7).collect(); rules.clients as usize]; 2];

@@ -12,11 +12,13 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{Tensor, Var};
+use candle_core::{Device, Tensor, Var};
 
 use super::LearningError;
+use crate::data::Batch;
 use crate::model::{
-    Adaptation, Backbone, LinearHead, ModelError, Parameter, ParameterSet, Variables, ops,
+    Adaptation, Backbone, FrozenPart, LinearHead, ModelError, Parameter, ParameterSet, Variables,
+    ops,
 };
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -185,6 +187,34 @@ impl Classifier {
         self.backbone.features(pixels, &self.adaptation)
     }
 
+    /// How much of it is the backbone it was made upon: what a cache may hand over in place of pixels.
+    pub fn frozen_part(&self) -> FrozenPart {
+        match self.adaptation.first_adapted_block() {
+            _ if self.backbone.is_in(self.received()) => FrozenPart::Nothing,
+            None => FrozenPart::Whole,
+            Some(0) => FrozenPart::Nothing,
+            Some(block) => FrozenPart::Below(block),
+        }
+    }
+
+    /// Features `(b, d)` of a batch of images, or of what [`frozen_part`](Classifier::frozen_part)
+    /// gave for them.
+    ///
+    /// # Errors
+    /// When the batch does not fit the backbone.
+    pub fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
+        let Batch::Features { values, shape, .. } = batch else {
+            return Ok(self.features(&batch.pixels(device)?)?);
+        };
+        let rows = Tensor::from_slice(values, shape.as_slice(), device)?;
+        Ok(match self.frozen_part() {
+            FrozenPart::Below(block) => {
+                self.backbone.features_from(&rows, block, &self.adaptation)?
+            }
+            FrozenPart::Whole | FrozenPart::Nothing => rows,
+        })
+    }
+
     /// `(b, d)` to `(b, rows)`.
     ///
     /// # Errors
@@ -199,10 +229,23 @@ impl Classifier {
     /// # Errors
     /// When a label is not among the rows.
     pub fn masked_loss(&self, pixels: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
+        self.loss_of(&self.features(pixels)?, labels)
+    }
+
+    fn loss_of(&self, features: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
         let start = self.rows.start as u32;
         let own: Vec<u32> = labels.iter().map(|label| label.wrapping_sub(start)).collect();
-        let logits = self.logits(&self.features(pixels)?)?;
+        let logits = self.logits(features)?;
         Ok(ops::cross_entropy(&logits, &own, 0..self.rows.len())?)
+    }
+
+    /// [`Classifier::masked_loss`] of a batch of images, or of what
+    /// [`frozen_part`](Classifier::frozen_part) gave for them.
+    ///
+    /// # Errors
+    /// When a label is not among the rows.
+    pub fn batch_loss(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
+        self.loss_of(&self.batch_features(batch, device)?, batch.labels())
     }
 
     /// Everything received, with what trained as it is now.

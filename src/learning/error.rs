@@ -1,5 +1,6 @@
 //! What can go wrong while learning. A client that fails so is a failed seat, not a failed run.
 
+use super::CacheError;
 use crate::data::DataError;
 use crate::model::ModelError;
 
@@ -29,6 +30,9 @@ pub enum LearningError {
     /// A sample could not be read.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// A feature cache could not be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The network refused.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -4,6 +4,7 @@
 //! Loader -> train(plan, trainables, forward) -> TrainingReport     (local_training)
 //! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
+//! frozen part, samples -> FeatureStore -> Batch::Features          (feature_cache)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
 //! drawn images -> pretrain(config) -> parameters                   (pretrain)
@@ -15,6 +16,7 @@
 mod classifier;
 mod error;
 pub mod evaluation;
+pub mod feature_cache;
 pub mod head_training;
 mod local_training;
 pub mod losses;
@@ -25,6 +27,7 @@ pub mod pretrain;
 pub use classifier::{Classifier, PromptShape, head_rows, prompt_name, with_head_rows};
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
+pub use feature_cache::{CacheError, FeatureCache, FeatureStore, Shelf};
 pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use local_training::{TrainingPlan, TrainingReport, train, train_with};
 pub use metrics::AccuracyMatrix;

@@ -168,9 +168,9 @@ impl JointClient {
         if let Some(state) = member.state.0.take() {
             optimiser.resume(state)?;
         }
-        let loader = lab.train_loader(&member.shard);
+        let loader = lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?;
         let loss = |batch: &crate::data::Batch| -> Result<_, LearningError> {
-            model.masked_loss(&batch.pixels(&lab.device)?, batch.labels())
+            model.batch_loss(batch, &lab.device)
         };
         let variables = model.variables();
         let report =

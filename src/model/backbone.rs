@@ -270,6 +270,26 @@ impl Backbone {
         }
     }
 
+    /// The rest of [`Backbone::features`] for tokens `(b, n, d)` that have passed the blocks below `first`.
+    ///
+    /// # Errors
+    /// When tokens or adaptation do not fit, or there are no blocks.
+    pub fn features_from(
+        &self,
+        tokens: &Tensor,
+        first: usize,
+        adaptation: &Adaptation,
+    ) -> Result<Tensor, ModelError> {
+        match self {
+            Backbone::Vit(vit) => {
+                vit.features_from(&tokens.to_dtype(vit.place().compute)?, first, adaptation)
+            }
+            Backbone::ResNet(_) | Backbone::Pixels(_) => {
+                Err(self.config().no_blocks_for("a stream of tokens"))
+            }
+        }
+    }
+
     /// The variables, sorted by name; empty where it is frozen.
     pub fn variables(&self) -> &[(Arc<str>, Var)] {
         match self {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 
 use super::{Lab, PolicyError, Predictor, Scope, parameter_sections};
+use crate::data::Batch;
 use crate::learning::Classifier;
+use crate::model::FrozenPart;
 use crate::wire::{Body, Kind};
 
 impl Predictor for Classifier {
@@ -14,14 +16,24 @@ impl Predictor for Classifier {
     }
 
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
-        let (mine, wanted) = (self.rows(), scope.rows());
-        if wanted.start < mine.start || wanted.end > mine.end {
-            return Err(PolicyError::Unsupported(format!(
-                "head rows {wanted:?} are asked for, this model has rows {mine:?}"
-            )));
-        }
-        let logits = self.logits(&Classifier::features(self, pixels)?)?;
-        Ok(logits.narrow(1, wanted.start - mine.start, wanted.len())?)
+        scores_of(self, &Classifier::features(self, pixels)?, scope)
+    }
+
+    fn frozen_part(&self) -> FrozenPart {
+        Classifier::frozen_part(self)
+    }
+
+    fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
+        Ok(Classifier::batch_features(self, batch, device)?)
+    }
+
+    fn batch_scores(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        scope: &Scope,
+    ) -> Result<Tensor, PolicyError> {
+        scores_of(self, &Classifier::batch_features(self, batch, device)?, scope)
     }
 
     fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
@@ -34,4 +46,16 @@ impl Predictor for Classifier {
         sections.retain(|section| section.kind != Kind::Head);
         Body::new(Vec::new(), sections)
     }
+}
+
+/// Scores over the rows in scope, of features.
+fn scores_of(model: &Classifier, features: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
+    let (mine, wanted) = (model.rows(), scope.rows());
+    if wanted.start < mine.start || wanted.end > mine.end {
+        return Err(PolicyError::Unsupported(format!(
+            "head rows {wanted:?} are asked for, this model has rows {mine:?}"
+        )));
+    }
+    let logits = model.logits(features)?;
+    Ok(logits.narrow(1, wanted.start - mine.start, wanted.len())?)
 }

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::data::DataError;
-use crate::learning::LearningError;
+use crate::learning::{CacheError, LearningError};
 use crate::model::ModelError;
 use crate::numerics::gaussian::GaussianError;
 use crate::wire::WireError;
@@ -23,6 +23,9 @@ pub enum PolicyError {
     /// A sample could not be read.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// A feature cache could not be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// A message does not have the expected shape.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -41,6 +44,7 @@ impl From<LearningError> for PolicyError {
                 PolicyError::NonFinite(format!("{what} (step {step})"))
             }
             LearningError::Data(error) => PolicyError::Data(error),
+            LearningError::Cache(error) => PolicyError::Cache(error),
             LearningError::Model(error) => PolicyError::Model(error),
             LearningError::Compute(error) => PolicyError::Compute(error),
             other => PolicyError::Unsupported(other.to_string()),

@@ -6,8 +6,8 @@ use candle_core::{Device, Tensor};
 
 use super::{PolicyError, Predictor, RoundContext};
 use crate::data::{Batch, Curriculum, Dataset, Loader, Shard, Transform};
-use crate::learning::TrainingPlan;
-use crate::model::{Backbone, Place};
+use crate::learning::{FeatureCache, TrainingPlan};
+use crate::model::{Backbone, FrozenPart, Place};
 
 /// Device, frozen backbone, data and the local training plan of a run.
 ///
@@ -31,6 +31,8 @@ pub struct Lab {
     pub training: TrainingPlan,
     /// Samples per block in passes without gradient.
     pub evaluation_batch: usize,
+    /// What the frozen backbone gave for samples already seen; shared by all workers.
+    pub cache: Arc<FeatureCache>,
     /// Features frozen by the first of two staged methods.
     pub staged: Option<Arc<dyn Predictor>>,
 }
@@ -70,6 +72,17 @@ impl Lab {
         }
         let backbone = Arc::new(self.backbone.at(place)?);
         Ok(Lab { device: place.device.clone(), backbone, ..self.clone() })
+    }
+
+    /// The same loader with the outputs of the backbone's frozen `part` in place of pixels; what is
+    /// missing of them is computed first. Where nothing is kept, as under a transform that draws, it comes
+    /// back as it is: ask for `batch_features` or `batch_scores`, which take both.
+    pub fn frozen(&self, loader: Loader, part: FrozenPart) -> Result<Loader, PolicyError> {
+        let (split, transform) = (loader.split(), loader.transform());
+        let store = self.cache.store(&self.backbone, split, transform, part)?;
+        let Some(store) = store else { return Ok(loader) };
+        store.fill(&self.backbone, &self.device, loader.shard())?;
+        Ok(loader.with_rows(store))
     }
 
     /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.

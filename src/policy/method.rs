@@ -259,7 +259,7 @@ pub enum Failure {
     NonFinite(String),
     /// The shard has no sample to train on.
     NoData,
-    /// A sample could not be read; ends the run.
+    /// A sample could not be read, or a feature cache not be used; ends the run.
     Data(String),
     /// The policy refused or could not compute.
     Policy(String),
@@ -290,6 +290,7 @@ impl From<PolicyError> for Failure {
         match error {
             PolicyError::NonFinite(place) => Failure::NonFinite(place),
             PolicyError::Data(error) => Failure::Data(error.to_string()),
+            PolicyError::Cache(error) => Failure::Data(error.to_string()),
             other => Failure::Policy(other.to_string()),
         }
     }

@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 
 use super::{Lab, PolicyError};
+use crate::data::Batch;
+use crate::model::FrozenPart;
 use crate::wire::Body;
 
 /// Which head rows may be predicted.
@@ -41,6 +43,28 @@ pub trait Predictor: Send + Sync {
     fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let _ = lab;
         Ok(None)
+    }
+
+    /// How much of it is the frozen backbone of the lab: what a cache may hand over in place of
+    /// pixels.
+    fn frozen_part(&self) -> FrozenPart {
+        FrozenPart::Nothing
+    }
+
+    /// [`features`](Predictor::features) of a batch of images, or of what
+    /// [`frozen_part`](Predictor::frozen_part) gives for them.
+    fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
+        self.features(&batch.pixels(device)?)
+    }
+
+    /// [`scores`](Predictor::scores), in the same way.
+    fn batch_scores(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        scope: &Scope,
+    ) -> Result<Tensor, PolicyError> {
+        self.scores(&batch.pixels(device)?, scope)
     }
 
     /// What a client must hold to compute [`features`](Predictor::features) itself, beside the

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Scenario, ShapeSection, Workers};
+use super::{CachePlace, Scenario, ShapeSection, Workers};
 
 impl Scenario {
     /// The scenario with every default, as TOML. Reading it gives the same scenario and the
@@ -16,7 +16,7 @@ impl Scenario {
     /// 64 hexadecimal digits that name the content: equal for scenarios whose runs are equal.
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
-    /// `record.histograms`, the folders of `data.path` and `backbone.weights` (their last
+    /// `record.histograms`, whether features are kept in memory or in which folder, the folders of `data.path` and `backbone.weights` (their last
     /// component counts; a run's manifest has digests of what lies there), and the names of CSV files
     /// (their values count).
     pub fn hash(&self) -> String {
@@ -35,6 +35,10 @@ impl Scenario {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
             }
+        }
+        content.cache.folder = None;
+        if content.cache.features == CachePlace::File {
+            content.cache.features = CachePlace::Memory;
         }
         blake3::hash(content.to_effective_toml().as_bytes()).to_hex().to_string()
     }

@@ -30,11 +30,12 @@ impl Scenario {
 
     /// Every path with its key.
     pub(super) fn paths_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
-        let Scenario { data, backbone, time, links, .. } = self;
+        let Scenario { data, backbone, time, links, cache, .. } = self;
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
         let weights = backbone.weights_file_mut();
         paths.extend(weights.map(|path| ("backbone.weights".to_owned(), path)));
+        paths.extend(cache.folder.as_mut().map(|path| ("cache.folder".to_owned(), path)));
         for (key, _, law) in laws(time, links) {
             if let ShapeSection::Empirical { file, .. } = &mut law.shape {
                 paths.push((format!("{key}.file"), file));

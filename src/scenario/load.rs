@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
-    AnyMethod, BackboneSection, ClientSection, Complaint, DataSection, DevicesSection,
-    FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection, Override,
-    ParticipationSection, PartitionSection, Preset, PrivacySection, RecordSection, SCHEMA,
-    Scenario, ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
+    AnyMethod, BackboneSection, CacheSection, ClientSection, Complaint, DataSection,
+    DevicesSection, FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection,
+    Override, ParticipationSection, PartitionSection, Preset, PrivacySection, RecordSection,
+    SCHEMA, Scenario, ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
 };
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
@@ -114,6 +114,7 @@ impl Scenario {
             faults: table.table("faults", |table| FaultsSection::read(table, preset)),
             wire: table.table("wire", WireSection::read),
             privacy: table.table("privacy", PrivacySection::read),
+            cache: table.table("cache", CacheSection::read),
             devices: table.table("devices", DevicesSection::read),
             record: table.table("record", RecordSection::read),
         }

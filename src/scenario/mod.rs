@@ -21,6 +21,7 @@
 //! ```
 
 mod backbone;
+mod cache;
 mod catalogue;
 mod check;
 mod client;
@@ -54,6 +55,7 @@ pub use backbone::{
     Architecture, BackboneSection, EMBEDDED_IMAGE, ResNetSection, StartWeights, VitSection,
     VitShape, Weights,
 };
+pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
 pub use client::{ClientSection, OptimiserSection, RoundSchedule};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
@@ -120,6 +122,8 @@ pub struct Scenario {
     pub wire: WireSection,
     /// What the server may see of uploads.
     pub privacy: PrivacySection,
+    /// What is computed once and kept.
+    pub cache: CacheSection,
     /// What computes.
     pub devices: DevicesSection,
     /// What is measured and written down.

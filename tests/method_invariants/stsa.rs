@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, PartitionKind, Partitioner, Shard};
+use fedcast::data::{Batch, ClassOrder, PartitionKind, Partitioner, Shard};
 use fedcast::methods::stsa::{
     Estimation, HeadMode, OneUnit, Payload, Stsa, StsaConfig, UnitCount, Variant,
 };
@@ -77,19 +77,12 @@ fn centralised(engine: &Engine) -> Vec<f64> {
     let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
     let mut gram = Gram::new(WIDTH as usize);
     let mut sums = vec![0.0; CLASSES * WIDTH as usize];
-    for batch in engine.lab.statistics_loader(&all).in_order(1) {
+    let part = fedcast::model::FrozenPart::Whole;
+    let loader = engine.lab.frozen(engine.lab.statistics_loader(&all), part).unwrap();
+    for batch in loader.in_order(1) {
         let batch = batch.unwrap();
-        let pixels = engine.lab.pixels(&batch).unwrap();
-        let none = fedcast::model::Adaptation::none();
-        let feature = engine.lab.backbone.features(&pixels, &none).unwrap();
-        let feature: Vec<f64> = feature
-            .flatten_all()
-            .unwrap()
-            .to_vec1::<f32>()
-            .unwrap()
-            .into_iter()
-            .map(f64::from)
-            .collect();
+        let Batch::Features { values, .. } = &batch else { panic!("features are kept") };
+        let feature: Vec<f64> = values.iter().copied().map(f64::from).collect();
         let hidden = layer.apply(&feature);
         gram.add(&hidden);
         let row = batch.labels()[0] as usize * WIDTH as usize;

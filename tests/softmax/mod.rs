@@ -350,6 +350,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
             ..TrainingPlan::default()
         },
         evaluation_batch: rules.evaluation_batch,
+        cache: Arc::default(),
         staged: None,
     };
     Setup {

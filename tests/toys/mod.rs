@@ -90,6 +90,7 @@ pub fn lab(tasks: usize, order: ClassOrder) -> Lab {
         statistics_transform: Arc::new(Transform::default()),
         training: plan(OptimiserConfig::adamw(1e-2)),
         evaluation_batch: 16,
+        cache: Arc::default(),
         staged: None,
     }
 }

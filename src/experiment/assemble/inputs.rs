@@ -10,15 +10,17 @@ use super::training::{training_plan, wire_form};
 use super::{rules, workforce};
 use crate::data::{DataError, Dataset, Split, Transform, Transforms};
 use crate::experiment::ExperimentError;
+use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
 use crate::federation::{Coding, Setup, ShardSource};
+use crate::learning::{FeatureCache, Shelf};
 use crate::methods::Registry;
 use crate::model::{
     Backbone, BackboneConfig, ModelError, ParameterSet, ResNet, Vit, backbone_config, embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, ModelFacts};
-use crate::scenario::{BackboneSection, Scenario, StartWeights, Weights};
+use crate::scenario::{BackboneSection, CachePlace, CacheSection, Scenario, StartWeights, Weights};
 use crate::wire::CodecPlan;
 
 /// A run that is ready to begin, and what it was made from.
@@ -74,6 +76,7 @@ pub fn assemble(
         statistics_transform: transforms.statistics,
         training: training_plan(scenario, methods),
         evaluation_batch: rules.evaluation_batch,
+        cache: Arc::new(feature_cache(&scenario.cache)),
         staged: None,
     };
     let setup = Setup {
@@ -130,6 +133,21 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
         }));
     }
     Ok(backbone)
+}
+
+/// Files are for the same program on the same class of machine: others round differently.
+fn feature_cache(section: &CacheSection) -> FeatureCache {
+    let place = match (section.features, &section.folder) {
+        (CachePlace::Off, _) => Shelf::Off,
+        (CachePlace::File, Some(folder)) => {
+            let Machine { cpu, gemm, features, platform, .. } = Machine::here();
+            let program = env!("CARGO_PKG_VERSION");
+            let class = format!("fedcast {program}, {platform}, {cpu}, {gemm}, {features:?}");
+            Shelf::File { folder: folder.clone(), class }
+        }
+        (CachePlace::Memory, _) | (CachePlace::File, None) => Shelf::Memory,
+    };
+    FeatureCache::new(place, u64::from(section.limit_mb) * 1_000_000, section.tokens)
 }
 
 fn backbone_name(section: &BackboneSection) -> String {

@@ -41,10 +41,10 @@ impl FedAvgClient {
         let report = train_with(
             &lab.training,
             &mut optimiser,
-            &lab.train_loader(&member.shard),
+            &lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?,
             model.variables(),
             member.key,
-            |batch| model.masked_loss(&batch.pixels(&lab.device)?, batch.labels()),
+            |batch| model.batch_loss(batch, &lab.device),
         )?;
         let rows = self.method.up_rows(view);
         let up = Up::cut(&model.parameters()?, rows, member.shard.len())?;

@@ -44,10 +44,10 @@ impl HgpClient {
             Classifier::trainable(&lab.backbone, &member.down.parameters, view.rows.clone())?;
         let report = train(
             &lab.training,
-            &lab.train_loader(&member.shard),
+            &lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?,
             model.variables(),
             member.key,
-            |batch| model.masked_loss(&batch.pixels(&lab.device)?, batch.labels()),
+            |batch| model.batch_loss(batch, &lab.device),
         )?;
         let parameters = model.parameters()?;
         let local = Classifier::frozen(&lab.backbone, &parameters)?;
@@ -72,10 +72,10 @@ impl HgpClient {
         let dim = lab.backbone.dim();
         let mut features: Vec<Vec<Vec<f32>>> = vec![Vec::new(); rows.len()];
         let augment = member.key.domain(Domain::Augment);
-        let loader = lab.statistics_loader(&member.shard);
+        let loader = lab.frozen(lab.statistics_loader(&member.shard), local.frozen_part())?;
         for batch in loader.in_order_drawn(lab.evaluation_batch, augment) {
             let batch = batch?;
-            let batch_features = local.features(&lab.pixels(&batch)?)?.to_vec2::<f32>()?;
+            let batch_features = local.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
             for (feature, label) in batch_features.into_iter().zip(batch.labels()) {
                 features[*label as usize - rows.start].push(feature);
             }

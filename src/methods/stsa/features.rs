@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 
 use super::messages::ClassSums;
-use crate::data::{Shard, TaskView};
-use crate::model::{self, Adaptation};
+use crate::data::{Batch, Shard, TaskView};
+use crate::model::{self, Adaptation, FrozenPart};
 use crate::numerics::projection::Projection;
 use crate::numerics::symmetric::Gram;
 use crate::policy::{Lab, PolicyError, Predictor};
@@ -35,6 +35,25 @@ impl Frozen {
                 (!here).then(|| Frozen::Backbone(Arc::clone(&lab.backbone)))
             }
         })
+    }
+
+    /// How much of it is the backbone as loaded.
+    pub fn part(&self) -> FrozenPart {
+        match self {
+            Frozen::Staged(staged) => staged.frozen_part(),
+            Frozen::Backbone(_) => FrozenPart::Whole,
+        }
+    }
+
+    /// Features `(batch, d)` of a batch of images, or of what [`part`](Frozen::part) gave for them.
+    pub fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
+        match (self, batch) {
+            (Frozen::Staged(staged), _) => staged.batch_features(batch, device),
+            (Frozen::Backbone(_), Batch::Features { values, shape, .. }) => {
+                Ok(Tensor::from_slice(values, shape.as_slice(), device)?)
+            }
+            (Frozen::Backbone(_), _) => self.features(&batch.pixels(device)?),
+        }
     }
 
     /// `(batch, channels, height, width)` to `(batch, d)`.
@@ -73,9 +92,11 @@ pub(super) fn collect(
     };
     let frozen = Frozen::of(lab);
     let (mut features, mut labels) = (Vec::new(), Vec::new());
-    for batch in lab.statistics_loader(shard).in_order(lab.evaluation_batch) {
+    let loader = lab.frozen(lab.statistics_loader(shard), frozen.part())?;
+    for batch in loader.in_order(lab.evaluation_batch) {
         let batch = batch?;
-        features.extend(doubles(&frozen.features(&lab.pixels(&batch)?)?, layer.inputs())?);
+        let found = frozen.batch_features(&batch, &lab.device)?;
+        features.extend(doubles(&found, layer.inputs())?);
         labels.extend(batch.labels().iter().map(|row| *row as usize - view.rows.start));
         if labels.len() >= BLOCK {
             collected.take(&layer.apply(&features), &labels);

@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
 use super::config::HeadMode;
 use super::features::{Frozen, doubles};
+use crate::data::Batch;
+use crate::model::FrozenPart;
 use crate::numerics::projection::Projection;
 use crate::policy::{Lab, PolicyError, Predictor, Scope};
 
@@ -68,6 +70,29 @@ impl Predictor for RidgeHead {
     }
 
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
+        self.scores_of(&self.frozen.features(pixels)?, scope)
+    }
+
+    fn frozen_part(&self) -> FrozenPart {
+        self.frozen.part()
+    }
+
+    fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
+        self.frozen.batch_features(batch, device)
+    }
+
+    fn batch_scores(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        scope: &Scope,
+    ) -> Result<Tensor, PolicyError> {
+        self.scores_of(&self.frozen.batch_features(batch, device)?, scope)
+    }
+}
+
+impl RidgeHead {
+    fn scores_of(&self, features: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
         let rows = scope.rows();
         if rows.end > self.scorer.classes() {
             return Err(PolicyError::Unsupported(format!(
@@ -75,12 +100,11 @@ impl Predictor for RidgeHead {
                 self.scorer.classes()
             )));
         }
-        let features = self.frozen.features(pixels)?;
-        let n = features.dim(0)?;
-        let features = doubles(&features, self.scorer.layer.inputs())?;
+        let (n, device) = (features.dim(0)?, features.device());
+        let features = doubles(features, self.scorer.layer.inputs())?;
         let scores = self.scorer.score(&features, rows.clone());
         let scores: Vec<f32> = scores.into_iter().map(|score| score as f32).collect();
-        Ok(Tensor::from_vec(scores, (n, rows.len()), pixels.device())?)
+        Ok(Tensor::from_vec(scores, (n, rows.len()), device)?)
     }
 }
 

@@ -1,0 +1,57 @@
+//! What the name of a cache file stands for: everything that its values depend on.
+
+use candle_core::DType;
+
+use super::blocks::BLOCK;
+use crate::data::{Split, Transform};
+use crate::learning::LearningError;
+use crate::model::{Backbone, BackboneConfig, FrozenPart};
+
+/// Raised when the values or the layout of a file change their meaning.
+pub(super) const FORMAT: u32 = 1;
+
+/// A network as far as its values go. Workers on several devices have one each, all equal.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Network {
+    config: BackboneConfig,
+    weights: blake3::Hash,
+    compute: DType,
+}
+
+impl Network {
+    pub fn of(backbone: &Backbone) -> Result<Network, LearningError> {
+        let compute = backbone.place().compute;
+        Ok(Network { config: backbone.config(), weights: backbone.digest()?, compute })
+    }
+}
+
+/// Everything that decides about the values of a file.
+pub(super) struct Inputs<'a> {
+    pub network: &'a Network,
+    pub split: &'a Split,
+    pub transform: &'a Transform,
+    pub part: FrozenPart,
+    /// The program and the class of machine, see [`Shelf::File`](super::Shelf::File).
+    pub class: &'a str,
+}
+
+impl Inputs<'_> {
+    /// Hash of all of it.
+    pub fn key(&self) -> Result<blake3::Hash, LearningError> {
+        let mut hasher = blake3::Hasher::new();
+        let mut part = |name: &str, bytes: &[u8]| {
+            hasher
+                .update(name.as_bytes())
+                .update(&(bytes.len() as u64).to_le_bytes())
+                .update(bytes);
+        };
+        part("format", &FORMAT.to_le_bytes());
+        part("block", &(BLOCK as u64).to_le_bytes());
+        part("class", self.class.as_bytes());
+        part("network", format!("{:?}", self.network).as_bytes());
+        part("split", self.split.digest()?.as_bytes());
+        part("transform", format!("{:?}", self.transform).as_bytes());
+        part("part", self.part.name().as_bytes());
+        Ok(hasher.finalize())
+    }
+}

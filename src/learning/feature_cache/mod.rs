@@ -1,0 +1,180 @@
+//! Never computing what is frozen twice.
+//!
+//! A head-only method asks for the features of the same frozen network on the same images in every epoch of
+//! every round; so does every evaluation of such a method. Here they are computed once per sample. The same
+//! holds for the blocks below the first adapted one of a prompted transformer. Both need a transform
+//! that draws nothing: an augmented image is another image every time.
+//!
+//! ```text
+//! FeatureCache           one per run: memory, a folder of files, or off
+//!   FeatureStore         per split, transform and frozen part         (store)
+//!     canonical blocks   always the same batches, computed once       (blocks)
+//!     CacheFile          checksummed blocks in a memory map           (file)
+//! ```
+//! Where values are kept changes no bit of a run: memory or file, cold or warm. Whether they are kept at
+//! all may change last bits, because a kernel's rounding depends on the batch around a sample.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use candle_core::Device;
+//! use fedcast::data::{digits, SampleRows, Transform};
+//! use fedcast::learning::FeatureCache;
+//! use fedcast::model::{embedded_vit, Backbone, FrozenPart};
+//! # fn main() -> Result<(), fedcast::learning::LearningError> {
+//! let split = digits::embedded()?.train;
+//! let (backbone, transform) = (Backbone::from(embedded_vit()?), Arc::new(Transform::default()));
+//! let cache = FeatureCache::default();
+//! let store = cache
+//!     .store(&backbone, &split, &transform, FrozenPart::Whole)?
+//!     .expect("the transform draws nothing");
+//! store.fill(&backbone, &Device::Cpu, &[3])?; // and the block around it
+//! let mut feature = Vec::new();
+//! store.read(3, &mut feature)?;
+//! assert_eq!((feature.len(), store.computed()), (64, 1));
+//! # Ok(())
+//! # }
+//! ```
+
+mod blocks;
+mod error;
+mod file;
+mod key;
+mod store;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use blocks::BLOCK;
+pub use error::CacheError;
+pub use store::FeatureStore;
+
+use self::blocks::Blocks;
+use self::file::{CacheFile, Opened};
+use self::key::{Inputs, Network};
+use self::store::{Source, row_shape};
+use super::LearningError;
+use crate::data::{Split, Transform};
+use crate::model::{Backbone, FrozenPart};
+
+/// Where values are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Shelf {
+    /// Nowhere: everything is computed per batch.
+    Off,
+    /// In memory, for this run.
+    #[default]
+    Memory,
+    /// In files that later runs read, too.
+    File {
+        /// The folder; made where it is not there.
+        folder: PathBuf,
+        /// The program and the class of machine, as far as bits depend on them: another one
+        /// finds other files.
+        class: String,
+    },
+}
+
+/// Most bytes of one store by default: the features of 1.3 million samples of width 192.
+const LIMIT: u64 = 1_000_000_000;
+
+/// The stores of a run. Shared by all workers.
+#[derive(Debug)]
+pub struct FeatureCache {
+    place: Shelf,
+    limit: u64,
+    tokens: bool,
+    stores: Mutex<Vec<Arc<FeatureStore>>>,
+    notices: Mutex<Vec<String>>,
+}
+
+impl Default for FeatureCache {
+    /// Features in memory, no token streams.
+    fn default() -> FeatureCache {
+        FeatureCache::new(Shelf::Memory, LIMIT, false)
+    }
+}
+
+impl FeatureCache {
+    /// A cache whose stores take at most `limit` bytes each, in memory or on disk; larger ones are not
+    /// made. `tokens` says whether streams of tokens are kept beside features.
+    pub fn new(place: Shelf, limit: u64, tokens: bool) -> FeatureCache {
+        let (stores, notices) = (Mutex::default(), Mutex::default());
+        FeatureCache { place, limit, tokens, stores, notices }
+    }
+
+    /// The store of a split under a transform, empty when it is new; `None` where nothing is kept: the
+    /// cache is off, the transform draws, nothing is frozen, or the store would be too large. Of plain
+    /// pixels nothing is kept either, for nothing is computed.
+    ///
+    /// # Errors
+    /// A cache file that cannot be made or opened.
+    pub fn store(
+        &self,
+        backbone: &Backbone,
+        split: &Arc<Split>,
+        transform: &Arc<Transform>,
+        part: FrozenPart,
+    ) -> Result<Option<Arc<FeatureStore>>, LearningError> {
+        let asked = match (part, backbone) {
+            (FrozenPart::Nothing, _) | (_, Backbone::Pixels(_)) => false,
+            (FrozenPart::Below(block), _) => self.tokens && block > 0 && backbone.vit().is_some(),
+            (FrozenPart::Whole, _) => true,
+        };
+        if !asked || self.place == Shelf::Off || !transform.is_deterministic() || split.is_empty() {
+            return Ok(None);
+        }
+        let network = Network::of(backbone)?;
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = stores.iter().find(|store| {
+            let source = store.source();
+            Arc::ptr_eq(&source.split, split)
+                && source.part == part
+                && source.network == network
+                && source.transform == *transform
+        });
+        if let Some(store) = known {
+            return Ok(Some(Arc::clone(store)));
+        }
+        let shape = row_shape(backbone, part);
+        let row: usize = shape.iter().product();
+        if 4 * (row * split.len()) as u64 > self.limit {
+            return Ok(None);
+        }
+        let blocks = Blocks::of(split);
+        let file = match &self.place {
+            Shelf::Off | Shelf::Memory => None,
+            Shelf::File { folder, class } => {
+                let network = &network;
+                let key = Inputs { network, split, transform, part, class }.key()?;
+                let name = format!("{}-{}.features", &key.to_hex()[..32], part.name());
+                let Opened { file, notice } = CacheFile::open(folder, &name, &key, &blocks, row)?;
+                self.note(notice);
+                Some(file)
+            }
+        };
+        let (split, transform) = (Arc::clone(split), Arc::clone(transform));
+        let source = Source { network, split, transform, part };
+        let store = Arc::new(FeatureStore::new(source, shape, blocks, file));
+        stores.push(Arc::clone(&store));
+        Ok(Some(store))
+    }
+
+    /// What people should know: files that were damaged and are computed anew.
+    pub fn notices(&self) -> Vec<String> {
+        let mut all = self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let damaged: usize = self.stores().iter().map(|store| store.damaged()).sum();
+        if damaged > 0 {
+            all.push(format!("feature cache: {damaged} damaged blocks were computed anew"));
+        }
+        all
+    }
+
+    /// Every store made so far.
+    pub fn stores(&self) -> Vec<Arc<FeatureStore>> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, notice: Option<String>) {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
+    }
+}

@@ -1,0 +1,225 @@
+//! The features of one split under one transform, computed block by block, each once.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use candle_core::{DType, Device, Tensor};
+
+use super::blocks::Blocks;
+use super::file::{CacheFile, Held};
+use super::key::Network;
+use crate::data::{DataError, SampleRows, Split, Stacked, Transform};
+use crate::learning::LearningError;
+use crate::model::{Adaptation, Backbone, FrozenPart};
+
+/// What is kept, of which samples.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub network: Network,
+    pub split: Arc<Split>,
+    pub transform: Arc<Transform>,
+    pub part: FrozenPart,
+}
+
+/// Extents of what is kept of one sample.
+pub(super) fn row_shape(backbone: &Backbone, part: FrozenPart) -> Vec<usize> {
+    match (part, backbone.vit()) {
+        (FrozenPart::Below(_), Some(vit)) => vec![vit.config().tokens(), vit.config().dim],
+        _ => vec![backbone.dim()],
+    }
+}
+
+impl Source {
+    fn compute(
+        &self,
+        backbone: &Backbone,
+        device: &Device,
+        samples: &[u32],
+    ) -> Result<Box<[f32]>, LearningError> {
+        let Stacked { pixels, shape } = self.split.pixels(&self.transform, samples)?;
+        let pixels = Tensor::from_vec(pixels, shape.as_slice(), device)?;
+        let none = Adaptation::none();
+        let values = match (self.part, backbone.vit()) {
+            (FrozenPart::Below(block), Some(vit)) => {
+                vit.advance(&vit.embed(&pixels)?, 0..block, &none)?
+            }
+            _ => backbone.features(&pixels, &none)?,
+        };
+        Ok(values.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>()?.into())
+    }
+}
+
+/// Where the values of a finished block are.
+#[derive(Debug)]
+enum Kept {
+    Memory(Box<[f32]>),
+    File,
+}
+
+/// What one part of a frozen network gives for every sample of a split.
+///
+/// [`fill`](FeatureStore::fill) computes what is missing; several threads may ask at once, and each block
+/// is computed by one of them. Afterwards rows are read without waiting.
+#[derive(Debug)]
+pub struct FeatureStore {
+    source: Source,
+    shape: Vec<usize>,
+    blocks: Blocks,
+    kept: Vec<OnceLock<Kept>>,
+    /// `None`: values stay in memory.
+    file: Option<CacheFile>,
+    /// Blocks that somebody computes at the moment.
+    busy: Mutex<BTreeSet<usize>>,
+    done: Condvar,
+    computed: AtomicUsize,
+    damaged: AtomicUsize,
+}
+
+impl FeatureStore {
+    pub(super) fn new(
+        source: Source,
+        shape: Vec<usize>,
+        blocks: Blocks,
+        file: Option<CacheFile>,
+    ) -> FeatureStore {
+        FeatureStore {
+            shape,
+            kept: (0..blocks.len()).map(|_| OnceLock::new()).collect(),
+            source,
+            blocks,
+            file,
+            busy: Mutex::default(),
+            done: Condvar::new(),
+            computed: AtomicUsize::new(0),
+            damaged: AtomicUsize::new(0),
+        }
+    }
+
+    /// Makes sure that the rows of these samples can be read, computing what is missing with
+    /// `backbone`, which is the network the store was made for.
+    ///
+    /// # Errors
+    /// A sample that cannot be read, a network that refuses it, a file that cannot be written.
+    pub fn fill(
+        &self,
+        backbone: &Backbone,
+        device: &Device,
+        samples: &[u32],
+    ) -> Result<(), LearningError> {
+        let wanted: BTreeSet<usize> = samples.iter().map(|s| self.blocks.place(*s).0).collect();
+        let mut missing: Vec<usize> = wanted.into_iter().filter(|b| !self.has(*b)).collect();
+        while !missing.is_empty() {
+            if let Some(claim) = self.claim_or_wait(&missing) {
+                let kept = self.make(backbone, device, claim.block)?;
+                // Nobody else sets it: the block was claimed.
+                let _ = self.kept[claim.block].set(kept);
+            }
+            missing.retain(|block| !self.has(*block));
+        }
+        Ok(())
+    }
+
+    /// Blocks this store computed itself, for tests and reports; others were read from its file.
+    pub fn computed(&self) -> usize {
+        self.computed.load(Ordering::Relaxed)
+    }
+
+    /// Blocks whose values in the file were not what they should be, and were computed again.
+    pub fn damaged(&self) -> usize {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Blocks of the split.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    fn has(&self, block: usize) -> bool {
+        self.kept[block].get().is_some()
+    }
+
+    /// The first missing block nobody computes, or `None` after somebody has finished one.
+    fn claim_or_wait(&self, missing: &[usize]) -> Option<Claim<'_>> {
+        let mut busy = self.busy();
+        // A block is kept before it ceases to be busy.
+        if let Some(&block) = missing.iter().find(|b| !busy.contains(b) && !self.has(**b)) {
+            busy.insert(block);
+            return Some(Claim { store: self, block });
+        }
+        if missing.iter().all(|block| busy.contains(block)) {
+            drop(self.done.wait(busy).unwrap_or_else(PoisonError::into_inner));
+        }
+        None
+    }
+
+    fn make(
+        &self,
+        backbone: &Backbone,
+        device: &Device,
+        block: usize,
+    ) -> Result<Kept, LearningError> {
+        match self.file.as_ref().map(|file| file.holds(&self.blocks, block)) {
+            Some(Held::Whole) => return Ok(Kept::File),
+            Some(Held::Damaged) => {
+                self.damaged.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(Held::Empty) | None => {}
+        }
+        let values = self.source.compute(backbone, device, self.blocks.samples(block))?;
+        self.computed.fetch_add(1, Ordering::Relaxed);
+        Ok(match &self.file {
+            None => Kept::Memory(values),
+            Some(file) => {
+                file.put(&self.blocks, block, &values)?;
+                Kept::File
+            }
+        })
+    }
+
+    fn busy(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A block being computed; given up also when that fails.
+struct Claim<'a> {
+    store: &'a FeatureStore,
+    block: usize,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.store.busy().remove(&self.block);
+        self.store.done.notify_all();
+    }
+}
+
+impl SampleRows for FeatureStore {
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn read(&self, sample: u32, out: &mut Vec<f32>) -> Result<(), DataError> {
+        let (block, row) = self.blocks.place(sample);
+        let width: usize = self.shape.iter().product();
+        match (self.kept[block].get(), &self.file) {
+            (Some(Kept::Memory(values)), _) => out.extend(&values[row * width..(row + 1) * width]),
+            (Some(Kept::File), Some(file)) => file.read(&self.blocks, block, row, out),
+            _ => {
+                return Err(DataError::unfit(
+                    format!("the features of sample {sample} have not been computed"),
+                    "fill the store before reading from it",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

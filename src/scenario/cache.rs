@@ -1,0 +1,99 @@
+//! `[cache]`: what is computed once and kept.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::reader::{Choice, Param, TableReader, defaults};
+
+/// Whether and where the outputs of the frozen backbone are kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheSection {
+    /// Where they are kept. Default `memory`. Memory and file give the same bits; `off` may differ
+    /// from both in the last ones.
+    pub features: CachePlace,
+    /// The folder of the files; required with `file`. Absolute in memory; relative to the scenario
+    /// file on disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// Largest size in MB (10^6 bytes) of what is kept of one split, in memory or on disk; of more,
+    /// nothing is kept. Default 1000.
+    pub limit_mb: u32,
+    /// Whether streams of tokens below the first adapted block are kept, too. Default false: one
+    /// takes `4 x tokens x width` bytes per sample.
+    pub tokens: bool,
+}
+
+/// Where outputs of the backbone are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachePlace {
+    /// Nowhere.
+    Off,
+    /// In memory, for the run.
+    Memory,
+    /// In files of a folder, for later runs, too.
+    File,
+}
+
+impl Choice for CachePlace {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("memory", CachePlace::Memory, "in memory, for this run"),
+        ("file", CachePlace::File, "in files of `folder`, for later runs, too"),
+        ("off", CachePlace::Off, "nowhere: everything is computed per batch"),
+    ];
+}
+
+impl CacheSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> CacheSection {
+        let features = "where outputs of the frozen backbone are kept, if no augmentation is drawn";
+        let features = table.get(&Param::new("features", CachePlace::Memory, features));
+        let folder = Param::<String>::unset("folder", "of the files, relative to this file");
+        let folder = match features {
+            CachePlace::File => {
+                let folder = table.optional(&folder).map(PathBuf::from);
+                if folder.is_none() && !table.given("folder") {
+                    table.reject(
+                        "features",
+                        "features in files need a folder",
+                        "where?",
+                        "add `folder = \"...\"`, relative to this file",
+                    );
+                }
+                folder
+            }
+            CachePlace::Memory => {
+                // Known to the description all the same.
+                if table.given("folder") {
+                    table.reject(
+                        "folder",
+                        "features in memory have no folder",
+                        "no effect here",
+                        "set `cache.features = \"file\"`, or remove this line",
+                    );
+                }
+                table.optional(&folder);
+                None
+            }
+            CachePlace::Off => {
+                table.foreign(&["folder", "limit_mb", "tokens"], "features = \"off\"");
+                None
+            }
+        };
+        let limit = Param::new("limit_mb", 1000, "largest size of what is kept of one split");
+        let tokens =
+            "keep token streams below the first adapted block: 4 x tokens x width bytes each";
+        let tokens = Param::new("tokens", false, tokens);
+        let (limit, tokens) = match features {
+            CachePlace::Off => (1000, false),
+            _ => (table.get(&limit.at_least(1.0)), table.get(&tokens)),
+        };
+        CacheSection { features, folder, limit_mb: limit, tokens }
+    }
+}
+
+impl Default for CacheSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
+}
