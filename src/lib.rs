@@ -74,7 +74,7 @@
 //! | level | identical | holds for |
 //! |---|---|---|
 //! | E | cohorts, order, virtual times, outcomes, bytes | any machine and worker count |
-//! | N | E plus every metric and weight, bit for bit | same binary and CPU class, any worker count |
+//! | N | E plus every metric and weight, bit for bit | same binary and CPU class, any worker count, any pack |
 //! | T | E plus metrics within a tolerance | other CPUs |
 
 pub mod cli;

@@ -216,9 +216,13 @@ fn programs_get_the_same_as_people() {
 
 #[test]
 fn what_would_have_no_effect_or_no_meaning_is_refused() {
-    let told = refusal(GOOD, &["devices.pack=2"]);
-    assert!(told.contains("packs of more than one client are not built yet"), "{told}");
-    assert!(read(GOOD, &["devices.pack=1", "links.rtt_ms=400"]).is_ok());
+    let told = refusal(GOOD, &["devices.pack=0"]);
+    assert!(told.contains("devices.pack"), "{told}");
+    let told = refusal(GOOD, &["devices.pack=\"many\""]);
+    assert!(told.contains("auto"), "{told}");
+    for pack in ["1", "8", "\"auto\""] {
+        assert!(read(GOOD, &[&format!("devices.pack={pack}"), "links.rtt_ms=400"]).is_ok());
+    }
     // More samples of a class than numbers reach is all of them.
     assert!(read(GOOD, &["data.subset=4294967295"]).is_ok());
 }

@@ -71,6 +71,51 @@ impl Batch {
         }
     }
 
+    /// Several batches as one, in their order.
+    ///
+    /// # Errors
+    /// When there is none, or they differ in kind or in the shape of a sample.
+    pub fn join(batches: impl IntoIterator<Item = Batch>) -> Result<Batch, DataError> {
+        let mut batches = batches.into_iter();
+        let mut joined = batches.next().ok_or_else(cannot_join)?;
+        batches.try_for_each(|batch| joined.append(batch))?;
+        Ok(joined)
+    }
+
+    fn append(&mut self, more: Batch) -> Result<(), DataError> {
+        match (self, more) {
+            (
+                Batch::Images { pixels, shape, labels, samples },
+                Batch::Images { pixels: p, shape: its, labels: l, samples: s },
+            ) if shape[1..] == its[1..] => {
+                shape[0] += its[0];
+                pixels.extend(p);
+                labels.extend(l);
+                samples.extend(s);
+            }
+            (
+                Batch::Features { values, shape, labels, samples },
+                Batch::Features { values: v, shape: its, labels: l, samples: s },
+            ) if shape[1..] == its[1..] => {
+                shape[0] += its[0];
+                values.extend(v);
+                labels.extend(l);
+                samples.extend(s);
+            }
+            (
+                Batch::Tokens { tokens, shape, labels, samples },
+                Batch::Tokens { tokens: t, shape: its, labels: l, samples: s },
+            ) if shape[1] == its[1] => {
+                shape[0] += its[0];
+                tokens.extend(t);
+                labels.extend(l);
+                samples.extend(s);
+            }
+            _ => return Err(cannot_join()),
+        }
+        Ok(())
+    }
+
     /// The pixels on a device, f32 `(batch, channels, height, width)`.
     ///
     /// # Errors
@@ -89,5 +134,47 @@ impl Batch {
                 "choose a backbone for text or a data set of images",
             )),
         }
+    }
+}
+
+fn cannot_join() -> DataError {
+    DataError::unfit(
+        "batches of different shapes cannot be joined",
+        "end the transform with a crop, or give the data set a stored size",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn images(labels: &[u32], side: usize) -> Batch {
+        Batch::Images {
+            pixels: labels.iter().flat_map(|l| vec![*l as f32; side * side]).collect(),
+            shape: [labels.len(), 1, side, side],
+            labels: labels.to_vec(),
+            samples: labels.iter().map(|l| 10 * l).collect(),
+        }
+    }
+
+    #[test]
+    fn joined_batches_lie_one_behind_the_other() -> Result<(), DataError> {
+        let joined = Batch::join([images(&[3], 2), images(&[1, 2], 2)])?;
+        assert_eq!(joined, images(&[3, 1, 2], 2));
+        let features = |labels: &[u32], dim: usize| Batch::Features {
+            values: labels.iter().flat_map(|l| vec![*l as f32; dim]).collect(),
+            shape: vec![labels.len(), dim],
+            labels: labels.to_vec(),
+            samples: labels.to_vec(),
+        };
+        assert_eq!(
+            Batch::join([features(&[3], 5), features(&[1, 2], 5)])?,
+            features(&[3, 1, 2], 5)
+        );
+        assert!(Batch::join([features(&[3], 5), features(&[1], 4)]).is_err());
+        assert!(Batch::join([features(&[3], 4), images(&[1], 2)]).is_err());
+        assert!(Batch::join([images(&[3], 2), images(&[1], 4)]).is_err());
+        assert!(Batch::join([]).is_err());
+        Ok(())
     }
 }

@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr};
 
-use super::client::{AtClient, ClientActor, ClientMachine};
+use super::client::{AtClient, ClientActor, ClientMachine, TrainingJob, train_together};
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
 use super::error::FederationError;
 use super::event::{EndReason, Event, Numbers};
 use super::interrupt::Interrupt;
 use super::network::{Delivery, Network};
+use super::packs::{Packs, Ticket};
 use super::queue::{ActorId, Class, EventQueue};
 use super::recorder::{Happened, Happening, Recorder, Settle};
 use super::server::{AtServer, ServerActor, ServerMachine, ToServer, WhoWaits};
@@ -47,6 +48,7 @@ pub(super) struct Conductor {
     interrupt: Interrupt,
     queue: EventQueue<Upcoming>,
     network: Network,
+    packs: Packs<TrainingJob>,
     server: Addr<ServerActor>,
     clients: BTreeMap<ClientId, Addr<ClientActor>>,
     recorder: Addr<Recorder>,
@@ -68,6 +70,8 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 enum Upcoming {
     Known(Message),
     Pending(Pending),
+    /// The end of a seat's training.
+    Training(Ticket, Pending),
 }
 
 enum Step {
@@ -97,6 +101,7 @@ impl Conductor {
             devices,
             interrupt,
             queue,
+            packs: Packs::default(),
             server: ServerActor(server).start(),
             clients,
             recorder: recorder.start(),
@@ -151,13 +156,16 @@ impl Conductor {
             return Err(FederationError::Deadlock { waiting });
         };
         self.now = place.at;
-        let message = match upcoming {
-            Upcoming::Known(message) => message,
-            Upcoming::Pending(pending) => match self.wait(pending).await? {
-                Some(message) => message,
-                None => return Ok(Step::Interrupted),
-            },
+        let waited = match upcoming {
+            Upcoming::Known(message) => Some(message),
+            Upcoming::Pending(pending) => self.wait(pending).await?,
+            Upcoming::Training(ticket, pending) => {
+                let jobs = self.packs.need(ticket);
+                self.train(jobs);
+                self.wait(pending).await?
+            }
         };
+        let Some(message) = waited else { return Ok(Step::Interrupted) };
         let effects = self.deliver(place.to, message).await?;
         self.carry_out(effects).await
     }
@@ -232,6 +240,17 @@ impl Conductor {
                     self.network.send(self.now, journey, &mut deliver);
                 }
                 Effect::Post(kind, work) => self.devices.post(kind, work),
+                Effect::Plan(round, packs) => self.packs.open(round, packs),
+                Effect::Train { at, to, ticket, job, pending } => {
+                    let jobs = self.packs.ask(ticket, *job);
+                    self.train(jobs);
+                    let upcoming = Upcoming::Training(ticket, pending);
+                    self.queue.push(at, Class::Timer, ActorId::Client(to), upcoming);
+                }
+                Effect::DropOut(ticket) => {
+                    let jobs = self.packs.drop_out(ticket);
+                    self.train(jobs);
+                }
                 Effect::Forget(client) => {
                     self.clients.remove(&client);
                 }
@@ -242,6 +261,15 @@ impl Conductor {
             self.tell().await?;
         }
         Ok(step)
+    }
+
+    /// Hands a pack to the workers.
+    fn train(&mut self, jobs: Vec<TrainingJob>) {
+        if !jobs.is_empty() {
+            let world = Arc::clone(&self.world);
+            let work = Box::new(move |lab: &_| train_together(&world, lab, jobs));
+            self.devices.post(JobKind::Train, work);
+        }
     }
 
     fn record(&mut self, event: Event, numbers: Option<Numbers>) {

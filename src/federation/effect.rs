@@ -9,16 +9,17 @@ use std::pin::Pin;
 
 use tokio::sync::oneshot;
 
-use super::client::ToClient;
+use super::client::{ToClient, TrainingJob};
 use super::devices::{Work, guard};
 use super::error::FederationError;
 use super::event::{Event, Numbers};
 use super::network::Journey;
+use super::packs::Ticket;
 use super::queue::{ActorId, Class};
 use super::server::ToServer;
 use super::sink::JobKind;
 use crate::policy::Lab;
-use crate::quantity::{ClientId, VirtualTime};
+use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 /// What an actor is told.
 pub(super) enum Message {
@@ -41,6 +42,12 @@ pub(super) enum Effect {
     Send(Journey),
     /// Let a worker do this.
     Post(JobKind, Work),
+    /// Train these seats of a round together.
+    Plan(Round, Vec<Vec<SeatId>>),
+    /// Let a worker train a seat, with its pack; tell its client at `at`, when its work is over.
+    Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
+    /// A seat will not ask to be trained.
+    DropOut(Ticket),
     /// The client's actor holds nothing any more.
     Forget(ClientId),
     /// The run is over.

@@ -34,6 +34,7 @@ pub mod journal;
 pub mod ledger;
 pub mod links;
 mod network;
+mod packs;
 pub mod participation;
 mod permutation;
 pub mod privacy;

@@ -240,6 +240,9 @@ pub struct Rules {
     pub bias: bool,
     /// What the server may see of uploads, and how blurred.
     pub privacy: PrivacyRules,
+    /// Clients trained together on one worker, where the method can. Changes no event; away from
+    /// the CPU it changes the last bits of numbers.
+    pub pack: usize,
 }
 
 impl Default for Rules {
@@ -259,6 +262,7 @@ impl Default for Rules {
             evaluation_batch: 64,
             bias: false,
             privacy: PrivacyRules::default(),
+            pack: 1,
         }
     }
 }

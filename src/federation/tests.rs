@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
 
-use super::client::ClientMachine;
+use super::client::{ClientMachine, train_together};
 use super::conductor::Conductor;
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
@@ -56,6 +56,11 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                     queue.push(at, Class::Delivery, to, Upcoming::Known(message));
                 }),
                 Effect::Post(_, work) => work(&setup.lab),
+                Effect::Train { at, to, job, pending, .. } => {
+                    train_together(&world, &setup.lab, vec![*job]);
+                    queue.push(at, Class::Timer, ActorId::Client(to), Upcoming::Pending(pending));
+                }
+                Effect::Plan(..) | Effect::DropOut(_) => {}
                 Effect::Forget(client) => {
                     clients.remove(&client);
                 }

@@ -8,13 +8,16 @@
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
 //! What it does not hold stays frozen as the lab's backbone has it.
+//!
+//! [`Classifier::pack`] trains the parameters of several clients at once, stacked along a leading axis,
+//! on the one frozen backbone.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{Device, Tensor, Var};
 
-use super::LearningError;
+use super::{LearningError, PackBatch};
 use crate::data::Batch;
 use crate::model::{
     Adaptation, Backbone, FrozenPart, LinearHead, ModelError, Parameter, ParameterSet, Variables,
@@ -70,7 +73,8 @@ pub struct Classifier {
     rows: Range<usize>,
     /// What trains, sorted by name; empty when frozen.
     variables: Variables,
-    received: ParameterSet,
+    /// By each member of a pack; by one where there is no pack.
+    received: Vec<ParameterSet>,
     /// The same at other places, made when first asked for.
     copies: Copies,
 }
@@ -93,7 +97,7 @@ impl Classifier {
         let head = LinearHead::frozen_at(received, device)?;
         let (rows, variables) = (0..head.classes(), Variables::new());
         let adaptation = Adaptation::prompts(&prompts)?;
-        let (received, copies) = (received.clone(), Copies::default());
+        let (received, copies) = (vec![received.clone()], Copies::default());
         Ok(Classifier { backbone, adaptation, head, rows, variables, received, copies })
     }
 
@@ -107,31 +111,55 @@ impl Classifier {
         received: &ParameterSet,
         rows: Range<usize>,
     ) -> Result<Self, ModelError> {
+        Classifier::pack(backbone, vec![received.clone()], rows)
+    }
+
+    /// [`Classifier::trainable`] for the members of a pack: variables hold their values one behind the
+    /// other, `(members, ..)`. The backbone itself trains in packs of one only.
+    ///
+    /// # Errors
+    /// When parameters are missing, do not fit the backbone, or differ in shape between members.
+    pub fn pack(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+    ) -> Result<Self, ModelError> {
+        let stacked = ParameterSet::stacked(&received)?;
+        if backbone.is_in(&received[0]) && received.len() > 1 {
+            let reason = "a pack shares one backbone, and this one trains; use packs of one".into();
+            return Err(ModelError::Input { reason });
+        }
         let mut variables = Variables::new();
-        let backbone = match backbone.is_in(received) {
+        let backbone = match backbone.is_in(&received[0]) {
             false => Arc::clone(backbone),
             true => {
-                let own = backbone.trainable_here(received)?;
+                let own = backbone.trainable_here(&received[0])?;
                 variables.extend(own.variables().iter().cloned());
                 Arc::new(own)
             }
         };
         let prompt_set: ParameterSet =
-            prompts(received).map(|(name, p)| (Arc::clone(name), p.clone())).collect();
+            prompts(&stacked).map(|(name, p)| (Arc::clone(name), p.clone())).collect();
         let device = &backbone.place().device;
         let prompt_variables = prompt_set.variables(device)?;
         let adaptation = Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
         variables.extend(prompt_variables);
-        let own_rows = head_rows(received, rows.clone())?;
-        let (head, of_head) = LinearHead::trainable_at(&own_rows, device)?;
+        let heads: Vec<ParameterSet> =
+            received.iter().map(|set| head_rows(set, rows.clone())).collect::<Result<_, _>>()?;
+        let (head, of_head) = LinearHead::trainable_at(&ParameterSet::stacked(&heads)?, device)?;
         variables.extend(of_head);
         variables.sort_by(|a, b| a.0.cmp(&b.0));
-        let (received, copies) = (received.clone(), Copies::default());
+        let copies = Copies::default();
         Ok(Classifier { backbone, adaptation, head, rows, variables, received, copies })
     }
 
-    /// This classifier, frozen, at the place of `backbone`, which is a copy of its own; `None` where it is there already. A place gets one
-    /// copy, which lives as long as this one.
+    /// Members of the pack it trains; 1 where there is no pack.
+    pub fn members(&self) -> usize {
+        self.received.len()
+    }
+
+    /// This classifier, frozen, at the place of `backbone`, which is a copy of its own; `None` where it
+    /// is there already. A place gets one copy, which lives as long as this one.
     ///
     /// # Errors
     /// When the device has no room.
@@ -161,7 +189,7 @@ impl Classifier {
 
     /// What it was made from.
     pub fn received(&self) -> &ParameterSet {
-        &self.received
+        &self.received[0]
     }
 
     /// The network below the head.
@@ -203,14 +231,21 @@ impl Classifier {
     /// # Errors
     /// When the batch does not fit the backbone.
     pub fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
+        self.adapted_features(batch, device, &self.adaptation)
+    }
+
+    fn adapted_features(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        adaptation: &Adaptation,
+    ) -> Result<Tensor, LearningError> {
         let Batch::Features { values, shape, .. } = batch else {
-            return Ok(self.features(&batch.pixels(device)?)?);
+            return Ok(self.backbone.features(&batch.pixels(device)?, adaptation)?);
         };
         let rows = Tensor::from_slice(values, shape.as_slice(), device)?;
         Ok(match self.frozen_part() {
-            FrozenPart::Below(block) => {
-                self.backbone.features_from(&rows, block, &self.adaptation)?
-            }
+            FrozenPart::Below(block) => self.backbone.features_from(&rows, block, adaptation)?,
             FrozenPart::Whole | FrozenPart::Nothing => rows,
         })
     }
@@ -233,10 +268,8 @@ impl Classifier {
     }
 
     fn loss_of(&self, features: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
-        let start = self.rows.start as u32;
-        let own: Vec<u32> = labels.iter().map(|label| label.wrapping_sub(start)).collect();
         let logits = self.logits(features)?;
-        Ok(ops::cross_entropy(&logits, &own, 0..self.rows.len())?)
+        Ok(ops::cross_entropy(&logits, &self.own_rows(labels), 0..self.rows.len())?)
     }
 
     /// [`Classifier::masked_loss`] of a batch of images, or of what
@@ -248,31 +281,57 @@ impl Classifier {
         self.loss_of(&self.batch_features(batch, device)?, batch.labels())
     }
 
-    /// Everything received, with what trained as it is now.
+    /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`.
+    ///
+    /// # Errors
+    /// When a label is not among the rows, or there are more or fewer members.
+    pub fn pack_losses(&self, step: &PackBatch, device: &Device) -> Result<Tensor, LearningError> {
+        let PackBatch { batch, groups } = step;
+        let features = self.adapted_features(batch, device, &self.adaptation.grouped(groups))?;
+        let logits = self.head.pack_logits(&features, groups)?;
+        let labels = self.own_rows(batch.labels());
+        Ok(ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?)
+    }
+
+    /// Head rows as rows of this head.
+    fn own_rows(&self, labels: &[u32]) -> Vec<u32> {
+        let start = self.rows.start as u32;
+        labels.iter().map(|label| label.wrapping_sub(start)).collect()
+    }
+
+    /// Everything received, with what trained as it is now; of a pack, the first member's.
     ///
     /// # Errors
     /// What the device reports.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
-        let mut result = self.received.clone();
-        if self.variables.is_empty() {
-            return Ok(result);
-        }
+        Ok(self.pack_parameters()?.swap_remove(0))
+    }
+
+    /// Everything each member received, with what trained as it is now.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn pack_parameters(&self) -> Result<Vec<ParameterSet>, ModelError> {
+        let mut results = self.received.clone();
         for (name, variable) in &self.variables {
             let now = Parameter::of(variable)?;
-            let now = match result.get(name) {
-                Some(whole) if whole.shape != now.shape => {
-                    with_rows(whole, self.rows.clone(), &now.values)
-                }
-                _ => now,
-            };
-            result.insert(Arc::clone(name), now);
-        }
-        if self.backbone.is_in(&self.received) {
-            for (name, buffer) in self.backbone.buffers()?.iter() {
-                result.insert(Arc::clone(name), buffer.clone());
+            let each = now.values.chunks(now.values.len().div_ceil(results.len()).max(1));
+            for (result, values) in results.iter_mut().zip(each) {
+                let whole = result.get(name).expect("variables are made from what was received");
+                let parameter = match whole.values.len() == values.len() {
+                    true => Parameter { shape: whole.shape.clone(), values: values.into() },
+                    false => with_rows(whole, self.rows.clone(), values),
+                };
+                result.insert(Arc::clone(name), parameter);
             }
         }
-        Ok(result)
+        // A backbone that trains is in a pack of one.
+        if self.backbone.is_in(&self.received[0]) && !self.variables.is_empty() {
+            for (name, buffer) in self.backbone.buffers()?.iter() {
+                results[0].insert(Arc::clone(name), buffer.clone());
+            }
+        }
+        Ok(results)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Loader -> train(plan, trainables, forward) -> TrainingReport     (local_training)
+//! K Loaders -> train_pack(plan, stacked trainables, ...) -> K of them
 //! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! frozen part, samples -> FeatureStore -> Batch::Features          (feature_cache)
@@ -29,6 +30,8 @@ pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
 pub use feature_cache::{CacheError, FeatureCache, FeatureStore, Shelf};
 pub use head_training::{Head, HeadLoss, HeadTraining};
-pub use local_training::{TrainingPlan, TrainingReport, train, train_with};
+pub use local_training::{
+    Course, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
+};
 pub use metrics::AccuracyMatrix;
 pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};

@@ -7,19 +7,21 @@
 use candle_core::{D, Tensor};
 
 use super::ModelError;
+use super::ops::Groups;
 
 /// Extra keys and values of one block's attention, seen by every query of the block; not
 /// projected, not normalised, without position.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// `(L, d)` for all samples or `(b, L, d)` per sample.
+    /// `(L, d)` for all samples, `(b, L, d)` per sample or, where [`Adaptation::groups`] says whose
+    /// sample is whose, `(members, L, d)`.
     pub keys: Tensor,
     /// As `keys`.
     pub values: Tensor,
 }
 
 impl Prefix {
-    /// Splits a prompt `(2 L, d)` (or `(b, 2 L, d)`) into keys, its first half, and values.
+    /// Splits a prompt `(2 L, d)` (or `(.., 2 L, d)`) into keys, its first half, and values.
     ///
     /// # Errors
     /// When the length is odd.
@@ -42,6 +44,8 @@ impl Prefix {
 pub struct Adaptation {
     /// By block; blocks beyond the end have none.
     pub prefix: Vec<Option<Prefix>>,
+    /// Which samples belong to which member of a pack; `None` where there is no pack.
+    pub groups: Option<Groups>,
 }
 
 impl Adaptation {
@@ -52,7 +56,12 @@ impl Adaptation {
 
     /// Prefixes for blocks 0, 1, ....
     pub fn prefixes(prefixes: impl IntoIterator<Item = Prefix>) -> Adaptation {
-        Adaptation { prefix: prefixes.into_iter().map(Some).collect() }
+        Adaptation { prefix: prefixes.into_iter().map(Some).collect(), groups: None }
+    }
+
+    /// The same for the samples of a pack.
+    pub fn grouped(&self, groups: &Groups) -> Adaptation {
+        Adaptation { groups: Some(groups.clone()), ..self.clone() }
     }
 
     /// [`Prefix::halves`] of one prompt per block, for blocks 0, 1, ....

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor, Var};
 
+use super::ops::Groups;
 use super::{Adaptation, ModelError, ParameterSet, Place, ResNet, ResNetConfig, Vit, VitConfig};
 
 /// Dimensions of a [`Backbone`]: all that is known of it before any weight is read.
@@ -255,7 +256,12 @@ impl Backbone {
             _ if adaptation.first_adapted_block().is_some() => {
                 Err(self.config().no_blocks_for("an adaptation"))
             }
-            Backbone::ResNet(network) => network.features(pixels),
+            Backbone::ResNet(network) => match &adaptation.groups {
+                Some(groups) if pixels.device().is_cpu() => {
+                    each_alone(pixels, groups, |pixels| network.features(pixels))
+                }
+                _ => network.features(pixels),
+            },
             Backbone::Pixels(PixelShape { channels, image }) => {
                 let (_, c, h, w) = pixels.dims4()?;
                 if (c, h, w) != (*channels, *image, *image) {
@@ -351,6 +357,22 @@ impl From<ResNet> for Backbone {
     }
 }
 
+/// What every member of a pack gets alone, one behind the other: its bits then depend on nobody else.
+fn each_alone(
+    pixels: &Tensor,
+    groups: &Groups,
+    features: impl Fn(&Tensor) -> Result<Tensor, ModelError>,
+) -> Result<Tensor, ModelError> {
+    if groups.sizes().contains(&pixels.dim(0)?) {
+        return features(pixels);
+    }
+    let runs = groups.runs().filter(|run| !run.is_empty());
+    let parts: Vec<Tensor> = runs
+        .map(|run| features(&pixels.narrow(0, run.start, run.len())?))
+        .collect::<Result<_, _>>()?;
+    Ok(Tensor::cat(&parts, 0)?)
+}
+
 impl From<Vit> for Backbone {
     fn from(vit: Vit) -> Backbone {
         Backbone::Vit(vit)
@@ -389,6 +411,24 @@ mod tests {
         let prompt = Adaptation::prompts([&Tensor::zeros((2, 8), DType::F32, &Device::Cpu)?])?;
         let error = pixels().features(&images, &prompt).unwrap_err().to_string();
         assert!(error.contains("the backbone is \"pixels\""), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_member_of_a_pack_gets_the_convolutions_it_gets_alone() -> Result<(), ModelError> {
+        let config = ResNetConfig { image: 8, channels: 3, width: 4, blocks: [1; 4] };
+        let set = ResNet::initial_parameters(&config, StreamKey::new(1, Domain::Init));
+        let network: Backbone = ResNet::from_parameters(config, &set)?.into();
+        let values: Vec<f32> = (0..3 * 3 * 64).map(|i| (i as f32 * 0.7).sin()).collect();
+        let images = Tensor::from_vec(values, (3, 3, 8, 8), &Device::Cpu)?;
+        let groups = Groups::new([1, 0, 2]);
+        let pack = Adaptation::none().grouped(&groups);
+        let together = network.features(&images, &pack)?.to_vec2::<f32>()?;
+        for run in groups.runs().filter(|run| !run.is_empty()) {
+            let own = images.narrow(0, run.start, run.len())?;
+            let alone = network.features(&own, &Adaptation::none())?;
+            assert_eq!(together[run], alone.to_vec2::<f32>()?);
+        }
         Ok(())
     }
 

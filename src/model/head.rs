@@ -2,8 +2,9 @@
 
 use candle_core::{Device, Tensor, Var};
 
+use super::ModelError;
+use super::ops::{self, Groups};
 use super::parameters::{Parameter, ParameterSet, Variables};
-use super::{ModelError, ops};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 
@@ -12,9 +13,9 @@ use crate::numerics::streams::StreamKey;
 /// Row `c` of `weight` belongs to head row `c`, that is to the class the curriculum puts there.
 #[derive(Clone, Debug)]
 pub struct LinearHead {
-    /// `(C, d)`.
+    /// `(C, d)`, or `(members, C, d)` for a pack with a head each.
     pub weight: Tensor,
-    /// `(C)`.
+    /// `(C)`, or `(members, C)`.
     pub bias: Tensor,
 }
 
@@ -64,7 +65,8 @@ impl LinearHead {
         Ok(LinearHead { weight: weight.tensor(device)?, bias: bias.tensor(device)? })
     }
 
-    /// The same head over fresh variables, which come back sorted by name.
+    /// The same head over fresh variables, which come back sorted by name; a pack's heads are
+    /// [stacked](ParameterSet::stacked).
     ///
     /// # Errors
     /// When an entry is missing or the two do not fit.
@@ -90,7 +92,7 @@ impl LinearHead {
 
     fn entries(set: &ParameterSet) -> Result<(&Parameter, &Parameter), ModelError> {
         let shape = set.get(LinearHead::WEIGHT).map(|w| w.shape.clone()).unwrap_or_default();
-        let &[classes, dim] = shape.as_slice() else {
+        let (2 | 3, [rows @ .., _]) = (shape.len(), shape.as_slice()) else {
             return Err(ModelError::Missing {
                 file: "parameter set".to_owned(),
                 name: LinearHead::WEIGHT.to_owned(),
@@ -98,8 +100,8 @@ impl LinearHead {
                 advice: "a linear head is a matrix (classes, features) and a bias",
             });
         };
-        let weight = set.expect("parameter set", LinearHead::WEIGHT, &[classes, dim])?;
-        Ok((weight, set.expect("parameter set", LinearHead::BIAS, &[classes])?))
+        let weight = set.expect("parameter set", LinearHead::WEIGHT, &shape)?;
+        Ok((weight, set.expect("parameter set", LinearHead::BIAS, rows)?))
     }
 
     /// Copies weight and bias.
@@ -115,7 +117,7 @@ impl LinearHead {
 
     /// Rows of the head.
     pub fn classes(&self) -> usize {
-        self.bias.elem_count()
+        self.bias.dims().last().copied().unwrap_or(0)
     }
 
     /// `features` `(b, d)` to logits `(b, C)`.
@@ -124,6 +126,14 @@ impl LinearHead {
     /// When the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
         Ok(ops::linear(features, &self.weight, Some(&self.bias))?)
+    }
+
+    /// [`LinearHead::logits`] for the members of a pack.
+    ///
+    /// # Errors
+    /// When the features have another width, or there is not one head per member.
+    pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
+        Ok(ops::grouped_linear(features, &self.weight, Some(&self.bias), members)?)
     }
 }
 

@@ -53,6 +53,35 @@ impl ParameterSet {
         ParameterSet::default()
     }
 
+    /// Sets of the same names and shapes as one, the values of each parameter one behind the other
+    /// along a new leading axis: what a pack trains. One set stays as it is.
+    ///
+    /// # Errors
+    /// When there is none, or names or shapes differ.
+    pub fn stacked(sets: &[ParameterSet]) -> Result<ParameterSet, ModelError> {
+        let differ = || ModelError::Input {
+            reason: "the members of a pack have parameters of different names or shapes".to_owned(),
+        };
+        let (first, others) = sets.split_first().ok_or_else(differ)?;
+        if others.is_empty() {
+            return Ok(first.clone());
+        }
+        let mut stack = ParameterSet::new();
+        for (name, parameter) in first.iter() {
+            let mut values = parameter.values.to_vec();
+            for other in others {
+                let found = other.get(name).filter(|found| found.shape == parameter.shape);
+                values.extend_from_slice(&found.ok_or_else(differ)?.values);
+            }
+            let shape = [&[sets.len()], parameter.shape.as_slice()].concat();
+            stack.insert(Arc::clone(name), Parameter { shape, values: values.into() });
+        }
+        match others.iter().all(|other| other.len() == first.len()) {
+            true => Ok(stack),
+            false => Err(differ()),
+        }
+    }
+
     /// Copies the current values of variables (or of any named tensors).
     ///
     /// # Errors
@@ -211,6 +240,21 @@ mod tests {
         assert_eq!(ParameterSet::snapshot(&variables)?, set(&[5.0, 6.0]));
         assert_eq!(variables.iter().map(|(n, _)| &**n).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((before.flat_length(), before.bytes()), (4, 16));
+        Ok(())
+    }
+
+    #[test]
+    fn stacked_sets_lie_one_behind_the_other() -> Result<(), ModelError> {
+        let (one, other) = (set(&[1.0, 2.0]), set(&[3.0, 4.0]));
+        assert_eq!(ParameterSet::stacked(std::slice::from_ref(&one))?, one);
+        let stack = ParameterSet::stacked(&[one.clone(), other])?;
+        let a = stack.get("a").expect("as in each");
+        assert_eq!((a.shape.as_slice(), &*a.values), (&[2, 2][..], &[1.0, 2.0, 3.0, 4.0][..]));
+        for unlike in [set(&[1.0]), ParameterSet::new()] {
+            assert!(ParameterSet::stacked(&[one.clone(), unlike.clone()]).is_err());
+            assert!(ParameterSet::stacked(&[unlike, one.clone()]).is_err());
+        }
+        assert!(ParameterSet::stacked(&[]).is_err());
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::{
     Message, Method, Next, Outcome, Part, Period, Phase, PolicyError, Predictor, RoundContext,
     Seat, ServerPolicy, SketchFacts, UpMeta,
 };
-use crate::data::Shard;
+use crate::data::{Shard, TaskView};
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::{ClientId, TaskId};
@@ -78,6 +78,8 @@ pub trait AnyMethod: Send + Sync {
     fn load_state(&self, saved: &Body) -> Result<AnyState, WireError>;
     /// See [`ClientPolicy::train`]; the members keep their (updated) states.
     fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>>;
+    /// See [`ClientPolicy::largest_pack`]; of a phase of the period with this view.
+    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize;
     /// See [`ClientPolicy::predictor`].
     fn client_predictor(
         &self,
@@ -244,6 +246,10 @@ impl<M: Method> AnyMethod for Erased<M> {
                 outcome.map(|Outcome { up, metrics }| AnyOutcome { up: Arc::new(up), metrics })
             })
             .collect()
+    }
+
+    fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
+        self.client.largest_pack(phase)
     }
 
     fn client_predictor(

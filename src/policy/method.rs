@@ -231,6 +231,13 @@ pub trait ClientPolicy<M: Method>: Send + Sync + 'static {
         lab: &Lab,
     ) -> Vec<Result<Outcome<M::Up>, Failure>>;
 
+    /// The most members that [`train`](ClientPolicy::train) learns together in a phase. The default is
+    /// right for a policy that trains [`one_by_one`]: its seats are spread over workers instead.
+    fn largest_pack(&self, phase: usize) -> usize {
+        let _ = phase;
+        1
+    }
+
     /// The client's own model before synchronisation, for the federated-bias measures.
     fn predictor(
         &self,
@@ -250,6 +257,25 @@ pub fn one_by_one<'m, M: Method, U>(
 ) -> Vec<Result<Outcome<U>, Failure>> {
     members.iter_mut().map(learn).map(|outcome| outcome.map_err(Failure::from)).collect()
 }
+
+/// Trains the members of a pack in one go; what stops `learn` as a whole fails all of them.
+pub fn together<'m, M: Method, U>(
+    members: &mut [Member<'m, M>],
+    learn: impl FnOnce(&mut [Member<'m, M>]) -> Result<Learnt<U>, PolicyError>,
+) -> Vec<Result<Outcome<U>, Failure>> {
+    match learn(members) {
+        Ok(outcomes) => {
+            outcomes.into_iter().map(|outcome| outcome.map_err(Failure::from)).collect()
+        }
+        Err(error) => {
+            let failure = Failure::from(error);
+            members.iter().map(|_| Err(failure.clone())).collect()
+        }
+    }
+}
+
+/// One answer per member of a pack, in order.
+pub type Learnt<U> = Vec<Result<Outcome<U>, PolicyError>>;
 
 /// Why a seat sends nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -196,8 +196,23 @@ impl AnyMethod for Staged {
         Ok(Box::new(StagedState { first, then: self.then.load_state(&then)? }))
     }
 
+    /// Neighbours of the same stage, upon the same features, stay together.
     fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
-        members.iter_mut().map(|member| self.train_one(member, lab)).collect()
+        let alike = |a: &AnyMember, b: &AnyMember| {
+            let of = |member: &AnyMember| {
+                let features = open::<StagedDown>(&member.down).features.as_ref();
+                let stage = self.stage(&member.seat.view, member.phase);
+                (stage, features.map(|frozen| frozen.asset.digest()))
+            };
+            of(a) == of(b)
+        };
+        let packs = members.chunk_by_mut(alike);
+        packs.flat_map(|pack| self.train_stage(pack, lab)).collect()
+    }
+
+    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
+        let (second, phase) = self.stage(view, phase);
+        self.method_of(second).largest_pack(view, phase)
     }
 
     fn client_predictor(
@@ -295,29 +310,47 @@ impl AnyMethod for Staged {
 }
 
 impl Staged {
-    fn train_one(&self, member: &mut AnyMember, lab: &Lab) -> Result<AnyOutcome, Failure> {
-        let down: Arc<StagedDown> =
-            Arc::clone(&member.down).downcast().expect("payload belongs to the staged method");
-        let (second, phase) = self.stage(&member.seat.view, member.phase);
-        let state: &mut StagedState =
-            member.state.downcast_mut().expect("state belongs to the staged method");
-        let mine = if second { &mut state.then } else { &mut state.first };
-        let mut inner = AnyMember {
-            seat: member.seat.clone(),
-            phase,
-            down: Arc::clone(&down.inner),
-            state: std::mem::replace(mine, Box::new(())),
-            shard: Arc::clone(&member.shard),
-            key: member.key,
-            missed: member.missed.clone(),
+    /// Members of one stage, upon the same features.
+    fn train_stage(
+        &self,
+        members: &mut [AnyMember],
+        lab: &Lab,
+    ) -> Vec<Result<AnyOutcome, Failure>> {
+        let Some(first) = members.first() else { return Vec::new() };
+        let (second, phase) = self.stage(&first.seat.view, first.phase);
+        let lab = match self.lab_for(open::<StagedDown>(&first.down), lab) {
+            Ok(lab) => lab,
+            Err(error) => {
+                let failure = Failure::from(error);
+                return members.iter().map(|_| Err(failure.clone())).collect();
+            }
         };
-        let lab = self.lab_for(&down, lab).map_err(Failure::from)?;
-        let outcome = self.method_of(second).train(std::slice::from_mut(&mut inner), &lab).pop();
-        *mine = inner.state;
-        let AnyOutcome { up, metrics } =
-            outcome.unwrap_or_else(|| Err(Failure::Policy("no outcome for a seat".into())))?;
-        Ok(AnyOutcome { up: Arc::new(StagedUp { inner: up, second }), metrics })
+        let mut inner: Vec<AnyMember> = members
+            .iter_mut()
+            .map(|member| AnyMember {
+                seat: member.seat.clone(),
+                phase,
+                down: Arc::clone(&open::<StagedDown>(&member.down).inner),
+                state: std::mem::replace(own_state(&mut member.state, second), Box::new(())),
+                shard: Arc::clone(&member.shard),
+                key: member.key,
+                missed: member.missed.clone(),
+            })
+            .collect();
+        let mut outcomes = self.method_of(second).train(&mut inner, &lab).into_iter();
+        let outer = members.iter_mut().zip(inner).map(|(member, inner)| {
+            *own_state(&mut member.state, second) = inner.state;
+            let nobody = || Err(Failure::Policy("no outcome for a seat".into()));
+            let AnyOutcome { up, metrics } = outcomes.next().unwrap_or_else(nobody)?;
+            Ok(AnyOutcome { up: Arc::new(StagedUp { inner: up, second }), metrics })
+        });
+        outer.collect()
     }
+}
+
+fn own_state(state: &mut AnyState, second: bool) -> &mut AnyState {
+    let state: &mut StagedState = state.downcast_mut().expect("state belongs to the staged method");
+    if second { &mut state.then } else { &mut state.first }
 }
 
 fn part_of(part: AnyPart) -> StagedPart {

@@ -18,9 +18,9 @@ pub struct DevicesSection {
     /// Threads that train and evaluate, on GPUs so many for each. Changes no result on a CPU.
     /// Default `auto`: one per core, two per GPU.
     pub workers: Workers,
-    /// Clients trained together on one worker. Default 1, and nothing else: packs of more than
-    /// one client are not built yet.
-    pub pack: u32,
+    /// Clients that one worker trains together, where the method can. On a CPU it changes no result.
+    /// Default `auto`.
+    pub pack: Pack,
     /// Samples of a step of evaluation. Changes the last bits of numbers. Default 64.
     pub evaluation_batch: u32,
 }
@@ -45,11 +45,38 @@ impl Serialize for Workers {
 
 /// The one word [`Workers`] may be.
 #[derive(Clone, Copy, PartialEq)]
-struct Auto;
+struct OnePerCore;
 
-impl Choice for Auto {
+impl Choice for OnePerCore {
     const CHOICES: &'static [(&'static str, Self, &'static str)] =
-        &[("auto", Auto, "one per core, two per GPU; or a number")];
+        &[("auto", OnePerCore, "one per core, two per GPU; or a number")];
+}
+
+/// How many clients in a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pack {
+    /// One on a CPU, where clients side by side are faster; as many as memory holds on a GPU.
+    Auto,
+    /// At most so many.
+    Count(u32),
+}
+
+impl Serialize for Pack {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Pack::Auto => serializer.serialize_str("auto"),
+            Pack::Count(count) => serializer.serialize_u32(*count),
+        }
+    }
+}
+
+/// The one word [`Pack`] may be.
+#[derive(Clone, Copy, PartialEq)]
+struct ByDevice;
+
+impl Choice for ByDevice {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] =
+        &[("auto", ByDevice, "1 on a CPU, by memory on a GPU; or a number")];
 }
 
 impl DevicesSection {
@@ -58,26 +85,22 @@ impl DevicesSection {
         let compute = table.get(&Param::new("compute", Compute::Auto, "type of activations"));
         device_name::check(table, &names, compute);
         let at_least_1 = |name, default, doc| Param::<u32>::new(name, default, doc).at_least(1.0);
+        let doc = "threads that compute";
         let workers = match table.given_string("workers") || !table.given("workers") {
             true => {
-                let Auto = table.get(&Param::new("workers", Auto, "threads that compute"));
+                let OnePerCore = table.get(&Param::new("workers", OnePerCore, doc));
                 Workers::Auto
             }
-            false => {
-                let count = at_least_1("workers", 1, "threads that compute").at_most(4096.0);
-                Workers::Count(table.get(&count))
-            }
+            false => Workers::Count(table.get(&at_least_1("workers", 1, doc).at_most(4096.0))),
         };
-        let pack = at_least_1("pack", 1, "clients trained together; more than 1 is not built yet");
-        let pack = table.get(&pack);
-        if pack > 1 {
-            table.reject(
-                "pack",
-                "packs of more than one client are not built yet",
-                "only 1 so far",
-                "set `pack = 1` or remove this line; `workers` train clients side by side",
-            );
-        }
+        let doc = "clients that one worker trains together";
+        let pack = match table.given_string("pack") || !table.given("pack") {
+            true => {
+                let ByDevice = table.get(&Param::new("pack", ByDevice, doc));
+                Pack::Auto
+            }
+            false => Pack::Count(table.get(&at_least_1("pack", 1, doc).at_most(4096.0))),
+        };
         DevicesSection {
             names,
             compute,

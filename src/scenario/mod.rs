@@ -60,7 +60,7 @@ pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
 pub use client::{ClientSection, OptimiserSection, RoundSchedule};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use device_name::{Compute, DeviceName};
-pub use devices::{DevicesSection, Workers};
+pub use devices::{DevicesSection, Pack, Workers};
 pub use error::ScenarioError;
 pub use faults::FaultsSection;
 pub use federation::{FederationSection, OnBadUpdate};

@@ -7,6 +7,7 @@ mod fedavg;
 mod gradients;
 mod hgp;
 mod joint;
+mod packs;
 mod stsa;
 #[path = "../toys/mod.rs"]
 mod toys;

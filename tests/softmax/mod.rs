@@ -1,4 +1,5 @@
 //! A tiny method for tests of the engine: softmax regression on pixels, with ways to misbehave.
+#![allow(dead_code)] // every test file uses a part of it
 
 use std::sync::Arc;
 
@@ -219,6 +220,9 @@ impl<S: Remember> ClientPolicy<Softmax<S>> for Client {
         lab: &Lab,
     ) -> Vec<Result<Outcome<Weights>, Failure>> {
         members.iter_mut().map(|member| self.train_one(member, lab)).collect()
+    }
+    fn largest_pack(&self, _: usize) -> usize {
+        usize::MAX
     }
     fn predictor(
         &self,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fedcast::data::TaskView;
 use fedcast::learning::TrainingPlan;
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
@@ -74,6 +75,9 @@ impl AnyMethod for Poison {
     }
     fn load_state(&self, saved: &Body) -> Result<AnyState, WireError> {
         self.inner.load_state(saved)
+    }
+    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
+        self.inner.largest_pack(view, phase)
     }
     fn client_predictor(
         &self,

@@ -7,12 +7,12 @@ use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders};
 use super::training::{training_plan, wire_form};
-use super::{rules, workforce};
+use super::{pack, rules, workforce};
 use crate::data::{DataError, Dataset, Split, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
-use crate::federation::{Coding, Setup, ShardSource};
+use crate::federation::{Coding, Rules, Setup, ShardSource};
 use crate::learning::{FeatureCache, Shelf};
 use crate::methods::Registry;
 use crate::model::{
@@ -61,7 +61,7 @@ pub fn assemble(
     };
     let method = methods.build(&scenario.method, &facts)?;
     let shards = shards(scenario, &dataset, &curriculum)?;
-    let rules = rules(scenario);
+    let rules = Rules { pack: pack(&scenario.devices, &workers), ..rules(scenario) };
     let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
     let weights = Source {
         name: backbone_name(&scenario.backbone),

@@ -42,6 +42,8 @@ pub fn rules(scenario: &Scenario) -> Rules {
         },
         evaluation_batch: scenario.devices.evaluation_batch as usize,
         bias: scenario.record.metrics.contains(&Metric::FederatedBias),
+        // Until it is known what computes.
+        pack: 1,
         privacy: privacy(&scenario.privacy),
     }
 }

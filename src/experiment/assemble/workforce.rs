@@ -2,7 +2,7 @@
 
 use crate::federation::Workforce;
 use crate::model::{DeviceError, Place};
-use crate::scenario::{DeviceName, DevicesSection, Workers};
+use crate::scenario::{DeviceName, DevicesSection, Pack, Workers};
 
 /// Workers of a GPU where the scenario leaves their number open: one prepares images while the
 /// other computes.
@@ -27,6 +27,16 @@ pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workfor
         (0..stated.unwrap_or(PER_GPU)).map(move |_| Place::open(name, compute))
     };
     Ok(Workforce::Gpus(section.names.iter().flat_map(each).collect::<Result<_, _>>()?))
+}
+
+/// How many clients a worker trains together at most.
+pub fn pack(section: &DevicesSection, workers: &Workforce) -> usize {
+    match (section.pack, workers) {
+        (Pack::Count(count), _) => count.max(1) as usize,
+        // Side by side on the cores is faster.
+        (Pack::Auto, Workforce::Cpu(_)) => 1,
+        (Pack::Auto, Workforce::Gpus(_)) => 1,
+    }
 }
 
 #[cfg(test)]

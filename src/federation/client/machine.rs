@@ -15,6 +15,7 @@ use crate::federation::figure::Digest;
 use crate::federation::frames::SentDown;
 use crate::federation::links::Transfer;
 use crate::federation::network::{Journey, Parcel};
+use crate::federation::packs::Ticket;
 use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::server::{Arrival, ToServer};
@@ -99,6 +100,7 @@ impl ClientMachine {
                 .round(context.round.0)
                 .unit(unit);
             if chance(&mut key.rng(), crash) {
+                effects.push(Effect::DropOut(Ticket { round: context.round, seat: seat.id }));
                 self.fail(now, &broadcast.context, seat.id, Failure::Crashed, effects);
                 return;
             }
@@ -128,7 +130,7 @@ impl ClientMachine {
                 true => Vec::new(),
                 false => self.world.missed(self.id, self.last_task, task),
             };
-            effects.extend(training::job(&self.world, broadcast, state, missed, time));
+            effects.push(training::ask(&self.world, broadcast, state, missed, time));
         }
     }
 

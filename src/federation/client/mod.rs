@@ -6,6 +6,7 @@ mod training;
 use actix::{Actor, Context, Handler, MessageResult};
 
 pub(super) use machine::{Broadcast, ClientMachine, ToClient};
+pub(super) use training::{TrainingJob, train_together};
 
 use super::effect::Effect;
 use crate::quantity::VirtualTime;

@@ -1,16 +1,18 @@
-//! The training job of a seat: a pure function from a Down, a state and a shard to an Up.
+//! The training job of a pack: a pure function from Downs, states and shards to Ups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use super::machine::{Broadcast, ToClient};
 use crate::federation::devices::{count_as, guard};
-use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
+use crate::federation::packs::Ticket;
 use crate::federation::privacy::{Masking, Noise};
-use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
@@ -56,22 +58,30 @@ pub(crate) struct Done {
     pub metrics: BTreeMap<String, Figure>,
 }
 
-/// The effects that compute a seat now and tell its client at `end`.
-pub(super) fn job(
+/// A seat that waits to be trained.
+pub(crate) struct TrainingJob {
+    broadcast: Broadcast,
+    state: AnyState,
+    missed: Vec<TaskId>,
+    worked: VirtualTime,
+    answer: oneshot::Sender<Result<Trained, String>>,
+}
+
+/// The effect that trains a seat with its pack and tells its client at `end`.
+pub(super) fn ask(
     world: &Arc<World>,
     broadcast: Broadcast,
     state: AnyState,
     missed: Vec<TaskId>,
     (worked, end): (VirtualTime, VirtualTime),
-) -> [Effect; 2] {
-    let world = Arc::clone(world);
-    let to = ActorId::Client(broadcast.seat.client);
+) -> Effect {
+    let (answer, slot) = oneshot::channel();
     let (context, seat) = (Arc::clone(&broadcast.context), broadcast.seat.clone());
-    let fallback = Arc::clone(&world);
-    compute(
-        (end, Class::Timer, to),
-        JobKind::Train,
-        move |lab| Trained { worked, ..train(&world, lab, broadcast, state, missed) },
+    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
+    let fallback = Arc::clone(world);
+    let pending = answered(
+        slot,
+        |gone| gone,
         move |answer| {
             let trained = answer.unwrap_or_else(|panic| Trained {
                 context,
@@ -79,55 +89,92 @@ pub(super) fn job(
                 state: fallback.method.fresh_state(),
                 samples: 0,
                 worked,
-                result: Err(Stop::Failed(Failure::Panicked(panic))),
+                result: Err(panicked(panic)),
             });
             Message::Client(ToClient::Trained(Box::new(trained)))
         },
-    )
+    );
+    let job = Box::new(TrainingJob { broadcast, state, missed, worked, answer });
+    Effect::Train { at: end, to, ticket, job, pending }
 }
 
-fn train(
-    world: &World,
-    lab: &Lab,
-    broadcast: Broadcast,
-    state: AnyState,
-    missed: Vec<TaskId>,
-) -> Trained {
-    let Broadcast { context, seat, down, masking, .. } = broadcast;
+fn panicked(why: String) -> Stop {
+    Stop::Failed(Failure::Panicked(why))
+}
+
+/// A member of a pack beside what its policy sees.
+struct Place {
+    context: Arc<RoundContext>,
+    masking: Option<Arc<Masking>>,
+    worked: VirtualTime,
+    /// The state before, of methods that have one.
+    saved: Option<Body>,
+    answer: oneshot::Sender<Result<Trained, String>>,
+}
+
+impl Place {
+    fn answer(self, member: AnyMember, result: Result<Done, Stop>) {
+        let Place { context, worked, answer, .. } = self;
+        let AnyMember { seat, state, shard, .. } = member;
+        let samples = shard.len();
+        // Nobody listens any more where the run was abandoned.
+        let _ = answer.send(Ok(Trained { context, seat, state, samples, worked, result }));
+    }
+}
+
+/// Trains a pack. A member fails alone, unless the policy panics: nobody knows then how far it came,
+/// and all members fail.
+pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
     let method = &*world.method;
-    // A failed seat leaves the state as it was, also when it panicked half-way.
-    let shard = world.shard(&seat.view, seat.client);
-    let samples = shard.len();
-    let worked = VirtualTime::ZERO;
-    let saved = match guard(|| (!method.stateless()).then(|| method.save_state(&state))) {
-        Ok(saved) => saved,
-        Err(panic) => {
-            let result = Err(Stop::Failed(Failure::Panicked(panic)));
-            return Trained { context, seat, state, samples, worked, result };
+    let (mut places, mut members) = (Vec::new(), Vec::new());
+    for job in jobs {
+        let TrainingJob { broadcast: Broadcast { context, seat, down, masking, .. }, .. } = job;
+        let TrainingJob { state, missed, worked, answer, .. } = job;
+        let member = AnyMember {
+            phase: context.phase,
+            down: Arc::clone(&down.payload),
+            state,
+            shard: world.shard(&seat.view, seat.client),
+            key: seat.key(context.run_seed, context.round),
+            missed,
+            seat,
+        };
+        // A failed seat leaves the state as it was, also when it panicked half-way.
+        match guard(|| (!method.stateless()).then(|| method.save_state(&member.state))) {
+            Ok(saved) => {
+                places.push(Place { context, masking, worked, saved, answer });
+                members.push(member);
+            }
+            Err(panic) => {
+                let place = Place { context, masking, worked, saved: None, answer };
+                place.answer(member, Err(panicked(panic)));
+            }
         }
-    };
-    let mut members = [AnyMember {
-        seat: seat.clone(),
-        phase: context.phase,
-        down: Arc::clone(&down.payload),
-        state,
-        shard: Arc::clone(&shard),
-        key: seat.key(context.run_seed, context.round),
-        missed,
-    }];
-    let answer = guard(|| {
-        let outcome = method.train(&mut members, &lab.in_round(&context)).pop();
-        let nobody = || Failure::Policy("the policy answered for no member".into());
-        let masked = masking.as_deref().map(|masking| (masking, &down.payload));
-        seal(world, &context, &seat, &shard, outcome.ok_or_else(nobody)??, masked)
-    });
-    let result = answer.unwrap_or_else(|panic| Err(Stop::Failed(Failure::Panicked(panic))));
-    let [AnyMember { state, .. }] = members;
-    let (state, result) = match (result, saved) {
-        (Err(stop), Some(saved)) => restore(method, &saved, stop),
-        (result, _) => (state, result),
-    };
-    Trained { context, seat, state, samples, worked, result }
+    }
+    // A pack is of one round.
+    let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
+    let outcomes = guard(|| method.train(&mut members, &lab.in_round(&context)));
+    let mut outcomes = outcomes.map(Vec::into_iter);
+    for (place, mut member) in places.into_iter().zip(members) {
+        let result = match &mut outcomes {
+            Err(panic) => Err(panicked(panic.clone())),
+            Ok(outcomes) => {
+                let nobody = || Failure::Policy("the policy answered for no member".into());
+                let outcome = outcomes.next().unwrap_or_else(|| Err(nobody()));
+                let sealed = guard(|| seal(world, &place, &member, outcome?));
+                sealed.unwrap_or_else(|panic| Err(panicked(panic)))
+            }
+        };
+        let result = match (result, &place.saved) {
+            (Err(stop), Some(saved)) => {
+                let (state, result) = restore(method, saved, stop);
+                member.state = state;
+                result
+            }
+            (result, _) => result,
+        };
+        place.answer(member, result);
+    }
 }
 
 /// The state before a failed seat. Where it cannot be read back, the failure says that the client
@@ -150,19 +197,18 @@ fn restore(method: &dyn AnyMethod, saved: &Body, stop: Stop) -> (AnyState, Resul
 /// Makes an Up ready to travel.
 fn seal(
     world: &World,
-    context: &RoundContext,
-    seat: &Seat,
-    shard: &crate::data::Shard,
+    place: &Place,
+    member: &AnyMember,
     outcome: AnyOutcome,
-    masked: Option<(&Masking, &Payload)>,
 ) -> Result<Done, Stop> {
     let method = &*world.method;
     let own = outcome.up;
     let told = match &world.rules.privacy.noise {
-        Some(noise) => add_noise(method, noise, &own, seat.key(context.run_seed, context.round))?,
+        Some(noise) => add_noise(method, noise, &own, member.key)?,
         None => Arc::clone(&own),
     };
-    let counts = world.counts(shard);
+    let (context, seat) = (&*place.context, &member.seat);
+    let counts = world.counts(&member.shard);
     let sketch = method.sketch(&SketchFacts {
         model: &world.facts,
         view: &seat.view,
@@ -180,9 +226,9 @@ fn seal(
         sequence: seat.id.0,
     };
     let meta = UpMeta { seat: seat.clone(), base: context.round, staleness: 0 };
-    let send = || match masked {
-        Some((masking, down)) => {
-            let body = mask(method, masking, down, &told, &sketch, &meta)?;
+    let send = || match &place.masking {
+        Some(masking) => {
+            let body = mask(method, masking, &member.down, &told, &sketch, &meta)?;
             Ok(send_masked(body, told, &world.coding, &header))
         }
         None => Ok(send_up(method, told, &sketch, &world.coding, &header)),

@@ -14,6 +14,7 @@ use crate::federation::fold::{Fold, Folded, Folding};
 use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
+use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
@@ -103,6 +104,7 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) {
         let mut sent = Sent::default();
+        let mut reached = Vec::with_capacity(self.seats.len());
         for (seat, down) in self.seats.iter().zip(&self.downs) {
             if !world.charged {
                 let message = ToClient::Broadcast(Box::new(self.down(seat, down)));
@@ -113,19 +115,41 @@ impl OpenRound {
                     to,
                     message: Message::Client(message),
                 });
+                reached.push(seat);
                 continue;
             }
-            self.send(world, (caches, &mut sent), (seat, down), effects);
+            if self.send(world, (caches, &mut sent), (seat, down), effects) {
+                reached.push(seat);
+            }
         }
+        effects.extend(self.plan_packs(world, &reached));
     }
 
+    /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
+    pub(super) fn plan_packs(&self, world: &World, reached: &[&Seat]) -> Option<Effect> {
+        let largest = world.method.largest_pack(&self.context.period.view, self.context.phase);
+        let pack = world.rules.pack.min(largest);
+        if pack <= 1 {
+            return None;
+        }
+        let plan = &world.training;
+        let candidate = |seat: &&Seat| {
+            let samples = world.shard(&seat.view, seat.client).len();
+            let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
+            Candidate::new(seat, steps)
+        };
+        let candidates = reached.iter().map(candidate).collect();
+        Some(Effect::Plan(self.context.round, packs::plan(candidates, pack)))
+    }
+
+    /// Says whether the Down arrives.
     pub(super) fn send(
         &self,
         world: &World,
         (caches, sent): (&mut AssetCaches, &mut Sent),
         (seat, down): (&Seat, &Arc<SentDown>),
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> bool {
         let mut frame = 0;
         let mut fate_of = |bytes: &FrameBytes| {
             let transfer = Transfer {
@@ -153,7 +177,7 @@ impl OpenRound {
                 let message = Box::new(lost);
                 parcels.push_back(Parcel { fate, charge, to: ActorId::Server, message });
                 effects.push(Effect::Send(Journey { direction, parcels }));
-                return;
+                return false;
             }
             caches.keep(seat.client, asset.digest);
             let message = Box::new(|charge| Message::Client(ToClient::Asset(charge)));
@@ -173,6 +197,7 @@ impl OpenRound {
             false => Parcel { fate, charge, to: ActorId::Server, message: Box::new(lost) },
         });
         effects.push(Effect::Send(Journey { direction, parcels }));
+        fate.arrives
     }
 
     fn down(&self, seat: &Seat, down: &Arc<SentDown>) -> Broadcast {

@@ -53,10 +53,14 @@ impl OpenRound {
         let seats = self.seats.len();
         self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, seats, up }));
         let mut sent = Sent::default();
-        for seat in ready {
-            let place = (&self.seats[seat.index()], &self.downs[seat.index()]);
-            self.send(world, (caches, &mut sent), place, effects);
+        let mut reached = Vec::with_capacity(ready.len());
+        for id in ready {
+            let (seat, down) = (&self.seats[id.index()], &self.downs[id.index()]);
+            if self.send(world, (caches, &mut sent), (seat, down), effects) {
+                reached.push(seat);
+            }
         }
+        effects.extend(self.plan_packs(world, &reached));
     }
 
     /// Asks whose uploads arrived for their shares; answers when the sum can be read, or not.

@@ -1,6 +1,6 @@
 //! Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), as in `torch.optim`.
 
-use super::Moments;
+use super::{MomentsMut, Stride};
 use crate::model::ops::wide::wide;
 
 /// Where the weight decay enters.
@@ -48,9 +48,8 @@ impl Adam {
         &self,
         values: &mut [f32],
         gradient: &[f32],
-        scale: f64,
-        moments: &mut Moments,
-        rate: f64,
+        Stride { rate, scale }: Stride,
+        moments: MomentsMut<'_>,
         step: u64,
     ) {
         // Scalars in f64 and pinned `pow`, as torch computes them on the host.
@@ -63,7 +62,7 @@ impl Adam {
         };
         let (beta2, epsilon, scale) = (self.beta2 as f32, self.epsilon as f32, scale as f32);
         let (rest1, rest2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
-        let moments = moments.first.iter_mut().zip(&mut moments.second);
+        let moments = moments.first.iter_mut().zip(moments.second);
         wide(|| {
             for ((v, &g), (m, s)) in values.iter_mut().zip(gradient).zip(moments) {
                 let g = scale * g + coupled * *v;

@@ -1,7 +1,7 @@
 //! Clipping by the global norm, as `torch.nn.utils.clip_grad_norm_`.
 
-use candle_core::Var;
 use candle_core::backprop::GradStore;
+use candle_core::{DType, Tensor, Var};
 
 use super::storage::lend;
 use crate::learning::LearningError;
@@ -12,17 +12,51 @@ use crate::learning::LearningError;
 /// # Errors
 /// When a variable has no gradient.
 pub fn global_norm(gradients: &GradStore, vars: &[Var]) -> Result<f64, LearningError> {
-    let mut squares = 0f64;
+    Ok(member_norms(gradients, vars, 1)?.into_iter().sum())
+}
+
+/// [`global_norm`] of each member of a pack, whose variables hold the values of `members` members,
+/// one behind the other. Away from the CPU the squares are summed where they are, in f32.
+///
+/// # Errors
+/// When a variable has no gradient.
+pub fn member_norms(
+    gradients: &GradStore,
+    vars: &[Var],
+    members: usize,
+) -> Result<Vec<f64>, LearningError> {
+    let mut squares = vec![0f64; members];
+    let mut there: Option<Tensor> = None;
     for (i, var) in vars.iter().enumerate() {
         let Some(gradient) = gradients.get(var) else {
             return Err(LearningError::NoGradient { name: format!("#{i}") });
         };
+        if !gradient.device().is_cpu() {
+            let more = squares_there(gradient, members)?;
+            there = Some(match there {
+                Some(sum) => (sum + more)?,
+                None => more,
+            });
+            continue;
+        }
         lend(gradient, |g| {
-            squares += sum_of_squares(g);
+            let own = g.chunks(g.len().div_ceil(members.max(1)).max(1));
+            squares.iter_mut().zip(own).for_each(|(sum, own)| *sum += sum_of_squares(own));
             Ok(())
         })?;
     }
-    Ok(squares.sqrt())
+    if let Some(there) = there {
+        let fetched = there.to_vec1::<f32>()?;
+        squares.iter_mut().zip(fetched).for_each(|(sum, there)| *sum += f64::from(there));
+    }
+    Ok(squares.into_iter().map(f64::sqrt).collect())
+}
+
+/// Sums of squares of each member, `(members)`, computed where the gradient lies.
+fn squares_there(gradient: &Tensor, members: usize) -> Result<Tensor, LearningError> {
+    let own = gradient.elem_count() / members.max(1);
+    let rows = gradient.contiguous()?.reshape((members, own))?.to_dtype(DType::F32)?;
+    Ok(rows.sqr()?.sum(1)?)
 }
 
 /// `min(1, limit / (norm + 1e-6))`: what to multiply gradients of this norm with.
@@ -44,4 +78,22 @@ pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
         *lane += f64::from(v) * f64::from(v);
     }
     lanes.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::Device;
+
+    #[test]
+    fn members_have_norms_of_their_own_wherever_they_are_summed() {
+        let x = Var::new(&[[3f32, 4.0], [f32::NAN, 0.0], [6.0, 8.0]], &Device::Cpu).unwrap();
+        let gradients = (x.sqr().unwrap() * 0.5).unwrap().backward().unwrap();
+        let norms = member_norms(&gradients, std::slice::from_ref(&x), 3).unwrap();
+        assert_eq!((norms[0], norms[2]), (5.0, 10.0));
+        assert!(norms[1].is_nan());
+        let there = squares_there(gradients.get(&x).unwrap(), 3).unwrap();
+        let there: Vec<f32> = there.to_vec1().unwrap();
+        assert_eq!((there[0], there[2]), (25.0, 100.0));
+    }
 }

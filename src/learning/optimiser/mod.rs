@@ -4,6 +4,10 @@
 //! rule ([`Sgd`], [`Adam`]) is plain data that updates plain slices in place, one pass over
 //! values, gradient and moments; [`Optimiser`] applies it to `Var`s. Nothing is allocated per step.
 //!
+//! Where a pack trains, a variable holds its members' values one behind the other, `(members, ..)`,
+//! and so do the moments. Each member steps by itself, at its own rate and with its own count of
+//! steps: its values move exactly as they would alone.
+//!
 //! ```
 //! use candle_core::{Device, Var};
 //! use fedcast::learning::OptimiserConfig;
@@ -27,10 +31,12 @@ mod storage;
 
 pub use adam::{Adam, Decay};
 pub(crate) use clip::sum_of_squares;
-pub use clip::{clip_factor, global_norm};
+pub use clip::{clip_factor, global_norm, member_norms};
 pub use schedule::Schedule;
 pub use sgd::Sgd;
 pub(crate) use storage::lend;
+
+use std::ops::Range;
 
 use candle_core::Var;
 use candle_core::backprop::GradStore;
@@ -53,6 +59,30 @@ pub struct Moments {
     pub first: Vec<f32>,
     /// Second moment; empty where the rule has none.
     pub second: Vec<f32>,
+}
+
+impl Moments {
+    /// The moments of a run of the values; what the rule does not keep stays empty.
+    fn of(&mut self, run: Range<usize>) -> MomentsMut<'_> {
+        let part = |all: &[f32]| if all.is_empty() { 0..0 } else { run.clone() };
+        let (first, second) = (part(&self.first), part(&self.second));
+        MomentsMut { first: &mut self.first[first], second: &mut self.second[second] }
+    }
+}
+
+/// [`Moments`] of a run of values.
+struct MomentsMut<'a> {
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+}
+
+/// How far one member of a pack goes in a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stride {
+    /// The learning rate.
+    pub rate: f64,
+    /// What the gradient is multiplied with: the clipping factor.
+    pub scale: f64,
 }
 
 impl OptimiserConfig {
@@ -120,20 +150,41 @@ impl OptimiserConfig {
         rate: f64,
         step: u64,
     ) {
+        let moments = moments.of(0..values.len());
+        self.advance(values, gradient, Stride { rate, scale }, moments, step);
+    }
+
+    fn advance(
+        &self,
+        values: &mut [f32],
+        gradient: &[f32],
+        stride: Stride,
+        moments: MomentsMut<'_>,
+        step: u64,
+    ) {
         assert_eq!(values.len(), gradient.len(), "one gradient per value");
         match self {
-            OptimiserConfig::Sgd(sgd) => sgd.update(values, gradient, scale, moments, rate),
-            OptimiserConfig::Adam(adam) => {
-                adam.update(values, gradient, scale, moments, rate, step)
-            }
+            OptimiserConfig::Sgd(sgd) => sgd.update(values, gradient, stride, moments),
+            OptimiserConfig::Adam(adam) => adam.update(values, gradient, stride, moments, step),
         }
     }
 
     /// The optimiser of these variables, with fresh state.
     pub fn over(self, vars: Vec<Var>) -> Optimiser {
+        self.over_pack(vars, 1)
+    }
+
+    /// The optimiser of variables that each hold the values of so many members, one behind the
+    /// other.
+    ///
+    /// # Panics
+    /// When a variable cannot be divided among them.
+    pub fn over_pack(self, vars: Vec<Var>, members: usize) -> Optimiser {
+        let divides = |var: &Var| members > 0 && var.elem_count().is_multiple_of(members);
+        assert!(vars.iter().all(divides), "a variable does not divide among {members} members");
         let moments = vars.iter().map(|v| self.moments(v.elem_count())).collect();
         let factors = vec![1.0; vars.len()];
-        Optimiser { rule: self, vars, factors, moments, steps: 0 }
+        Optimiser { rule: self, vars, factors, moments, steps: vec![0; members] }
     }
 }
 
@@ -154,7 +205,8 @@ pub struct Optimiser {
     /// Of the learning rate, per variable.
     factors: Vec<f64>,
     moments: Vec<Moments>,
-    steps: u64,
+    /// Taken by each member.
+    steps: Vec<u64>,
 }
 
 impl Optimiser {
@@ -167,7 +219,13 @@ impl Optimiser {
         self.factors = factors;
     }
 
-    /// Goes on where another optimiser of the same rule and shapes stopped.
+    /// Members of the pack.
+    pub fn members(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Goes on where another optimiser of the same rule and shapes stopped; every member of a pack
+    /// has taken as many steps.
     ///
     /// # Errors
     /// When the state is of other shapes.
@@ -179,13 +237,14 @@ impl Optimiser {
             let what = "a saved optimiser belongs to other variables or another rule";
             return Err(LearningError::Shape(what.into()));
         }
-        (self.steps, self.moments) = (state.steps, state.moments);
+        self.steps.fill(state.steps);
+        self.moments = state.moments;
         Ok(())
     }
 
     /// What [`resume`](Optimiser::resume) needs.
     pub fn into_state(self) -> OptimiserState {
-        OptimiserState { steps: self.steps, moments: self.moments }
+        OptimiserState { steps: self.steps(), moments: self.moments }
     }
 
     /// One step at learning rate `rate` with every gradient multiplied by `scale`.
@@ -198,17 +257,31 @@ impl Optimiser {
         rate: f64,
         scale: f64,
     ) -> Result<(), LearningError> {
+        self.step_members(gradients, &vec![Some(Stride { rate, scale }); self.members()])
+    }
+
+    /// One step of every member that has a stride; values, moments and count of the others stay as
+    /// they are.
+    ///
+    /// # Errors
+    /// When a variable has no gradient, or there is not one entry per member (nothing has moved
+    /// then).
+    pub fn step_members(
+        &mut self,
+        gradients: &GradStore,
+        strides: &[Option<Stride>],
+    ) -> Result<(), LearningError> {
         if let Some(i) = self.vars.iter().position(|v| gradients.get(v).is_none()) {
             return Err(LearningError::NoGradient { name: format!("#{i}") });
         }
-        self.steps += 1;
+        let steps = self.count(strides)?;
         let each = self.vars.iter().zip(&mut self.moments).zip(&self.factors);
         for ((var, moments), factor) in each {
             let Some(gradient) = gradients.get(var) else { continue };
-            let rate = rate * factor;
             lend(gradient, |gradient| {
+                let rule = &self.rule;
                 storage::edit(var, |values| {
-                    self.rule.update(values, gradient, scale, moments, rate, self.steps);
+                    advance(rule, values, gradient, moments, (strides, &steps), *factor);
                 })
             })?;
         }
@@ -229,15 +302,28 @@ impl Optimiser {
         if !lengths.eq(self.vars.iter().map(|v| v.elem_count())) {
             return Err(LearningError::Shape("gradients do not fit the variables".to_owned()));
         }
-        self.steps += 1;
+        let strides = vec![Some(Stride { rate, scale }); self.members()];
+        let steps = self.count(&strides)?;
         let each = self.vars.iter().zip(&mut self.moments).zip(&self.factors);
         for (((var, moments), factor), gradient) in each.zip(gradients) {
+            let rule = &self.rule;
             storage::edit(var, |values| {
-                let rate = rate * factor;
-                self.rule.update(values, gradient.as_ref(), scale, moments, rate, self.steps);
+                advance(rule, values, gradient.as_ref(), moments, (&strides, &steps), *factor);
             })?;
         }
         Ok(())
+    }
+
+    /// Counts a step of every member that has a stride.
+    fn count(&mut self, strides: &[Option<Stride>]) -> Result<Vec<u64>, LearningError> {
+        if strides.len() != self.members() {
+            let (got, members) = (strides.len(), self.members());
+            return Err(LearningError::Shape(format!("{got} strides for {members} members")));
+        }
+        for (steps, stride) in self.steps.iter_mut().zip(strides) {
+            *steps += u64::from(stride.is_some());
+        }
+        Ok(self.steps.clone())
     }
 
     /// The base learning rate, before any schedule.
@@ -245,9 +331,28 @@ impl Optimiser {
         self.rule.learning_rate()
     }
 
-    /// Steps taken.
+    /// Steps taken, by the member of a pack that took most.
     pub fn steps(&self) -> u64 {
-        self.steps
+        self.steps.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// Moves each member's run of one variable's values.
+fn advance(
+    rule: &OptimiserConfig,
+    values: &mut [f32],
+    gradient: &[f32],
+    moments: &mut Moments,
+    (strides, steps): (&[Option<Stride>], &[u64]),
+    factor: f64,
+) {
+    let len = values.len() / strides.len().max(1);
+    for (member, (stride, step)) in strides.iter().zip(steps).enumerate() {
+        let Some(Stride { rate, scale }) = *stride else { continue };
+        let run = member * len..(member + 1) * len;
+        let stride = Stride { rate: rate * factor, scale };
+        let moments = moments.of(run.clone());
+        rule.advance(&mut values[run.clone()], &gradient[run], stride, moments, *step);
     }
 }
 

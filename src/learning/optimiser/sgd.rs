@@ -1,6 +1,6 @@
 //! SGD with heavy-ball momentum and coupled weight decay, as `torch.optim.SGD`.
 
-use super::Moments;
+use super::{MomentsMut, Stride};
 use crate::model::ops::wide::wide;
 
 /// `b <- momentum b + (g + decay v)`, `v <- v - rate b`; without momentum `b` is the bracket.
@@ -19,11 +19,10 @@ impl Sgd {
         &self,
         values: &mut [f32],
         gradient: &[f32],
-        scale: f64,
-        moments: &mut Moments,
-        rate: f64,
+        stride: Stride,
+        moments: MomentsMut<'_>,
     ) {
-        let (scale, rate) = (scale as f32, rate as f32);
+        let (scale, rate) = (stride.scale as f32, stride.rate as f32);
         let (momentum, decay) = (self.momentum as f32, self.weight_decay as f32);
         if moments.first.is_empty() {
             wide(|| {
@@ -34,7 +33,7 @@ impl Sgd {
             return;
         }
         wide(|| {
-            for ((v, &g), b) in values.iter_mut().zip(gradient).zip(&mut moments.first) {
+            for ((v, &g), b) in values.iter_mut().zip(gradient).zip(moments.first) {
                 *b = momentum * *b + (scale * g + decay * *v);
                 *v -= rate * *b;
             }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Down, FedAvg, Up};
-use crate::learning::{Classifier, train_with};
+use super::{Down, FedAvg, Train, Trained, Up, train_members};
+use crate::learning::Classifier;
 use crate::policy::{
-    ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, one_by_one,
+    ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, together,
 };
 
 /// Serves every client: it keeps nothing.
@@ -19,7 +19,22 @@ impl ClientPolicy<FedAvg> for FedAvgClient {
         members: &mut [Member<'_, FedAvg>],
         lab: &Lab,
     ) -> Vec<Result<Outcome<Up>, Failure>> {
-        one_by_one(members, |member| self.learn(member, lab))
+        together(members, |members| {
+            let optimiser = |model: &Classifier| self.method.optimiser(model, &lab.training);
+            let trained = train_members(members, lab, optimiser)?;
+            let outcomes = members.iter().zip(trained).map(|(member, trained)| {
+                let Trained { parameters, report } = trained?;
+                let rows = self.method.up_rows(&member.seat.view);
+                let up = Up::cut(&parameters, rows, member.shard.len())?;
+                Ok(Outcome { up, metrics: report.metrics() })
+            });
+            Ok(outcomes.collect())
+        })
+    }
+
+    /// A backbone that trains is its client's own.
+    fn largest_pack(&self, _phase: usize) -> usize {
+        if self.method.config.train == Train::All { 1 } else { usize::MAX }
     }
 
     fn predictor(
@@ -29,25 +44,5 @@ impl ClientPolicy<FedAvg> for FedAvgClient {
         lab: &Lab,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
-    }
-}
-
-impl FedAvgClient {
-    fn learn(&self, member: &Member<'_, FedAvg>, lab: &Lab) -> Result<Outcome<Up>, PolicyError> {
-        let view = &member.seat.view;
-        let model =
-            Classifier::trainable(&lab.backbone, &member.down.parameters, view.rows.clone())?;
-        let mut optimiser = self.method.optimiser(&model, &lab.training);
-        let report = train_with(
-            &lab.training,
-            &mut optimiser,
-            &lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?,
-            model.variables(),
-            member.key,
-            |batch| model.batch_loss(batch, &lab.device),
-        )?;
-        let rows = self.method.up_rows(view);
-        let up = Up::cut(&model.parameters()?, rows, member.shard.len())?;
-        Ok(Outcome { up, metrics: report.metrics() })
     }
 }

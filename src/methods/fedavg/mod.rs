@@ -15,6 +15,7 @@
 mod additive;
 mod client;
 mod config;
+mod local;
 mod messages;
 mod server;
 
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub(super) use additive::{part, summand};
 pub use client::FedAvgClient;
 pub use config::{FedAvgConfig, Train, Weights};
+pub(super) use local::{Trained, train_members};
 pub use messages::{Down, Up};
 pub use server::FedAvgServer;
 
@@ -105,7 +107,7 @@ impl FedAvg {
             _ => self.config.backbone_lr,
         };
         let factors = model.variables().iter().map(|(name, _)| factor(name)).collect();
-        let mut optimiser = plan.optimiser.clone().over(model.vars());
+        let mut optimiser = plan.optimiser.clone().over_pack(model.vars(), model.members());
         optimiser.set_rate_factors(factors);
         optimiser
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::messages::{Down, Up};
 use super::{ClassGaussian, ClassStatistics, CovarianceForm, Hgp, Rebalance};
-use crate::learning::{Classifier, train};
+use crate::learning::Classifier;
 use crate::methods::fedavg;
 use crate::numerics::gaussian::{Diagonal, Full};
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, one_by_one,
+    ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, together,
 };
 
 /// Serves every client: it keeps nothing.
@@ -23,7 +23,25 @@ impl ClientPolicy<Hgp> for HgpClient {
         members: &mut [Member<'_, Hgp>],
         lab: &Lab,
     ) -> Vec<Result<Outcome<Up>, Failure>> {
-        one_by_one(members, |member| self.learn(member, lab))
+        together(members, |members| {
+            let rule = &lab.training.optimiser;
+            let optimiser =
+                |model: &Classifier| rule.clone().over_pack(model.vars(), model.members());
+            let trained = fedavg::train_members(members, lab, optimiser)?;
+            let outcomes = members.iter().zip(trained).map(|(member, trained)| {
+                let fedavg::Trained { parameters, report } = trained?;
+                let local = Classifier::frozen(&lab.backbone, &parameters)?;
+                let classes = self.describe(&local, member, lab)?;
+                let rows = self.method.up_rows(&member.seat.view);
+                let learnt = fedavg::Up::cut(&parameters, rows, member.shard.len())?;
+                Ok(Outcome { up: Up { learnt, classes }, metrics: report.metrics() })
+            });
+            Ok(outcomes.collect())
+        })
+    }
+
+    fn largest_pack(&self, _phase: usize) -> usize {
+        usize::MAX
     }
 
     fn predictor(
@@ -38,25 +56,6 @@ impl ClientPolicy<Hgp> for HgpClient {
 }
 
 impl HgpClient {
-    fn learn(&self, member: &Member<'_, Hgp>, lab: &Lab) -> Result<Outcome<Up>, PolicyError> {
-        let view = &member.seat.view;
-        let model =
-            Classifier::trainable(&lab.backbone, &member.down.parameters, view.rows.clone())?;
-        let report = train(
-            &lab.training,
-            &lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?,
-            model.variables(),
-            member.key,
-            |batch| model.batch_loss(batch, &lab.device),
-        )?;
-        let parameters = model.parameters()?;
-        let local = Classifier::frozen(&lab.backbone, &parameters)?;
-        let classes = self.describe(&local, member, lab)?;
-        let rows = self.method.up_rows(view);
-        let learnt = fedavg::Up::cut(&parameters, rows, member.shard.len())?;
-        Ok(Outcome { up: Up { learnt, classes }, metrics: report.metrics() })
-    }
-
     /// Mean and spread of the features of every class with at least two samples, by the model
     /// as it was just trained here.
     fn describe(

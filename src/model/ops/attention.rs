@@ -15,6 +15,7 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp3, D, Layout, Result, Shape, Te
 
 use super::attention_composed::composed;
 use super::attention_kernel::{Geometry, PrefixValues};
+use super::groups::Groups;
 use super::storage::{lend, served, tensor_like, values};
 
 /// Attention on `packed` `(b, n, 3 d)`, columns `[queries | keys | values]`, each `heads`
@@ -30,7 +31,27 @@ pub fn attention(
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
 ) -> Result<Tensor> {
-    let geometry = geometry(packed, heads, prefix, queries)?;
+    let batch = packed.dim(0)?;
+    let members = match prefix {
+        Some((keys, _)) if keys.rank() == 3 => Groups::each(batch),
+        _ => Groups::one(batch),
+    };
+    grouped_attention(packed, heads, prefix, queries, &members)
+}
+
+/// [`attention`] for the members of a pack: the prefix is `(members, L, d)`, or `(L, d)` for a pack
+/// of one.
+///
+/// # Errors
+/// As [`attention`].
+pub fn grouped_attention(
+    packed: &Tensor,
+    heads: usize,
+    prefix: Option<(&Tensor, &Tensor)>,
+    queries: usize,
+    members: &Groups,
+) -> Result<Tensor> {
+    let geometry = geometry(packed, heads, prefix, queries, members)?;
     match prefix {
         None if served(&[packed]) => {
             packed.contiguous()?.apply_op1(Attention::new(geometry, packed.track_op()))
@@ -49,6 +70,7 @@ fn geometry(
     heads: usize,
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
+    members: &Groups,
 ) -> Result<Geometry> {
     let (batch, tokens, packed_width) = packed.dims3()?;
     let width = packed_width / 3;
@@ -56,26 +78,28 @@ fn geometry(
     {
         bail!("attention: {heads} heads and {queries} queries on packed {:?}", packed.shape());
     }
-    let (prefix_length, shared) = match prefix {
-        None => (0, true),
+    members.fit("attention", batch)?;
+    let prefix = match prefix {
+        None => 0,
         Some((keys, values)) => {
             let fits = match *keys.dims() {
-                [_, d] => d == width,
-                [b, _, d] => b == batch && d == width,
+                [_, d] => d == width && members.members() == 1,
+                [k, _, d] => k == members.members() && d == width,
                 _ => false,
             };
             if !fits || keys.dims() != values.dims() {
                 bail!(
-                    "attention: prefix keys {:?} and values {:?} on packed {:?}",
+                    "attention: prefix keys {:?} and values {:?} on packed {:?} of {} members",
                     keys.shape(),
                     values.shape(),
-                    packed.shape()
+                    packed.shape(),
+                    members.members()
                 );
             }
-            (keys.dim(D::Minus2)?, keys.rank() == 2)
+            keys.dim(D::Minus2)?
         }
     };
-    Ok(Geometry { batch, tokens, queries, width, heads, prefix: prefix_length, shared })
+    Ok(Geometry { batch, tokens, queries, width, heads, prefix, members: members.clone() })
 }
 
 struct Attention {
@@ -204,6 +228,33 @@ mod tests {
                 finite_difference(&inputs, op);
             }
         }
+    }
+
+    #[test]
+    fn a_prefix_per_member_agrees_with_the_composition_and_with_the_members_alone() -> Result<()> {
+        let (packed, members) = (draw("packs", (4, 5, 24)), Groups::new([1, 0, 3]));
+        let (keys, values) = (draw("keys", (3, 3, 8)), draw("v", (3, 3, 8)));
+        for queries in [5, 1] {
+            let inputs = [&packed, &keys, &values];
+            let op =
+                |t: &[Tensor]| grouped_attention(&t[0], 2, Some((&t[1], &t[2])), queries, &members);
+            agrees_everywhere(&inputs, op);
+            finite_difference(&inputs, op);
+
+            let stacked = Var::from_tensor(&keys)?;
+            let y = op(&[packed.clone(), stacked.as_tensor().clone(), values.clone()])?;
+            let by_keys = y.sqr()?.backward()?.remove(&stacked).expect("a gradient");
+            for (member, run) in members.runs().enumerate().filter(|(_, run)| !run.is_empty()) {
+                let own = Var::from_tensor(&keys.get(member)?.copy()?)?;
+                let prefix = Some((own.as_tensor(), &values.get(member)?));
+                let packed = packed.narrow(0, run.start, run.len())?;
+                let alone = attention(&packed, 2, prefix, queries)?;
+                let by_own = alone.sqr()?.backward()?.remove(&own).expect("a gradient");
+                assert_eq!(y.to_vec3::<f32>()?[run], alone.to_vec3::<f32>()?);
+                assert_eq!(by_keys.get(member)?.to_vec2::<f32>()?, by_own.to_vec2::<f32>()?);
+            }
+        }
+        Ok(())
     }
 
     #[test]

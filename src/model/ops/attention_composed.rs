@@ -5,7 +5,7 @@
 //! With `P` the probabilities and `dO` the gradient of the output: `dV = P^T dO`,
 //! `dP = dO V^T`, `dS = P (dP - rowsum(dP P))`, `dQ = dS K / sqrt(c)`, `dK = dS^T Q / sqrt(c)`.
 
-use candle_core::{D, DType, Result, Tensor};
+use candle_core::{D, Result, Tensor, bail};
 
 use super::attention_kernel::Geometry;
 use super::storage::wide_type;
@@ -79,14 +79,17 @@ impl Operands {
     }
 
     fn heads(&self) -> Result<Heads> {
-        let Geometry { batch, width, queries, .. } = self.geometry;
+        let Geometry { batch, width, queries, ref members, .. } = self.geometry;
         let part = |i: usize| self.packed.narrow(2, i * width, width);
         let q = self.split(&part(0)?.narrow(1, 0, queries)?)?;
         let (mut k, mut v) = (self.split(&part(1)?)?, self.split(&part(2)?)?);
         if let Some((keys, values)) = &self.prefix {
             let before = |own: &Tensor, prefix: &Tensor| -> Result<Tensor> {
-                let shape = (batch, prefix.dim(D::Minus2)?, width);
-                let prefix = prefix.to_dtype(own.dtype())?.broadcast_as(shape)?;
+                let prefix = prefix.to_dtype(own.dtype())?;
+                let prefix = match members.members() {
+                    1 => prefix.broadcast_as((batch, prefix.dim(D::Minus2)?, width))?,
+                    _ => prefix.index_select(&members.index(prefix.device())?, 0)?,
+                };
                 Tensor::cat(&[self.split(&prefix)?, own.clone()], 2)?.contiguous()
             };
             (k, v) = (before(&k, keys)?, before(&v, values)?);
@@ -123,10 +126,15 @@ impl Operands {
         Tensor::cat(&[by_q.contiguous()?, own(by_k)?, own(by_v)?], 2)?.contiguous()
     }
 
-    /// The rows in front, `(b, L, d)`, or summed over samples where all share one prefix.
+    /// The rows in front, summed over the samples of each member, in the shape of the prefix.
     fn of_prefix(&self, by: &Tensor) -> Result<Tensor> {
-        let dtype = self.prefix.as_ref().map_or(DType::F32, |(keys, _)| keys.dtype());
-        let by = self.merge(&by.narrow(2, 0, self.geometry.prefix)?)?.to_dtype(dtype)?;
-        if self.geometry.shared { by.sum(0) } else { Ok(by) }
+        let Some((keys, _)) = &self.prefix else { bail!("attention: no prefix to differentiate") };
+        let Geometry { prefix, ref members, .. } = self.geometry;
+        let by = self.merge(&by.narrow(2, 0, prefix)?)?.to_dtype(keys.dtype())?;
+        match members.members() {
+            1 => by.sum(0)?.reshape(keys.shape()),
+            // By index, not by a product: one member's NaN must not reach the others.
+            _ => keys.zeros_like()?.index_add(&members.index(by.device())?, &by, 0),
+        }
     }
 }

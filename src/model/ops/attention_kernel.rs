@@ -1,11 +1,12 @@
 //! The loops of [`attention`](super::attention()): per head, strided products on the packed
 //! buffer and a softmax over `[prefix | sequence]` columns.
 
+use super::groups::Groups;
 use super::matrix::{Matrix, MatrixMut};
 use super::wide::{softmax, sum_of_pairs, wide};
 
 /// Sizes of one call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub batch: usize,
     /// Tokens of the sequence, that is own keys and values.
@@ -16,11 +17,11 @@ pub(super) struct Geometry {
     pub heads: usize,
     /// Prefix keys (and values) in front of the sequence's own; 0 without a prefix.
     pub prefix: usize,
-    /// One prefix `(L, d)` for all samples, or one each `(b, L, d)`.
-    pub shared: bool,
+    /// Which samples see which prefix.
+    pub members: Groups,
 }
 
-/// Prefix keys and values, both `(L, d)` or `(b, L, d)`; empty without a prefix.
+/// Prefix keys and values, both `(members, L, d)`; empty without a prefix.
 #[derive(Clone, Copy)]
 pub(super) struct PrefixValues<'a> {
     pub keys: &'a [f32],
@@ -35,6 +36,7 @@ pub(super) struct Gradients {
 
 /// A run of consecutive query rows that see the same prefix.
 struct Group {
+    member: usize,
     sample: usize,
     rows: usize,
 }
@@ -58,16 +60,22 @@ impl Geometry {
         self.batch * self.queries * self.span()
     }
 
-    /// A shared prefix meets the queries of the whole batch in one product (they lie at equal
-    /// distances when every token asks); otherwise one product per sample.
+    /// A prefix meets all queries of its member in one product where every token asks (they lie at
+    /// equal distances then); otherwise one product per sample.
     fn groups(&self) -> Vec<Group> {
         if self.prefix == 0 {
-            Vec::new()
-        } else if self.shared && self.queries == self.tokens {
-            vec![Group { sample: 0, rows: self.batch * self.tokens }]
-        } else {
-            (0..self.batch).map(|sample| Group { sample, rows: self.queries }).collect()
+            return Vec::new();
         }
+        let runs = self.members.runs().enumerate().filter(|(_, run)| !run.is_empty());
+        let groups = runs.flat_map(|(member, run)| {
+            let (size, count) = match self.queries == self.tokens {
+                true => (run.len(), 1),
+                false => (1, run.len()),
+            };
+            let rows = size * self.queries;
+            (0..count).map(move |i| Group { member, sample: run.start + i, rows })
+        });
+        groups.collect()
     }
 
     /// Part 0 (queries), 1 (keys) or 2 (values) of a head, `rows` rows from `sample` on.
@@ -113,18 +121,17 @@ impl Geometry {
         MatrixMut::strided(&mut data[offset..], rows, self.head_width(), self.width)
     }
 
-    fn prefix_offset(&self, head: usize, sample: usize) -> usize {
-        let own = if self.shared { 0 } else { sample * self.prefix * self.width };
-        own + head * self.head_width()
+    fn prefix_offset(&self, head: usize, member: usize) -> usize {
+        member * self.prefix * self.width + head * self.head_width()
     }
 
-    fn prefix<'a>(&self, data: &'a [f32], head: usize, sample: usize) -> Matrix<'a> {
-        let offset = self.prefix_offset(head, sample);
+    fn prefix<'a>(&self, data: &'a [f32], head: usize, member: usize) -> Matrix<'a> {
+        let offset = self.prefix_offset(head, member);
         Matrix::strided(&data[offset..], self.prefix, self.head_width(), self.width)
     }
 
-    fn prefix_mut<'a>(&self, data: &'a mut [f32], head: usize, sample: usize) -> MatrixMut<'a> {
-        let offset = self.prefix_offset(head, sample);
+    fn prefix_mut<'a>(&self, data: &'a mut [f32], head: usize, member: usize) -> MatrixMut<'a> {
+        let offset = self.prefix_offset(head, member);
         MatrixMut::strided(&mut data[offset..], self.prefix, self.head_width(), self.width)
     }
 
@@ -166,7 +173,7 @@ impl Geometry {
             let scores = &mut kept[from..from + self.head_scores()];
             for group in &groups {
                 let q = self.packed(packed, 0, head, group.sample, group.rows);
-                let keys = self.prefix(prefix.keys, head, group.sample);
+                let keys = self.prefix(prefix.keys, head, group.member);
                 self.towards_prefix_mut(scores, group).set(self.scale(), q, keys.t());
             }
             for sample in samples.clone() {
@@ -185,7 +192,7 @@ impl Geometry {
                 self.output_mut(&mut output, head, sample, self.queries).set(1.0, weights, v);
             }
             for group in &groups {
-                let v = self.prefix(prefix.values, head, group.sample);
+                let v = self.prefix(prefix.values, head, group.member);
                 let weights = self.towards_prefix(scores, group);
                 let mut_rows = self.output_mut(&mut output, head, group.sample, group.rows);
                 mut_rows.add(1.0, weights, v);
@@ -217,7 +224,7 @@ impl Geometry {
             let weights = &probabilities[from..from + self.head_scores()];
             for group in &groups {
                 let g = self.output(g, head, group.sample, group.rows);
-                let v = self.prefix(prefix.values, head, group.sample);
+                let v = self.prefix(prefix.values, head, group.member);
                 self.towards_prefix_mut(&mut slopes, group).set(1.0, g, v.t());
             }
             for sample in samples.clone() {
@@ -241,8 +248,8 @@ impl Geometry {
                     let g = self.output(g, head, group.sample, group.rows);
                     let ds = self.towards_prefix(&slopes, group);
                     let p = self.towards_prefix(weights, group);
-                    self.prefix_mut(by_keys, head, group.sample).add(self.scale(), ds.t(), q);
-                    self.prefix_mut(by_values, head, group.sample).add(1.0, p.t(), g);
+                    self.prefix_mut(by_keys, head, group.member).add(self.scale(), ds.t(), q);
+                    self.prefix_mut(by_values, head, group.member).add(1.0, p.t(), g);
                 }
             }
             if let Some(by_packed) = &mut by_packed {
@@ -258,7 +265,7 @@ impl Geometry {
                     self.packed_mut(by_packed, 2, head, sample, all).set(1.0, p.t(), g);
                 }
                 for group in &groups {
-                    let keys = self.prefix(prefix.keys, head, group.sample);
+                    let keys = self.prefix(prefix.keys, head, group.member);
                     let ds = self.towards_prefix(&slopes, group);
                     let by_queries = self.packed_mut(by_packed, 0, head, group.sample, group.rows);
                     by_queries.add(self.scale(), ds, keys);

@@ -3,8 +3,11 @@
 //! Through a frozen weight the backward pass is one product, `dx = g W`; candle's `matmul`
 //! would compute the gradient of the weight too and keep it.
 
+use std::ops::Range;
+
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 
+use super::groups::Groups;
 use super::matrix::{Matrix, MatrixMut};
 use super::storage::{lend, served, tensor_like, values};
 use super::wide::wide;
@@ -17,19 +20,73 @@ use super::with_gradient::with_gradients;
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let (outputs, inputs) = weight.dims2()?;
     if x.dims().last() != Some(&inputs) || bias.is_some_and(|b| b.dims() != [outputs]) {
-        bail!(
-            "linear: input {:?}, weight {:?} and bias {:?} do not fit",
-            x.shape(),
-            weight.shape(),
-            bias.map(Tensor::shape)
-        );
+        return unfit(x, weight, bias);
     }
+    let all = 0..x.elem_count() / inputs.max(1);
+    match run(x, weight, bias, vec![all])? {
+        Some(y) => Ok(y),
+        None => composed(x, weight, bias),
+    }
+}
+
+/// [`linear`] for the members of a pack: `x` `(b, .., in)`, `weight` `(out, in)` for all or
+/// `(members, out, in)` with a layer each, `bias` likewise; gives `(b, .., out)`.
+///
+/// # Errors
+/// When the shapes do not fit.
+pub fn grouped_linear(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    groups: &Groups,
+) -> Result<Tensor> {
+    let batch = x.dim(0)?;
+    groups.fit("linear", batch)?;
+    let (own, outputs, inputs) = match *weight.dims() {
+        [outputs, inputs] => (None, outputs, inputs),
+        [members, outputs, inputs] if members == groups.members() => {
+            (Some(members), outputs, inputs)
+        }
+        _ => return unfit(x, weight, bias),
+    };
+    let of_bias: Vec<usize> = own.into_iter().chain([outputs]).collect();
+    if x.dims().last() != Some(&inputs) || bias.is_some_and(|b| *b.dims() != *of_bias) {
+        return unfit(x, weight, bias);
+    }
+    let rows = x.elem_count() / (inputs * batch).max(1);
+    let runs = groups.runs().map(|run| run.start * rows..run.end * rows).collect();
+    match run(x, weight, bias, runs)? {
+        Some(y) => Ok(y),
+        None if own.is_none() => composed(x, weight, bias),
+        None => grouped_composed(x, weight, bias, groups),
+    }
+}
+
+fn unfit<T>(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<T> {
+    bail!(
+        "linear: input {:?}, weight {:?} and bias {:?} do not fit",
+        x.shape(),
+        weight.shape(),
+        bias.map(Tensor::shape)
+    )
+}
+
+/// Our kernel, where it serves the operands.
+fn run(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    runs: Vec<Range<usize>>,
+) -> Result<Option<Tensor>> {
+    let op = Linear { runs };
     match bias {
         Some(bias) if served(&[x, weight, bias]) => {
-            x.contiguous()?.apply_op3(&weight.contiguous()?, &bias.contiguous()?, Linear)
+            x.contiguous()?.apply_op3(&weight.contiguous()?, &bias.contiguous()?, op).map(Some)
         }
-        None if served(&[x, weight]) => x.contiguous()?.apply_op2(&weight.contiguous()?, Linear),
-        _ => composed(x, weight, bias),
+        None if served(&[x, weight]) => {
+            x.contiguous()?.apply_op2(&weight.contiguous()?, op).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 
@@ -66,93 +123,179 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
     })
 }
 
-struct Linear;
+/// A layer per member: one batched product where all have equally many samples.
+fn grouped_composed(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    groups: &Groups,
+) -> Result<Tensor> {
+    let (members, outputs, inputs) = weight.dims3()?;
+    if groups.equal_size().is_some() {
+        let mut shape = x.dims().to_vec();
+        if let Some(last) = shape.last_mut() {
+            *last = outputs;
+        }
+        let rows = x.elem_count() / (members * inputs).max(1);
+        let weight = weight.to_dtype(x.dtype())?.transpose(1, 2)?.contiguous()?;
+        let y = x.contiguous()?.reshape((members, rows, inputs))?.matmul(&weight)?;
+        return match bias {
+            Some(bias) => y.broadcast_add(&bias.to_dtype(x.dtype())?.unsqueeze(1)?)?.reshape(shape),
+            None => y.reshape(shape),
+        };
+    }
+    let runs = groups.runs().enumerate().filter(|(_, run)| !run.is_empty());
+    let parts = runs.map(|(member, run)| {
+        let x = x.narrow(0, run.start, run.len())?.contiguous()?;
+        let bias = bias.map(|bias| bias.get(member)).transpose()?;
+        composed(&x, &weight.get(member)?, bias.as_ref())
+    });
+    Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)
+}
+
+/// One product per run of rows, each with the shape it has when its member is alone.
+struct Linear {
+    runs: Vec<Range<usize>>,
+}
+
+/// `(outputs, inputs)` of a layer, and whether each member has one of its own.
+fn extents(weight: &Shape) -> Result<(usize, usize, bool)> {
+    match *weight.dims() {
+        [outputs, inputs] => Ok((outputs, inputs, false)),
+        [_, outputs, inputs] => Ok((outputs, inputs, true)),
+        _ => bail!("linear: weight {weight:?} is no matrix"),
+    }
+}
+
+/// The part of `values` that belongs to a member: the `member`-th `len` values, or the first where
+/// all share them.
+fn part(values: &[f32], len: usize, member: usize, own: bool) -> &[f32] {
+    let start = if own { member * len } else { 0 };
+    &values[start..start + len]
+}
 
 impl Linear {
     fn forward(
+        &self,
         x: &[f32],
         x_shape: &Shape,
         weight: &[f32],
-        outputs: usize,
+        weight_shape: &Shape,
         bias: Option<&[f32]>,
-    ) -> (CpuStorage, Shape) {
-        let inputs = weight.len() / outputs.max(1);
+    ) -> Result<(CpuStorage, Shape)> {
+        let (outputs, inputs, own) = extents(weight_shape)?;
         let rows = x.len() / inputs.max(1);
-        let (x, weight) = (Matrix::dense(x, rows, inputs), Matrix::dense(weight, outputs, inputs));
-        let y = match bias {
+        let mut y = Vec::with_capacity(rows * outputs);
+        match bias {
             Some(bias) => {
-                let mut y = Vec::with_capacity(rows * outputs);
-                for _ in 0..rows {
-                    y.extend_from_slice(bias);
+                for (member, run) in self.runs.iter().enumerate() {
+                    for _ in run.clone() {
+                        y.extend_from_slice(part(bias, outputs, member, own));
+                    }
                 }
-                MatrixMut::dense(&mut y, rows, outputs).add(1.0, x, weight.t());
-                y
             }
-            None => {
-                let mut y = vec![0f32; rows * outputs];
-                MatrixMut::dense(&mut y, rows, outputs).set(1.0, x, weight.t());
-                y
+            None => y.resize(rows * outputs, 0f32),
+        }
+        for (member, run) in self.runs.iter().enumerate().filter(|(_, run)| !run.is_empty()) {
+            let x = &x[run.start * inputs..run.end * inputs];
+            let weight = part(weight, outputs * inputs, member, own);
+            let y = &mut y[run.start * outputs..run.end * outputs];
+            let y = MatrixMut::dense(y, run.len(), outputs);
+            let x = Matrix::dense(x, run.len(), inputs);
+            let weight = Matrix::dense(weight, outputs, inputs).t();
+            match bias {
+                Some(_) => y.add(1.0, x, weight),
+                None => y.set(1.0, x, weight),
             }
-        };
+        }
         let mut shape = x_shape.dims().to_vec();
         if let Some(last) = shape.last_mut() {
             *last = outputs;
         }
-        (CpuStorage::F32(y), Shape::from(shape))
+        Ok((CpuStorage::F32(y), Shape::from(shape)))
     }
 
-    fn gradient_of_input(x: &Tensor, weight: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+    fn gradient_of_input(&self, x: &Tensor, weight: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         if !x.track_op() {
             return Ok(None);
         }
-        let (outputs, inputs) = weight.dims2()?;
-        let rows = x.elem_count() / inputs.max(1);
-        let mut gradient = vec![0f32; rows * inputs];
+        let (outputs, inputs, own) = extents(weight.shape())?;
+        let mut gradient = vec![0f32; x.elem_count()];
         lend(g, |g| {
             lend(weight, |weight| {
-                let weight = Matrix::dense(weight, outputs, inputs);
-                MatrixMut::dense(&mut gradient, rows, inputs).set(
-                    1.0,
-                    Matrix::dense(g, rows, outputs),
-                    weight,
-                );
+                for (member, run) in self.runs.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
+                    let weight = part(weight, outputs * inputs, member, own);
+                    let out = &mut gradient[run.start * inputs..run.end * inputs];
+                    MatrixMut::dense(out, run.len(), inputs).set(
+                        1.0,
+                        Matrix::dense(&g[run.start * outputs..], run.len(), outputs),
+                        Matrix::dense(weight, outputs, inputs),
+                    );
+                }
                 Ok(())
             })
         })?;
         tensor_like(gradient, x).map(Some)
     }
 
-    fn gradient_of_weight(x: &Tensor, weight: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+    /// The runs whose rows add up in one gradient: each member's, or all where the layer is shared.
+    fn summed(&self, own: bool) -> Vec<Range<usize>> {
+        match (own, self.runs.last()) {
+            (false, Some(last)) => {
+                let all = 0..last.end;
+                vec![all]
+            }
+            _ => self.runs.clone(),
+        }
+    }
+
+    fn gradient_of_weight(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        g: &Tensor,
+    ) -> Result<Option<Tensor>> {
         if !weight.track_op() {
             return Ok(None);
         }
-        let (outputs, inputs) = weight.dims2()?;
-        let rows = x.elem_count() / inputs.max(1);
-        let mut gradient = vec![0f32; outputs * inputs];
+        let (outputs, inputs, own) = extents(weight.shape())?;
+        let mut gradient = vec![0f32; weight.elem_count()];
         lend(g, |g| {
             lend(x, |x| {
-                let g = Matrix::dense(g, rows, outputs);
-                let x = Matrix::dense(x, rows, inputs);
-                MatrixMut::dense(&mut gradient, outputs, inputs).set(1.0, g.t(), x);
+                let layers = gradient.chunks_exact_mut((outputs * inputs).max(1));
+                for (run, out) in self.summed(own).into_iter().zip(layers) {
+                    if run.is_empty() {
+                        continue;
+                    }
+                    let g = Matrix::dense(&g[run.start * outputs..], run.len(), outputs);
+                    let x = Matrix::dense(&x[run.start * inputs..], run.len(), inputs);
+                    MatrixMut::dense(out, outputs, inputs).set(1.0, g.t(), x);
+                }
                 Ok(())
             })
         })?;
         tensor_like(gradient, weight).map(Some)
     }
 
-    fn gradient_of_bias(bias: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+    fn gradient_of_bias(&self, bias: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         if !bias.track_op() {
             return Ok(None);
         }
+        let own = bias.rank() == 2;
+        let outputs = bias.dims().last().copied().unwrap_or(0);
         let mut gradient = vec![0f32; bias.elem_count()];
         lend(g, |g| {
-            wide(|| {
-                for row in g.chunks_exact(gradient.len().max(1)) {
-                    for (sum, &g) in gradient.iter_mut().zip(row) {
-                        *sum += g;
+            let layers = gradient.chunks_exact_mut(outputs.max(1));
+            for (run, sums) in self.summed(own).into_iter().zip(layers) {
+                let g = &g[run.start * outputs..run.end * outputs];
+                wide(|| {
+                    for row in g.chunks_exact(outputs.max(1)) {
+                        for (sum, &g) in sums.iter_mut().zip(row) {
+                            *sum += g;
+                        }
                     }
-                }
-            });
+                });
+            }
             Ok(())
         })?;
         tensor_like(gradient, bias).map(Some)
@@ -171,9 +314,8 @@ impl CustomOp2 for Linear {
         weight: &CpuStorage,
         weight_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        let (outputs, _) = weight_layout.shape().dims2()?;
         let (x, weight) = (values(x, x_layout)?, values(weight, weight_layout)?);
-        Ok(Linear::forward(x, x_layout.shape(), weight, outputs, None))
+        self.forward(x, x_layout.shape(), weight, weight_layout.shape(), None)
     }
 
     fn bwd(
@@ -183,7 +325,7 @@ impl CustomOp2 for Linear {
         _result: &Tensor,
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        Ok((Linear::gradient_of_input(x, weight, g)?, Linear::gradient_of_weight(x, weight, g)?))
+        Ok((self.gradient_of_input(x, weight, g)?, self.gradient_of_weight(x, weight, g)?))
     }
 }
 
@@ -201,10 +343,9 @@ impl CustomOp3 for Linear {
         bias: &CpuStorage,
         bias_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        let (outputs, _) = weight_layout.shape().dims2()?;
         let (x, weight) = (values(x, x_layout)?, values(weight, weight_layout)?);
         let bias = values(bias, bias_layout)?;
-        Ok(Linear::forward(x, x_layout.shape(), weight, outputs, Some(bias)))
+        self.forward(x, x_layout.shape(), weight, weight_layout.shape(), Some(bias))
     }
 
     fn bwd(
@@ -216,9 +357,9 @@ impl CustomOp3 for Linear {
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         Ok((
-            Linear::gradient_of_input(x, weight, g)?,
-            Linear::gradient_of_weight(x, weight, g)?,
-            Linear::gradient_of_bias(bias, g)?,
+            self.gradient_of_input(x, weight, g)?,
+            self.gradient_of_weight(x, weight, g)?,
+            self.gradient_of_bias(bias, g)?,
         ))
     }
 }
@@ -251,6 +392,41 @@ mod tests {
         assert!(grads.get(&x).is_some());
         let y = linear(x.as_detached_tensor().as_ref(), &w, Some(&b))?;
         assert!(!y.track_op(), "a frozen layer on a frozen input builds no graph");
+        Ok(())
+    }
+
+    #[test]
+    fn a_layer_per_member_agrees_with_the_composition_and_finite_differences() {
+        for sizes in [[2, 2], [3, 1], [0, 4]] {
+            let groups = Groups::new(sizes);
+            let inputs = [&draw("x", (4, 2, 7)), &draw("w", (2, 3, 7)), &draw("b", (2, 3))];
+            let op = |t: &[Tensor]| grouped_linear(&t[0], &t[1], Some(&t[2]), &groups);
+            agrees_everywhere(&inputs, op);
+            finite_difference(&inputs, op);
+        }
+    }
+
+    /// Forward and all gradients, also where a member alone would take another path through gemm.
+    #[test]
+    fn a_member_gets_the_bits_it_gets_alone() -> Result<()> {
+        let (x, groups) = (draw("x", (8, 64)), Groups::new([1, 5, 2]));
+        for own in [true, false] {
+            let stack: &[usize] = if own { &[3] } else { &[] };
+            let shaped = |rest: &[usize]| [stack, rest].concat();
+            let weight = draw("w", shaped(&[10, 64]));
+            let bias = draw("b", shaped(&[10]));
+            let x = Var::from_tensor(&x)?;
+            let y = grouped_linear(&x, &weight, Some(&bias), &groups)?;
+            let by_x = y.sqr()?.backward()?.remove(&x).expect("a gradient").to_vec2::<f32>()?;
+            for (member, run) in groups.runs().enumerate() {
+                let of = |t: &Tensor| if own { t.get(member) } else { Ok(t.clone()) };
+                let alone = Var::from_tensor(&x.narrow(0, run.start, run.len())?.copy()?)?;
+                let y_alone = linear(&alone, &of(&weight)?, Some(&of(&bias)?))?;
+                let by_alone = y_alone.sqr()?.backward()?.remove(&alone).expect("a gradient");
+                assert_eq!(y.to_vec2::<f32>()?[run.clone()], y_alone.to_vec2::<f32>()?);
+                assert_eq!(by_x[run], by_alone.to_vec2::<f32>()?);
+            }
+        }
         Ok(())
     }
 

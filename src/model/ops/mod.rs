@@ -23,6 +23,9 @@
 //! activations. An operand that is not tracked (neither a `Var` nor computed from one) never
 //! gets a gradient. Kernels use one thread: clients are what runs in parallel.
 //!
+//! The `grouped_` forms of linear layer, attention and cross-entropy serve the members of a pack in
+//! one call: [`Groups`] says whose sample is whose.
+//!
 //! ```
 //! use candle_core::{Device, Tensor, Var};
 //! use fedcast::model::ops;
@@ -46,6 +49,7 @@ mod channel_moments;
 mod conv2d;
 mod cross_entropy;
 mod gelu;
+mod groups;
 mod layer_norm;
 mod linear;
 pub(crate) mod matrix;
@@ -57,13 +61,14 @@ mod unfold;
 pub(crate) mod wide;
 mod with_gradient;
 
-pub use attention::attention;
+pub use attention::{attention, grouped_attention};
 pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
 pub use channel_moments::{ChannelMoments, channel_moments};
 pub use conv2d::conv2d;
-pub use cross_entropy::cross_entropy;
+pub use cross_entropy::{cross_entropy, grouped_cross_entropy};
 pub use gelu::gelu;
+pub use groups::Groups;
 pub use layer_norm::layer_norm;
-pub use linear::linear;
+pub use linear::{grouped_linear, linear};
 pub use relu::relu;
 pub use storage::without_kernels;

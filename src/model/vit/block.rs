@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 
 use super::VitConfig;
-use crate::model::ops;
+use crate::model::ops::{self, Groups};
 
 /// Weight and bias of a linear layer or a layer norm.
 #[derive(Clone, Debug)]
@@ -13,8 +13,12 @@ pub(super) struct Affine {
 }
 
 impl Affine {
-    pub(super) fn linear(&self, x: &Tensor) -> Result<Tensor> {
-        ops::linear(x, &self.weight, Some(&self.bias))
+    /// `groups` are the members of a pack, where there is one.
+    pub(super) fn linear(&self, x: &Tensor, groups: Option<&Groups>) -> Result<Tensor> {
+        match groups {
+            None => ops::linear(x, &self.weight, Some(&self.bias)),
+            Some(groups) => ops::grouped_linear(x, &self.weight, Some(&self.bias), groups),
+        }
     }
 
     pub(super) fn norm(&self, x: &Tensor, eps: f64) -> Result<Tensor> {
@@ -34,19 +38,24 @@ pub(super) struct Block {
 
 impl Block {
     /// `x` `(b, n, d)` to `(b, queries, d)`: every token is attended to, the first `queries`
-    /// go on.
+    /// go on. `groups` are the members of a pack, where there is one.
     pub(super) fn forward(
         &self,
         x: &Tensor,
         config: &VitConfig,
         prefix: Option<(&Tensor, &Tensor)>,
+        groups: Option<&Groups>,
         queries: usize,
     ) -> Result<Tensor> {
-        let packed = self.qkv.linear(&self.norm1.norm(x, config.norm_eps)?)?;
-        let mixed = self.proj.linear(&ops::attention(&packed, config.heads, prefix, queries)?)?;
+        let packed = self.qkv.linear(&self.norm1.norm(x, config.norm_eps)?, groups)?;
+        let mixed = match groups {
+            None => ops::attention(&packed, config.heads, prefix, queries)?,
+            Some(groups) => ops::grouped_attention(&packed, config.heads, prefix, queries, groups)?,
+        };
+        let mixed = self.proj.linear(&mixed, groups)?;
         let x = if queries == x.dim(1)? { x.clone() } else { x.narrow(1, 0, queries)? };
         let x = (x + mixed)?;
-        let hidden = ops::gelu(&self.fc1.linear(&self.norm2.norm(&x, config.norm_eps)?)?)?;
-        x + self.fc2.linear(&hidden)?
+        let hidden = self.fc1.linear(&self.norm2.norm(&x, config.norm_eps)?, groups)?;
+        x + self.fc2.linear(&ops::gelu(&hidden)?, groups)?
     }
 }

@@ -9,8 +9,9 @@ use candle_core::{DType, Tensor};
 
 use super::block::{Affine, Block};
 use super::{Checkpoint, VitConfig};
+use crate::model::ops::{self, Groups};
 use crate::model::parameters::{ParameterSet, Variables};
-use crate::model::{Adaptation, ModelError, Place, ops};
+use crate::model::{Adaptation, ModelError, Place};
 
 /// A vision transformer with timm's parameters, frozen or over variables.
 ///
@@ -220,7 +221,8 @@ impl Vit {
     /// # Errors
     /// When pixels or adaptation do not fit.
     pub fn features(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
-        self.features_from(&self.embed(pixels)?, 0, adaptation)
+        let tokens = self.embed_pack(pixels, adaptation.groups.as_ref())?;
+        self.features_from(&tokens, 0, adaptation)
     }
 
     /// The rest of [`Vit::features`] for tokens `(b, n, d)` that have passed the blocks below
@@ -250,7 +252,8 @@ impl Vit {
     /// # Errors
     /// When pixels or adaptation do not fit.
     pub fn tokens(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
-        let tokens = self.advance(&self.embed(pixels)?, 0..self.blocks.len(), adaptation)?;
+        let tokens = self.embed_pack(pixels, adaptation.groups.as_ref())?;
+        let tokens = self.advance(&tokens, 0..self.blocks.len(), adaptation)?;
         self.final_norm(&tokens)
     }
 
@@ -283,8 +286,8 @@ impl Vit {
         adaptation: &Adaptation,
         queries: usize,
     ) -> Result<Tensor, ModelError> {
-        let prefix = adaptation.prefix_of(block);
-        Ok(self.blocks[block].forward(tokens, &self.config, prefix, queries)?)
+        let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
+        Ok(self.blocks[block].forward(tokens, &self.config, prefix, groups, queries)?)
     }
 
     /// The input of block 0: CLS and patch embeddings with their positions, `(b, n, d)`.
@@ -292,6 +295,11 @@ impl Vit {
     /// # Errors
     /// When the pixels are not `(b, channels, image, image)`.
     pub fn embed(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+        self.embed_pack(pixels, None)
+    }
+
+    /// [`Vit::embed`] for the members of a pack.
+    fn embed_pack(&self, pixels: &Tensor, groups: Option<&Groups>) -> Result<Tensor, ModelError> {
         // The bias joins CLS and positions in one small table (n, d), so that the big tensor
         // is passed once: row 0 of `unfold` is zero and becomes CLS.
         let (patches, dim) = (self.config.tokens() - 1, self.config.dim);
@@ -299,7 +307,11 @@ impl Vit {
         let bias = bias.broadcast_as((patches, dim))?.contiguous()?;
         let start = Tensor::cat(&[self.cls.reshape((1, dim))?, bias], 0)?;
         let table = (start + self.position.squeeze(0)?)?.to_dtype(self.place.compute)?;
-        let tokens = ops::linear(&self.unfold(pixels, 1)?, &self.patch_matrix()?, None)?;
+        let (rows, matrix) = (self.unfold(pixels, 1)?, self.patch_matrix()?);
+        let tokens = match groups {
+            None => ops::linear(&rows, &matrix, None)?,
+            Some(groups) => ops::grouped_linear(&rows, &matrix, None, groups)?,
+        };
         Ok(tokens.broadcast_add(&table)?)
     }
 
@@ -409,8 +421,10 @@ mod tests {
         let (config, set) = small();
         let vit = Vit::from_parameters(config, &set)?;
         let prompt = Var::zeros((4, config.dim), DType::F32, &Device::Cpu)?;
-        let adaptation =
-            Adaptation { prefix: vec![None, None, Some(Prefix::halves(prompt.as_tensor())?)] };
+        let adaptation = Adaptation {
+            prefix: vec![None, None, Some(Prefix::halves(prompt.as_tensor())?)],
+            groups: None,
+        };
         assert_eq!(adaptation.first_adapted_block(), Some(2));
         let below = vit.advance(&vit.embed(&images())?, 0..2, &adaptation)?;
         assert!(!below.track_op());
@@ -465,6 +479,26 @@ mod tests {
             assert_eq!(got.dtype(), DType::F32);
             let off = difference(got, &expected);
             assert!(off < 0.1, "{off} of {:?}", got.shape());
+        }
+        Ok(())
+    }
+
+    /// Also where a member has a single image, whose products gemm computes on another path.
+    #[test]
+    fn a_member_of_a_pack_gets_the_features_it_gets_alone() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let vit = Vit::from_parameters(config, &set)?;
+        let groups = Groups::new([1, 0, 3]);
+        let values: Vec<f32> = (0..4 * 3 * 64).map(|i| (i as f32 * 0.3).cos()).collect();
+        let pixels = Tensor::from_vec(values, (4, 3, 8, 8), &Device::Cpu)?;
+        let values: Vec<f32> = (0..3 * 4 * config.dim).map(|i| (i as f32 * 0.9).sin()).collect();
+        let prompts = Tensor::from_vec(values, (3, 4, config.dim), &Device::Cpu)?;
+        let pack = Adaptation::prompts([&prompts])?.grouped(&groups);
+        let together = vit.features(&pixels, &pack)?.to_vec2::<f32>()?;
+        for (member, run) in groups.runs().enumerate().filter(|(_, run)| !run.is_empty()) {
+            let own = Adaptation::prompts([&prompts.get(member)?])?;
+            let alone = vit.features(&pixels.narrow(0, run.start, run.len())?, &own)?;
+            assert_eq!(together[run], alone.to_vec2::<f32>()?);
         }
         Ok(())
     }

@@ -4,6 +4,9 @@
 //! differentiates, checks, clips and steps. Every trainable that was declared must get a gradient
 //! at every step: candle drops gradients silently, and a prompt that never trains looks like a bad method.
 //!
+//! There is one loop, [`train_pack`], which trains the members of a pack together; [`train`] and
+//! [`train_with`] are packs of one.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use candle_core::{DType, Device, Var};
@@ -36,14 +39,21 @@
 //! # }
 //! ```
 
+mod course;
+mod pack;
+mod report;
+
 use std::sync::Arc;
 
 use candle_core::{Tensor, Var};
 
-use super::optimiser::{clip_factor, global_norm};
+pub use course::{Course, PackBatch};
+pub use pack::train_pack;
+pub use report::TrainingReport;
+
 use super::{LearningError, Optimiser, OptimiserConfig, Schedule};
 use crate::data::{Batch, Loader};
-use crate::numerics::streams::{Domain, StreamKey};
+use crate::numerics::streams::StreamKey;
 
 /// How a client trains: the `[client]` table of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,33 +96,6 @@ impl TrainingPlan {
     }
 }
 
-/// What happened during [`train`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TrainingReport {
-    /// Optimiser steps.
-    pub steps: u64,
-    /// Samples seen, repetitions included.
-    pub samples: u64,
-    /// Loss of the first batch; 0 when there was none.
-    pub loss_first: f32,
-    /// Loss of the last batch.
-    pub loss_last: f32,
-    /// Mean loss over the samples of each epoch.
-    pub epoch_losses: Vec<f64>,
-}
-
-impl TrainingReport {
-    /// What the journal says of a client's training.
-    pub fn metrics(&self) -> Vec<(&'static str, f64)> {
-        let last = self.epoch_losses.last().copied().unwrap_or(0.0);
-        vec![
-            ("steps", self.steps as f64),
-            ("loss_first", f64::from(self.loss_first)),
-            ("loss_last_epoch", last),
-        ]
-    }
-}
-
 /// Trains `trainables` on the shard of `loader`, minimising the mean loss that `forward` gives for
 /// a batch (shape `[]`).
 ///
@@ -134,7 +117,7 @@ pub fn train(
 }
 
 /// [`train`] with an optimiser over the same variables in the same order: one that goes on from
-/// an earlier training, or has different rates for different variables.
+/// an earlier training, or has different rates for different variables. A pack of one.
 ///
 /// # Errors
 /// As [`train`].
@@ -146,50 +129,9 @@ pub fn train_with(
     key: StreamKey,
     mut forward: impl FnMut(&Batch) -> Result<Tensor, LearningError>,
 ) -> Result<TrainingReport, LearningError> {
-    let vars: Vec<Var> = trainables.iter().map(|(_, var)| var.clone()).collect();
-    let mut report = TrainingReport::default();
-    let (shuffle, augment) = (key.domain(Domain::Shuffle), key.domain(Domain::Augment));
-    for epoch in 0..plan.epochs {
-        let rate = plan.schedule.rate(optimiser.learning_rate(), epoch, plan.epochs);
-        let (mut total, mut samples) = (0f64, 0u64);
-        for batch in loader.epoch(u64::from(epoch), plan.batch, shuffle, augment) {
-            let batch = batch?;
-            let loss = forward(&batch)?;
-            let value = loss.to_scalar::<f32>()?;
-            if !value.is_finite() {
-                return Err(LearningError::NonFinite { what: "loss".into(), step: report.steps });
-            }
-            let gradients = loss.backward()?;
-            let missing = trainables.iter().find(|(_, var)| gradients.get(var).is_none());
-            if let Some((name, _)) = missing {
-                return Err(LearningError::NoGradient { name: name.to_string() });
-            }
-            let norm = global_norm(&gradients, &vars)?;
-            if !norm.is_finite() {
-                let spoiled = trainables.iter().find(|(_, var)| {
-                    let alone = std::slice::from_ref(var);
-                    !global_norm(&gradients, alone).is_ok_and(f64::is_finite)
-                });
-                let what =
-                    spoiled.map_or("gradient".into(), |(name, _)| format!("gradient of {name}"));
-                return Err(LearningError::NonFinite { what, step: report.steps });
-            }
-            let scale = plan.clip.map_or(1.0, |limit| clip_factor(norm, limit));
-            optimiser.step(&gradients, rate, scale)?;
-            if report.steps == 0 {
-                report.loss_first = value;
-            }
-            report.loss_last = value;
-            report.steps += 1;
-            samples += batch.len() as u64;
-            total += f64::from(value) * batch.len() as f64;
-        }
-        report.samples += samples;
-        if samples > 0 {
-            report.epoch_losses.push(total / samples as f64);
-        }
-    }
-    Ok(report)
+    let alone = [Course { loader, key }];
+    let reports = train_pack(plan, optimiser, trainables, &alone, |step| forward(&step.batch))?;
+    reports.into_iter().next().unwrap_or_else(|| Ok(TrainingReport::default()))
 }
 
 #[cfg(test)]
@@ -197,6 +139,7 @@ mod tests {
     use super::*;
     use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
     use crate::model::ops;
+    use crate::numerics::streams::Domain;
     use candle_core::Device;
 
     fn loader(samples: u32) -> Loader {
@@ -320,5 +263,110 @@ mod tests {
             });
         assert_eq!(report.unwrap(), TrainingReport::default());
         assert_eq!(values(&w), vec![0.5; 640]);
+    }
+
+    /// Shards of 50, 0, 7 and 23 digits.
+    fn loaders() -> Vec<Loader> {
+        [(0, 50), (0, 0), (50, 57), (60, 83)]
+            .map(|(from, to)| {
+                let digits = digits::embedded().unwrap();
+                let order = ClassOrder::Native;
+                let curriculum = Curriculum::new(10, &order, &TaskSizes::Even(1)).unwrap();
+                let transform = Arc::new(Transform::default());
+                Loader::new(digits.train, (from..to).collect(), Arc::new(curriculum), transform)
+            })
+            .into()
+    }
+
+    fn plan() -> TrainingPlan {
+        TrainingPlan {
+            epochs: 3,
+            batch: 8,
+            optimiser: OptimiserConfig::adamw(0.01).weight_decay(0.1),
+            schedule: Schedule::Cosine,
+            clip: Some(0.5),
+            ..TrainingPlan::default()
+        }
+    }
+
+    type Trained = (Vec<f32>, Result<TrainingReport, String>);
+
+    fn told(report: Result<TrainingReport, LearningError>) -> Result<TrainingReport, String> {
+        report.map_err(|error| error.to_string())
+    }
+
+    /// Every member by itself, from a head of `fills[m]`.
+    fn alone(fills: [f32; 4]) -> Vec<Trained> {
+        let each = loaders().into_iter().zip(fills).zip(0..);
+        each.map(|((loader, fill), member)| {
+            let (w, b) = linear(fill);
+            let key = key().client(member);
+            let report = train(&plan(), &loader, &[w.clone(), b.clone()], key, |x| loss(x, &w, &b));
+            ([values(&w), values(&b)].concat(), told(report))
+        })
+        .collect()
+    }
+
+    /// The same members in one pack.
+    fn together(fills: [f32; 4], watch: pack::Watch) -> Vec<Trained> {
+        let loaders = loaders();
+        let courses: Vec<Course<'_>> = (loaders.iter().zip(0..))
+            .map(|(loader, member)| Course { loader, key: key().client(member) })
+            .collect();
+        let weights: Vec<f32> = fills.iter().flat_map(|fill| [*fill; 640]).collect();
+        let w = Var::from_slice(&weights, (4, 10, 64), &Device::Cpu).unwrap();
+        let b = Var::zeros((4, 10), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let trainables = [("head.weight".into(), w.clone()), ("head.bias".into(), b.clone())];
+        let mut optimiser = plan().optimiser.over_pack(vec![w.clone(), b.clone()], 4);
+        let forward = |step: &PackBatch| -> Result<Tensor, LearningError> {
+            let pixels = step.batch.pixels(&Device::Cpu)?.flatten_from(1)?;
+            let logits = ops::grouped_linear(&pixels, &w, Some(&b), &step.groups)?;
+            let labels = step.batch.labels();
+            Ok(ops::grouped_cross_entropy(&logits, labels, 0..10, &step.groups)?)
+        };
+        let reports =
+            pack::train_watched(&plan(), &mut optimiser, &trainables, &courses, watch, forward);
+        let each = reports.unwrap().into_iter().enumerate();
+        each.map(|(member, report)| {
+            let of = |var: &Var| var.get(member).unwrap().flatten_all().unwrap().to_vec1().unwrap();
+            ([of(&w), of(&b)].concat(), told(report))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn members_of_a_pack_get_the_bits_they_get_alone() {
+        let fills = [0.0, 0.1, -0.1, 0.02];
+        let alone = alone(fills);
+        let steps: Vec<u64> = alone.iter().map(|(_, r)| r.as_ref().unwrap().steps).collect();
+        assert_eq!(steps, [21, 0, 3, 9]);
+        assert_eq!(together(fills, pack::Watch::EveryStep), alone);
+        assert_eq!(together(fills, pack::Watch::EveryEpoch), alone);
+    }
+
+    #[test]
+    fn a_member_that_is_not_finite_fails_alone() {
+        let fills = [0.0, 0.1, f32::NAN, 0.02];
+        let (alone, sound) = (alone(fills), together([0.0; 4], pack::Watch::EveryStep));
+        for watch in [pack::Watch::EveryStep, pack::Watch::EveryEpoch] {
+            let pack = together(fills, watch);
+            let told = pack[2].1.as_ref().unwrap_err();
+            assert!(told.contains("is not finite at step 0"), "{watch:?}: {told}");
+            assert_eq!((&pack[0], &pack[3]), (&alone[0], &alone[3]), "{watch:?}");
+        }
+        assert_eq!(sound[0], alone[0], "whoever sits beside it");
+    }
+
+    #[test]
+    fn a_pack_needs_one_optimiser_entry_per_course() {
+        let (w, _) = linear(0.0);
+        let loaders = loaders();
+        let courses: Vec<Course<'_>> =
+            loaders.iter().map(|loader| Course { loader, key: key() }).collect();
+        let mut optimiser = plan().optimiser.over(vec![w.1.clone()]);
+        let result = train_pack(&plan(), &mut optimiser, &[w], &courses, |_| {
+            Err(LearningError::Shape("never asked".into()))
+        });
+        assert!(result.unwrap_err().to_string().contains("4 courses"));
     }
 }

@@ -1,0 +1,249 @@
+//! Packs: which seats of a round are trained together, as one device job.
+//!
+//! A round's broadcast plans the packs ([`plan`]). Each seat asks for its computation when its Down has
+//! arrived; a pack starts when every seat in it has asked or dropped out. If the end of a seat's work
+//! comes up on the simulated clock while others of its pack are still to ask (a slow link), the pack
+//! starts without those, and they form a pack of their own. So who is trained together follows from
+//! virtual time alone, and nobody waits for ever: a seat that has asked has its end in the queue.
+//!
+//! Packs change no virtual time and no order of events; seats that are in no plan start at once.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::policy::{Role, Seat};
+use crate::quantity::{Round, SeatId, TaskId};
+
+/// A seat of any round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket {
+    pub round: Round,
+    pub seat: SeatId,
+}
+
+/// What a plan needs to know of a seat.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    seat: SeatId,
+    alike: Alike,
+    steps: u64,
+}
+
+/// Seats that differ here do not fit into one pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Alike {
+    task: TaskId,
+    rows: Range<usize>,
+    role: Role,
+}
+
+impl Candidate {
+    /// A seat with so many training steps before it.
+    pub fn new(seat: &Seat, steps: u64) -> Candidate {
+        let (task, rows, role) = (seat.view.task, seat.view.rows.clone(), seat.role);
+        Candidate { seat: seat.id, alike: Alike { task, rows, role }, steps }
+    }
+}
+
+/// Packs of at most `pack` seats that learn the same classes in the same role, those with like step
+/// counts together: a member that has no step left only waits for the others. Seats of equal counts
+/// stay in order.
+pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> {
+    let mut kinds: Vec<Vec<Candidate>> = Vec::new();
+    for candidate in candidates {
+        match kinds.iter_mut().find(|kind| kind[0].alike == candidate.alike) {
+            Some(kind) => kind.push(candidate),
+            None => kinds.push(vec![candidate]),
+        }
+    }
+    let packs = kinds.into_iter().flat_map(|mut kind| {
+        kind.sort_by_key(|candidate| std::cmp::Reverse(candidate.steps));
+        let seats: Vec<SeatId> = kind.iter().map(|candidate| candidate.seat).collect();
+        seats.chunks(pack.max(1)).map(<[SeatId]>::to_vec).collect::<Vec<_>>()
+    });
+    packs.collect()
+}
+
+/// The packs under way, with the jobs of seats that have asked.
+pub(super) struct Packs<J> {
+    /// The pack of every seat that has neither started nor dropped out.
+    pack_of: BTreeMap<Ticket, u64>,
+    waiting: BTreeMap<u64, Waiting<J>>,
+    made: u64,
+}
+
+struct Waiting<J> {
+    /// Seats that have not asked yet.
+    missing: usize,
+    asked: Vec<(Ticket, J)>,
+}
+
+impl<J> Default for Packs<J> {
+    fn default() -> Self {
+        Packs { pack_of: BTreeMap::new(), waiting: BTreeMap::new(), made: 0 }
+    }
+}
+
+impl<J> Packs<J> {
+    /// Takes in the plan of a round.
+    pub fn open(&mut self, round: Round, packs: Vec<Vec<SeatId>>) {
+        for seats in packs {
+            let waiting = Waiting { missing: seats.len(), asked: Vec::new() };
+            self.waiting.insert(self.made, waiting);
+            let tickets = seats.into_iter().map(|seat| (Ticket { round, seat }, self.made));
+            self.pack_of.extend(tickets);
+            self.made += 1;
+        }
+    }
+
+    /// A seat is ready to be computed. Gives the jobs that start now, in seat order.
+    pub fn ask(&mut self, ticket: Ticket, job: J) -> Vec<J> {
+        let Some(pack) = self.pack_of.get(&ticket).copied() else { return vec![job] };
+        let Some(waiting) = self.waiting.get_mut(&pack) else { return vec![job] };
+        waiting.missing -= 1;
+        waiting.asked.push((ticket, job));
+        self.start_if(pack, |waiting| waiting.missing == 0)
+    }
+
+    /// A seat will never ask. Gives the jobs that start now.
+    pub fn drop_out(&mut self, ticket: Ticket) -> Vec<J> {
+        let Some(pack) = self.pack_of.remove(&ticket) else { return Vec::new() };
+        if let Some(waiting) = self.waiting.get_mut(&pack) {
+            waiting.missing -= 1;
+        }
+        self.start_if(pack, |waiting| waiting.missing == 0)
+    }
+
+    /// The answer of a seat that has asked is needed now. Gives the jobs that start now.
+    pub fn need(&mut self, ticket: Ticket) -> Vec<J> {
+        let Some(pack) = self.pack_of.get(&ticket).copied() else { return Vec::new() };
+        self.start_if(pack, |_| true)
+    }
+
+    fn start_if(&mut self, pack: u64, now: impl FnOnce(&Waiting<J>) -> bool) -> Vec<J> {
+        let Some(waiting) = self.waiting.get_mut(&pack).filter(|waiting| now(waiting)) else {
+            return Vec::new();
+        };
+        let mut asked = std::mem::take(&mut waiting.asked);
+        if waiting.missing == 0 {
+            self.waiting.remove(&pack);
+        }
+        asked.sort_by_key(|(ticket, _)| *ticket);
+        for (ticket, _) in &asked {
+            self.pack_of.remove(ticket);
+        }
+        asked.into_iter().map(|(_, job)| job).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn candidate(seat: u32, task: u16, role: u8, steps: u64) -> Candidate {
+        let alike = Alike { task: TaskId(task), rows: 0..2, role: Role(role) };
+        Candidate { seat: SeatId(seat), alike, steps }
+    }
+
+    fn ticket(seat: u32) -> Ticket {
+        Ticket { round: Round(0), seat: SeatId(seat) }
+    }
+
+    fn packs(plan: &[&[u32]]) -> Packs<u32> {
+        let mut packs = Packs::default();
+        let seats = |pack: &&[u32]| pack.iter().map(|seat| SeatId(*seat)).collect();
+        packs.open(Round(0), plan.iter().map(seats).collect());
+        packs
+    }
+
+    proptest! {
+        #[test]
+        fn a_plan_seats_everybody_once_among_their_like(
+            seats in prop::collection::vec((0u16..2, 0u8..2, 0u64..5), 0..40),
+            pack in 1usize..9,
+        ) {
+            let each = seats.iter().zip(0u32..);
+            let all: Vec<Candidate> =
+                each.map(|((task, role, steps), seat)| candidate(seat, *task, *role, *steps)).collect();
+            let planned = plan(all, pack);
+            let seated: BTreeSet<SeatId> = planned.iter().flatten().copied().collect();
+            prop_assert_eq!(seated.len(), seats.len());
+            prop_assert_eq!(planned.iter().map(Vec::len).sum::<usize>(), seats.len());
+            let of = |seat: &SeatId| seats[seat.index()];
+            let kind = |seat: &SeatId| (of(seat).0, of(seat).1);
+            for members in &planned {
+                prop_assert!((1..=pack).contains(&members.len()));
+                prop_assert!(members.iter().all(|seat| kind(seat) == kind(&members[0])));
+            }
+            // No pack lies across another's step counts, and only the last of a kind is not full.
+            for (one, next) in planned.iter().zip(planned.iter().skip(1)) {
+                if kind(&one[0]) == kind(&next[0]) {
+                    prop_assert_eq!(one.len(), pack);
+                    let fewest = one.iter().map(|seat| of(seat).2).min();
+                    prop_assert!(fewest >= next.iter().map(|seat| of(seat).2).max());
+                }
+            }
+        }
+
+        /// Whatever the order of events, everybody who asks starts exactly once.
+        #[test]
+        fn everybody_who_asks_starts_once(
+            events in Just((0u32..12).collect::<Vec<_>>()).prop_shuffle(),
+            fates in prop::collection::vec(0u8..3, 12),
+        ) {
+            let mut packs = packs(&[&[0, 1, 2, 3, 4], &[5, 6, 7], &[8]]);
+            let mut started = Vec::new();
+            for seat in &events {
+                started.extend(match fates[*seat as usize] {
+                    0 => packs.drop_out(ticket(*seat)),
+                    fate => {
+                        let mut now = packs.ask(ticket(*seat), *seat);
+                        if fate == 2 {
+                            now.extend(packs.need(ticket(*seat)));
+                        }
+                        now
+                    }
+                });
+            }
+            let mut asked: Vec<u32> = (0..12).filter(|seat| fates[*seat as usize] > 0).collect();
+            started.sort_unstable();
+            asked.sort_unstable();
+            prop_assert_eq!(started, asked);
+            prop_assert!(packs.pack_of.is_empty() && packs.waiting.is_empty());
+        }
+    }
+
+    #[test]
+    fn like_step_counts_sit_together() {
+        let steps = [3, 9, 3, 9, 1];
+        let all = (0..5).map(|seat| candidate(seat, 0, 0, steps[seat as usize])).collect();
+        assert_eq!(
+            plan(all, 2),
+            [vec![SeatId(1), SeatId(3)], vec![SeatId(0), SeatId(2)], vec![SeatId(4)]]
+        );
+    }
+
+    #[test]
+    fn a_pack_starts_when_all_have_asked_or_dropped_out() {
+        let mut packs = packs(&[&[2, 0, 1]]);
+        assert!(packs.ask(ticket(2), 2).is_empty());
+        assert!(packs.drop_out(ticket(1)).is_empty());
+        assert_eq!(packs.ask(ticket(0), 0), [0, 2], "in seat order");
+        assert!(packs.need(ticket(0)).is_empty(), "started already");
+        assert_eq!(packs.ask(ticket(7), 7), [7], "in no plan");
+    }
+
+    #[test]
+    fn whoever_is_needed_does_not_wait_for_the_slow() {
+        let mut packs = packs(&[&[0, 1, 2, 3]]);
+        assert!(packs.ask(ticket(1), 1).is_empty());
+        assert!(packs.ask(ticket(0), 0).is_empty());
+        assert_eq!(packs.need(ticket(1)), [0, 1]);
+        assert!(packs.ask(ticket(3), 3).is_empty());
+        assert_eq!(packs.ask(ticket(2), 2), [2, 3]);
+    }
+}

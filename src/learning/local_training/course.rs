@@ -1,0 +1,84 @@
+//! What the members of a pack learn from, step by step.
+
+use super::TrainingPlan;
+use crate::data::{Batch, Batches, DataError, Loader};
+use crate::model::ops::Groups;
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// What one member of a pack learns from.
+#[derive(Clone, Copy, Debug)]
+pub struct Course<'a> {
+    /// Its shard.
+    pub loader: &'a Loader,
+    /// Where the order of samples (domain `Shuffle`) and augmentation (`Augment`) are drawn.
+    pub key: StreamKey,
+}
+
+/// The samples of one step: the batches of all members that have one left.
+#[derive(Clone, Debug)]
+pub struct PackBatch {
+    /// One member's samples behind the other's.
+    pub batch: Batch,
+    /// Whose they are; a member without a batch has none.
+    pub groups: Groups,
+}
+
+/// Where a member stands: its batches, epoch after epoch.
+pub(super) struct Place<'a> {
+    course: Course<'a>,
+    batch: usize,
+    epochs: u32,
+    /// The epoch at hand; its remaining batches lie beside it.
+    epoch: u32,
+    batches: Batches<'a>,
+    left: usize,
+    step: u64,
+}
+
+/// One member's part of a step.
+pub(super) struct Turn {
+    pub batch: Batch,
+    /// The member's own count of steps, from 0.
+    pub step: u64,
+    pub epoch: u32,
+    /// Whether the epoch ends with it.
+    pub last: bool,
+}
+
+impl<'a> Place<'a> {
+    pub fn new(course: Course<'a>, plan: &TrainingPlan) -> Place<'a> {
+        Place {
+            course,
+            batch: plan.batch,
+            epochs: if course.loader.is_empty() { 0 } else { plan.epochs },
+            epoch: 0,
+            batches: epoch(course, 0, plan.batch),
+            left: course.loader.batches(plan.batch),
+            step: 0,
+        }
+    }
+
+    /// The member's next batch; `None` when it has learnt all of them.
+    pub fn next(&mut self) -> Option<Result<Turn, DataError>> {
+        if self.left == 0 {
+            self.epoch += 1;
+            self.left = self.course.loader.batches(self.batch);
+            if self.epoch < self.epochs {
+                self.batches = epoch(self.course, self.epoch, self.batch);
+            }
+        }
+        if self.epoch >= self.epochs {
+            return None;
+        }
+        self.left -= 1;
+        let (step, epoch, last) = (self.step, self.epoch, self.left == 0);
+        self.step += 1;
+        Some(self.batches.next()?.map(|batch| Turn { batch, step, epoch, last }))
+    }
+}
+
+fn epoch(course: Course<'_>, epoch: u32, batch: usize) -> Batches<'_> {
+    let (shuffle, augment) =
+        (course.key.domain(Domain::Shuffle), course.key.domain(Domain::Augment));
+    course.loader.epoch(u64::from(epoch), batch, shuffle, augment)
+}

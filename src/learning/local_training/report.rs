@@ -1,0 +1,85 @@
+//! What is known of a training while it goes on and after it.
+
+use crate::learning::LearningError;
+
+/// What happened during [`train`](super::train).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrainingReport {
+    /// Optimiser steps.
+    pub steps: u64,
+    /// Samples seen, repetitions included.
+    pub samples: u64,
+    /// Loss of the first batch; 0 when there was none.
+    pub loss_first: f32,
+    /// Loss of the last batch.
+    pub loss_last: f32,
+    /// Mean loss over the samples of each epoch.
+    pub epoch_losses: Vec<f64>,
+}
+
+impl TrainingReport {
+    /// What the journal says of a client's training.
+    pub fn metrics(&self) -> Vec<(&'static str, f64)> {
+        let last = self.epoch_losses.last().copied().unwrap_or(0.0);
+        vec![
+            ("steps", self.steps as f64),
+            ("loss_first", f64::from(self.loss_first)),
+            ("loss_last_epoch", last),
+        ]
+    }
+}
+
+/// A member's report as it grows, or why it ended early.
+#[derive(Default)]
+pub(super) struct Progress {
+    report: TrainingReport,
+    /// Sum of losses and count of samples of the epoch at hand.
+    epoch: (f64, u64),
+    failed: Option<LearningError>,
+}
+
+impl Progress {
+    /// The `step`-th step, on a batch of so many samples; `last` of its epoch or not. A loss that is
+    /// not finite ends the training.
+    pub fn note(&mut self, loss: f32, step: u64, samples: usize, last: bool) {
+        if self.failed.is_some() {
+            return;
+        }
+        if !loss.is_finite() {
+            return self.spoil("loss".into(), step);
+        }
+        if self.report.steps == 0 {
+            self.report.loss_first = loss;
+        }
+        self.report.loss_last = loss;
+        self.report.steps += 1;
+        self.epoch.0 += f64::from(loss) * samples as f64;
+        self.epoch.1 += samples as u64;
+        if last {
+            let (total, samples) = std::mem::take(&mut self.epoch);
+            self.report.samples += samples;
+            self.report.epoch_losses.push(total / samples as f64);
+        }
+    }
+
+    /// A value of the `step`-th step was not finite.
+    pub fn spoil(&mut self, what: String, step: u64) {
+        self.fail(LearningError::NonFinite { what, step });
+    }
+
+    /// Ends the training; the first reason counts.
+    pub fn fail(&mut self, why: LearningError) {
+        self.failed.get_or_insert(why);
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    pub fn finish(self) -> Result<TrainingReport, LearningError> {
+        match self.failed {
+            Some(why) => Err(why),
+            None => Ok(self.report),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Local training of a pack: what FedAvg's clients do, and those of every method that builds on it.
+
+use super::Down;
+use crate::learning::{Classifier, Course, LearningError, Optimiser, TrainingReport, train_pack};
+use crate::model::ParameterSet;
+use crate::policy::{Lab, Member, Method, PolicyError};
+
+/// What a member has after its training.
+pub(in crate::methods) struct Trained {
+    /// Everything it received, with what trained as it is now.
+    pub parameters: ParameterSet,
+    /// How it went.
+    pub report: TrainingReport,
+}
+
+/// Minimises the cross-entropy over the rows of the current task, for all members of a pack at once.
+/// `optimiser` is made for the classifier of the pack; a member fails alone.
+pub(in crate::methods) fn train_members<M: Method<Down = Down>>(
+    members: &[Member<'_, M>],
+    lab: &Lab,
+    optimiser: impl FnOnce(&Classifier) -> Optimiser,
+) -> Result<Vec<Result<Trained, LearningError>>, PolicyError> {
+    let Some(first) = members.first() else { return Ok(Vec::new()) };
+    let received = members.iter().map(|member| member.down.parameters.clone()).collect();
+    let model = Classifier::pack(&lab.backbone, received, first.seat.view.rows.clone())?;
+    let loader =
+        |member: &Member<'_, M>| lab.frozen(lab.train_loader(&member.shard), model.frozen_part());
+    let loaders = members.iter().map(loader).collect::<Result<Vec<_>, _>>()?;
+    let courses: Vec<_> = loaders
+        .iter()
+        .zip(members)
+        .map(|(loader, member)| Course { loader, key: member.key })
+        .collect();
+    let mut optimiser = optimiser(&model);
+    let reports = train_pack(&lab.training, &mut optimiser, model.variables(), &courses, |step| {
+        model.pack_losses(step, &lab.device)
+    })?;
+    let trained = model.pack_parameters()?.into_iter().zip(reports);
+    Ok(trained.map(|(parameters, report)| Ok(Trained { parameters, report: report? })).collect())
+}

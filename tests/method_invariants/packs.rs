@@ -1,0 +1,132 @@
+//! Members of a pack learn what they learn alone, bit for bit: on the CPU every product keeps the
+//! shape it has for its member alone.
+
+use std::sync::Arc;
+
+use fedcast::data::{ClassOrder, Shard};
+use fedcast::methods::fedavg::Train;
+use fedcast::model::{LinearHead, Parameter};
+use fedcast::policy::{AnyMember, AnyMethod, Failure, Lab, RoundContext, Seat, parameters_of};
+use fedcast::quantity::{ClientId, Round, SeatId, TaskId};
+use fedcast::wire::Body;
+
+use crate::toys::round_loop::Engine;
+use crate::toys::{facts, lab};
+use crate::{fedavg_of, hgp_with};
+
+/// What a member sends, and what is said of its training.
+type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
+
+/// Samples of the first task: ragged last batches, other step counts, one sample, none.
+const SHARDS: [usize; 5] = [21, 8, 1, 0, 13];
+
+fn members(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec<AnyMember> {
+    let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
+    let view = engine.view(0);
+    let period = fedcast::policy::Period { task: TaskId(0), tasks: 3, view: Arc::clone(&view) };
+    let round = RoundContext {
+        round: Round(0),
+        period,
+        phase: 0,
+        phase_name: "train",
+        round_in_phase: 0,
+        rounds_in_phase: 1,
+        run_seed: 5,
+    };
+    let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
+    let seats = engine.server.seats(&round, &cohort);
+    let downs = engine.server.broadcast(&round, &seats, lab).unwrap();
+    let mut own = lab.dataset.train.by_class()[view.classes[0] as usize].to_vec();
+    own.extend(&lab.dataset.train.by_class()[view.classes[1] as usize]);
+    let mut next = 0;
+    let member = |(seat, down): (Seat, _)| {
+        let SeatId(place) = seat.id;
+        let body = method.pack_down(&down);
+        let body = if spoilt == Some(place as usize) { with_nan(body) } else { body };
+        let count = SHARDS[place as usize];
+        let shard: Shard = (next..next + count).map(|i| own[i % own.len()]).collect();
+        next += count;
+        AnyMember {
+            phase: 0,
+            down: method.unpack_down(&body, &[]).unwrap(),
+            state: method.fresh_state(),
+            shard,
+            key: seat.key(5, Round(0)),
+            missed: Vec::new(),
+            seat,
+        }
+    };
+    seats.into_iter().zip(downs).map(member).collect()
+}
+
+/// A Down whose head begins with NaN.
+fn with_nan(body: Body) -> Body {
+    let mut parameters = parameters_of(&body).unwrap();
+    let head = parameters.get(LinearHead::WEIGHT).unwrap().clone();
+    let mut values = head.values.to_vec();
+    values[0] = f32::NAN;
+    parameters.insert(LinearHead::WEIGHT, Parameter { values: values.into(), ..head });
+    Body::new(body.meta, fedcast::policy::parameter_sections(&parameters))
+}
+
+fn train(method: &Arc<dyn AnyMethod>, lab: &Lab, members: &mut [AnyMember]) -> Vec<Sent> {
+    let outcomes = method.train(members, lab);
+    outcomes
+        .into_iter()
+        .map(|outcome| outcome.map(|o| (method.pack_up(&o.up).digest(), o.metrics)))
+        .collect()
+}
+
+fn alone(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
+    let mut members = members(method, lab, spoilt);
+    members.chunks_mut(1).flat_map(|member| train(method, lab, member)).collect()
+}
+
+fn together(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
+    train(method, lab, &mut members(method, lab, spoilt))
+}
+
+fn packable() -> [Arc<dyn AnyMethod>; 4] {
+    let full = hgp_with(|c| c.covariance = fedcast::methods::hgp::CovarianceForm::Full);
+    [hgp_with(|_| ()), full, fedavg_of(Train::Head), fedavg_of(Train::Prompt)]
+}
+
+#[test]
+fn a_pack_learns_what_its_members_learn_alone() {
+    let lab = lab(3, ClassOrder::Native);
+    for method in packable() {
+        assert!(method.largest_pack(&lab.curriculum.tasks[0], 0) >= SHARDS.len());
+        let (alone, together) = (alone(&method, &lab, None), together(&method, &lab, None));
+        assert_eq!(alone, together);
+        let steps: Vec<f64> = together.iter().map(|sent| sent.as_ref().unwrap().1[0].1).collect();
+        assert_eq!(steps, [6.0, 2.0, 2.0, 0.0, 4.0]);
+    }
+}
+
+#[test]
+fn a_member_that_is_not_finite_fails_alone() {
+    let lab = lab(3, ClassOrder::Native);
+    for method in packable() {
+        let (sound, spoilt) = (alone(&method, &lab, None), together(&method, &lab, Some(1)));
+        for (member, (sound, sent)) in sound.iter().zip(&spoilt).enumerate() {
+            match member {
+                1 => assert!(matches!(sent, Err(Failure::NonFinite(_))), "{sent:?}"),
+                _ => assert_eq!(sound, sent, "member {member}"),
+            }
+        }
+        assert_eq!(alone(&method, &lab, Some(1))[1], spoilt[1]);
+    }
+}
+
+#[test]
+fn a_backbone_that_trains_is_its_clients_own() {
+    let lab = lab(3, ClassOrder::Native);
+    let method = fedavg_of(Train::All);
+    assert_eq!(method.largest_pack(&lab.curriculum.tasks[0], 0), 1);
+    let refused = together(&method, &lab, None);
+    assert!(
+        refused.iter().all(|sent| {
+            matches!(sent, Err(Failure::Policy(why)) if why.contains("packs of one"))
+        })
+    );
+}

@@ -1,0 +1,143 @@
+//! Promise: training clients in packs changes who computes, and neither digest, whatever the number
+//! of workers, however slow the links, whoever drops out.
+
+mod softmax;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use fedcast::experiment::assemble::assemble;
+use fedcast::federation::{
+    ComputeRules, Digests, EndReason, FaultRules, Interrupt, JobKind, LinkRules, Memory,
+    Participation, ProfileSink, Rules, Setup, Share, Span, simulate,
+};
+use fedcast::methods::Registry;
+use fedcast::scenario::Scenario;
+use softmax::{Mischief, Visits, rules, run, setup};
+
+/// Slow links of different lengths, crashes and losses.
+fn mobile(pack: usize) -> Rules {
+    let participation = Participation { share: Share::Count(5), ..Participation::default() };
+    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let faults = FaultRules { crash: 0.1, lose_down: 0.1, lose_up: 0.05 };
+    Rules { compute, links, faults, participation, pack, ..rules() }
+}
+
+/// Links so slow, beside work that takes no time, that a seat's end comes up while others of its
+/// pack still wait for their Down.
+fn late(pack: usize) -> Rules {
+    Rules { compute: ComputeRules::IDEAL, links: LinkRules::MOBILE, pack, ..rules() }
+}
+
+/// How many training jobs a run had.
+#[derive(Clone, Default)]
+struct Jobs(Arc<Mutex<usize>>);
+
+impl ProfileSink for Jobs {
+    fn record(&mut self, span: &Span) {
+        *self.0.lock().expect("no holder panics") += usize::from(span.job == JobKind::Train);
+    }
+}
+
+fn counted(setup: Setup) -> (Digests, usize) {
+    let (memory, jobs) = (Memory::default(), Jobs::default());
+    let sink = Box::new(memory.clone());
+    let end = simulate(setup, sink, Box::new(jobs.clone()), Interrupt::default());
+    assert_eq!(end.expect("ends well").reason, EndReason::Done);
+    (memory.digests(), *jobs.0.lock().expect("no holder panics"))
+}
+
+#[test]
+fn packs_change_neither_digest() {
+    for make in [setup::<()>, setup::<Visits>] {
+        for (rules, jobs) in [(rules as fn() -> Rules, [60, 20]), (|| mobile(1), [0, 0])] {
+            let of = |pack| counted(make(Rules { pack, ..rules() }, Mischief::None));
+            let (one, four) = (of(1), of(4));
+            assert_eq!(one.0, four.0);
+            assert!(four.1 < one.1, "{} jobs, {} in packs", one.1, four.1);
+            if jobs[0] > 0 {
+                assert_eq!([one.1, four.1], jobs, "six seats are a pack of four and one of two");
+            }
+        }
+    }
+}
+
+#[test]
+fn digests_with_packs_do_not_depend_on_workers_or_when_they_finish() {
+    for make in [setup::<()>, setup::<Visits>] {
+        let of = |workers: usize, shaker| {
+            let workers = workers.into();
+            run(Setup { workers, shaker, ..make(mobile(4), Mischief::None) }).digests
+        };
+        let one = of(1, None);
+        for workers in [2, 3, 8] {
+            assert_eq!(one, of(workers, None), "{workers} workers");
+        }
+        for seed in 1..4 {
+            assert_eq!(one, of(3, Some(seed)), "shaker {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_seat_that_comes_late_trains_later() {
+    let (alone, ones) = counted(setup::<()>(late(1), Mischief::None));
+    let (packed, jobs) = counted(setup::<()>(late(6), Mischief::None));
+    assert_eq!(alone, packed);
+    assert_eq!(jobs, ones, "everybody's end comes up before the next one's Down arrives");
+    // With work between, some wait for each other.
+    let (alone, ones) = counted(setup::<()>(mobile(1), Mischief::None));
+    let (packed, jobs) = counted(setup::<()>(mobile(6), Mischief::None));
+    assert_eq!(alone, packed);
+    assert!(jobs < ones, "{jobs} jobs instead of {ones}");
+}
+
+#[test]
+fn whoever_crashes_or_is_not_reached_holds_nobody_up() {
+    let faults = FaultRules { crash: 0.4, lose_down: 0.4, lose_up: 0.0 };
+    let of = |pack| run(setup::<Visits>(Rules { faults, pack, ..rules() }, Mischief::None));
+    let (one, four) = (of(1), of(4));
+    assert!(four.count("client_failed") > 10 && four.count("trained") > 5);
+    assert_eq!(one.digests, four.digests);
+}
+
+#[test]
+fn a_panic_fails_every_member_of_its_pack() {
+    let ran = run(setup::<Visits>(Rules { pack: 3, ..rules() }, Mischief::Panic));
+    assert_eq!(ran.failures(), vec!["panicked"; 30], "three of six, ten times");
+    assert_eq!(ran.count("trained"), 30);
+}
+
+/// The real methods, from a scenario, with everything packs go through.
+#[test]
+fn scenarios_say_how_many_clients_train_together() {
+    let methods = Registry::builtin();
+    let of = |method: &str, pack: &str| {
+        let text = format!(
+            r#"
+            schema = 1
+            data = {{ source = "digits", subset = 8 }}
+            tasks = {{ sizes = [5, 5] }}
+            partition = {{ kind = "dirichlet", beta = 0.5 }}
+            method = {{ name = {method} }}
+            federation = {{ clients = 5, rounds = 1 }}
+            client = {{ epochs = 1, batch = 4 }}
+            devices = {{ pack = {pack} }}
+        "#
+        );
+        let read = Scenario::from_toml(&text, "packs.toml", Path::new("."), &[], &methods);
+        counted(
+            assemble(&read.expect("is valid").scenario, &methods, Some(2)).expect("opens").setup,
+        )
+    };
+    for method in [r#""hgp", prompt_len = 4, n_blocks = 1"#, r#""fedavg", train = "head""#] {
+        let (alone, ones) = of(method, "1");
+        let (packed, jobs) = of(method, "3");
+        assert_eq!(alone, packed, "{method}");
+        assert_eq!((ones, jobs), (10, 4), "{method}");
+        assert_eq!(of(method, "\"auto\""), (alone, ones), "one on the CPU");
+    }
+    // Who trains the backbone trains alone.
+    let (alone, ones) = of(r#""fedavg", train = "all""#, "1");
+    assert_eq!(of(r#""fedavg", train = "all""#, "3"), (alone, ones));
+}
