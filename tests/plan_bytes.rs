@@ -93,3 +93,62 @@ fn sends_and_takes_what_was_planned(overrides: &[&str]) {
     let difference = ran.as_f64().unwrap() - planned.as_f64().unwrap();
     assert!(difference.abs() < 1e-6, "{ran} s against {planned} s");
 }
+
+/// Payload in 2^20 bytes and frames that one client uploads in the statistics phases.
+fn statistics_of_one_client(scenario: &str, more: &[&str]) -> (f64, u64) {
+    let plan = plan(scenario, more);
+    let phases = plan["one_client"].as_array().unwrap();
+    let row = phases.iter().find(|row| row["phase"] == "statistics").unwrap();
+    let payload = row["up"]["payload"].as_u64().unwrap();
+    assert!(row["up"]["control"].as_u64().unwrap() > 0, "control bytes are shown beside");
+    (payload as f64 / f64::from(1 << 20), row["frames"].as_u64().unwrap())
+}
+
+/// Table 5 of STSA, under the assumptions of its card: one client, upload only, f32, 2^20
+/// bytes, all of G, the columns of the current task, without the first stage, with all of its units.
+#[test]
+fn stsa_s_table_of_communication() {
+    let symmetric = ["--set", "method.symmetric=true"];
+    let rows = [
+        ("table1-cifar100-stsa", &[][..], "955.58", 10),
+        ("table1-cifar100-stsa-e", &[], "95.39", 500),
+        ("table2-cifar100-stsa", &[], "60.08", 10),
+        ("table2-cifar100-stsa-e", &[], "4.77", 100),
+        ("table1-cifar100-stsa", &symmetric, "478.84", 10),
+        ("table2-cifar100-stsa", &symmetric, "30.30", 10),
+    ];
+    for (file, more, wanted, frames) in rows {
+        let scenario = format!("scenarios/stsa/{file}.toml");
+        let (found, sent) = statistics_of_one_client(&scenario, more);
+        assert_eq!((format!("{found:.2}").as_str(), sent), (wanted, frames), "{file}");
+    }
+    let (found, _) = statistics_of_one_client("scenarios/stsa/table2-cifar100-stsa-e.toml", &[]);
+    assert_eq!(format!("{found:.3}"), "4.772");
+}
+
+/// The same formulas in a run: `4 (D^2 + D C_t)` per client and `4 (D C_t + C_t)` per unit.
+#[test]
+fn stsa_s_formulas_hold_in_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, set: &[&str]| -> u64 {
+        let mut more = vec!["-o", name, "--set", "data.subset=12"];
+        set.iter().for_each(|set| more.extend(["--set", set]));
+        let tiny = tiny();
+        let mut arguments = vec!["run", tiny.to_str().unwrap(), "-q"];
+        arguments.extend(more);
+        let told = tell(folder.path(), &arguments);
+        assert_eq!(told.code, 0, "{}", told.err);
+        let summary: Value =
+            serde_json::from_str(&read(folder.path().join(name).join("summary.json"))).unwrap();
+        summary["bytes"]["up"]["delivered"]["payload"].as_u64().unwrap()
+    };
+    let (d, clients, tasks, classes) = (40, 3, 2, 5);
+    let table = "lambda=0.001, lambda_scale=\"trace\", width=40}";
+    let of = |name: &str| format!("method={{name=\"{name}\", {table}");
+    let exact = run("exact", &[&of("stsa")]);
+    assert_eq!(exact, clients * tasks * 4 * (d * d + d * classes));
+    let half = run("half", &[&format!("method={{symmetric=true, name=\"stsa\", {table}")]);
+    assert_eq!(half, clients * tasks * 4 * (d * (d + 1) / 2 + d * classes));
+    let units = run("units", &[&of("stsa-e"), "federation.units.count=2"]);
+    assert_eq!(units, 2 * clients * tasks * 4 * (d * classes + classes));
+}

@@ -180,6 +180,7 @@ impl Partitioner {
         let kind = match section.kind {
             KindKey::Iid => PartitionKind::Iid,
             KindKey::Dirichlet { beta } => PartitionKind::Dirichlet { beta },
+            KindKey::Capped { beta } => PartitionKind::Capped { beta },
             KindKey::Quantity { classes_per_client } => {
                 PartitionKind::Quantity { classes: classes_per_client as usize }
             }
@@ -204,7 +205,7 @@ impl FreshClients {
         let beta = match section.kind {
             KindKey::Dirichlet { beta } => beta,
             KindKey::Iid => EVEN,
-            KindKey::Quantity { .. } | KindKey::Extended { .. } => {
+            KindKey::Capped { .. } | KindKey::Quantity { .. } | KindKey::Extended { .. } => {
                 return Err(DataError::unfit(
                     "fresh clients are drawn one by one, this partition divides a task among all",
                     "use partition.kind = \"dirichlet\" or \"iid\" with a fresh population",

@@ -24,6 +24,7 @@ mod prepared;
 mod rows;
 mod stack;
 pub(crate) mod transform;
+pub mod units;
 
 use std::sync::Arc;
 

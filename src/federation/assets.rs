@@ -7,7 +7,7 @@ use crate::quantity::ClientId;
 
 /// Digests of the assets each client holds.
 #[derive(Clone, Debug)]
-pub(super) struct AssetCaches {
+pub(crate) struct AssetCaches {
     rule: AssetCache,
     held: BTreeMap<ClientId, BTreeSet<u64>>,
 }

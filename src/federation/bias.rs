@@ -15,7 +15,7 @@ use super::figure::Figure;
 use super::world::World;
 use crate::data::Shard;
 use crate::learning::metrics::{prototype_distance, response_entropy};
-use crate::policy::{Lab, Payload, PolicyError, Predictor, Seat};
+use crate::policy::{Lab, Payload, PolicyError, Predictor};
 
 /// What one client's model looks like from outside.
 pub(super) struct Portrait {
@@ -25,11 +25,11 @@ pub(super) struct Portrait {
     pub prototypes: BTreeMap<u32, Vec<f64>>,
 }
 
-/// The model before synchronisation of one seat; `None` where the method has none to show.
+/// The model before synchronisation of one seat, with its samples; `None` where the method has none to show.
 pub(super) fn portrait(
     world: &World,
     lab: &Lab,
-    (seat, down, up): (&Seat, &Payload, &Payload),
+    (shard, down, up): (&Shard, &Payload, &Payload),
     blocks: &[Block],
     seen: usize,
 ) -> Result<Option<Portrait>, PolicyError> {
@@ -39,8 +39,7 @@ pub(super) fn portrait(
         let predicted = score(world, lab, &*predictor, block, seen)?.predicted;
         responses.iter_mut().zip(predicted).for_each(|(sum, n)| *sum += n);
     }
-    let shard = world.shard(&seat.view, seat.client);
-    let prototypes = prototypes(lab, &*predictor, &shard)?;
+    let prototypes = prototypes(lab, &*predictor, shard)?;
     Ok(Some(Portrait { responses, prototypes }))
 }
 

@@ -91,7 +91,8 @@ impl Conductor {
         let mut queue = EventQueue::default();
         let start = Upcoming::Known(Message::Server(ToServer::Start));
         queue.push(VirtualTime::ZERO, Class::Timer, ActorId::Server, start);
-        let (asked, idle) = (world.rules.clients, world.rules.idle);
+        let asked = world.rules.clients.saturating_add(world.rules.load);
+        let idle = world.rules.idle;
         let idle = (asked..asked.saturating_add(idle)).map(ClientId);
         let clients = idle.map(|id| (id, spawn(id, &world))).collect();
         let network = Network::new(&world.rules.links);

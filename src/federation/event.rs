@@ -27,6 +27,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Digest, Figure};
+use crate::policy::SeatKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
 /// Version of the journal's line format, written in [`Event::RunStarted`].
@@ -239,6 +240,9 @@ pub enum Event {
         sent: u64,
         /// Nanoseconds from sending to this moment.
         latency: u64,
+        /// Whose frame it is: a client's, a unit's or a load client's.
+        #[serde(default, skip_serializing_if = "SeatKind::is_client")]
+        kind: SeatKind,
         /// An equal frame was sent to another seat of this round.
         #[serde(default, skip_serializing_if = "is_false")]
         copy: bool,

@@ -171,6 +171,7 @@ fn hgrm(values: &Histogram<u64>, unit: f64) -> String {
 mod tests {
     use super::*;
     use crate::federation::{FrameBytes, FrameOutcome};
+    use crate::policy::SeatKind;
     use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
     fn charged(direction: Direction, payload: u64, latency: u64) -> Entry {
@@ -187,6 +188,7 @@ mod tests {
             sent: bytes.frame(),
             bytes: bytes.into(),
             latency,
+            kind: SeatKind::Client,
             copy: false,
             asset: None,
         };

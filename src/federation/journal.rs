@@ -141,6 +141,7 @@ mod tests {
     use super::*;
     use crate::federation::event::*;
     use crate::federation::{Digest, Figure};
+    use crate::policy::SeatKind;
     use crate::quantity::{ClientId, Round, SeatId, TaskId};
 
     fn entries() -> Vec<Entry> {
@@ -161,6 +162,7 @@ mod tests {
             }),
             sent: 48,
             latency: 11,
+            kind: SeatKind::Client,
             copy: true,
             asset: Some("teacher@1".to_string()),
         };

@@ -32,6 +32,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use super::{Direction, Entry, Event, EventSink, FrameBytes, FrameOutcome, SinkError};
+use crate::policy::SeatKind;
 use crate::quantity::{Bytes, ClientId, Round, TaskId};
 use crate::wire::{FrameSize, Kind, KindBytes};
 
@@ -60,6 +61,8 @@ pub struct Charge {
     pub sent: Bytes,
     /// Whether an equal frame was charged to another seat of the same broadcast.
     pub copy: bool,
+    /// Whose frame it is.
+    pub kind: SeatKind,
 }
 
 impl Charge {
@@ -77,6 +80,7 @@ impl Charge {
             kinds: size.kinds,
             sent: size.frame(),
             copy: false,
+            kind: SeatKind::Client,
         }
     }
 
@@ -92,6 +96,7 @@ impl Charge {
             bytes,
             sent,
             copy,
+            kind,
             ..
         } = event
         else {
@@ -109,6 +114,7 @@ impl Charge {
             kinds: kinds_of(bytes)?,
             sent: Bytes(*sent),
             copy: *copy,
+            kind: *kind,
         }))
     }
 

@@ -14,7 +14,7 @@
 //!
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
-mod assets;
+pub(crate) mod assets;
 pub mod bandwidth;
 mod bias;
 mod client;
@@ -41,6 +41,7 @@ pub mod privacy;
 pub mod queue;
 mod recorder;
 mod rules;
+mod seating;
 mod server;
 mod simulate;
 mod sink;
@@ -64,7 +65,7 @@ pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
 pub use rules::{
     AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, Participation, Population,
-    Rules, Share, Unit,
+    Rules, Share, Unit, UnitRules,
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};

@@ -209,6 +209,15 @@ pub enum Curve {
     Never,
 }
 
+/// Random parts of shards that act as clients of their own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UnitRules {
+    /// Parts of a shard; below 2 there are none.
+    pub count: u32,
+    /// Names of the phases in which they act.
+    pub phases: Vec<String>,
+}
+
 /// All rules of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
@@ -218,6 +227,10 @@ pub struct Rules {
     pub clients: u32,
     /// Clients that are registered and never asked; they change neither digest.
     pub idle: u32,
+    /// Clients that take part in every round with frames of real size, and nothing else.
+    pub load: u32,
+    /// Parts of shards that act for themselves.
+    pub units: UnitRules,
     /// Rounds per task, handed to [`Method::phases`](crate::policy::Method::phases).
     pub rounds: u32,
     /// Who is asked.
@@ -251,6 +264,8 @@ impl Default for Rules {
             seed: 0,
             clients: 1,
             idle: 0,
+            load: 0,
+            units: UnitRules::default(),
             rounds: 1,
             participation: Participation::default(),
             compute: ComputeRules::IDEAL,

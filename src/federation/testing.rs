@@ -175,6 +175,7 @@ pub(super) fn seat(setup: &Setup, place: u32) -> Seat {
         client: crate::quantity::ClientId(place),
         role: Role::default(),
         unit: None,
+        kind: SeatKind::Client,
         view: Arc::clone(&setup.lab.curriculum.tasks[0]),
     }
 }

@@ -11,7 +11,10 @@ use super::rules::{Population, Rules};
 use super::workforce::Workforce;
 use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
 use crate::learning::TrainingPlan;
-use crate::policy::{AnyMethod, ClassCounts, CohortRule, Lab, ModelFacts, Period};
+use crate::policy::{
+    AnyMethod, ClassCounts, CohortRule, ExchangeSketch, Lab, ModelFacts, Period, RoundContext,
+    Seat, SketchFacts,
+};
 use crate::quantity::{ClientId, Round, TaskId};
 
 /// Who holds which samples.
@@ -136,6 +139,17 @@ impl World {
             *counts.entry(self.curriculum.row_of(class)).or_default() += 1;
         }
         counts
+    }
+
+    /// Shapes of a seat's exchange over this shard.
+    pub fn sketch(&self, context: &RoundContext, seat: &Seat, shard: &Shard) -> ExchangeSketch {
+        self.method.sketch(&SketchFacts {
+            model: &self.facts,
+            view: &seat.view,
+            phase: context.phase,
+            round_in_phase: context.round_in_phase,
+            counts: &self.counts(shard),
+        })
     }
 
     /// Tasks after `last` and before `now` of which a client holds samples.

@@ -18,7 +18,9 @@ use crate::policy::{
 };
 use crate::scenario::reader::{Param, TableReader, defaults};
 use crate::scenario::{Complaint, Population, Scenario};
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{
+    Body, BodySketch, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError,
+};
 
 /// The `[method]` table of Joint.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +78,10 @@ impl Method for Joint {
 
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
         self.fedavg.sketch(facts)
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        self.fedavg.feature_sketch()
     }
 
     fn fields(&self) -> &'static [Field] {

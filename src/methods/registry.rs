@@ -12,6 +12,7 @@
 //!
 //! Tests and programs add methods of their own with [`Registry::with`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::fedavg::{self, FedAvg, FedAvgConfig};
@@ -19,7 +20,10 @@ use super::hgp::{self, Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
 use super::privacy;
 use super::stsa::{self, Stsa, StsaConfig};
-use crate::policy::{AnyMethod, ModelFacts, Staged, erase};
+use crate::data::TaskView;
+use crate::model::VitConfig;
+use crate::policy::{AnyMethod, ModelFacts, Period, Staged, WireForm, erase};
+use crate::quantity::TaskId;
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
 use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError};
 
@@ -34,6 +38,9 @@ impl<F: Fn(&ModelFacts) -> Arc<dyn AnyMethod> + Send + Sync> Recipe for F {
         self(facts)
     }
 }
+
+/// In `[method.first]`: features as the backbone has them.
+const NO_FIRST: &str = "none";
 
 /// Reads the settings of a method from its `[method]` table.
 pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send + Sync>;
@@ -145,6 +152,33 @@ impl Registry {
         complaints
     }
 
+    /// Units act in phases that the method has.
+    fn check_units(&self, scenario: &Scenario) -> Option<Complaint> {
+        if scenario.federation.units.count < 2 {
+            return None;
+        }
+        // Which phases there are depends on no dimension.
+        let backbone = VitConfig::default().into();
+        let facts = ModelFacts { backbone, classes: 2, form: WireForm::Full };
+        let method = self.build(&scenario.method, &facts).ok()?;
+        let phases = |task: u16| {
+            let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
+            let period = Period { task: TaskId(task), tasks: 2, view: Arc::new(view) };
+            method.phases(&period, 1)
+        };
+        let known: BTreeSet<&str> =
+            [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();
+        let named = &scenario.federation.units.phases;
+        let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
+        let known: Vec<&str> = known.into_iter().collect();
+        Some(Complaint {
+            key: "federation.units.phases",
+            message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
+            label: "no units there".into(),
+            help: format!("its phases are {}", known.join(", ")),
+        })
+    }
+
     /// Reads the keys of a method and, where there is a `[method.first]`, of the one before it.
     fn recipe(&self, name: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
         let Ok(entry) = self.find(name) else {
@@ -164,13 +198,20 @@ impl Registry {
         let first = table.table("first", |table| {
             let known = Param::required("name", "hgp".to_owned(), "the method of the first task");
             let name = table.get(&known);
+            if name == NO_FIRST {
+                return None;
+            }
+            let rounds = Param::unset("rounds", "its rounds, where not `federation.rounds`");
+            let rounds: Option<u32> = table.optional(&rounds.at_least(1.0));
             if let Err(unknown) = self.find(&name) {
                 table.reject("name", &unknown.to_string(), "unknown method", &unknown.help);
             }
-            self.recipe(&name, table)
+            Some((self.recipe(&name, table), rounds))
         });
+        let Some((first, rounds)) = first else { return then };
         Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
-            Arc::new(Staged::new(first.build(facts), then.build(facts)))
+            let staged = Staged::new(first.build(facts), then.build(facts));
+            Arc::new(staged.with_rounds(rounds))
         })
     }
 }
@@ -186,6 +227,7 @@ impl MethodCatalogue for Registry {
 
     fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
         let mut complaints = self.check(scenario);
+        complaints.extend(self.check_units(scenario));
         if complaints.is_empty() && privacy::used(&scenario.privacy) {
             let facts = privacy::facts(scenario);
             if let Ok(method) = self.build(&scenario.method, &facts) {
@@ -290,8 +332,6 @@ fn stsa_e_entry() -> MethodEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::VitConfig;
-    use crate::policy::WireForm;
 
     fn facts() -> ModelFacts {
         ModelFacts { backbone: VitConfig::default().into(), classes: 10, form: WireForm::Full }
@@ -333,5 +373,9 @@ mod tests {
         let upon = MethodEntry { name: "upon", upon_features: true, ..hgp_entry() };
         let section = MethodSection { name: "upon".into(), parameters };
         assert!(Registry::builtin().with(upon).build(&section, &facts()).is_ok());
+
+        let none: toml::Table = "[first]\nname = \"none\"".parse().unwrap();
+        let section = MethodSection { name: "stsa".into(), parameters: none };
+        assert!(Registry::builtin().build(&section, &facts()).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::additive::UNMARKED;
 use super::{
-    Asset, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab, Member,
+    Asset, AssetSketch, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab, Member,
     Message, Method, Next, Outcome, Part, Period, Phase, PolicyError, Predictor, RoundContext,
     Seat, ServerPolicy, SketchFacts, UpMeta,
 };
@@ -17,7 +17,7 @@ use crate::data::{Shard, TaskView};
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, WireError};
+use crate::wire::{Body, BodySketch, WireError};
 
 /// A Down or an Up whose type only the method knows.
 pub type Payload = Arc<dyn Any + Send + Sync>;
@@ -62,6 +62,15 @@ pub trait AnyMethod: Send + Sync {
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase>;
     /// See [`Method::sketch`].
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch;
+    /// See [`Method::feature_sketch`].
+    fn feature_sketch(&self) -> BodySketch {
+        BodySketch::default()
+    }
+    /// The assets that the Downs of this exchange name, in order.
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let _ = facts;
+        Vec::new()
+    }
     /// See [`Method::fields`].
     fn fields(&self) -> Vec<Field>;
     /// See [`Method::charged`].
@@ -196,6 +205,10 @@ impl<M: Method> AnyMethod for Erased<M> {
 
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
         self.method.sketch(facts)
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        self.method.feature_sketch()
     }
 
     fn fields(&self) -> Vec<Field> {

@@ -14,7 +14,7 @@ use crate::data::Shard;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
-use crate::wire::{Body, WireError};
+use crate::wire::{Body, BodySketch, WireError};
 
 /// A federated method: configuration plus the types and policies that make it up.
 pub trait Method: Send + Sync + Sized + 'static {
@@ -45,6 +45,12 @@ pub trait Method: Send + Sync + Sized + 'static {
 
     /// Shapes of one exchange, without data or weights.
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch;
+
+    /// Shape of what a client must hold to compute this method's features
+    /// ([`Predictor::feature_state`]), for methods that may be the first of two.
+    fn feature_sketch(&self) -> BodySketch {
+        BodySketch::default()
+    }
 
     /// How each field of an Up is folded.
     fn fields(&self) -> &'static [Field];
@@ -163,6 +169,7 @@ pub fn one_seat_each(period: &Period, cohort: &[ClientId]) -> Vec<Seat> {
             client: *client,
             role: Default::default(),
             unit: None,
+            kind: Default::default(),
             view: period.view_of(*client),
         })
         .collect()

@@ -39,6 +39,8 @@ pub use method::{
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
 pub use part::{Field, Folding, Keep, Part, WeightedDelta};
 pub use predictor::{Predictor, Scope, placed};
-pub use seat::{CohortRule, Period, Phase, Role, RoundContext, Rounds, Seat};
-pub use sketch::{ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, UpSize, WireForm};
+pub use seat::{CohortRule, Period, Phase, Role, RoundContext, Rounds, Seat, SeatKind};
+pub use sketch::{
+    AssetSketch, ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, UpSize, WireForm,
+};
 pub use staged::Staged;

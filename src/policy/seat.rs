@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::data::TaskView;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
@@ -13,6 +15,37 @@ use crate::quantity::{ClientId, Round, SeatId, TaskId};
 /// What a seat does in its round; methods with more than one role number them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role(pub u8);
+
+/// What sits on a seat.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SeatKind {
+    /// A client with its whole shard.
+    #[default]
+    Client,
+    /// A random part of a client's shard.
+    Unit,
+    /// A load client: frames of real size, no training, nothing folded.
+    Load,
+}
+
+impl SeatKind {
+    /// The word in journals and tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            SeatKind::Client => "client",
+            SeatKind::Unit => "unit",
+            SeatKind::Load => "load",
+        }
+    }
+
+    /// Whether it is a client with its whole shard.
+    pub fn is_client(&self) -> bool {
+        *self == SeatKind::Client
+    }
+}
 
 /// One place at the table of one round.
 #[derive(Clone, Debug)]
@@ -25,6 +58,8 @@ pub struct Seat {
     pub role: Role,
     /// Which sub-shard of the client, where units have seats of their own.
     pub unit: Option<u32>,
+    /// What sits there. Methods leave the default; the engine cuts units and adds load clients.
+    pub kind: SeatKind,
     /// The classes this seat learns and the head rows they have.
     pub view: Arc<TaskView>,
 }
@@ -162,6 +197,7 @@ mod tests {
             client: ClientId(0),
             role: Role(role),
             unit,
+            kind: SeatKind::Client,
             view: Arc::clone(&view),
         };
         let context = RoundContext {

@@ -74,6 +74,17 @@ pub enum UpSize {
     FromValues,
 }
 
+/// Shape of an asset that a Down names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssetSketch {
+    /// Name within the method.
+    pub name: &'static str,
+    /// Version.
+    pub version: u32,
+    /// Its content.
+    pub body: BodySketch,
+}
+
 /// Shapes of one exchange.
 #[derive(Clone, Debug)]
 pub struct ExchangeSketch {

@@ -20,22 +20,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::bodies::{DIGEST_BYTES, join, malformed, split, stage_of};
 use self::server::StagedServer;
 use super::{
-    AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Asset, ExchangeSketch, Failure,
-    Field, Lab, Payload, Period, Phase, PolicyError, Predictor, SketchFacts, UpMeta, placed,
+    AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Asset, AssetSketch,
+    ExchangeSketch, Failure, Field, Lab, Payload, Period, Phase, PolicyError, Predictor,
+    SketchFacts, UpMeta, placed,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::TaskId;
-use crate::wire::{Body, Kind, WireError};
+use crate::wire::{Body, BodySketch, Kind, WireError};
 
 /// Two methods, one after the other.
 #[derive(Clone)]
 pub struct Staged {
     first: Arc<dyn AnyMethod>,
     then: Arc<dyn AnyMethod>,
+    /// Rounds of the first method, where they differ from the scenario's.
+    rounds: Option<u32>,
     shared: Arc<Shared>,
 }
+
+/// Name of the asset that holds the first method's features.
+const FEATURES: &str = "features";
 
 /// What the server and the clients of one run have in common.
 #[derive(Default)]
@@ -55,7 +61,7 @@ struct Frozen {
 
 impl Shared {
     fn freeze(&self, features: Arc<dyn Predictor>) -> Frozen {
-        let asset = Asset::new("features", 0, Kind::Weights, features.feature_state());
+        let asset = Asset::new(FEATURES, 0, Kind::Weights, features.feature_state());
         let frozen = Frozen { features, asset: Arc::new(asset) };
         let mut all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(frozen.asset.digest(), frozen.clone());
@@ -93,7 +99,12 @@ struct StagedState {
 impl Staged {
     /// `first` runs in the first task, `then` from its end on.
     pub fn new(first: Arc<dyn AnyMethod>, then: Arc<dyn AnyMethod>) -> Staged {
-        Staged { first, then, shared: Arc::default() }
+        Staged { first, then, rounds: None, shared: Arc::default() }
+    }
+
+    /// The same with so many rounds of the first method instead of the scenario's.
+    pub fn with_rounds(self, rounds: Option<u32>) -> Staged {
+        Staged { rounds, ..self }
     }
 
     /// How many phases the first method has in the first task; it may not depend on how many
@@ -145,7 +156,7 @@ impl AnyMethod for Staged {
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         let mut phases = Vec::new();
         if period.task == TaskId(0) {
-            phases = self.first.phases(period, rounds);
+            phases = self.first.phases(period, self.rounds.unwrap_or(rounds));
             let limit = phases.last().map_or(0, |phase| phase.rounds.limit());
             self.shared.last_phase_rounds.store(limit, Ordering::Relaxed);
         }
@@ -159,6 +170,20 @@ impl AnyMethod for Staged {
         sketch.down.meta += if second { 1 + DIGEST_BYTES } else { 1 };
         sketch.up.meta += 1;
         sketch
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        self.first.feature_sketch()
+    }
+
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let (second, phase) = self.stage(facts.view, facts.phase);
+        let inner = SketchFacts { phase, ..facts.clone() };
+        let mut assets = self.method_of(second).asset_sketches(&inner);
+        let features =
+            AssetSketch { name: FEATURES, version: 0, body: self.first.feature_sketch() };
+        assets.extend(second.then_some(features));
+        assets
     }
 
     fn fields(&self) -> Vec<Field> {

@@ -90,6 +90,9 @@ fn accuracies(summary: &Summary) -> String {
         percent(accuracy.forgetting),
         percent(accuracy.forgetting_from_best),
     );
+    for (name, value) in &summary.figures {
+        let _ = writeln!(text, "{:<52}{value:>12.5}", name.replace('_', " "));
+    }
     for (name, value) in &summary.bias {
         let _ = writeln!(text, "{:<52}{value:>6.3}", name.replace('_', " "));
     }
@@ -129,6 +132,9 @@ fn bytes(summary: &Summary) -> String {
     }
     let mut text = table.render();
     let _ = writeln!(text, "all         {} down, {} up", down.sent, up.sent);
+    for (kind, sums) in &summary.dummies {
+        let _ = writeln!(text, "            of it {kind}: {} frames, {}", sums.frames, sums.bytes);
+    }
     // The rows above are whole frames; of a lost one only a part crossed the link.
     let lost = Bytes((down.bytes.0 + up.bytes.0).saturating_sub(down.sent.0 + up.sent.0));
     if lost > Bytes(0) {

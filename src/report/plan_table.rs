@@ -23,6 +23,7 @@ pub fn plan_table(plan: &Plan) -> String {
     text.push('\n');
     if plan.charged {
         text.push_str(&kinds(plan));
+        text.push_str(&one_client(plan));
     } else {
         text.push_str("No message crosses a link: all data is at one site.\n");
     }
@@ -69,7 +70,8 @@ fn phases(rows: &[PlannedPhase], charged: bool) -> String {
     ])
     .left(2);
     for row in rows {
-        let ranges = [&row.down, &row.up, &row.protocol_down, &row.protocol_up];
+        let ranges =
+            [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up];
         let all: u64 = ranges.iter().map(|range| range.sum.frame).sum();
         table.row(head(row).into_iter().chain([
             range(&row.down, |frame| frame.payload),
@@ -84,6 +86,12 @@ fn phases(rows: &[PlannedPhase], charged: bool) -> String {
     text.push_str("bytes of one message to or from one client; classes: new/seen\n");
     if rows.iter().any(|row| !row.protocol_up.is_empty()) {
         text.push_str("totals include the frames of secure aggregation\n");
+    }
+    let assets: u64 = rows.iter().map(|row| row.assets.sum.frame).sum();
+    if assets > 0 {
+        let frames: u64 = rows.iter().map(|row| row.assets.frames).sum();
+        let all = Bytes(assets);
+        let _ = writeln!(text, "beside them {} frames of assets, {all}", grouped(frames));
     }
     if rows.iter().any(|row| row.up_size == UpSize::FromValues) {
         text.push_str("uploads depend on learned values: the run decides their size\n");
@@ -121,6 +129,24 @@ fn kinds(plan: &Plan) -> String {
         let _ = writeln!(text, "before codecs the payload is {}", grouped(plan.total.raw));
     }
     text.push('\n');
+    text
+}
+
+/// What papers count: the payload that one client uploads, in 2^20 bytes.
+fn one_client(plan: &Plan) -> String {
+    let mut table =
+        TextTable::new(["one client, whole run", "frames up", "payload", "MiB", "+control"]);
+    for row in &plan.one_client {
+        table.row([
+            row.phase,
+            &grouped(row.frames),
+            &grouped(row.up.payload),
+            &format!("{:.3}", row.up.payload as f64 / f64::from(1 << 20)),
+            &grouped(row.up.control),
+        ]);
+    }
+    let mut text = table.render();
+    text.push_str("of the client that uploads most; MiB: 2^20 bytes\n\n");
     text
 }
 

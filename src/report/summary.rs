@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::accuracy::Accuracy;
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
-use crate::federation::ledger::Sums;
+use crate::federation::ledger::{Charge, Sums};
 use crate::federation::{
     Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
     SinkError, TaskScore,
@@ -34,6 +34,12 @@ pub struct Summary {
     pub accuracy: Accuracy,
     /// Frames by direction, then outcome.
     pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Sums>>,
+    /// Frames of units and load clients by kind; part of `bytes`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub dummies: BTreeMap<&'static str, Sums>,
+    /// Figures of the server in the last round that gave any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
     /// Seats that sent nothing.
     pub failed: u64,
     /// Uploads that were refused.
@@ -101,10 +107,24 @@ impl EventSink for Summary {
                 self.clients = *clients;
                 self.tasks = *tasks;
             }
-            Event::FrameCharged { .. } => self.traffic.take(&entry.event)?,
+            Event::FrameCharged { kind, .. } => {
+                self.traffic.take(&entry.event)?;
+                if let (false, Some(charge)) = (kind.is_client(), Charge::from_event(&entry.event)?)
+                {
+                    self.dummies.entry(kind.word()).or_default().add(&charge);
+                }
+            }
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,
-            Event::RoundClosed { .. } => self.rounds += 1,
+            Event::RoundClosed { .. } => {
+                self.rounds += 1;
+                let figures = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);
+                let figures: BTreeMap<_, _> =
+                    figures.map(|(name, figure)| (name.clone(), figure.0)).collect();
+                if !figures.is_empty() {
+                    self.figures = figures;
+                }
+            }
             Event::Bias { .. } => {
                 for (name, figure) in entry.numbers.iter().flat_map(|numbers| &numbers.metrics) {
                     let sums = self.bias_sums.entry(name.clone()).or_default();

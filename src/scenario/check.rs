@@ -46,6 +46,14 @@ impl Scenario {
                 "remove the codec of `wire.up`, or set `privacy.secure_aggregation = false`",
             );
         }
+        if self.federation.load > 0 {
+            checker.reject(
+                &["federation.load"],
+                "load clients upload nothing that could be added, and secure aggregation adds every upload",
+                "no place for them under secure aggregation",
+                "set `load = 0`, or `privacy.secure_aggregation = false`",
+            );
+        }
         let clients = self.federation.clients;
         let asked = match self.participation.participants {
             Participants::All => clients,
@@ -112,7 +120,9 @@ impl Scenario {
         }
         let every_client = matches!(
             self.partition.kind,
-            PartitionKind::Extended { .. } | PartitionKind::Quantity { .. }
+            PartitionKind::Capped { .. }
+                | PartitionKind::Extended { .. }
+                | PartitionKind::Quantity { .. }
         );
         if every_client {
             checker.reject(

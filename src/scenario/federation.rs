@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::UnitsSection;
 use super::reader::{Choice, Param, TableReader, defaults};
 
 /// How many clients and rounds.
@@ -13,8 +14,19 @@ pub struct FederationSection {
     pub rounds: u32,
     /// Clients that are registered and never asked. They change no digest. Default 0.
     pub idle_clients: u32,
+    /// Clients that take part in every round with frames of real size, never train and are not
+    /// folded. Default 0.
+    #[serde(skip_serializing_if = "is_none")]
+    pub load: u32,
     /// What happens after an update with NaN, infinity or a wrong shape. Default `drop`.
     pub on_bad_update: OnBadUpdate,
+    /// Parts of shards that act as clients of their own.
+    #[serde(skip_serializing_if = "UnitsSection::is_off")]
+    pub units: UnitsSection,
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The rule for updates that cannot be used.
@@ -39,12 +51,16 @@ impl FederationSection {
         let clients = Param::new("clients", 10, "clients that own data").at_least(1.0);
         let rounds = Param::new("rounds", 5, "rounds of a phase of a task").at_least(1.0);
         let idle = Param::new("idle_clients", 0, "clients that are registered and never asked");
+        let load =
+            Param::new("load", 0, "clients with frames of real size that never train").at_most(1e6);
         let bad = Param::new("on_bad_update", OnBadUpdate::Drop, "after NaN or wrong shapes");
         FederationSection {
             clients: table.get(&clients.source("HGP")),
             rounds: table.get(&rounds.source("HGP")),
             idle_clients: table.get(&idle),
+            load: table.get(&load),
             on_bad_update: table.get(&bad),
+            units: table.table("units", UnitsSection::read),
         }
     }
 }

@@ -27,6 +27,12 @@ impl MethodSection {
         MethodSection { name: name.unwrap_or_default(), parameters }
     }
 
+    /// Name of the method of the first task in `[method.first]`, where there is one.
+    pub fn first(&self) -> Option<&str> {
+        let name = self.parameters.get("first")?.get("name")?.as_str()?;
+        (name != "none").then_some(name)
+    }
+
     /// Reads the parameters again, as the configuration of a method.
     ///
     /// # Errors

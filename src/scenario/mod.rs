@@ -49,6 +49,7 @@ mod seeds;
 mod tasks;
 mod time;
 mod transform;
+mod units;
 mod wire;
 
 pub use backbone::{
@@ -78,6 +79,7 @@ pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
 pub use time::TimeSection;
 pub use transform::{Crop, Interpolation, Normalise, TransformSection};
+pub use units::UnitsSection;
 pub use wire::{Cache, CodecName, DirectionSection, Form, KINDS, WireSection};
 
 use serde::Serialize;

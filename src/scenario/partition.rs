@@ -31,6 +31,11 @@ pub enum PartitionKind {
         /// Concentration: small is uneven. Required.
         beta: f64,
     },
+    /// As `dirichlet`, but a client that holds its even share gets nothing of further classes.
+    Capped {
+        /// Concentration: small is uneven. Required.
+        beta: f64,
+    },
     /// Shuffled and dealt evenly.
     Iid,
     /// Every client draws so many classes of the task; a class is shared evenly by its holders.
@@ -53,6 +58,7 @@ pub enum PartitionKind {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Dirichlet,
+    Capped,
     Iid,
     Quantity,
     Extended,
@@ -61,6 +67,7 @@ enum Kind {
 impl Choice for Kind {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
         ("dirichlet", Kind::Dirichlet, "distribution-based label imbalance, by `beta`"),
+        ("capped", Kind::Capped, "dirichlet up to an even share of the task (STSA, LANDER)"),
         ("iid", Kind::Iid, "shuffled and dealt evenly"),
         ("quantity", Kind::Quantity, "every client draws `classes_per_client` classes"),
         ("extended", Kind::Extended, "dirichlet, after a few reserved samples per client"),
@@ -80,6 +87,7 @@ impl PartitionSection {
                 PartitionKind::Iid
             }
             Some(Kind::Dirichlet) => PartitionKind::Dirichlet { beta: table.get(&beta()) },
+            Some(Kind::Capped) => PartitionKind::Capped { beta: table.get(&beta()) },
             Some(Kind::Iid) => PartitionKind::Iid,
             Some(Kind::Quantity) => {
                 let classes = Param::required("classes_per_client", 2, "classes a client draws");

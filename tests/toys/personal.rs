@@ -73,6 +73,7 @@ impl ServerPolicy<Personal> for PersonalServer {
             client,
             role: Role(unit as u8),
             unit: Some(unit),
+            kind: SeatKind::Client,
             view: round.period.view_of(client),
         };
         units.enumerate().map(seat).collect()

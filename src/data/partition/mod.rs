@@ -17,6 +17,7 @@
 //! # Ok::<(), fedcast::data::DataError>(())
 //! ```
 
+mod capped;
 mod dirichlet;
 mod extended;
 mod fresh;
@@ -36,6 +37,12 @@ pub enum PartitionKind {
     /// Distribution-based label imbalance (section 2): for every class shares
     /// from Dirichlet(`beta`), every sample drawn on its own from the shares.
     Dirichlet {
+        /// Concentration; small is unequal.
+        beta: f64,
+    },
+    /// For every class shares from Dirichlet(`beta`) over the clients that hold less than an even
+    /// share of the task so far, cut at the cumulative shares (STSA and LANDER).
+    Capped {
         /// Concentration; small is unequal.
         beta: f64,
     },
@@ -140,6 +147,7 @@ impl Partitioner {
             PartitionKind::Dirichlet { beta } => {
                 Some(dirichlet::draw(rng, sizes, self.clients, beta))
             }
+            PartitionKind::Capped { beta } => capped::draw(rng, sizes, self.clients, beta),
             PartitionKind::Quantity { classes } => {
                 quantity::draw(rng, sizes, self.clients, classes)
             }
@@ -162,7 +170,9 @@ impl Partitioner {
         }
         let positive = |v: f64| v.is_finite() && v > 0.0;
         match self.kind {
-            PartitionKind::Dirichlet { beta } if !positive(beta) => {
+            PartitionKind::Dirichlet { beta } | PartitionKind::Capped { beta }
+                if !positive(beta) =>
+            {
                 refuse(format!("beta = {beta}"), "beta must be a positive number")
             }
             PartitionKind::Extended { beta, reserve_beta, .. }
@@ -210,6 +220,10 @@ impl Partitioner {
             PartitionKind::Dirichlet { beta } => format!(
                 "Raise beta (now {beta}), lower the minimum (now {}), use fewer clients, or choose the \
                  partition \"extended\", which reserves samples for every client",
+                self.min_samples
+            ),
+            PartitionKind::Capped { beta } => format!(
+                "Raise beta (now {beta}), lower the minimum (now {}) or use fewer clients",
                 self.min_samples
             ),
             PartitionKind::Extended { beta, picks, .. } => format!(

@@ -22,6 +22,7 @@ fn kinds() -> impl Strategy<Value = PartitionKind> {
     prop_oneof![
         Just(PartitionKind::Iid),
         (0.2f64..5.0).prop_map(|beta| PartitionKind::Dirichlet { beta }),
+        (0.2f64..5.0).prop_map(|beta| PartitionKind::Capped { beta }),
         (1usize..=3).prop_map(|classes| PartitionKind::Quantity { classes }),
         (0.2f64..5.0).prop_map(|beta| PartitionKind::Extended {
             beta,
@@ -196,4 +197,23 @@ fn a_partition_never_changes() {
         curriculum.tasks.iter().map(|view| partitioner.counts(view, &[60; 4]).unwrap()).collect();
     let recorded = [[[7, 21], [15, 35], [38, 4]], [[6, 9], [17, 33], [37, 18]]];
     assert_eq!(counts, recorded);
+}
+
+/// Protocol, check 3: nobody holds more than an even share and one class more; one client holds all.
+#[test]
+fn a_cap_keeps_shards_near_an_even_share() {
+    let sizes = [500; 10];
+    let (curriculum, by_class) = world(&sizes, 1);
+    for (beta, seed) in [(1.0, 1), (0.1, 2), (0.05, 3)] {
+        let of = |kind| Partitioner { min_samples: 1, ..Partitioner::new(kind, 5, seed) };
+        let largest = |kind| {
+            let counts = of(kind).counts(&curriculum.tasks[0], &sizes).unwrap();
+            counts.iter().map(|counts| counts.iter().sum::<u32>()).max().unwrap()
+        };
+        let capped = largest(PartitionKind::Capped { beta });
+        assert!(capped < 1_000 + 500, "beta {beta}: {capped}");
+    }
+    let alone = Partitioner::new(PartitionKind::Capped { beta: 0.1 }, 1, 0);
+    let shards = alone.shards(&curriculum.tasks[0], &by_class).unwrap();
+    assert_eq!(shards[0].len(), 5_000);
 }

@@ -5,7 +5,7 @@ use crate::federation::privacy::{
 };
 use crate::federation::{
     AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, Participation, Population,
-    Rules, Share, Unit,
+    Rules, Share, Unit, UnitRules,
 };
 use crate::scenario::{
     self, Cache, Evaluate, LinksSection, Metric, Participants, ParticipationSection,
@@ -18,6 +18,11 @@ pub fn rules(scenario: &Scenario) -> Rules {
         seed: scenario.seed.run,
         clients: scenario.federation.clients,
         idle: scenario.federation.idle_clients,
+        load: scenario.federation.load,
+        units: UnitRules {
+            count: scenario.federation.units.count,
+            phases: scenario.federation.units.phases.clone(),
+        },
         rounds: scenario.federation.rounds,
         participation: participation(&scenario.participation),
         compute: compute(&scenario.time),

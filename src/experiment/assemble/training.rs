@@ -22,7 +22,9 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
             OptimiserConfig::Sgd(Sgd { learning_rate: lr, momentum, weight_decay })
         }
     };
-    let own = methods.find(&scenario.method.name).ok().and_then(|entry| entry.clip);
+    // Of two methods it is the first that trains.
+    let trains = scenario.method.first().unwrap_or(&scenario.method.name);
+    let own = methods.find(trains).ok().and_then(|entry| entry.clip);
     TrainingPlan {
         epochs: section.epochs,
         batch: section.batch as usize,

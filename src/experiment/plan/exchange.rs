@@ -1,12 +1,16 @@
 //! How long the exchanges of a round take.
 
+use std::collections::BTreeMap;
+
 use crate::federation::Direction;
 use crate::federation::links::{Fate, Links};
-use crate::quantity::VirtualTime;
+use crate::quantity::{ClientId, VirtualTime};
 
 /// A Down, the work it asks for, and the Up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
+    /// Whose; a client works on one seat after the other.
+    pub client: ClientId,
     pub down: Fate,
     pub work: VirtualTime,
     pub up: Fate,
@@ -14,8 +18,8 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// One that crosses no link.
-    pub fn free() -> Exchange {
-        Exchange { down: Fate::instant(0), work: VirtualTime::ZERO, up: Fate::instant(0) }
+    pub fn free(client: ClientId) -> Exchange {
+        Exchange { client, down: Fate::instant(0), work: VirtualTime::ZERO, up: Fate::instant(0) }
     }
 }
 
@@ -24,8 +28,21 @@ pub(super) fn ends(start: VirtualTime, exchanges: &[Exchange], links: &Links) ->
     let starts = vec![start; exchanges.len()];
     let downs: Vec<Fate> = exchanges.iter().map(|exchange| exchange.down).collect();
     let arrived = links.arrivals(Direction::Down, &starts, &downs);
-    let works = exchanges.iter().map(|exchange| exchange.work);
-    let trained: Vec<VirtualTime> = arrived.into_iter().zip(works).map(|(a, b)| a + b).collect();
+    let trained = trained(exchanges, &arrived);
     let ups: Vec<Fate> = exchanges.iter().map(|exchange| exchange.up).collect();
     links.arrivals(Direction::Up, &trained, &ups)
+}
+
+/// When work is over that begins when its Down has arrived and its client is free.
+fn trained(exchanges: &[Exchange], arrived: &[VirtualTime]) -> Vec<VirtualTime> {
+    let mut order: Vec<usize> = (0..exchanges.len()).collect();
+    order.sort_by_key(|at| (arrived[*at], *at));
+    let mut busy: BTreeMap<ClientId, VirtualTime> = BTreeMap::new();
+    let mut trained = vec![VirtualTime::ZERO; exchanges.len()];
+    for at in order {
+        let until = busy.entry(exchanges[at].client).or_default();
+        *until = (*until).max(arrived[at]) + exchanges[at].work;
+        trained[at] = *until;
+    }
+    trained
 }

@@ -34,6 +34,18 @@ impl From<&FrameSize> for PlannedFrame {
     }
 }
 
+impl PlannedFrame {
+    fn add(&mut self, other: &PlannedFrame) {
+        self.frame += other.frame;
+        self.control += other.control;
+        self.payload += other.payload;
+        self.raw += other.raw;
+        for (kind, bytes) in &other.kinds {
+            *self.kinds.entry(kind.clone()).or_default() += bytes;
+        }
+    }
+}
+
 /// The frames of a phase in one direction: the smallest, the largest, and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FrameRange {
@@ -74,13 +86,7 @@ impl FrameRange {
             self.largest = frame.clone();
         }
         self.frames += 1;
-        self.sum.frame += frame.frame;
-        self.sum.control += frame.control;
-        self.sum.payload += frame.payload;
-        self.sum.raw += frame.raw;
-        for (kind, bytes) in frame.kinds {
-            *self.sum.kinds.entry(kind).or_default() += bytes;
-        }
+        self.sum.add(&frame);
     }
 }
 

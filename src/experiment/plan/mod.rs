@@ -8,6 +8,7 @@
 mod exchange;
 mod frame;
 mod secret;
+mod seats;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub charged: bool,
     /// One row per task and phase.
     pub phases: Vec<PlannedPhase>,
+    /// What one client uploads over the whole run, by phase.
+    pub one_client: Vec<OneClient>,
     /// Sums over the run.
     pub total: Total,
 }
@@ -80,7 +83,9 @@ pub struct PlannedPhase {
     pub seats: u64,
     /// Training samples of the cohorts of all rounds together.
     pub samples: u64,
-    /// Frames to clients.
+    /// Assets to clients that lack them.
+    pub assets: FrameRange,
+    /// Frames to clients, without assets.
     pub down: FrameRange,
     /// Frames to the server.
     pub up: FrameRange,
@@ -94,6 +99,17 @@ pub struct PlannedPhase {
     pub up_size: UpSize,
     /// Virtual seconds of all rounds together.
     pub virtual_s: f64,
+}
+
+/// The uploads of the client that sends most, over the whole run, in phases of one name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OneClient {
+    /// Name of the phases.
+    pub phase: &'static str,
+    /// Frames of all its seats.
+    pub frames: u64,
+    /// Their bytes.
+    pub up: PlannedFrame,
 }
 
 /// Sums over a run.

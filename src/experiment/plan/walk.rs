@@ -1,23 +1,25 @@
 //! Walks through a run that is never computed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::exchange::{Exchange, ends};
 use super::frame::{FrameRange, PlannedFrame};
+use super::seats::{Place, PlannedSeat, seats};
 use super::secret::Protocol;
-use super::{Backbone, Plan, PlannedPhase, Total};
+use super::{Backbone, OneClient, Plan, PlannedPhase, Total};
 use crate::data::Curriculum;
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::{Holders, TaskCounts};
+use crate::federation::assets::AssetCaches;
 use crate::federation::clock::Clock;
-use crate::federation::links::{Links, Transfer};
+use crate::federation::links::{Fate, Links, Transfer};
 use crate::federation::privacy::Room;
 use crate::federation::{Direction, FaultRules, FederationError, Population, Rules, participation};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    AnyMethod, ClassCounts, CohortRule, ModelFacts, Period, Phase, SketchFacts, UpSize,
-    one_seat_each, summand_sketch,
+    AnyMethod, CohortRule, ModelFacts, Period, Phase, Seat, SeatKind, SketchFacts, UpSize,
+    summand_sketch,
 };
 use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::wire::{CodecPlan, FrameSize};
@@ -59,6 +61,8 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         // Every client answers: nothing is lost, whatever the scenario's faults are.
         links: Links::new(rules.links.clone(), FaultRules::default(), rules.seed),
         round: Round(0),
+        caches: AssetCaches::new(rules.cache),
+        uploads: BTreeMap::new(),
         total: Total::default(),
     };
     let mut phases = Vec::new();
@@ -67,6 +71,7 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         let period = Period { task: view.task, tasks, view: Arc::clone(view) };
         let counts = blueprint.holders.counts(view, &blueprint.class_sizes)?;
         let mut met = BTreeSet::new();
+        walk.caches.begin_task();
         let listed = blueprint.method.phases(&period, blueprint.rules.rounds);
         for (index, phase) in listed.into_iter().enumerate() {
             phases.push(walk.phase(&period, index, &phase, &counts, &mut met)?);
@@ -91,6 +96,7 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         samples: blueprint.class_sizes.iter().sum(),
         charged: blueprint.charged,
         phases,
+        one_client: walk.one_client(),
         total: walk.total,
     })
 }
@@ -100,6 +106,9 @@ struct Walk<'a> {
     clock: Clock,
     links: Links,
     round: Round,
+    caches: AssetCaches,
+    /// Uploads by name of the phase and client.
+    uploads: BTreeMap<&'static str, BTreeMap<ClientId, FrameRange>>,
     total: Total,
 }
 
@@ -120,6 +129,7 @@ impl Walk<'_> {
             rounds: phase.rounds.limit(),
             seats: 0,
             samples: 0,
+            assets: FrameRange::default(),
             down: FrameRange::default(),
             up: FrameRange::default(),
             protocol_down: FrameRange::default(),
@@ -130,18 +140,17 @@ impl Walk<'_> {
         let mut protocol = Protocol::default();
         for round_in_phase in 0..phase.rounds.limit() {
             let cohort = self.cohort(phase.cohort, period, counts, met)?;
-            let seats = one_seat_each(period, &cohort);
+            let place = Place { period, phase: index, name: phase.name, round_in_phase };
+            let seats = seats(self.of, &place, &cohort, counts);
+            met.extend(cohort);
+            let seated: Vec<Seat> = seats.iter().map(|planned| planned.seat.clone()).collect();
             let secure = self.of.rules.privacy.secure.as_ref().filter(|_| self.of.charged);
             let links = self.links.clone();
-            let room =
-                secure.map(|rules| Room { links: &links, round: self.round, seats: &seats, rules });
+            let room = secure
+                .map(|rules| Room { links: &links, round: self.round, seats: &seated, rules });
             let start = room.map_or(VirtualTime::ZERO, |room| protocol.introduce(&room));
-            let mut exchanges = Vec::with_capacity(cohort.len());
-            for client in cohort {
-                let held = counts.of(client, &self.of.class_sizes);
-                exchanges.push(self.seat(period, index, round_in_phase, client, &held, &mut row));
-                met.insert(client);
-            }
+            let exchanges: Vec<Exchange> =
+                seats.iter().map(|seat| self.exchange(&place, seat, &mut row)).collect();
             let ends = ends(start, &exchanges, &self.links);
             let end = ends.into_iter().max().unwrap_or_default();
             let end = room.map_or(end, |room| protocol.unmask(&room, end));
@@ -150,16 +159,16 @@ impl Walk<'_> {
             self.round = Round(self.round.0 + 1);
         }
         self.total.virtual_s += row.virtual_s;
-        self.total.training_jobs += row.seats;
         (row.protocol_down, row.protocol_up) = (protocol.down, protocol.up);
-        for range in [&row.down, &row.up, &row.protocol_down, &row.protocol_up] {
+        for range in [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up] {
             self.total.control += range.sum.control;
             self.total.raw += range.sum.raw;
             for (kind, bytes) in &range.sum.kinds {
                 *self.total.kinds.entry(kind.clone()).or_default() += bytes;
             }
         }
-        self.total.down += row.down.sum.frame + row.protocol_down.sum.frame;
+        let down = [&row.assets, &row.down, &row.protocol_down];
+        self.total.down += down.iter().map(|range| range.sum.frame).sum::<u64>();
         self.total.up += row.up.sum.frame + row.protocol_up.sum.frame;
         Ok(row)
     }
@@ -197,32 +206,50 @@ impl Walk<'_> {
         })
     }
 
-    /// One exchange with one client.
-    fn seat(
+    /// One exchange of one seat.
+    fn exchange(
         &mut self,
-        period: &Period,
-        phase: usize,
-        round_in_phase: u32,
-        client: ClientId,
-        counts: &ClassCounts,
+        place: &Place<'_>,
+        PlannedSeat { seat, counts }: &PlannedSeat,
         row: &mut PlannedPhase,
     ) -> Exchange {
         let facts = SketchFacts {
             model: &self.of.facts,
-            view: &period.view,
-            phase,
-            round_in_phase,
+            view: &place.period.view,
+            phase: place.phase,
+            round_in_phase: place.round_in_phase,
             counts,
         };
         let sketch = self.of.method.sketch(&facts);
         let samples: u32 = counts.values().sum();
-        let passes = self.of.method.work(phase, samples as usize, &self.of.training);
+        let passes = self.of.method.work(place.phase, samples as usize, &self.of.training);
         row.seats += 1;
-        row.samples += u64::from(samples);
         row.up_size = sketch.up_size;
-        self.total.sample_passes += passes;
+        if seat.kind != SeatKind::Load {
+            row.samples += u64::from(samples);
+            self.total.training_jobs += 1;
+            self.total.sample_passes += passes;
+        }
+        let client = seat.client;
         if !self.of.charged {
-            return Exchange::free();
+            return Exchange::free(client);
+        }
+        let (round, unit) = (self.round, seat.unit_in_keys());
+        let travel = |direction, frame, bytes| {
+            let transfer = Transfer { client, round, unit, frame, direction };
+            self.links.send(transfer, bytes)
+        };
+        let mut before = Vec::new();
+        for asset in self.of.method.asset_sketches(&facts) {
+            let label = format!("{}@{}", asset.name, asset.version);
+            let digest = key_of(&label);
+            if self.caches.lacks(client, digest) {
+                let size = FrameSize::of_sketch(&asset.body, &CodecPlan::default());
+                let size = PlannedFrame::from(&size);
+                before.push(travel(Direction::Down, before.len() as u32, size.frame));
+                row.assets.add(size);
+                self.caches.keep(client, digest);
+            }
         }
         let down = PlannedFrame::from(&FrameSize::of_sketch(&sketch.down, &self.of.down));
         let up = match &self.of.rules.privacy.secure {
@@ -233,17 +260,44 @@ impl Walk<'_> {
             None => FrameSize::of_sketch(&sketch.up, &self.of.up),
         };
         let up = PlannedFrame::from(&up);
-        let travel = |direction, bytes| {
-            let transfer = Transfer { client, round: self.round, unit: 0, frame: 0, direction };
-            self.links.send(transfer, bytes)
-        };
+        let last = travel(Direction::Down, before.len() as u32, down.frame);
         let exchange = Exchange {
-            down: travel(Direction::Down, down.frame),
-            work: self.clock.work(client, self.round, 0, passes),
-            up: travel(Direction::Up, up.frame),
+            client,
+            down: before.into_iter().fold(last, after),
+            work: self.clock.work(client, self.round, unit, passes),
+            up: travel(Direction::Up, 0, up.frame),
         };
+        let uploads = self.uploads.entry(place.name).or_default().entry(client).or_default();
+        uploads.add(up.clone());
         row.down.add(down);
         row.up.add(up);
         exchange
     }
+
+    /// The client that uploads most, for every name of a phase.
+    fn one_client(&mut self) -> Vec<OneClient> {
+        let most = |(phase, clients): (&'static str, BTreeMap<ClientId, FrameRange>)| {
+            let of = clients.into_values().max_by_key(|range| range.sum.frame)?;
+            Some(OneClient { phase, frames: of.frames, up: of.sum })
+        };
+        std::mem::take(&mut self.uploads).into_iter().filter_map(most).collect()
+    }
+}
+
+/// A frame after another one, as if it were one. Where the server's line is shared this is an
+/// approximation: the line is free while the first one's last half round trip goes on.
+fn after(frame: Fate, before: Fate) -> Fate {
+    Fate {
+        sent: frame.sent + before.sent,
+        latency: frame.latency + before.latency,
+        rate: frame.rate.min(before.rate),
+        delay: frame.delay + before.delay,
+        ..frame
+    }
+}
+
+/// Stands for the digest of an asset whose content nobody knows yet.
+fn key_of(label: &str) -> u64 {
+    let digest = blake3::hash(label.as_bytes());
+    u64::from_le_bytes(*digest.as_bytes().first_chunk().expect("a digest of 32 bytes"))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::training::{self, Stop, Trained};
 use crate::federation::effect::{Effect, Message};
-use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
+use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::frames::SentDown;
 use crate::federation::links::Transfer;
@@ -22,8 +22,9 @@ use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
 use crate::numerics::distributions::chance;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{AnyState, Failure, RoundContext, Seat};
+use crate::policy::{AnyState, Failure, RoundContext, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId, TaskId, VirtualTime};
+use crate::wire::FrameSize;
 
 /// What happens to a client.
 pub(crate) enum ToClient {
@@ -33,6 +34,8 @@ pub(crate) enum ToClient {
     Broadcast(Box<Broadcast>),
     /// Local work is over.
     Trained(Box<Trained>),
+    /// A load client has waited as long as work would have taken.
+    Idled(Box<Broadcast>),
 }
 
 /// A Down on its way to a seat.
@@ -82,6 +85,10 @@ impl ClientMachine {
             ToClient::Asset(charge) => effects.push(Effect::Record(charge, None)),
             ToClient::Broadcast(broadcast) => self.receive(now, *broadcast, &mut effects),
             ToClient::Trained(trained) => self.finish(now, *trained, &mut effects),
+            ToClient::Idled(broadcast) => {
+                self.open -= 1;
+                self.send_load(now, &broadcast, &mut effects);
+            }
         }
         if self.open == 0 && self.world.method.stateless() {
             effects.push(Effect::Forget(self.id));
@@ -105,12 +112,18 @@ impl ClientMachine {
                 return;
             }
         }
-        let shard = self.world.shard(&seat.view, self.id);
+        let shard = self.world.seat_shard(context.phase_name, seat);
         let passes = self.world.method.work(context.phase, shard.len(), &self.world.training);
         let work = self.world.clock.work(self.id, context.round, unit, passes);
         let end = self.busy_until.max(now) + work;
         self.busy_until = end;
         self.open += 1;
+        if seat.kind == SeatKind::Load {
+            let message = Message::Client(ToClient::Idled(Box::new(broadcast)));
+            let to = ActorId::Client(self.id);
+            effects.push(Effect::Tell { at: end, class: Class::Timer, to, message });
+            return;
+        }
         self.waiting.push_back((broadcast, (work, end)));
         self.compute(effects);
     }
@@ -145,6 +158,7 @@ impl ClientMachine {
             Err(Stop::Failed(failure)) => self.fail(now, &context, seat.id, failure, effects),
             Ok(done) => {
                 self.last_task = Some(seat.view.task);
+                let id = seat.id;
                 effects.push(Effect::Record(
                     Event::Trained {
                         round: context.round,
@@ -161,53 +175,70 @@ impl ClientMachine {
                         ..Numbers::default()
                     }),
                 ));
-                let transfer = Transfer {
-                    client: self.id,
-                    round: context.round,
-                    unit: seat.unit_in_keys(),
-                    frame: 0,
-                    direction: Direction::Up,
-                };
-                let size = done.up.bytes.frame();
-                let arrival = Arrival { seat: seat.id, up: done.up, charge: None };
-                if !self.world.charged {
-                    let message = ToServer::Arrived(Box::new(arrival));
-                    effects.push(tell_server(now, message));
-                    self.compute(effects);
-                    return;
-                }
-                let fate = self.world.links.send(transfer, size);
-                let charge = Event::FrameCharged {
-                    round: context.round,
-                    task: context.period.task,
-                    phase: context.phase as u32,
-                    seat: seat.id,
-                    client: self.id,
-                    direction: Direction::Up,
-                    outcome: if fate.arrives {
-                        FrameOutcome::Delivered
-                    } else {
-                        FrameOutcome::Lost
-                    },
-                    bytes: Arc::clone(&arrival.up.bytes),
-                    sent: fate.sent,
-                    latency: fate.latency.0,
-                    copy: false,
-                    asset: None,
-                };
-                let told = move |charge| match fate.arrives {
-                    true => ToServer::Arrived(Box::new(Arrival { charge, ..arrival })),
-                    false => ToServer::Lost { seat: arrival.seat, charge },
-                };
-                let message = Box::new(|charge| Message::Server(told(Some(charge))));
-                let parcel = Parcel { fate, charge, to: ActorId::Server, message };
-                effects.push(Effect::Send(Journey {
-                    direction: Direction::Up,
-                    parcels: [parcel].into(),
-                }));
+                let (seat, up) = (&seat, done.up);
+                let bytes = Arc::clone(&up.bytes);
+                let told =
+                    move |charge| ToServer::Arrived(Box::new(Arrival { seat: id, up, charge }));
+                self.send(now, &context, seat, bytes, told, effects);
             }
         }
         self.compute(effects);
+    }
+
+    /// Sends an Up of this size; `told` is what the server hears when it arrives.
+    fn send(
+        &self,
+        now: VirtualTime,
+        context: &RoundContext,
+        seat: &Seat,
+        bytes: Arc<FrameBytes>,
+        told: impl FnOnce(Option<Event>) -> ToServer + Send + 'static,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.world.charged {
+            effects.push(tell_server(now, told(None)));
+            return;
+        }
+        let direction = Direction::Up;
+        let (round, unit) = (context.round, seat.unit_in_keys());
+        let transfer = Transfer { client: self.id, round, unit, frame: 0, direction };
+        let fate = self.world.links.send(transfer, bytes.frame());
+        let charge = Event::FrameCharged {
+            round,
+            task: context.period.task,
+            phase: context.phase as u32,
+            seat: seat.id,
+            client: self.id,
+            direction,
+            outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
+            bytes,
+            sent: fate.sent,
+            latency: fate.latency.0,
+            kind: seat.kind,
+            copy: false,
+            asset: None,
+        };
+        let id = seat.id;
+        let message = Box::new(move |charge| {
+            Message::Server(match fate.arrives {
+                true => told(Some(charge)),
+                false => ToServer::Lost { seat: id, charge: Some(charge) },
+            })
+        });
+        let parcel = Parcel { fate, charge, to: ActorId::Server, message };
+        effects.push(Effect::Send(Journey { direction, parcels: [parcel].into() }));
+    }
+
+    /// A load client answers with a frame of the size its holder's would have.
+    fn send_load(&self, now: VirtualTime, broadcast: &Broadcast, effects: &mut Vec<Effect>) {
+        let Broadcast { context, seat, .. } = broadcast;
+        let shard = self.world.seat_shard(context.phase_name, seat);
+        let sketch = self.world.sketch(context, seat, &shard);
+        let size = FrameSize::of_sketch(&sketch.up, &self.world.coding.up);
+        let id = seat.id;
+        let told = move |charge| ToServer::Loaded { seat: id, charge };
+        let bytes = Arc::new(FrameBytes::from(&size));
+        self.send(now, context, seat, bytes, told, effects);
     }
 
     fn fail(

@@ -18,7 +18,7 @@ use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AnyMember, AnyMethod, AnyOutcome, AnyState, ExchangeSketch, Failure, Lab, Payload,
-    RoundContext, Seat, SketchFacts, UpMeta,
+    RoundContext, Seat, UpMeta,
 };
 use crate::quantity::{TaskId, VirtualTime};
 use crate::wire::{Body, FrameHeader, WireError};
@@ -134,7 +134,7 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
             phase: context.phase,
             down: Arc::clone(&down.payload),
             state,
-            shard: world.shard(&seat.view, seat.client),
+            shard: world.seat_shard(context.phase_name, &seat),
             key: seat.key(context.run_seed, context.round),
             missed,
             seat,
@@ -208,14 +208,7 @@ fn seal(
         None => Arc::clone(&own),
     };
     let (context, seat) = (&*place.context, &member.seat);
-    let counts = world.counts(&member.shard);
-    let sketch = method.sketch(&SketchFacts {
-        model: &world.facts,
-        view: &seat.view,
-        phase: context.phase,
-        round_in_phase: context.round_in_phase,
-        counts: &counts,
-    });
+    let sketch = world.sketch(context, seat, &member.shard);
     let header = FrameHeader {
         kind: context.phase as u16,
         run: context.run_seed,

@@ -85,7 +85,7 @@ impl ServerMachine {
             round: round.context.round,
             task: round.context.period.task,
             phase: self.phase as u32,
-            folded: (round.seats.len() - missing.len()) as u32,
+            folded: round.folded_clients().count() as u32,
             missing,
         };
         let (digest, metrics) = (Some(Digest(changed.digest)), changed.figures);

@@ -42,6 +42,8 @@ pub(crate) enum ToServer {
     Opened(Result<Answer<Opening>, String>),
     /// An Up arrives.
     Arrived(Box<Arrival>),
+    /// The Up of a load client arrives.
+    Loaded { seat: SeatId, charge: Option<Event> },
     /// A frame from or to a seat was lost.
     Lost { seat: SeatId, charge: Option<Event> },
     /// A seat will send nothing.
@@ -153,6 +155,14 @@ impl ServerMachine {
             }
             ToServer::Arrived(arrival) => {
                 self.arrived(*arrival, effects)?;
+                self.close_when_complete(now, effects);
+                Ok(())
+            }
+            ToServer::Loaded { seat, charge } => {
+                effects.extend(charge.map(|charge| Effect::Record(charge, None)));
+                if let Some(round) = &mut self.round {
+                    round.skip(seat);
+                }
                 self.close_when_complete(now, effects);
                 Ok(())
             }

@@ -19,7 +19,7 @@ use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
-use crate::policy::{Payload, RoundContext, Seat, UpMeta};
+use crate::policy::{Payload, RoundContext, Seat, SeatKind, UpMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
 use crate::wire::BodySketch;
 
@@ -134,11 +134,12 @@ impl OpenRound {
         }
         let plan = &world.training;
         let candidate = |seat: &&Seat| {
-            let samples = world.shard(&seat.view, seat.client).len();
+            let samples = world.seat_shard(self.context.phase_name, seat).len();
             let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
             Candidate::new(seat, steps)
         };
-        let candidates = reached.iter().map(candidate).collect();
+        let train = reached.iter().filter(|seat| seat.kind != SeatKind::Load);
+        let candidates = train.map(candidate).collect();
         Some(Effect::Plan(self.context.round, packs::plan(candidates, pack)))
     }
 
@@ -229,6 +230,7 @@ impl OpenRound {
             bytes: Arc::clone(bytes),
             sent: fate.sent,
             latency: fate.latency.0,
+            kind: seat.kind,
             copy,
             asset,
         }
@@ -271,9 +273,10 @@ impl OpenRound {
         pairs.filter(|(_, s)| **s == SeatStatus::Folded).map(|(seat, _)| seat.client)
     }
 
-    /// Seats that were not folded.
+    /// Seats that should have been folded and were not.
     pub fn missing(&self) -> Vec<SeatId> {
         let pairs = self.seats.iter().zip(&self.status);
-        pairs.filter(|(_, s)| **s != SeatStatus::Folded).map(|(seat, _)| seat.id).collect()
+        let due = pairs.filter(|(seat, _)| seat.kind != SeatKind::Load);
+        due.filter(|(_, s)| **s != SeatStatus::Folded).map(|(seat, _)| seat.id).collect()
     }
 }

@@ -130,6 +130,7 @@ impl OpenRound {
             bytes: Arc::clone(bytes),
             sent: fate.sent,
             latency: latency.0,
+            kind: self.seats[seat.index()].kind,
             copy: *copy,
             asset: None,
         };

@@ -12,7 +12,7 @@ use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::policy::{
     AnyMethod, AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor,
-    RoundContext, Seat, SketchFacts,
+    RoundContext, Seat,
 };
 use crate::quantity::ClientId;
 use crate::wire::{BodySketch, FrameHeader};
@@ -74,6 +74,7 @@ fn opening(
     cohort: Vec<ClientId>,
 ) -> Result<Opening, FederationError> {
     let seats = server.seats(context, &cohort);
+    let phase = context.phase_name;
     let wrong = |what: String| Err(FederationError::Impossible(what));
     if let Some(place) = (0..seats.len()).find(|place| seats[*place].id.index() != *place) {
         return wrong(format!("the method numbered {} in place {place}", seats[place].id));
@@ -81,6 +82,7 @@ fn opening(
     if let Some(seat) = seats.iter().find(|seat| seat.client.0 >= world.rules.clients) {
         return wrong(format!("the method seated {}, who is not there", seat.client));
     }
+    let mut seats = world.split(phase, seats)?;
     let mut places = BTreeSet::new();
     for seat in &seats {
         if seat.unit.is_some_and(|unit| unit >= (1 << Seat::UNIT_BITS) - 1) {
@@ -123,21 +125,15 @@ fn opening(
         packed.insert(address, Arc::clone(&new));
         sent.push(new);
     }
-    let layout =
-        world.rules.privacy.secure.and(seats.first()).map(|seat| layout(world, context, seat));
+    let layout = world.rules.privacy.secure.and(seats.first()).map(|seat| {
+        let shard = world.seat_shard(phase, seat);
+        world.sketch(context, seat, &shard).up
+    });
+    for (seat, like) in world.load_seats(phase, &seats, &context.period.view) {
+        sent.push(Arc::clone(&sent[like]));
+        seats.push(seat);
+    }
     Ok(Opening { cohort, seats, downs: sent, layout })
-}
-
-fn layout(world: &World, context: &RoundContext, seat: &Seat) -> BodySketch {
-    let counts = world.counts(&world.shard(&seat.view, seat.client));
-    let facts = SketchFacts {
-        model: &world.facts,
-        view: &seat.view,
-        phase: context.phase,
-        round_in_phase: context.round_in_phase,
-        counts: &counts,
-    };
-    world.method.sketch(&facts).up
 }
 
 /// What a round folded to, as the policy takes it.

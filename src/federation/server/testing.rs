@@ -45,15 +45,16 @@ impl ServerMachine {
         let Some(round) = &mut self.round else { return };
         let mut models = std::mem::take(&mut round.models);
         models.sort_by_key(|(seat, _, _)| seat.id);
-        let seen = round.context.period.view.seen();
+        let (seen, phase) = (round.context.period.view.seen(), round.context.phase_name);
         let blocks: bias::Blocks = Arc::new(evaluation::blocks(&self.world, seen));
         let (gather, result) = Gather::new(models.len());
         for (place, (seat, down, up)) in models.into_iter().enumerate() {
             let (world, blocks) = (Arc::clone(&self.world), Arc::clone(&blocks));
             let gather = Arc::clone(&gather);
             let job = move |lab: &Lab| {
-                gather
-                    .put(place, || bias::portrait(&world, lab, (&seat, &down, &up), &blocks, seen));
+                let shard = world.seat_shard(phase, &seat);
+                let of = (&shard, &down, &up);
+                gather.put(place, || bias::portrait(&world, lab, of, &blocks, seen));
             };
             effects.push(Effect::Post(JobKind::Bias, Box::new(job)));
         }

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::methods::fedavg::FedAvgConfig;
     use crate::model::{BackboneConfig, Parameter, ParameterSet, VitConfig};
-    use crate::policy::{Method, ModelFacts, Part, Role, Seat, WireForm};
+    use crate::policy::{Method, ModelFacts, Part, Role, Seat, SeatKind, WireForm};
     use crate::quantity::{ClientId, Round, SeatId, TaskId};
 
     fn set(rows: usize, value: impl Fn(usize) -> f32) -> ParameterSet {
@@ -95,7 +95,9 @@ mod tests {
             .map(|client| {
                 let id = SeatId(client);
                 let view = Arc::clone(&view);
-                let seat = Seat { id, client: ClientId(client), role: Role(0), unit: None, view };
+                let (client_id, kind) = (ClientId(client), SeatKind::Client);
+                let seat =
+                    Seat { id, client: client_id, role: Role(0), unit: None, kind, view };
                 let learnt = set(5, |at| (at as f32 + client as f32).sin());
                 let up = Up::cut(&learnt, 2..4, 10 + client as usize).unwrap();
                 (UpMeta { seat, base: Round(0), staleness: 0 }, up)

@@ -36,10 +36,10 @@ use crate::model::{Backbone, BackboneConfig, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
-    PolicyError, SketchFacts, UpMeta, UpSize, WireForm, kind_of,
+    PolicyError, SketchFacts, UpMeta, UpSize, WireForm, kind_of, parameter_sketches,
 };
 use crate::scenario::{Complaint, Scenario};
-use crate::wire::Kind;
+use crate::wire::{BodySketch, Kind};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone, Debug)]
@@ -143,6 +143,10 @@ impl Method for FedAvg {
             up: Up::sketch(&others, self.up_rows(facts.view), dim),
             up_size: UpSize::Static,
         }
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        BodySketch::new(0, parameter_sketches(&self.others()))
     }
 
     fn fields(&self) -> &'static [Field] {

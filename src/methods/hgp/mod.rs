@@ -43,10 +43,11 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Additive, ExchangeSketch, Field, Folding, Keep, Lab, Message, Method, ModelFacts,
     ParameterAverage, Part, PolicyError, SketchFacts, UpMeta, UpSize, WireForm,
+    parameter_sketches,
 };
 use crate::quantity::ClientId;
 use crate::scenario::{Complaint, Scenario};
-use crate::wire::{Body, MetaReader};
+use crate::wire::{Body, BodySketch, MetaReader};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone, Debug)]
@@ -153,6 +154,11 @@ impl Method for Hgp {
             up: Up::sketch(learnt, &described, self.dim, full),
             up_size: UpSize::FromShard,
         }
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        let prompt = self.prompt.map(|shape| shape.shapes()).unwrap_or_default();
+        BodySketch::new(0, parameter_sketches(&prompt))
     }
 
     fn fields(&self) -> &'static [Field] {

@@ -22,6 +22,9 @@ pub(super) struct StagedServer {
     init: StreamKey,
 }
 
+/// The bits of a digest that a figure holds exactly.
+const HASH: u64 = (1 << 48) - 1;
+
 struct Second {
     server: Box<dyn AnyServer>,
     frozen: Frozen,
@@ -40,6 +43,13 @@ impl StagedServer {
     /// Freezes the first method's features as they stand, with a second server upon them.
     fn freeze(&self) -> Result<Second, PolicyError> {
         let frozen = self.method.shared.freeze(self.first.predictor(&self.lab)?);
+        let (found, announced) = (frozen.asset.body.sketch(), self.method.first.feature_sketch());
+        if found.sections != announced.sections {
+            return Err(PolicyError::Unsupported(format!(
+                "the first method announced features of the shape {:?} and gives {:?}",
+                announced.sections, found.sections
+            )));
+        }
         // A unit of its own: methods choose the step themselves.
         let init = self.init.unit(1);
         let server = self.method.then.server(&with_features(&self.lab, &frozen)?, init)?;
@@ -141,6 +151,15 @@ impl AnyServer for StagedServer {
             None => self.first.predictor(lab),
             Some(second) => second.server.predictor(&with_features(lab, &second.frozen)?),
         }
+    }
+
+    /// With a hash of everything the features are made of, as it is now: it must never change.
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        let Some(second) = &self.second else { return self.first.figures() };
+        let digest = second.frozen.features.feature_state().digest();
+        let mut figures = second.server.figures();
+        figures.push(("features_hash", (digest & HASH) as f64));
+        figures
     }
 
     fn save(&self) -> Body {

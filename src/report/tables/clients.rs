@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::federation::ledger::Ledger;
-use crate::federation::{Entry, Event, EventSink, SinkError};
+use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
+use crate::policy::SeatKind;
 use crate::quantity::{ClientId, VirtualTime};
 use crate::report::csv::Csv;
 
-const HEAD: [&str; 17] = [
+const HEAD: [&str; 18] = [
     "client",
+    "kind",
     "slowness",
     "setup_s",
     "down_mb_per_s",
@@ -31,6 +33,7 @@ const HEAD: [&str; 17] = [
 
 #[derive(Default)]
 struct Account {
+    load: bool,
     asked: u64,
     trained: u64,
     failed: u64,
@@ -52,7 +55,7 @@ impl Drawn {
     }
 }
 
-/// Writes one row per client that was ever asked.
+/// Writes one row per client that was ever asked. A load client is asked once per frame to it.
 pub struct ClientsTable<W: Write> {
     csv: Csv<W>,
     accounts: BTreeMap<ClientId, Account>,
@@ -76,7 +79,8 @@ impl<W: Write> ClientsTable<W> {
     fn flush(&mut self) -> io::Result<()> {
         for (client, account) in std::mem::take(&mut self.accounts) {
             let integers = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>();
-            let mut row = vec![client.0.to_string()];
+            let kind = if account.load { SeatKind::Load } else { SeatKind::Client };
+            let mut row = vec![client.0.to_string(), kind.word().to_string()];
             // Empty where nothing takes time.
             row.extend(account.drawn.map(|drawn| drawn.0).unwrap_or_default());
             row.extend(integers(&[
@@ -119,7 +123,14 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
             }
             Event::ClientFailed { client, .. } => self.of(*client).failed += 1,
             Event::UpdateRejected { client, .. } => self.of(*client).rejected += 1,
-            Event::FrameCharged { .. } => self.ledger.record(entry)?,
+            Event::FrameCharged { client, kind, direction, asset, .. } => {
+                if *kind == SeatKind::Load {
+                    let account = self.of(*client);
+                    account.load = true;
+                    account.asked += u64::from(*direction == Direction::Down && asset.is_none());
+                }
+                self.ledger.record(entry)?;
+            }
             // Rows of rounds are another table's business.
             Event::RoundClosed { round, .. } => drop(self.ledger.drain(*round)),
             Event::RunEnded { .. } => self.flush()?,

@@ -7,6 +7,7 @@ use crate::federation::{
     Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, Figure, FrameBytes,
     FrameOutcome, Numbers, TaskScore,
 };
+use crate::policy::SeatKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
 #[derive(Clone, Default)]
@@ -48,6 +49,7 @@ fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -
         .into(),
         sent: if outcome == FrameOutcome::Lost { 60 } else { 150 },
         latency: 1,
+        kind: SeatKind::Client,
         copy: client > 0,
         asset: None,
     }

@@ -1,0 +1,91 @@
+//! What STSA costs after its features are there: the Gram matrix against the machine's peak, and
+//! projection, Gram and solve against the extraction of the features they are made of.
+//!
+//! One thread, best of several; ratios are taken within one run.
+//! ```text
+//! cargo bench --bench statistics
+//! ```
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use candle_core::{DType, Device, Tensor};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, Par};
+use fedcast::model::{Adaptation, Vit, VitConfig};
+use fedcast::numerics::projection::Projection;
+use fedcast::numerics::ridge::{Penalty, ridge};
+use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::numerics::symmetric::Gram;
+
+/// Rows multiplied at once, as a client does.
+const BLOCK: usize = 256;
+
+/// The shortest of several runs, in seconds.
+fn best<T>(runs: usize, mut work: impl FnMut() -> T) -> f64 {
+    let time = |_| {
+        let start = Instant::now();
+        black_box(work());
+        start.elapsed().as_secs_f64()
+    };
+    (0..runs).map(time).fold(f64::INFINITY, f64::min)
+}
+
+fn rows(count: usize, width: usize) -> Vec<f64> {
+    (0..count * width).map(|k| ((k * 7919) % 1013) as f64 / 1013.0 - 0.5).collect()
+}
+
+/// Useful operations per second of a product of two square matrices in f64.
+fn peak() -> f64 {
+    let n = 1_024;
+    let (a, b) = (Mat::from_fn(n, n, |i, j| (i + j) as f64), Mat::from_fn(n, n, |i, _| i as f64));
+    let mut product = Mat::<f64>::zeros(n, n);
+    let seconds = best(7, || matmul(&mut product, Accum::Replace, &a, &b, 1.0, Par::Seq));
+    2.0 * (n as f64).powi(3) / seconds
+}
+
+fn main() {
+    let peak = peak();
+    println!("f64 product of 1024 x 1024 matrices    {:7.1} GFLOP/s", peak / 1e9);
+    for width in [1_250, 5_000] {
+        let block = rows(BLOCK, width);
+        let mut gram = Gram::new(width);
+        let seconds = best(5, || gram.add(&block));
+        // A multiplication and an addition per entry of the lower triangle.
+        let useful = (BLOCK * width * (width + 1)) as f64 / seconds;
+        println!(
+            "Gram of {BLOCK} rows at D = {width}          {:7.1} GFLOP/s, {:.0} % of it",
+            useful / 1e9,
+            100.0 * useful / peak
+        );
+    }
+    against_extraction();
+}
+
+/// A task of 1,000 samples at D = 1250 upon a ViT-Tiny at 224 pixels.
+fn against_extraction() {
+    let (samples, width, classes) = (1_000, 1_250, 100);
+    let config = VitConfig::preset("vit-tiny-patch16-224").expect("a preset");
+    let parameters = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
+    let vit = Vit::from_parameters(config, &parameters).expect("its own parameters");
+    let pixels = Tensor::zeros((8, 3, 224, 224), DType::F32, &Device::Cpu).expect("pixels");
+    let none = Adaptation::none();
+    let extraction = best(3, || vit.features(&pixels, &none).expect("features"));
+    let extraction = extraction / 8.0 * samples as f64;
+
+    let layer = Projection::draw(1, config.dim, width);
+    let features = rows(BLOCK, config.dim);
+    let projection = best(5, || layer.apply(&features)) / BLOCK as f64 * samples as f64;
+    let hidden = layer.apply(&features);
+    let mut gram = Gram::new(width);
+    let product = best(5, || gram.add(&hidden)) / BLOCK as f64 * samples as f64;
+    let (gram, correlation) = (gram.finish(), rows(classes, width));
+    let solve = best(3, || ridge(&gram, &correlation, Penalty::Relative(1e-3), 0));
+    let all = projection + product + solve;
+    println!("\n{samples} samples, D = {width}, ViT-Tiny at 224 pixels");
+    println!("extraction   {extraction:8.3} s");
+    println!("projection   {projection:8.3} s");
+    println!("Gram         {product:8.3} s");
+    println!("solve        {solve:8.3} s");
+    println!("the last three are {:.1} % of the first", 100.0 * all / extraction);
+}

@@ -1,0 +1,108 @@
+//! Seats beyond those of the method: units and load clients.
+//!
+//! A *unit* is a random part of a client's shard that acts as a client of its own in some phases. A
+//! *load client* has no data: frames of real size travel to it and from it, but it never trains and
+//! nothing of it is folded. It stands for a client that has data, whose shard gives its frames
+//! their size and its work its length.
+
+use std::sync::Arc;
+
+use super::error::FederationError;
+use super::rules::{Rules, UnitRules};
+use super::world::World;
+use crate::data::{Shard, TaskView, units};
+use crate::policy::{Seat, SeatKind};
+use crate::quantity::{ClientId, SeatId};
+
+impl UnitRules {
+    /// How many units a shard of so many samples has in a phase; `None` where it acts as a whole.
+    pub fn of(&self, phase: &str, samples: usize) -> Option<u32> {
+        let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
+        cut.then(|| self.count.min(samples as u32))
+    }
+}
+
+impl Rules {
+    /// Whose shard stands behind a client: its own, or the one a load client stands for.
+    pub fn holder(&self, client: ClientId) -> ClientId {
+        match client.0.checked_sub(self.clients) {
+            None => client,
+            Some(load) => ClientId(load % self.clients.max(1)),
+        }
+    }
+
+    /// The load clients.
+    pub fn load_clients(&self) -> impl Iterator<Item = ClientId> {
+        (self.clients..self.clients.saturating_add(self.load)).map(ClientId)
+    }
+}
+
+impl World {
+    /// The samples behind a seat.
+    pub fn seat_shard(&self, phase: &str, seat: &Seat) -> Shard {
+        let holder = self.rules.holder(seat.client);
+        let shard = self.shard(&seat.view, holder);
+        let (Some(unit), Some(_)) = (seat.unit, self.rules.units.of(phase, shard.len())) else {
+            return shard;
+        };
+        let mut samples: Vec<u32> = shard.to_vec();
+        samples.sort_by_key(|sample| {
+            (self.curriculum.row_of(self.dataset.train.labels()[*sample as usize]), *sample)
+        });
+        let key = units::key(self.rules.seed, seat.view.task, holder);
+        let mut parts = units::cut(samples.len(), self.rules.units.count, key);
+        let places = std::mem::take(&mut parts[unit as usize]);
+        let mut part: Vec<u32> = places.into_iter().map(|place| samples[place as usize]).collect();
+        part.sort_unstable();
+        part.into()
+    }
+
+    /// Every seat of a phase with units becomes a seat per unit, in place.
+    pub fn split(&self, phase: &str, seats: Vec<Seat>) -> Result<Vec<Seat>, FederationError> {
+        let mut split = Vec::with_capacity(seats.len());
+        for seat in seats {
+            let samples = self.shard(&seat.view, seat.client).len();
+            let Some(units) = self.rules.units.of(phase, samples) else {
+                split.push(seat);
+                continue;
+            };
+            if seat.unit.is_some() {
+                return Err(FederationError::Impossible(format!(
+                    "the method gives {} units of its own in `{phase}`; take this phase out of \
+                     federation.units.phases",
+                    seat.client
+                )));
+            }
+            let unit = |unit| Seat { unit: Some(unit), kind: SeatKind::Unit, ..seat.clone() };
+            split.extend((0..units).map(unit));
+        }
+        let numbered = split.into_iter().enumerate();
+        Ok(numbered.map(|(place, seat)| Seat { id: SeatId(place as u32), ..seat }).collect())
+    }
+
+    /// The seats of load clients, after all others, in a round that has any other; each with the place
+    /// of the seat whose Down it gets: its holder's, or the first.
+    pub fn load_seats(
+        &self,
+        phase: &str,
+        seats: &[Seat],
+        view: &Arc<TaskView>,
+    ) -> Vec<(Seat, usize)> {
+        let mut load: Vec<(Seat, usize)> = Vec::new();
+        for client in self.rules.load_clients().take_while(|_| !seats.is_empty()) {
+            let holder = self.rules.holder(client);
+            let like = seats.iter().position(|seat| seat.client == holder).unwrap_or(0);
+            let samples = self.shard(view, holder).len();
+            let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
+                None => vec![None],
+                Some(units) => (0..units).map(Some).collect(),
+            };
+            for unit in units {
+                let id = SeatId((seats.len() + load.len()) as u32);
+                let (role, view) = (seats[like].role, Arc::clone(view));
+                load.push((Seat { id, client, role, unit, kind: SeatKind::Load, view }, like));
+            }
+        }
+        load
+    }
+}
