@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::additive::UNMARKED;
 use super::{
-    Asset, AssetSketch, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab, Member,
-    Message, Method, Next, Outcome, Part, Period, Phase, PolicyError, Predictor, RoundContext,
-    Seat, ServerPolicy, SketchFacts, UpMeta,
+    Asset, AssetSketch, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab,
+    Member, Message, Method, Next, Outcome, Part, Period, Phase, PolicyError, Predictor,
+    RoundContext, Seat, ServerPolicy, SketchFacts, UpMeta,
 };
 use crate::data::{Shard, TaskView};
 use crate::learning::TrainingPlan;

@@ -70,8 +70,7 @@ fn phases(rows: &[PlannedPhase], charged: bool) -> String {
     ])
     .left(2);
     for row in rows {
-        let ranges =
-            [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up];
+        let ranges = [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up];
         let all: u64 = ranges.iter().map(|range| range.sum.frame).sum();
         table.row(head(row).into_iter().chain([
             range(&row.down, |frame| frame.payload),

@@ -7,8 +7,8 @@
 
 mod exchange;
 mod frame;
-mod secret;
 mod seats;
+mod secret;
 mod walk;
 
 use std::collections::BTreeMap;

@@ -146,8 +146,12 @@ impl Walk<'_> {
             let seated: Vec<Seat> = seats.iter().map(|planned| planned.seat.clone()).collect();
             let secure = self.of.rules.privacy.secure.as_ref().filter(|_| self.of.charged);
             let links = self.links.clone();
-            let room = secure
-                .map(|rules| Room { links: &links, round: self.round, seats: &seated, rules });
+            let room = secure.map(|rules| Room {
+                links: &links,
+                round: self.round,
+                seats: &seated,
+                rules,
+            });
             let start = room.map_or(VirtualTime::ZERO, |room| protocol.introduce(&room));
             let exchanges: Vec<Exchange> =
                 seats.iter().map(|seat| self.exchange(&place, seat, &mut row)).collect();

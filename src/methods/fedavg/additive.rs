@@ -96,8 +96,7 @@ mod tests {
                 let id = SeatId(client);
                 let view = Arc::clone(&view);
                 let (client_id, kind) = (ClientId(client), SeatKind::Client);
-                let seat =
-                    Seat { id, client: client_id, role: Role(0), unit: None, kind, view };
+                let seat = Seat { id, client: client_id, role: Role(0), unit: None, kind, view };
                 let learnt = set(5, |at| (at as f32 + client as f32).sin());
                 let up = Up::cut(&learnt, 2..4, 10 + client as usize).unwrap();
                 (UpMeta { seat, base: Round(0), staleness: 0 }, up)

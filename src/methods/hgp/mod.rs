@@ -42,8 +42,7 @@ use crate::model::{LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Additive, ExchangeSketch, Field, Folding, Keep, Lab, Message, Method, ModelFacts,
-    ParameterAverage, Part, PolicyError, SketchFacts, UpMeta, UpSize, WireForm,
-    parameter_sketches,
+    ParameterAverage, Part, PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
 };
 use crate::quantity::ClientId;
 use crate::scenario::{Complaint, Scenario};
