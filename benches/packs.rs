@@ -1,5 +1,6 @@
-//! Eight clients that train a prompt and a head on the network that ships with the program: one after
-//! the other against one pack, on one thread, for batches of 1 to 16 images.
+//! Eight clients one after the other against one pack of them, on one thread, for batches of 1 to 16
+//! images: HGP's step (a prompt and a head on the network that ships with the program) and the linear
+//! probe's (a head on cached features of that network).
 //!
 //! ```text
 //! RAYON_NUM_THREADS=1 cargo bench --bench packs
@@ -13,18 +14,45 @@ use std::time::{Duration, Instant};
 
 use candle_core::Device;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use fedcast::data::{ClassOrder, Curriculum, Loader, TaskSizes, Transform, digits};
+use fedcast::data::{ClassOrder, Curriculum, Loader, TaskSizes, digits};
 use fedcast::learning::{
-    Classifier, Course, LearningError, OptimiserConfig, PromptShape, TrainingPlan, train_pack,
+    Classifier, Course, FeatureCache, LearningError, OptimiserConfig, PromptShape, TrainingPlan,
+    train_pack,
 };
-use fedcast::model::{Backbone, EMBEDDED_CONFIG, LinearHead, ParameterSet, embedded_vit};
+use fedcast::model::{
+    Backbone, EMBEDDED_CONFIG, FrozenPart, LinearHead, ParameterSet, embedded_vit,
+};
 use fedcast::numerics::streams::{Domain, StreamKey};
 
 const CLIENTS: usize = 8;
-const STEPS: usize = 2;
 const CLASSES: usize = 10;
 
+/// What the clients train.
+#[derive(Clone, Copy)]
+enum Task {
+    Prompt,
+    Head,
+}
+
+impl Task {
+    fn name(self) -> &'static str {
+        match self {
+            Task::Prompt => "prompt and head",
+            Task::Head => "head on cached features",
+        }
+    }
+
+    /// Steps of a client, so many that a training is long enough to be timed.
+    fn steps(self) -> usize {
+        match self {
+            Task::Prompt => 2,
+            Task::Head => 10,
+        }
+    }
+}
+
 struct Setting {
+    task: Task,
     backbone: Arc<Backbone>,
     received: ParameterSet,
     loaders: Vec<Loader>,
@@ -35,27 +63,46 @@ fn key() -> StreamKey {
     StreamKey::new(1, Domain::Init)
 }
 
+/// The same samples as their features.
+fn cached(backbone: &Backbone, loader: Loader) -> Loader {
+    let cache = FeatureCache::default();
+    let store = cache.store(backbone, loader.split(), loader.transform(), FrozenPart::Whole);
+    let store = store.expect("opens").expect("the transform draws nothing");
+    store.fill(backbone, &Device::Cpu, loader.shard()).expect("computes");
+    loader.with_rows(store)
+}
+
 impl Setting {
-    /// Every client has two batches.
-    fn new(batch: usize) -> Setting {
+    fn new(task: Task, batch: usize) -> Setting {
         let digits = digits::embedded().expect("embedded");
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
         let (curriculum, transform) = (Arc::new(curriculum.expect("divides")), Arc::default());
-        let samples = (STEPS * batch) as u32;
+        let backbone = Arc::new(embedded_vit().expect("embedded").into());
+        let samples = (task.steps() * batch) as u32;
         let loader = |client: u32| {
-            let shard = (client * samples..(client + 1) * samples).collect();
-            let transform: &Arc<Transform> = &transform;
-            Loader::new(digits.train.clone(), shard, Arc::clone(&curriculum), transform.clone())
+            let shard = (0..samples).map(|i| (client * samples + i) % digits.train.len() as u32);
+            let (split, transform) = (Arc::clone(&digits.train), Arc::clone(&transform));
+            Loader::new(split, shard.collect(), Arc::clone(&curriculum), transform)
         };
         let dim = EMBEDDED_CONFIG.dim;
-        let prompt = PromptShape { blocks: EMBEDDED_CONFIG.depth.min(5), length: 200, dim };
-        let prompt = prompt.initial_parameters(0.02, key());
-        let head = LinearHead::initial_parameters(CLASSES, dim, key());
-        let both = prompt.iter().chain(head.iter());
+        let mut received = LinearHead::initial_parameters(CLASSES, dim, key());
+        let mut loaders: Vec<Loader> = (0..CLIENTS as u32).map(loader).collect();
+        match task {
+            Task::Prompt => {
+                let shape = PromptShape { blocks: 5, length: 200, dim };
+                for (name, prompt) in shape.initial_parameters(0.02, key()).iter() {
+                    received.insert(Arc::clone(name), prompt.clone());
+                }
+            }
+            Task::Head => {
+                loaders = loaders.into_iter().map(|loader| cached(&backbone, loader)).collect();
+            }
+        }
         Setting {
-            backbone: Arc::new(embedded_vit().expect("embedded").into()),
-            received: both.map(|(name, p)| (Arc::clone(name), p.clone())).collect(),
-            loaders: (0..CLIENTS as u32).map(loader).collect(),
+            task,
+            backbone,
+            received,
+            loaders,
             plan: TrainingPlan {
                 epochs: 1,
                 batch,
@@ -97,25 +144,30 @@ impl Setting {
         }
         let ratio = best[0].as_secs_f64() / best[1].as_secs_f64();
         println!(
-            "batches of {}: eight alone {:.1?}, one pack {:.1?}: the pack is {ratio:.2} times as fast",
-            self.plan.batch, best[0], best[1]
+            "{}, batches of {}: eight alone {:.1?}, one pack {:.1?}: {ratio:.2} times as fast",
+            self.task.name(),
+            self.plan.batch,
+            best[0],
+            best[1]
         );
         Ok(())
     }
 }
 
 fn run(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("eight clients");
-    group.sample_size(10).measurement_time(Duration::from_secs(2));
-    for batch in [1, 2, 4, 16] {
-        let setting = Setting::new(batch);
-        setting.compare().expect("trains");
-        for pack in [1, CLIENTS] {
-            let id = BenchmarkId::new(format!("pack of {pack}"), format!("batches of {batch}"));
-            group.bench_function(id, |b| b.iter(|| setting.train(pack).expect("trains")));
+    for task in [Task::Prompt, Task::Head] {
+        let mut group = criterion.benchmark_group(format!("eight clients, {}", task.name()));
+        group.sample_size(10).measurement_time(Duration::from_secs(2));
+        for batch in [1, 2, 4, 16] {
+            let setting = Setting::new(task, batch);
+            setting.compare().expect("trains");
+            for pack in [1, CLIENTS] {
+                let id = BenchmarkId::new(format!("pack of {pack}"), format!("batches of {batch}"));
+                group.bench_function(id, |b| b.iter(|| setting.train(pack).expect("trains")));
+            }
         }
+        group.finish();
     }
-    group.finish();
 }
 
 criterion_group!(benches, run);

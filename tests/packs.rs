@@ -108,29 +108,33 @@ fn a_panic_fails_every_member_of_its_pack() {
     assert_eq!(ran.count("trained"), 30);
 }
 
-/// The real methods, from a scenario, with everything packs go through.
+const HGP: &str = r#""hgp", prompt_len = 4, n_blocks = 1"#;
+const HEAD: &str = r#""fedavg", train = "head""#;
+
+/// A real method, from a scenario that says how many clients train together.
+fn scenario(method: &str, pack: &str, more: &str) -> Setup {
+    let methods = Registry::builtin();
+    let text = format!(
+        r#"
+        schema = 1
+        data = {{ source = "digits", subset = 8 }}
+        tasks = {{ sizes = [5, 5] }}
+        partition = {{ kind = "dirichlet", beta = 0.5 }}
+        method = {{ name = {method} }}
+        federation = {{ clients = 5, rounds = 1 }}
+        client = {{ epochs = 1, batch = 4 }}
+        devices = {{ pack = {pack} }}
+        {more}
+    "#
+    );
+    let read = Scenario::from_toml(&text, "packs.toml", Path::new("."), &[], &methods);
+    assemble(&read.expect("is valid").scenario, &methods, Some(2)).expect("opens").setup
+}
+
 #[test]
 fn scenarios_say_how_many_clients_train_together() {
-    let methods = Registry::builtin();
-    let of = |method: &str, pack: &str| {
-        let text = format!(
-            r#"
-            schema = 1
-            data = {{ source = "digits", subset = 8 }}
-            tasks = {{ sizes = [5, 5] }}
-            partition = {{ kind = "dirichlet", beta = 0.5 }}
-            method = {{ name = {method} }}
-            federation = {{ clients = 5, rounds = 1 }}
-            client = {{ epochs = 1, batch = 4 }}
-            devices = {{ pack = {pack} }}
-        "#
-        );
-        let read = Scenario::from_toml(&text, "packs.toml", Path::new("."), &[], &methods);
-        counted(
-            assemble(&read.expect("is valid").scenario, &methods, Some(2)).expect("opens").setup,
-        )
-    };
-    for method in [r#""hgp", prompt_len = 4, n_blocks = 1"#, r#""fedavg", train = "head""#] {
+    let of = |method, pack| counted(scenario(method, pack, ""));
+    for method in [HGP, HEAD] {
         let (alone, ones) = of(method, "1");
         let (packed, jobs) = of(method, "3");
         assert_eq!(alone, packed, "{method}");
@@ -138,6 +142,31 @@ fn scenarios_say_how_many_clients_train_together() {
         assert_eq!(of(method, "\"auto\""), (alone, ones), "one on the CPU");
     }
     // Who trains the backbone trains alone.
-    let (alone, ones) = of(r#""fedavg", train = "all""#, "1");
-    assert_eq!(of(r#""fedavg", train = "all""#, "3"), (alone, ones));
+    let all = r#""fedavg", train = "all""#;
+    assert_eq!(of(all, "3"), of(all, "1"));
+}
+
+#[test]
+fn real_methods_in_packs_do_not_depend_on_workers_or_when_they_finish() {
+    let of = |workers: usize, shaker| {
+        let workers = workers.into();
+        run(Setup { workers, shaker, ..scenario(HGP, "3", "") }).digests
+    };
+    let one = of(1, None);
+    for workers in [2, 3, 8] {
+        assert_eq!(one, of(workers, None), "{workers} workers");
+        assert_eq!(one, of(workers, Some(workers as u64)), "{workers} shaken workers");
+    }
+}
+
+#[test]
+fn members_mask_and_blur_their_own_uploads() {
+    let secure = "privacy = { secure_aggregation = true }";
+    let noisy = "privacy = { noise = { scale = 0.5, q = 1.0, on = [\"head\"] } }";
+    for privacy in [secure, noisy] {
+        let (alone, ones) = counted(scenario(HEAD, "1", privacy));
+        let (packed, jobs) = counted(scenario(HEAD, "3", privacy));
+        assert_eq!(alone, packed, "{privacy}");
+        assert!(jobs < ones, "{privacy}");
+    }
 }

@@ -18,8 +18,8 @@ pub struct DevicesSection {
     /// Threads that train and evaluate, on GPUs so many for each. Changes no result on a CPU.
     /// Default `auto`: one per core, two per GPU.
     pub workers: Workers,
-    /// Clients that one worker trains together, where the method can. On a CPU it changes no result.
-    /// Default `auto`.
+    /// Clients of a round that one worker trains in one forward and backward pass, where the method
+    /// can. On a CPU it changes no result. Default `auto`: one on a CPU, by memory on a GPU.
     pub pack: Pack,
     /// Samples of a step of evaluation. Changes the last bits of numbers. Default 64.
     pub evaluation_batch: u32,
