@@ -4,17 +4,16 @@
 //! per second on two workers, with the ledger of a run and its journal in a temporary file.
 //! Asked on two cores: 500 with 32 kB of payload, 14 with 6.5 MB.
 
-use std::fs::File;
+#[path = "../records/mod.rs"]
+mod records;
+
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, Transform, digits};
-use fedcast::experiment::JournalWriter;
-use fedcast::federation::ledger::Ledger;
 use fedcast::federation::{
-    Coding, Curve, Entry, Event, EventSink, Interrupt, Participation, Rules, Setup, ShardSource,
-    Share, SinkError, simulate,
+    Coding, Curve, Interrupt, Participation, Rules, Setup, ShardSource, Share, simulate,
 };
 use fedcast::learning::TrainingPlan;
 use fedcast::model::{Vit, VitConfig};
@@ -23,6 +22,7 @@ use fedcast::policy::*;
 use fedcast::wire::{
     Body, BodySketch, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
 };
+use records::Records;
 
 const ROUNDS: u32 = 100;
 
@@ -115,23 +115,6 @@ impl ClientPolicy<Echo> for Echo {
     }
 }
 
-/// The journal in a file, and the ledger.
-struct Records(JournalWriter<File>, Ledger);
-
-impl EventSink for Records {
-    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        self.0.push(entry)?;
-        self.1.record(entry)?;
-        if let Event::RoundClosed { round, .. } = entry.event {
-            self.1.drain(round);
-        }
-        Ok(())
-    }
-    fn settle(&mut self) -> Result<(), SinkError> {
-        Ok(self.0.settle()?)
-    }
-}
-
 fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let curriculum =
@@ -190,10 +173,8 @@ fn rounds(criterion: &mut Criterion) {
         let id = BenchmarkId::new("1000 clients, 100 per round", name);
         group.bench_with_input(id, &floats, |bencher, &floats| {
             bencher.iter(|| {
-                let file = tempfile::tempfile().expect("a temporary file");
-                let sink = Box::new(Records(JournalWriter::new(file), Ledger::default()));
                 let setup = setup(1_000, 100, floats, 2);
-                simulate(setup, sink, Box::new(()), Interrupt::default()).expect("ends well")
+                simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well")
             });
         });
     }

@@ -229,12 +229,13 @@ impl Split {
     }
 
     /// The whole split after a deterministic transform, made once and then shared; `None`
-    /// when the transform draws, an image fails, or the result would not fit the budget.
+    /// when the transform draws or only turns bytes into floats (which costs less than the memory of
+    /// four times the bytes), an image fails, or the result would not fit the budget.
     ///
     /// Evaluation and frozen-feature passes read the same pixels again and again; whoever asks first
     /// prepares them while others wait.
     pub fn prepared(&self, transform: &Transform) -> Option<Arc<Prepared>> {
-        if !transform.is_deterministic() || self.is_empty() {
+        if !transform.is_deterministic() || transform.steps.is_empty() || self.is_empty() {
             return None;
         }
         // A panic elsewhere leaves the list whole: it is only pushed to.

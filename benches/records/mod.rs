@@ -1,0 +1,44 @@
+//! What a run keeps beside its results: the journal in a temporary file, and the ledger.
+
+use std::fs::File;
+
+use fedcast::experiment::JournalWriter;
+use fedcast::federation::ledger::Ledger;
+use fedcast::federation::{Entry, Event, EventSink, SinkError};
+
+/// Journal and ledger of one run.
+pub struct Records {
+    journal: JournalWriter<File>,
+    ledger: Ledger,
+}
+
+impl Records {
+    /// Empty ones.
+    pub fn new() -> Box<Records> {
+        let file = tempfile::tempfile().expect("a temporary file");
+        Box::new(Records { journal: JournalWriter::new(file), ledger: Ledger::default() })
+    }
+}
+
+impl EventSink for Records {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.journal.push(entry)?;
+        self.ledger.record(entry)?;
+        if let Event::RoundClosed { round, .. } = entry.event {
+            self.ledger.drain(round);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), SinkError> {
+        Ok(self.journal.settle()?)
+    }
+}
+
+/// The most memory this process has had resident, in kB; Linux tells it.
+#[allow(dead_code)] // not every bench asks
+pub fn peak_resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
