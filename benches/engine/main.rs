@@ -12,6 +12,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, Transform, digits};
+use fedcast::experiment::keep_freed_memory;
 use fedcast::federation::{
     Coding, Curve, Interrupt, Participation, Rules, Setup, ShardSource, Share, simulate,
 };
@@ -167,6 +168,7 @@ fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
 }
 
 fn rounds(criterion: &mut Criterion) {
+    keep_freed_memory();
     let mut group = criterion.benchmark_group("rounds");
     group.sample_size(10).throughput(Throughput::Elements(u64::from(ROUNDS)));
     for (name, floats) in [("32kB", 8_000), ("6.5MB", 1_625_000)] {
@@ -174,7 +176,8 @@ fn rounds(criterion: &mut Criterion) {
         group.bench_with_input(id, &floats, |bencher, &floats| {
             bencher.iter(|| {
                 let setup = setup(1_000, 100, floats, 2);
-                simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well")
+                simulate(setup, Records::new(), Box::new(()), Interrupt::default())
+                    .expect("ends well")
             });
         });
     }

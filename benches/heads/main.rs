@@ -17,8 +17,9 @@ use std::sync::Arc;
 use candle_core::Device;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, Transform};
+use fedcast::experiment::keep_freed_memory;
 use fedcast::federation::{
-    Coding, Curve, Interrupt, Participation, Rules, Setup, ShardSource, Share, simulate,
+    Coding, Curve, Interrupt, Participation, Rules, Setup, ShardSource, Share, Workforce, simulate,
 };
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
@@ -90,12 +91,13 @@ fn logistic() -> Setup {
         facts,
         coding: Coding::default(),
         charged: true,
-        workers: 2,
+        workers: Workforce::Cpu(2),
         shaker: None,
     }
 }
 
 fn rounds(criterion: &mut Criterion) {
+    keep_freed_memory();
     let mut group = criterion.benchmark_group("heads");
     group.sample_size(10).throughput(Throughput::Elements(u64::from(ROUNDS)));
     group.bench_function("logistic", |bencher| {

@@ -315,11 +315,14 @@ impl Classifier {
         let mut results = self.received.clone();
         for (name, variable) in &self.variables {
             let now = Parameter::of(variable)?;
+            let alone = results.len() == 1;
             let each = now.values.chunks(now.values.len().div_ceil(results.len()).max(1));
             for (result, values) in results.iter_mut().zip(each) {
                 let whole = result.get(name).expect("variables are made from what was received");
+                let shape = whole.shape.clone();
                 let parameter = match whole.values.len() == values.len() {
-                    true => Parameter { shape: whole.shape.clone(), values: values.into() },
+                    true if alone => Parameter { shape, values: Arc::clone(&now.values) },
+                    true => Parameter { shape, values: values.into() },
                     false => with_rows(whole, self.rows.clone(), values),
                 };
                 result.insert(Arc::clone(name), parameter);
@@ -349,6 +352,9 @@ pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet,
         let (count, others) = whole.shape.split_first().ok_or_else(missing)?;
         if rows.end > *count {
             return Err(missing());
+        }
+        if rows == (0..*count) {
+            continue; // shared, not copied
         }
         let width: usize = others.iter().product();
         let mut shape = whole.shape.clone();
@@ -383,7 +389,10 @@ pub fn with_head_rows(
                     let reason = format!("rows {rows:?} of `{name}` do not fit the head");
                     return Err(ModelError::Input { reason });
                 }
-                with_rows(whole, rows, &parameter.values)
+                match parameter.shape == whole.shape {
+                    true => parameter.clone(), // shared, not copied
+                    false => with_rows(whole, rows, &parameter.values),
+                }
             }
         };
         result.insert(Arc::clone(name), parameter);
@@ -393,9 +402,12 @@ pub fn with_head_rows(
 
 fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -> Parameter {
     let width: usize = whole.shape[1..].iter().product();
-    let mut all = whole.values.to_vec();
-    all[rows.start * width..rows.end * width].copy_from_slice(values);
-    Parameter { shape: whole.shape.clone(), values: all.into() }
+    let mut all: Arc<[f32]> = Arc::from(&whole.values[..]);
+    if let Some(own) = Arc::get_mut(&mut all) {
+        own[rows.start * width..rows.end * width].copy_from_slice(values);
+    }
+    Parameter { shape: whole.shape.clone(), values: all }
+}
 }
 
 fn prompts(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {

@@ -1,6 +1,6 @@
 //! The linear classifier on top of the features.
 
-use candle_core::{Device, Tensor, Var};
+use candle_core::{Device, Tensor};
 
 use super::ModelError;
 use super::ops::{self, Groups};
@@ -83,8 +83,8 @@ impl LinearHead {
         device: &Device,
     ) -> Result<(LinearHead, Variables), ModelError> {
         let (weight, bias) = LinearHead::entries(set)?;
-        let weight = Var::from_tensor(&weight.tensor(device)?)?;
-        let bias = Var::from_tensor(&bias.tensor(device)?)?;
+        let weight = weight.variable(device)?;
+        let bias = bias.variable(device)?;
         let head =
             LinearHead { weight: weight.as_tensor().clone(), bias: bias.as_tensor().clone() };
         Ok((head, vec![(LinearHead::BIAS.into(), bias), (LinearHead::WEIGHT.into(), weight)]))

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor, Var};
+use candle_core::{CpuStorage, Device, Storage, Tensor, Var};
 
 use super::ModelError;
 
@@ -29,7 +29,20 @@ impl Parameter {
     /// What the device reports.
     pub fn of(tensor: &Tensor) -> Result<Parameter, ModelError> {
         let flat = tensor.to_dtype(candle_core::DType::F32)?.flatten_all()?;
-        Ok(Parameter { shape: tensor.dims().to_vec(), values: flat.to_vec1::<f32>()?.into() })
+        let (storage, layout) = flat.storage_and_layout();
+        let values = match (&*storage, layout.contiguous_offsets()) {
+            (Storage::Cpu(CpuStorage::F32(values)), Some((from, to))) => values[from..to].into(),
+            _ => flat.to_vec1::<f32>()?.into(),
+        };
+        Ok(Parameter { shape: tensor.dims().to_vec(), values })
+    }
+
+    /// A variable that starts with these values.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn variable(&self, device: &Device) -> Result<Var, ModelError> {
+        Ok(Var::from_slice(&self.values, self.shape.as_slice(), device)?)
     }
 
     /// A plain (frozen) tensor with these values.
@@ -161,9 +174,7 @@ impl ParameterSet {
     /// # Errors
     /// When the device has no room.
     pub fn variables(&self, device: &Device) -> Result<Variables, ModelError> {
-        self.iter()
-            .map(|(name, p)| Ok((name.clone(), Var::from_tensor(&p.tensor(device)?)?)))
-            .collect()
+        self.iter().map(|(name, p)| Ok((name.clone(), p.variable(device)?))).collect()
     }
 
     /// Writes these values into variables of the same names and shapes; other entries of the

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 
+use super::few_rows;
 use super::groups::Groups;
 use super::matrix::{Matrix, MatrixMut};
 use super::storage::{lend, served, tensor_like, values};
@@ -200,6 +201,10 @@ impl Linear {
             let x = &x[run.start * inputs..run.end * inputs];
             let weight = part(weight, outputs * inputs, member, own);
             let y = &mut y[run.start * outputs..run.end * outputs];
+            if few_rows::applies(run.len(), weight) {
+                few_rows::add(x, weight, y, inputs);
+                continue;
+            }
             let y = MatrixMut::dense(y, run.len(), outputs);
             let x = Matrix::dense(x, run.len(), inputs);
             let weight = Matrix::dense(weight, outputs, inputs).t();

@@ -48,6 +48,7 @@ mod batch_norm;
 mod channel_moments;
 mod conv2d;
 mod cross_entropy;
+mod few_rows;
 mod gelu;
 mod groups;
 mod layer_norm;
