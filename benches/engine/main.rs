@@ -1,18 +1,23 @@
-//! What the engine itself costs: a method that learns nothing, 1,000 clients, 100 per round.
+//! What the engine itself costs: a method that learns nothing.
 //!
-//! `cargo bench --bench engine` (`-- 32kB` or `-- 6.5MB` for one of them): criterion's throughput is rounds
-//! per second on two workers, with the ledger of a run and its journal in a temporary file.
-//! Asked on two cores: 500 with 32 kB of payload, 14 with 6.5 MB.
+//! * `32kB`, `6.5MB`: 1,000 clients, 100 per round; asked on two cores: 500 rounds per second with 32 kB of
+//!   payload, 14 with 6.5 MB;
+//! * `registered`: the same with 99,000 idle clients beside them; asked: less than 300 MB resident.
+//!
+//! ```text
+//! cargo bench --bench engine              # or -- 32kB, and so on, for one of them
+//! ```
+//! Two workers, with the ledger of a run and its journal in a temporary file.
 
-#[path = "../records/mod.rs"]
-mod records;
+#[path = "../figures/mod.rs"]
+mod figures;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use candle_core::{Device, Tensor};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, Transform, digits};
-use fedcast::experiment::keep_freed_memory;
 use fedcast::federation::{
     Coding, Curve, Interrupt, Participation, Rules, Setup, ShardSource, Share, simulate,
 };
@@ -23,9 +28,18 @@ use fedcast::policy::*;
 use fedcast::wire::{
     Body, BodySketch, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
 };
-use records::Records;
+use figures::{Asked, Records, Times};
 
-const ROUNDS: u32 = 100;
+const CLIENTS: u32 = 1_000;
+
+/// A run of the engine alone.
+struct Case {
+    name: &'static str,
+    /// Of a message, both ways.
+    floats: usize,
+    idle: u32,
+    rounds: u32,
+}
 
 /// Sends the same floats down and up.
 struct Echo(Arc<[f32]>);
@@ -116,7 +130,7 @@ impl ClientPolicy<Echo> for Echo {
     }
 }
 
-fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
+fn setup(case: &Case) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let curriculum =
         Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).expect("divides");
@@ -145,43 +159,64 @@ fn setup(clients: u32, cohort: u32, floats: usize, workers: usize) -> Setup {
         cache: Arc::default(),
         staged: None,
     };
-    let participation = Participation { share: Share::Count(cohort), ..Participation::default() };
+    let participation = Participation { share: Share::Count(100), ..Participation::default() };
     Setup {
         rules: Rules {
-            clients,
-            rounds: ROUNDS,
+            clients: CLIENTS,
+            idle: case.idle,
+            rounds: case.rounds,
             participation,
             curve: Curve::Never,
             ..Rules::default()
         },
         name: "echo".to_string(),
-        method: erase(Echo(vec![0.5; floats].into())),
+        method: erase(Echo(vec![0.5; case.floats].into())),
         lab,
         test_transform: transform,
-        shards: ShardSource::Drawn(vec![vec![shard; clients as usize]]),
+        shards: ShardSource::Drawn(vec![vec![shard; CLIENTS as usize]]),
         facts: ModelFacts { backbone: vit.into(), classes: 10, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
-        workers: workers.into(),
+        workers: 2.into(),
         shaker: None,
     }
 }
 
-fn rounds(criterion: &mut Criterion) {
-    keep_freed_memory();
-    let mut group = criterion.benchmark_group("rounds");
-    group.sample_size(10).throughput(Throughput::Elements(u64::from(ROUNDS)));
-    for (name, floats) in [("32kB", 8_000), ("6.5MB", 1_625_000)] {
-        let id = BenchmarkId::new("1000 clients, 100 per round", name);
-        group.bench_with_input(id, &floats, |bencher, &floats| {
-            bencher.iter(|| {
-                let setup = setup(1_000, 100, floats, 2);
-                simulate(setup, Records::new(), Box::new(()), Interrupt::default())
-                    .expect("ends well")
-            });
-        });
-    }
+/// Wall time of a run.
+fn run(case: &Case) -> Duration {
+    let setup = setup(case);
+    let begun = Instant::now();
+    simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
+    begun.elapsed()
+}
+
+/// Measures a case; answers what its runs took.
+fn measure(criterion: &mut Criterion, case: &Case) -> Times {
+    let mut times = Times::default();
+    let mut group = criterion.benchmark_group("engine");
+    group.sample_size(10).throughput(Throughput::Elements(u64::from(case.rounds)));
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
+    group.bench_function(case.name, |b| b.iter_custom(|n| times.take(n, || run(case))));
     group.finish();
+    times
+}
+
+fn rounds(criterion: &mut Criterion) {
+    figures::begin();
+    // Before the others, whose memory the process keeps.
+    let case = Case { name: "registered", floats: 8_000, idle: 99_000, rounds: 10 };
+    figures::forget_peak();
+    let times = measure(criterion, &case);
+    times.print_peak("100,000 registered clients", 300.0);
+
+    for (name, floats, rounds, asked) in
+        [("32kB", 8_000, 100, 500.0), ("6.5MB", 1_625_000, 25, 14.0)]
+    {
+        let case = Case { name, floats, idle: 0, rounds };
+        let times = measure(criterion, &case);
+        let rate = |taken: f64| f64::from(rounds) / taken;
+        times.print(&format!("no-op, {name}"), "rounds/s", Asked::AtLeast(asked), rate);
+    }
 }
 
 criterion_group!(benches, rounds);

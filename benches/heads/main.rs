@@ -1,114 +1,61 @@
-//! Rounds of federated averaging where only a linear head trains: what is left when the backbone costs nothing.
+//! Rounds of federated averaging where only a linear head trains: what is left when the backbone costs
+//! nothing.
 //!
-//! * `logistic`: 3,072 pixels -> 100 classes, 1,000 clients of 10 samples, 10 per round, batches of 10, one epoch.
-//!   Asked on two cores: 200 rounds per second in less than 150 MB.
+//! * `logistic`: 3,072 pixels -> 100 classes, 1,000 clients of 10 samples, 10 per round, batches of 10, one
+//!   epoch; asked on two cores: 200 rounds per second in less than 150 MB;
+//! * `cached/N`: a head on cached features of width 192, 10 tasks of 10 classes, 5 rounds per task, N clients of
+//!   10 samples per task, 10 per round, tested after every task; asked: 200 rounds per second for N = 100,
+//!   1,000 and 10,000. The features are computed before the first measured run.
 //!
 //! ```text
-//! cargo bench --bench heads -- logistic
+//! cargo bench --bench heads               # or -- logistic, -- cached
 //! ```
-//! Criterion's throughput is rounds per second on two workers, ledger and journal on; the peak of resident
-//! memory is printed once at the end, so ask for one benchmark at a time.
+//! Two workers, with the ledger of a run and its journal in a temporary file.
 
-#[path = "../records/mod.rs"]
-mod records;
+#[path = "../figures/mod.rs"]
+mod figures;
+mod setting;
 
-use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use candle_core::Device;
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, Transform};
-use fedcast::experiment::keep_freed_memory;
-use fedcast::federation::{
-    Coding, Curve, Interrupt, Participation, Rules, Setup, ShardSource, Share, Workforce, simulate,
-};
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
-use fedcast::model::{Backbone, BackboneConfig, PixelShape};
-use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, ModelFacts, WireForm, erase};
-use rand::RngCore;
-use records::Records;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fedcast::federation::{Interrupt, Setup, simulate};
+use figures::{Asked, Records, Times};
 
-const CLASSES: usize = 100;
-const CLIENTS: u32 = 1_000;
-const SAMPLES: u32 = 10;
-const ROUNDS: u32 = 100;
-
-/// Images of noise, every class equally often.
-fn noise(samples: u32) -> Split {
-    let shape = [3, 32, 32];
-    let mut bytes = vec![0; samples as usize * 3_072];
-    StreamKey::new(1, Domain::Drawing).rng().fill_bytes(&mut bytes);
-    let labels = (0..samples).map(|i| i % CLASSES as u32).collect();
-    Split::from_buffer(bytes, shape, labels, CLASSES).expect("fits")
+/// Wall time of a run.
+fn run(setup: Setup) -> Duration {
+    let begun = Instant::now();
+    simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
+    begun.elapsed()
 }
 
-fn logistic() -> Setup {
-    let dataset = Dataset {
-        name: "noise".to_string(),
-        class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
-        train: Arc::new(noise(CLIENTS * SAMPLES)),
-        test: Arc::new(noise(CLASSES as u32)),
-    };
-    let tasks = TaskSizes::Even(1);
-    let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
-    let shard = |client: u32| -> Shard { (client * SAMPLES..(client + 1) * SAMPLES).collect() };
-    let shape = PixelShape { channels: 3, image: 32 };
-    let backbone = BackboneConfig::Pixels(shape);
-    let facts = ModelFacts { backbone, classes: CLASSES, form: WireForm::Full };
-    let config = FedAvgConfig { train: Train::Head, ..FedAvgConfig::default() };
-    let transform = Arc::new(Transform::default());
-    let participation = Participation { share: Share::Count(10), ..Participation::default() };
-    Setup {
-        rules: Rules {
-            clients: CLIENTS,
-            rounds: ROUNDS,
-            participation,
-            curve: Curve::Never,
-            ..Rules::default()
-        },
-        name: "fedavg".to_string(),
-        method: erase(FedAvg::new(config, &facts)),
-        lab: Lab {
-            device: Device::Cpu,
-            backbone: Arc::new(Backbone::Pixels(shape)),
-            dataset: Arc::new(dataset),
-            curriculum: Arc::new(curriculum),
-            train_transform: Arc::clone(&transform),
-            statistics_transform: Arc::clone(&transform),
-            training: TrainingPlan {
-                epochs: 1,
-                batch: SAMPLES as usize,
-                optimiser: OptimiserConfig::sgd(0.01),
-                clip: None,
-                ..TrainingPlan::default()
-            },
-            evaluation_batch: 64,
-            staged: None,
-        },
-        test_transform: transform,
-        shards: ShardSource::Drawn(vec![(0..CLIENTS).map(shard).collect()]),
-        facts,
-        coding: Coding::default(),
-        charged: true,
-        workers: Workforce::Cpu(2),
-        shaker: None,
-    }
+/// Measures runs of so many rounds, prints their figure, and answers what they took.
+fn measure(
+    criterion: &mut Criterion,
+    (name, rounds): (&str, u32),
+    setup: impl Fn() -> Setup,
+) -> Times {
+    let mut times = Times::default();
+    let mut group = criterion.benchmark_group("heads");
+    group.sample_size(10).throughput(Throughput::Elements(u64::from(rounds)));
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
+    group.bench_function(name, |b| b.iter_custom(|n| times.take(n, || run(setup()))));
+    group.finish();
+    times.print(name, "rounds/s", Asked::AtLeast(200.0), |taken| f64::from(rounds) / taken);
+    times
 }
 
 fn rounds(criterion: &mut Criterion) {
-    keep_freed_memory();
-    let mut group = criterion.benchmark_group("heads");
-    group.sample_size(10).throughput(Throughput::Elements(u64::from(ROUNDS)));
-    group.bench_function("logistic", |bencher| {
-        let run = |setup| {
-            simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well")
-        };
-        bencher.iter_batched(logistic, run, BatchSize::PerIteration);
-    });
-    group.finish();
-    if let Some(peak) = records::peak_resident() {
-        println!("peak of resident memory: {peak} kB");
+    figures::begin();
+    figures::forget_peak();
+    let logistic = setting::Logistic::new();
+    let times = measure(criterion, ("logistic", 100), || logistic.setup(100));
+    times.print_peak("logistic", 150.0);
+    drop(logistic);
+
+    let cached = setting::Cached::new();
+    for clients in [100, 1_000, 10_000] {
+        measure(criterion, (&format!("cached/{clients}"), 50), || cached.setup(clients));
     }
 }
 

@@ -4,7 +4,7 @@
 //! by many rows. With a batch of ten that costs more than the product itself; here each row of `W` is
 //! read once, where it lies.
 
-use super::wide::wide;
+use super::wide::{Work, wide};
 
 /// Lanes of every sum: fixed, so that no vector width shows in a result.
 const LANES: usize = 16;
@@ -19,26 +19,35 @@ pub(super) fn applies(rows: usize, weight: &[f32]) -> bool {
 
 /// `y += x W^T` for dense `x` `(rows, inputs)`, `weight` `(outputs, inputs)`, `y` `(rows, outputs)`.
 pub(super) fn add(x: &[f32], weight: &[f32], y: &mut [f32], inputs: usize) {
-    let outputs = weight.len() / inputs;
     let rows: Vec<&[f32]> = x.chunks_exact(inputs).collect();
-    wide(|| {
-        for (column, w) in weight.chunks_exact(inputs).enumerate() {
-            let mut groups = rows.chunks_exact(TOGETHER);
-            let mut row = 0;
-            let mut put = |value: f32| {
-                y[row * outputs + column] += value;
-                row += 1;
-            };
+    wide(Product { rows: &rows, weight, y, inputs });
+}
+
+struct Product<'a> {
+    rows: &'a [&'a [f32]],
+    weight: &'a [f32],
+    y: &'a mut [f32],
+    inputs: usize,
+}
+
+impl Work for Product<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let outputs = self.weight.len() / self.inputs;
+        for (column, w) in self.weight.chunks_exact(self.inputs).enumerate() {
+            let mut y = self.y.iter_mut().skip(column).step_by(outputs);
+            let mut groups = self.rows.chunks_exact(TOGETHER);
             for group in &mut groups {
-                dots::<TOGETHER>([group[0], group[1], group[2], group[3]], w)
-                    .into_iter()
-                    .for_each(&mut put);
+                let sums = dots::<TOGETHER>([group[0], group[1], group[2], group[3]], w);
+                sums.into_iter().zip(y.by_ref()).for_each(|(sum, y)| *y += sum);
             }
-            for last in groups.remainder() {
-                dots([*last], w).into_iter().for_each(&mut put);
+            for (last, y) in groups.remainder().iter().zip(y) {
+                *y += dots([*last], w)[0];
             }
         }
-    });
+    }
 }
 
 /// The scalar products of some rows with `w`.

@@ -8,9 +8,28 @@
 /// Lanes of every sum: fixed, so that the order of additions is.
 const LANES: usize = 16;
 
+/// What [`wide`] runs: a closure, or a type whose `run` is `#[inline(always)]`. A long closure is not
+/// inlined by itself, and then is compiled for the baseline only.
+pub(crate) trait Work {
+    /// What it answers.
+    type Answer;
+
+    /// Does it.
+    fn run(self) -> Self::Answer;
+}
+
+impl<R, F: FnOnce() -> R> Work for F {
+    type Answer = R;
+
+    #[inline(always)]
+    fn run(self) -> R {
+        self()
+    }
+}
+
 /// Runs `work` compiled for the best instruction set at hand.
 #[inline(always)]
-pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn wide<W: Work>(work: W) -> W::Answer {
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f")
@@ -25,19 +44,19 @@ pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
             return unsafe { in_avx2(work) };
         }
     }
-    work()
+    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-fn in_avx512<R>(work: impl FnOnce() -> R) -> R {
-    work()
+fn in_avx512<W: Work>(work: W) -> W::Answer {
+    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn in_avx2<R>(work: impl FnOnce() -> R) -> R {
-    work()
+fn in_avx2<W: Work>(work: W) -> W::Answer {
+    work.run()
 }
 
 /// `e^x` to about one unit in the last place (Cephes' polynomial); NaN stays NaN, results

@@ -34,11 +34,3 @@ impl EventSink for Records {
         Ok(self.journal.settle()?)
     }
 }
-
-/// The most memory this process has had resident, in kB; Linux tells it.
-#[allow(dead_code)] // not every bench asks
-pub fn peak_resident() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.parse().ok()
-}

@@ -1,0 +1,156 @@
+//! The two federations: one on pixels, one on features of a small transformer.
+
+use std::sync::Arc;
+
+use candle_core::Device;
+use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes, Transform};
+use fedcast::federation::{Coding, Curve, Participation, Rules, Setup, ShardSource, Share};
+use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
+use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
+use fedcast::model::{Backbone, BackboneConfig, PixelShape, Vit, VitConfig};
+use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::policy::{Lab, ModelFacts, WireForm, erase};
+
+use crate::figures::noise;
+
+const CLASSES: usize = 100;
+/// Of a client and task.
+const SAMPLES: u32 = 10;
+
+/// The raw pixels of noise, one task.
+pub struct Logistic(Arc<Dataset>);
+
+impl Logistic {
+    const CLIENTS: u32 = 1_000;
+
+    pub fn new() -> Logistic {
+        let train = Logistic::CLIENTS * SAMPLES;
+        Logistic(Arc::new(noise(CLASSES, train, CLASSES as u32, [3, 32, 32])))
+    }
+
+    pub fn setup(&self, rounds: u32) -> Setup {
+        let shape = PixelShape { channels: 3, image: 32 };
+        let shards = (0..Logistic::CLIENTS).map(|client| nth(client, |sample| sample));
+        let federation = Federation {
+            backbone: (Arc::new(Backbone::Pixels(shape)), BackboneConfig::Pixels(shape)),
+            cache: Arc::default(),
+            tasks: 1,
+            rounds,
+            curve: Curve::Never,
+        };
+        federation.setup(&self.0, vec![shards.collect()])
+    }
+}
+
+/// Features of width 192, made by a transformer of one block so that the cache fills quickly, ten tasks.
+pub struct Cached {
+    data: Arc<Dataset>,
+    backbone: Arc<Backbone>,
+    config: VitConfig,
+    cache: Arc<FeatureCache>,
+}
+
+impl Cached {
+    const TASKS: u32 = 10;
+    /// Of a task; clients beyond the hundredth hold the samples of earlier ones.
+    const TRAIN: u32 = 1_000;
+
+    pub fn new() -> Cached {
+        let config = VitConfig {
+            image: 8,
+            patch: 4,
+            channels: 1,
+            dim: 192,
+            depth: 1,
+            heads: 3,
+            mlp: 192,
+            ..VitConfig::default()
+        };
+        let weights = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
+        Cached {
+            data: Arc::new(noise(CLASSES, Cached::TASKS * Cached::TRAIN, 1_000, [1, 8, 8])),
+            backbone: Arc::new(Vit::from_parameters(config, &weights).expect("loads").into()),
+            config,
+            cache: Arc::default(),
+        }
+    }
+
+    pub fn setup(&self, clients: u32) -> Setup {
+        // Sample `i` is of class `i % 100`, and task `t` brings the classes from `10 t` on.
+        let of_task = |task: u32, k: u32| (k / 10) * CLASSES as u32 + task * 10 + k % 10;
+        let shards = |task: u32| -> Vec<Shard> {
+            let shard = |client| nth(client, |k| of_task(task, k % Cached::TRAIN));
+            (0..clients).map(shard).collect()
+        };
+        let federation = Federation {
+            backbone: (Arc::clone(&self.backbone), self.config.into()),
+            cache: Arc::clone(&self.cache),
+            tasks: Cached::TASKS as usize,
+            rounds: 5,
+            curve: Curve::Task,
+        };
+        federation.setup(&self.data, (0..Cached::TASKS).map(shards).collect())
+    }
+}
+
+/// The shard of a client: as many samples as it has, the `k`-th of all of them being `sample(k)`.
+fn nth(client: u32, sample: impl Fn(u32) -> u32) -> Shard {
+    (client * SAMPLES..(client + 1) * SAMPLES).map(sample).collect()
+}
+
+struct Federation {
+    backbone: (Arc<Backbone>, BackboneConfig),
+    cache: Arc<FeatureCache>,
+    tasks: usize,
+    /// Per task.
+    rounds: u32,
+    curve: Curve,
+}
+
+impl Federation {
+    fn setup(self, data: &Arc<Dataset>, shards: Vec<Vec<Shard>>) -> Setup {
+        let tasks = TaskSizes::Even(self.tasks);
+        let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
+        let (backbone, config) = self.backbone;
+        let facts = ModelFacts { backbone: config, classes: CLASSES, form: WireForm::Full };
+        let method = FedAvgConfig { train: Train::Head, ..FedAvgConfig::default() };
+        let transform = Arc::new(Transform::default());
+        let participation = Participation { share: Share::Count(10), ..Participation::default() };
+        Setup {
+            rules: Rules {
+                clients: shards[0].len() as u32,
+                rounds: self.rounds,
+                participation,
+                curve: self.curve,
+                ..Rules::default()
+            },
+            name: "fedavg".to_string(),
+            method: erase(FedAvg::new(method, &facts)),
+            lab: Lab {
+                device: Device::Cpu,
+                backbone,
+                dataset: Arc::clone(data),
+                curriculum: Arc::new(curriculum),
+                train_transform: Arc::clone(&transform),
+                statistics_transform: Arc::clone(&transform),
+                training: TrainingPlan {
+                    epochs: 1,
+                    batch: SAMPLES as usize,
+                    optimiser: OptimiserConfig::sgd(0.01),
+                    clip: None,
+                    ..TrainingPlan::default()
+                },
+                evaluation_batch: 64,
+                cache: self.cache,
+                staged: None,
+            },
+            test_transform: transform,
+            shards: ShardSource::Drawn(shards),
+            facts,
+            coding: Coding::default(),
+            charged: true,
+            workers: 2.into(),
+            shaker: None,
+        }
+    }
+}

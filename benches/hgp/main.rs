@@ -1,0 +1,80 @@
+//! HGP on ViT-Tiny at 224 pixels, batches of 16: what an image costs, and what a second worker is worth.
+//!
+//! Two clients of 16 images train three epochs in one round, describe their classes, and 32 images are tested.
+//! Asked on two cores: at most 25 ms per training image and 15 ms per tested one, both cores together, and
+//! two workers at least 1.7 times as fast as one. A training image is one image in one epoch; the pass
+//! that describes the classes afterwards is counted to it. The last line puts the arithmetic of a
+//! training image beside what the machine reaches in large products of matrices.
+//!
+//! ```text
+//! cargo bench --bench hgp
+//! ```
+
+mod arithmetic;
+#[path = "../figures/mod.rs"]
+mod figures;
+mod setting;
+
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fedcast::federation::{Interrupt, JobKind, simulate};
+use figures::{Asked, Records, Times};
+use setting::{EPOCHS, Setting, Spent, TESTED, TRAINED};
+
+/// Wall time of a run.
+fn run(setting: &Setting, workers: usize, spent: &Spent) -> Duration {
+    let setup = setting.setup(workers);
+    let begun = Instant::now();
+    simulate(setup, Records::new(), Box::new(spent.clone()), Interrupt::default())
+        .expect("ends well");
+    begun.elapsed()
+}
+
+fn figures(criterion: &mut Criterion) {
+    figures::begin();
+    let setting = Setting::new();
+    let [mut times, mut training, mut testing] = [(); 3].map(|()| Times::default());
+    let mut group = criterion.benchmark_group("hgp");
+    group.sample_size(10).throughput(Throughput::Elements(u64::from(TRAINED * EPOCHS)));
+    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(2));
+    group.bench_function("vit-tiny, 224 pixels, 2 workers", |b| {
+        b.iter_custom(|n| {
+            times.take(n, || {
+                let spent = Spent::default();
+                let wall = run(&setting, 2, &spent);
+                // Both workers together: half of what they spent.
+                training.take(1, || spent.of(JobKind::Train) / 2);
+                testing.take(1, || spent.of(JobKind::Evaluate) / 2);
+                wall
+            })
+        });
+    });
+    group.finish();
+    let per = |images: u32| move |taken: f64| 1e3 * taken / f64::from(images);
+    let trained = TRAINED * EPOCHS;
+    training.print("HGP, training", "ms per image", Asked::AtMost(25.0), per(trained));
+    testing.print("HGP, testing", "ms per image", Asked::AtMost(15.0), per(TESTED));
+    let (Some(two), Some(image)) = (times.median(), training.median().map(per(trained))) else {
+        return;
+    };
+
+    let mut alone = Times::default();
+    alone.take(3, || run(&setting, 1, &Spent::default()));
+    let gain = alone.median().unwrap_or(0.0) / two;
+    figures::print("HGP, two workers instead of one", "times", Asked::AtLeast(1.7), gain);
+
+    let peak = arithmetic::peak(2);
+    let work = arithmetic::training_image(setting.config, setting.prompt, EPOCHS);
+    println!(
+        "figure  HGP, arithmetic: {:.1} GFLOP per training image, {:.0} GFLOP/s; two threads of f32 \
+         products of matrices reach {:.0}: {:.0} %",
+        work / 1e9,
+        work / image / 1e6,
+        peak / 1e9,
+        100.0 * work / image * 1e3 / peak
+    );
+}
+
+criterion_group!(benches, figures);
+criterion_main!(benches);

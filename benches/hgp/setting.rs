@@ -1,0 +1,117 @@
+//! Two clients, one round, one task of ten classes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use candle_core::Device;
+use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes, Transform};
+use fedcast::federation::{Coding, Curve, JobKind, ProfileSink, Rules, Setup, ShardSource, Span};
+use fedcast::learning::{FeatureCache, PromptShape, TrainingPlan};
+use fedcast::methods::hgp::{Hgp, HgpConfig};
+use fedcast::model::{Backbone, Vit, VitConfig};
+use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::policy::{Lab, ModelFacts, WireForm, erase};
+
+use crate::figures::noise;
+
+const CLASSES: usize = 10;
+const CLIENTS: u32 = 2;
+/// Of a client, and of a batch.
+const SAMPLES: u32 = 16;
+/// Images of a round's cohort.
+pub const TRAINED: u32 = CLIENTS * SAMPLES;
+/// Passes over them.
+pub const EPOCHS: u32 = 3;
+/// Images tested after the task: two blocks, one for each worker.
+pub const TESTED: u32 = 32;
+
+/// What does not change between runs.
+pub struct Setting {
+    data: Arc<Dataset>,
+    backbone: Arc<Backbone>,
+    /// The network.
+    pub config: VitConfig,
+    /// The prompt that trains.
+    pub prompt: PromptShape,
+}
+
+impl Setting {
+    pub fn new() -> Setting {
+        let config = VitConfig::default();
+        let weights = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
+        let setting = Setting {
+            data: Arc::new(noise(CLASSES, TRAINED, TESTED, [3, config.image, config.image])),
+            backbone: Arc::new(Vit::from_parameters(config, &weights).expect("loads").into()),
+            config,
+            prompt: PromptShape { blocks: 0, length: 0, dim: 0 },
+        };
+        let prompt = setting.method().prompt.expect("HGP has a prompt by default");
+        Setting { prompt, ..setting }
+    }
+
+    fn facts(&self) -> ModelFacts {
+        ModelFacts { backbone: self.config.into(), classes: CLASSES, form: WireForm::Full }
+    }
+
+    /// With a short rebalancing, which is the server's own work.
+    fn method(&self) -> Hgp {
+        let config =
+            HgpConfig { rebalance_epochs: 1, samples_per_class: 16, ..HgpConfig::default() };
+        Hgp::new(config, &self.facts())
+    }
+
+    pub fn setup(&self, workers: usize) -> Setup {
+        let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
+        let shard = |client: u32| -> Shard { (client * SAMPLES..(client + 1) * SAMPLES).collect() };
+        let transform = Arc::new(Transform::default());
+        Setup {
+            rules: Rules {
+                clients: CLIENTS,
+                curve: Curve::Task,
+                evaluation_batch: SAMPLES as usize,
+                ..Rules::default()
+            },
+            name: "hgp".to_string(),
+            method: erase(self.method()),
+            lab: Lab {
+                device: Device::Cpu,
+                backbone: Arc::clone(&self.backbone),
+                dataset: Arc::clone(&self.data),
+                curriculum: Arc::new(curriculum.expect("divides")),
+                train_transform: Arc::clone(&transform),
+                statistics_transform: Arc::clone(&transform),
+                training: TrainingPlan { epochs: EPOCHS, ..TrainingPlan::default() },
+                evaluation_batch: SAMPLES as usize,
+                cache: Arc::new(FeatureCache::default()),
+                staged: None,
+            },
+            test_transform: transform,
+            shards: ShardSource::Drawn(vec![(0..CLIENTS).map(shard).collect()]),
+            facts: self.facts(),
+            coding: Coding::default(),
+            charged: true,
+            workers: workers.into(),
+            shaker: None,
+        }
+    }
+}
+
+/// What workers spent on what, all together.
+#[derive(Clone, Default)]
+pub struct Spent(Arc<Mutex<BTreeMap<JobKind, u64>>>);
+
+impl Spent {
+    pub fn of(&self, kind: JobKind) -> Duration {
+        let spent = self.0.lock().expect("no holder panics");
+        Duration::from_nanos(spent.get(&kind).copied().unwrap_or_default())
+    }
+}
+
+impl ProfileSink for Spent {
+    fn record(&mut self, span: &Span) {
+        if span.worker.is_some() {
+            *self.0.lock().expect("no holder panics").entry(span.job).or_default() += span.wall;
+        }
+    }
+}
