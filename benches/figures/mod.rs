@@ -4,7 +4,7 @@
 //! figure  no-op, 32 kB: 512 rounds/s (best 530), asked at least 500: reached
 //! ```
 //! The number that counts is the median of criterion's samples.
-#![allow(dead_code)] // every bench uses a part of it
+#![allow(dead_code, unused_imports)] // every bench uses a part of it
 
 mod memory;
 mod noise;

@@ -408,7 +408,6 @@ fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -> Parameter
     }
     Parameter { shape: whole.shape.clone(), values: all }
 }
-}
 
 fn prompts(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
     set.iter().filter(|(name, _)| name.starts_with("prompt."))
