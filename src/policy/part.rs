@@ -3,6 +3,7 @@
 //! A field is either *summed* (it streams: memory does not grow with the cohort) or *kept*
 //! (handed to the server as a list in seat order). A method's `Part` is a struct of both.
 
+use crate::model::ops::wide::wide;
 use crate::quantity::SeatId;
 
 /// What is left of an upload on the server until the round closes.
@@ -62,8 +63,12 @@ impl WeightedDelta {
     /// The part of one seat. `base` and `value` have equal length.
     pub fn one(weight: f64, base: &[f32], value: &[f32]) -> Self {
         debug_assert_eq!(base.len(), value.len());
-        let sum =
-            base.iter().zip(value).map(|(b, v)| weight * (f64::from(*v) - f64::from(*b))).collect();
+        let mut sum = vec![0.0; base.len()];
+        wide(|| {
+            for ((sum, b), v) in sum.iter_mut().zip(base).zip(value) {
+                *sum = weight * (f64::from(*v) - f64::from(*b));
+            }
+        });
         WeightedDelta { weight, sum }
     }
 
@@ -79,9 +84,11 @@ impl WeightedDelta {
 impl Part for WeightedDelta {
     fn merge(mut self, later: Self) -> Self {
         self.weight += later.weight;
-        for (mine, theirs) in self.sum.iter_mut().zip(&later.sum) {
-            *mine += theirs;
-        }
+        wide(|| {
+            for (mine, theirs) in self.sum.iter_mut().zip(&later.sum) {
+                *mine += theirs;
+            }
+        });
         self
     }
 }

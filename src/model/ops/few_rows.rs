@@ -9,9 +9,6 @@ use super::wide::{Work, wide};
 /// Lanes of every sum: fixed, so that no vector width shows in a result.
 const LANES: usize = 16;
 
-/// Rows of `x` that share the reading of a row of `W`.
-const TOGETHER: usize = 4;
-
 /// Whether a product is of this kind: at most 16 rows, a weight of at least a MiB.
 pub(super) fn applies(rows: usize, weight: &[f32]) -> bool {
     rows <= 16 && weight.len() >= 1 << 18
@@ -38,38 +35,64 @@ impl Work for Product<'_> {
         let outputs = self.weight.len() / self.inputs;
         for (column, w) in self.weight.chunks_exact(self.inputs).enumerate() {
             let mut y = self.y.iter_mut().skip(column).step_by(outputs);
-            let mut groups = self.rows.chunks_exact(TOGETHER);
-            for group in &mut groups {
-                let sums = dots::<TOGETHER>([group[0], group[1], group[2], group[3]], w);
-                sums.into_iter().zip(y.by_ref()).for_each(|(sum, y)| *y += sum);
+            let (fours, rest) = self.rows.as_chunks::<4>();
+            for rows in fours {
+                four(rows, w).into_iter().zip(y.by_ref()).for_each(|(sum, y)| *y += sum);
             }
-            for (last, y) in groups.remainder().iter().zip(y) {
-                *y += dots([*last], w)[0];
+            for (row, y) in rest.iter().zip(y) {
+                *y += one(row, w);
             }
         }
     }
 }
 
-/// The scalar products of some rows with `w`.
+/// The scalar product of a row with `w`.
 #[inline(always)]
-fn dots<const N: usize>(rows: [&[f32]; N], w: &[f32]) -> [f32; N] {
-    let mut lanes = [[0f32; LANES]; N];
-    let whole = w.len() / LANES * LANES;
-    for at in (0..whole).step_by(LANES) {
-        let w = &w[at..at + LANES];
-        for (lanes, row) in lanes.iter_mut().zip(rows) {
-            let x = &row[at..at + LANES];
-            for lane in 0..LANES {
-                lanes[lane] += x[lane] * w[lane];
-            }
-        }
+fn one(row: &[f32], w: &[f32]) -> f32 {
+    let mut lanes = [0f32; LANES];
+    for (x, w) in whole(row).iter().zip(whole(w)) {
+        accumulate(&mut lanes, x, w);
     }
-    let mut sums = [0f32; N];
-    for ((sum, lanes), row) in sums.iter_mut().zip(lanes).zip(rows) {
-        let rest: f32 = row[whole..].iter().zip(&w[whole..]).map(|(x, w)| x * w).sum();
-        *sum = lanes.iter().sum::<f32>() + rest;
+    lanes.iter().sum::<f32>() + rest(row, w)
+}
+
+/// The same for four rows, which share the reading of `w`. Spelled out: compilers keep these sums in
+/// registers, and would not if they were an array of arrays.
+#[inline(always)]
+fn four(rows: &[&[f32]; 4], w: &[f32]) -> [f32; 4] {
+    let [mut a, mut b, mut c, mut d] = [[0f32; LANES]; 4];
+    let [first, second, third, fourth] = rows.map(whole);
+    let rows_of_x = first.iter().zip(second).zip(third).zip(fourth);
+    for (w, (((x, y), z), u)) in whole(w).iter().zip(rows_of_x) {
+        accumulate(&mut a, x, w);
+        accumulate(&mut b, y, w);
+        accumulate(&mut c, z, w);
+        accumulate(&mut d, u, w);
+    }
+    let mut sums = [a, b, c, d].map(|lanes| lanes.iter().sum::<f32>());
+    for (sum, row) in sums.iter_mut().zip(rows) {
+        *sum += rest(row, w);
     }
     sums
+}
+
+#[inline(always)]
+fn accumulate(sums: &mut [f32; LANES], x: &[f32; LANES], w: &[f32; LANES]) {
+    for lane in 0..LANES {
+        sums[lane] += x[lane] * w[lane];
+    }
+}
+
+#[inline(always)]
+fn whole(values: &[f32]) -> &[[f32; LANES]] {
+    values.as_chunks::<LANES>().0
+}
+
+/// What is left behind the last whole chunk.
+#[inline(always)]
+fn rest(row: &[f32], w: &[f32]) -> f32 {
+    let (row, w) = (row.as_chunks::<LANES>().1, w.as_chunks::<LANES>().1);
+    row.iter().zip(w).map(|(x, w)| x * w).sum()
 }
 
 #[cfg(test)]
