@@ -126,7 +126,7 @@ impl Setting {
             let mut optimiser = rule.over_pack(model.vars(), model.members());
             let reports =
                 train_pack(&self.plan, &mut optimiser, model.variables(), &courses, |step| {
-                    model.pack_losses(step, &Device::Cpu)
+                    model.pack_losses(step, &Device::Cpu, None)
                 })?;
             black_box(reports);
         }

@@ -1,9 +1,10 @@
-//! What most methods train: a backbone, perhaps with a prefix prompt, and a linear head.
+//! What most methods train: a backbone, perhaps with a prefix prompt or adapters, and a head.
 //!
 //! **The parameters decide what trains.** A [`ParameterSet`] that a client received may hold
-//! * `head.weight` and `head.bias`, always;
+//! * `head.weight` and `head.bias` (a linear head), or `head.weight` and `head.sigma` (a cosine head);
 //! * `prompt.00`, `prompt.01`, ...: a prefix prompt `(length, d)` of block 0, 1, ..., the first half of
 //!   its rows keys and the second half values (as in HGP);
+//! * `adapter.00.down.weight`, ...: a bottleneck adapter of every block (as in STSA's first stage);
 //! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
@@ -20,8 +21,8 @@ use candle_core::{Device, Tensor, Var};
 use super::{LearningError, PackBatch};
 use crate::data::Batch;
 use crate::model::{
-    Adaptation, Backbone, FrozenPart, LinearHead, ModelError, Parameter, ParameterSet, Variables,
-    ops,
+    Adaptation, Backbone, ClassHead, Dropout, FrozenPart, HeadKind, ModelError, Parameter,
+    ParameterSet, Variables, adapters_of, is_adapter, ops,
 };
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -68,7 +69,7 @@ impl PromptShape {
 pub struct Classifier {
     backbone: Arc<Backbone>,
     adaptation: Adaptation,
-    head: LinearHead,
+    head: ClassHead,
     /// The rows of the whole head that `head` holds.
     rows: Range<usize>,
     /// What trains, sorted by name; empty when frozen.
@@ -94,10 +95,12 @@ impl Classifier {
         let device = &backbone.place().device;
         let prompts: Vec<Tensor> =
             prompts(received).map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
-        let head = LinearHead::frozen_at(received, device)?;
-        let (rows, variables) = (0..head.classes(), Variables::new());
-        let adaptation = Adaptation::prompts(&prompts)?;
-        let (received, copies) = (vec![received.clone()], Copies::default());
+        let (head, copies) = (ClassHead::frozen_at(received, device)?, Copies::default());
+        let (rows, variables) = (0..head.classes()?, Variables::new());
+        let named = |name: &str| received.get(name).map(|parameter| parameter.tensor(device));
+        let adapters = adapters_of(named)?;
+        let adaptation = Adaptation { adapters, ..Adaptation::prompts(&prompts)? };
+        let received = vec![received.clone()];
         Ok(Classifier { backbone, adaptation, head, rows, variables, received, copies })
     }
 
@@ -142,11 +145,20 @@ impl Classifier {
             prompts(&stacked).map(|(name, p)| (Arc::clone(name), p.clone())).collect();
         let device = &backbone.place().device;
         let prompt_variables = prompt_set.variables(device)?;
-        let adaptation = Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
+        let mut adaptation =
+            Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
         variables.extend(prompt_variables);
+        let adapter_variables =
+            stacked.filter(is_adapter).variables(device)?;
+        let named = |wanted: &str| {
+            let found = adapter_variables.iter().find(|(name, _)| &**name == wanted);
+            found.map(|(_, variable)| Ok(variable.as_tensor().clone()))
+        };
+        adaptation.adapters = adapters_of(named)?;
+        variables.extend(adapter_variables);
         let heads: Vec<ParameterSet> =
             received.iter().map(|set| head_rows(set, rows.clone())).collect::<Result<_, _>>()?;
-        let (head, of_head) = LinearHead::trainable_at(&ParameterSet::stacked(&heads)?, device)?;
+        let (head, of_head) = ClassHead::trainable_at(&ParameterSet::stacked(&heads)?, device)?;
         variables.extend(of_head);
         variables.sort_by(|a, b| a.0.cmp(&b.0));
         let copies = Copies::default();
@@ -203,7 +215,7 @@ impl Classifier {
     }
 
     /// The head.
-    pub fn head(&self) -> &LinearHead {
+    pub fn head(&self) -> &ClassHead {
         &self.head
     }
 
@@ -281,13 +293,20 @@ impl Classifier {
         self.loss_of(&self.batch_features(batch, device)?, batch.labels())
     }
 
-    /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`.
+    /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`;
+    /// `dropout` is for its adapters.
     ///
     /// # Errors
     /// When a label is not among the rows, or there are more or fewer members.
-    pub fn pack_losses(&self, step: &PackBatch, device: &Device) -> Result<Tensor, LearningError> {
-        let PackBatch { batch, groups } = step;
-        let features = self.adapted_features(batch, device, &self.adaptation.grouped(groups))?;
+    pub fn pack_losses(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+        dropout: Option<Dropout>,
+    ) -> Result<Tensor, LearningError> {
+        let PackBatch { batch, groups, .. } = step;
+        let adaptation = Adaptation { dropout, ..self.adaptation.grouped(groups) };
+        let features = self.adapted_features(batch, device, &adaptation)?;
         let logits = self.head.pack_logits(&features, groups)?;
         let labels = self.own_rows(batch.labels());
         Ok(ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?)
@@ -344,7 +363,7 @@ impl Classifier {
 /// When there is no head or it has fewer rows.
 pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet, ModelError> {
     let mut cut = set.clone();
-    for name in [LinearHead::WEIGHT, LinearHead::BIAS] {
+    for &name in HeadKind::of(set).by_row() {
         let missing = || ModelError::Input {
             reason: format!("`{name}` with rows {rows:?} is not among the parameters"),
         };
@@ -377,7 +396,7 @@ pub fn with_head_rows(
 ) -> Result<ParameterSet, ModelError> {
     let mut result = set.clone();
     for (name, parameter) in part.iter() {
-        let is_head = [LinearHead::WEIGHT, LinearHead::BIAS].contains(&&**name);
+        let is_head = HeadKind::of(set).by_row().contains(&&**name);
         let parameter = match set.get(name).filter(|_| is_head) {
             None => parameter.clone(),
             Some(whole) => {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::data::TaskView;
+use crate::model::HeadKind;
 use crate::policy::WireForm;
 use crate::scenario::reader::Choice;
 
@@ -38,5 +39,12 @@ impl Choice for HeadForm {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
         ("fixed", HeadForm::Fixed, "all rows from the first round on"),
         ("growing", HeadForm::Growing, "rows of the classes seen so far"),
+    ];
+}
+
+impl Choice for HeadKind {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("linear", HeadKind::Linear, "weights and biases"),
+        ("cosine", HeadKind::Cosine, "cosines between features and weights, with a learnt scale"),
     ];
 }

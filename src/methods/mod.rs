@@ -1,6 +1,7 @@
 //! Federated methods, one folder or file each. Nothing here knows actors, files or the command
 //! line.
 
+pub mod adapter;
 pub mod fedavg;
 mod head_form;
 pub mod hgp;

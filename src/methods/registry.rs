@@ -15,6 +15,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::adapter::{self, AdapterConfig, AdapterMethod};
 use super::fedavg::{self, FedAvg, FedAvgConfig};
 use super::hgp::{self, Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
@@ -92,8 +93,14 @@ pub struct Registry {
 impl Registry {
     /// The methods of fedcast.
     pub fn builtin() -> Registry {
-        let entries =
-            vec![hgp_entry(), fedavg_entry(), joint_entry(), stsa_entry(), stsa_e_entry()];
+        let entries = vec![
+            hgp_entry(),
+            fedavg_entry(),
+            joint_entry(),
+            adapter_entry(),
+            stsa_entry(),
+            stsa_e_entry(),
+        ];
         Registry { entries }
     }
 
@@ -278,6 +285,25 @@ fn fedavg_entry() -> MethodEntry {
     }
 }
 
+fn adapter_entry() -> MethodEntry {
+    MethodEntry {
+        name: "adapter",
+        idea: "A bottleneck adapter in every block of a frozen transformer and a cosine head, \
+               averaged over clients; STSA's first stage.",
+        source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
+                 Aggregation, arXiv 2506.01327; adapters: Chen et al., AdaptFormer, NeurIPS 2022",
+        state: "server: adapters and head; client: nothing",
+        messages: "down: adapters and head; up: the same and the sample count",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = AdapterConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(AdapterMethod::new(config.clone(), facts)))
+        }),
+        check: adapter::check,
+    }
+}
+
 fn joint_entry() -> MethodEntry {
     MethodEntry {
         name: "joint",
@@ -357,7 +383,7 @@ mod tests {
         let of =
             |name| registry.find(name).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(of("fedvag").contains("did you mean `fedavg`?"), "{}", of("fedvag"));
-        assert!(of("xyz").contains("there are hgp, fedavg, joint, stsa, stsa-e"), "{}", of("xyz"));
+        assert!(of("xyz").contains("there are hgp, fedavg, joint, adapter, stsa, stsa-e"), "{}", of("xyz"));
         let one_more = MethodEntry { name: "mine", ..fedavg_entry() };
         assert!(registry.clone().with(one_more).find("mine").is_ok());
     }

@@ -1,13 +1,13 @@
 //! What a method adds to the frozen network: plain tensors, handed over per forward pass.
 //!
 //! A method computes tensors (from `Var`s, prompts pools, generators ...) and puts them
-//! here; the network never learns which method they come from. Prompt tokens, LoRA pairs and
-//! adapters will be further fields of [`Adaptation`].
+//! here; the network never learns which method they come from. Prompt tokens and LoRA pairs will
+//! be further fields of [`Adaptation`].
 
 use candle_core::{D, Tensor};
 
-use super::ModelError;
 use super::ops::Groups;
+use super::{Adapter, Dropout, ModelError};
 
 /// Extra keys and values of one block's attention, seen by every query of the block; not
 /// projected, not normalised, without position.
@@ -44,6 +44,10 @@ impl Prefix {
 pub struct Adaptation {
     /// By block; blocks beyond the end have none.
     pub prefix: Vec<Option<Prefix>>,
+    /// For blocks 0, 1, ...; blocks beyond the end have none.
+    pub adapters: Vec<Adapter>,
+    /// In training: what is dropped inside adapters.
+    pub dropout: Option<Dropout>,
     /// Which samples belong to which member of a pack; `None` where there is no pack.
     pub groups: Option<Groups>,
 }
@@ -56,7 +60,7 @@ impl Adaptation {
 
     /// Prefixes for blocks 0, 1, ....
     pub fn prefixes(prefixes: impl IntoIterator<Item = Prefix>) -> Adaptation {
-        Adaptation { prefix: prefixes.into_iter().map(Some).collect(), groups: None }
+        Adaptation { prefix: prefixes.into_iter().map(Some).collect(), ..Adaptation::none() }
     }
 
     /// The same for the samples of a pack.
@@ -78,7 +82,19 @@ impl Adaptation {
     /// The first block that differs from the plain network: whatever lies below can be
     /// computed once per sample. `None` when nothing is adapted.
     pub fn first_adapted_block(&self) -> Option<usize> {
-        self.prefix.iter().position(Option::is_some)
+        let adapted = (!self.adapters.is_empty()).then_some(0);
+        adapted.or_else(|| self.prefix.iter().position(Option::is_some))
+    }
+
+    /// What the adapter of a block adds to the residual stream `u`, if there is one.
+    pub(super) fn adapter_output(
+        &self,
+        block: usize,
+        u: &Tensor,
+    ) -> Result<Option<Tensor>, candle_core::Error> {
+        let adapter = self.adapters.get(block);
+        let Some(adapter) = adapter else { return Ok(None) };
+        adapter.forward(u, block, self.groups.as_ref(), self.dropout.as_ref()).map(Some)
     }
 
     /// The prefix of a block as the attention kernel takes it.

@@ -3,9 +3,9 @@
 //! * [`ops`]: kernels with their own backward pass;
 //! * [`Backbone`]: what turns an image into features: a transformer, or no network at all;
 //! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
-//!   with an [`Adaptation`] (prefix keys and values per block) handed over as plain tensors;
+//!   with an [`Adaptation`] (prefix keys and values, adapters per block) handed over as plain tensors;
 //! * [`ResNet`]: residual networks for small images, trained from scratch, with their own batch norm;
-//! * [`LinearHead`]: the classifier on top of its features;
+//! * [`LinearHead`] and [`CosineHead`]: the classifiers on top of the features;
 //! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
 //!   digests hold. Tensors never travel between threads, parameter sets do.
 //!
@@ -26,7 +26,10 @@
 //! ```
 
 mod adaptation;
+mod adapter;
 mod backbone;
+mod class_head;
+mod cosine_head;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
@@ -43,7 +46,10 @@ pub mod vit;
 mod weights_file;
 
 pub use adaptation::{Adaptation, Prefix};
+pub use adapter::{Adapter, AdapterShape, Dropout, MaskPlace, adapters_of, is_adapter};
 pub use backbone::{Backbone, BackboneConfig, PixelShape};
+pub use class_head::{ClassHead, HeadKind, HeadShape};
+pub use cosine_head::CosineHead;
 pub use device::{DeviceError, is_out_of_memory};
 pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;

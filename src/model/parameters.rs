@@ -95,6 +95,12 @@ impl ParameterSet {
         }
     }
 
+    /// The parameters whose names are to be kept.
+    pub fn filter(&self, keep: impl Fn(&str) -> bool) -> ParameterSet {
+        let kept = self.iter().filter(|(name, _)| keep(name));
+        kept.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect()
+    }
+
     /// Copies the current values of variables (or of any named tensors).
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::methods::HeadForm;
+use fedcast::methods::adapter::{AdapterConfig, AdapterMethod};
 use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
 use fedcast::methods::hgp::{CovarianceForm, Hgp, HgpConfig};
 use fedcast::model::VitConfig;
@@ -72,6 +73,17 @@ fn fedavg_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(Train::All, HeadForm::Growing, 10), (343_502_224, 343_502_228));
     assert_eq!(bytes(Train::Head, HeadForm::Growing, 1), (30_760, 30_764));
     assert_eq!(bytes(Train::Head, HeadForm::Growing, 10), (307_600, 307_604));
+}
+
+/// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the
+/// sample count.
+#[test]
+fn adapters_send_the_bytes_of_their_card() {
+    let method = |facts: &ModelFacts| erase(AdapterMethod::new(AdapterConfig::default(), facts));
+    let sketch = on_cifar100(1, WireForm::Full, method);
+    assert_eq!((payload(&sketch.down), payload(&sketch.up)), (4_789_252, 4_789_256));
+    let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
+    assert_eq!((kinds.get(Kind::Weights).0, kinds.get(Kind::Head).0), (4 * 1_189_632, 4 * 7_681));
 }
 
 #[test]

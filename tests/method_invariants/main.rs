@@ -1,7 +1,8 @@
-//! Promise: HGP, FedAvg, Joint and STSA keep every invariant of their method cards, on a tiny network.
+//! Promise: HGP, FedAvg, adapters, Joint and STSA keep every invariant of their method cards, on a tiny network.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
+mod adapter;
 mod bytes;
 mod fedavg;
 mod gradients;

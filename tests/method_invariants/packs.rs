@@ -10,6 +10,7 @@ use fedcast::policy::{AnyMember, AnyMethod, Failure, Lab, RoundContext, Seat, pa
 use fedcast::quantity::{ClientId, Round, SeatId, TaskId};
 use fedcast::wire::Body;
 
+use crate::adapter::adapter;
 use crate::toys::round_loop::Engine;
 use crate::toys::{facts, lab};
 use crate::{fedavg_of, hgp_with};
@@ -86,9 +87,9 @@ fn together(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Ve
     train(method, lab, &mut members(method, lab, spoilt))
 }
 
-fn packable() -> [Arc<dyn AnyMethod>; 4] {
+fn packable() -> [Arc<dyn AnyMethod>; 5] {
     let full = hgp_with(|c| c.covariance = fedcast::methods::hgp::CovarianceForm::Full);
-    [hgp_with(|_| ()), full, fedavg_of(Train::Head), fedavg_of(Train::Prompt)]
+    [hgp_with(|_| ()), full, fedavg_of(Train::Head), fedavg_of(Train::Prompt), adapter()]
 }
 
 #[test]

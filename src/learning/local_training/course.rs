@@ -21,6 +21,8 @@ pub struct PackBatch {
     pub batch: Batch,
     /// Whose they are; a member without a batch has none.
     pub groups: Groups,
+    /// Each member's own count of steps, from 0.
+    pub steps: Vec<u64>,
 }
 
 /// Where a member stands: its batches, epoch after epoch.

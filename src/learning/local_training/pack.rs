@@ -168,7 +168,8 @@ impl<'a> Pack<'a> {
             return Ok(None);
         }
         let sizes: Vec<usize> = turns.iter().map(|turn| turn.map_or(0, |t| t.samples)).collect();
-        let batch = PackBatch { batch: Batch::join(batches)?, groups: Groups::new(sizes) };
+        let steps = turns.iter().map(|turn| turn.map_or(0, |t| t.step)).collect();
+        let batch = PackBatch { batch: Batch::join(batches)?, groups: Groups::new(sizes), steps };
         Ok(Some(Upcoming { batch, turns }))
     }
 

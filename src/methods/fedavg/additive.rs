@@ -16,17 +16,22 @@ impl Additive<FedAvg> for FedAvg {
     }
 
     fn part(&self, sum: &Body) -> Result<ParameterAverage, PolicyError> {
-        let mut meta = MetaReader::new(&sum.meta);
-        let first_row = meta.u64()? as usize;
-        meta.finish()?;
-        Ok(part(sum, first_row)?)
+        sum_of(sum)
     }
+}
+
+/// The average whose sums a body in the layout of the Up holds.
+pub(in crate::methods) fn sum_of(sum: &Body) -> Result<ParameterAverage, PolicyError> {
+    let mut meta = MetaReader::new(&sum.meta);
+    let first_row = meta.u64()? as usize;
+    meta.finish()?;
+    Ok(part(sum, first_row)?)
 }
 
 /// The weighted differences of what was learnt, and the weight, in the layout of the Up.
 pub(in crate::methods) fn summand(weight: f64, down: &Down, up: &Up) -> Result<Body, PolicyError> {
     let first = up.first_row as usize;
-    let rows = up.parameters.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len());
+    let rows = up.parameters.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
     let base = head_rows(&down.parameters, first..first + rows)?;
     let average = ParameterAverage::one(weight, &base, &up.parameters)?;
     let Body { meta, sections } = up.pack();
@@ -50,8 +55,11 @@ pub(in crate::methods) fn part(
     let weight = sum.tensor(Kind::Statistics, SAMPLES)?.shaped(&[])?.as_f64()?[0];
     let mut sums = Vec::new();
     for (kind, tensor) in sum.tensors().filter(|(kind, t)| *kind == kind_of(t.name())) {
-        let width: usize = tensor.shape().iter().skip(1).product();
-        let before = if kind == Kind::Head { first_row * width } else { 0 };
+        // A scale has no rows.
+        let before = match tensor.shape() {
+            [_, width @ ..] if kind == Kind::Head => first_row * width.iter().product::<usize>(),
+            _ => 0,
+        };
         let values = std::iter::repeat_n(0.0, before).chain(tensor.as_f64()?.iter().copied());
         sums.push((Arc::clone(tensor.name()), values.collect()));
     }
@@ -62,42 +70,48 @@ pub(in crate::methods) fn part(
 mod tests {
     use super::*;
     use crate::methods::fedavg::FedAvgConfig;
-    use crate::model::{BackboneConfig, Parameter, ParameterSet, VitConfig};
+    use crate::model::{BackboneConfig, CosineHead, HeadKind, Parameter, ParameterSet, VitConfig};
     use crate::policy::{Method, ModelFacts, Part, Role, Seat, SeatKind, WireForm};
     use crate::quantity::{ClientId, Round, SeatId, TaskId};
 
-    fn set(rows: usize, value: impl Fn(usize) -> f32) -> ParameterSet {
+    fn set(kind: HeadKind, rows: usize, value: impl Fn(usize) -> f32) -> ParameterSet {
         let of = |shape: Vec<usize>, first: usize| {
             let count = shape.iter().product::<usize>();
             Parameter { shape, values: (first..first + count).map(&value).collect() }
         };
-        let entries = [
-            ("prompt.0.key", of(vec![2], 0)),
-            (LinearHead::WEIGHT, of(vec![rows, 3], 2)),
-            (LinearHead::BIAS, of(vec![rows], 2 + 3 * rows)),
-        ];
-        entries.into_iter().collect()
+        let other = match kind {
+            HeadKind::Linear => (LinearHead::BIAS, of(vec![rows], 2 + 3 * rows)),
+            HeadKind::Cosine => (CosineHead::SIGMA, of(vec![], 2 + 3 * rows)),
+        };
+        let entries = [("prompt.0.key", of(vec![2], 0)), (LinearHead::WEIGHT, of(vec![rows, 3], 2))];
+        entries.into_iter().chain([other]).collect()
     }
 
     /// Summands added as numbers fold like the uploads themselves, also of a part of the head.
     #[test]
     fn the_sum_of_summands_is_the_fold_of_uploads() {
+        for kind in [HeadKind::Linear, HeadKind::Cosine] {
+            sums_fold_as_uploads_with(kind);
+        }
+    }
+
+    fn sums_fold_as_uploads_with(kind: HeadKind) {
         let facts = ModelFacts {
             backbone: BackboneConfig::Vit(VitConfig::default()),
             classes: 5,
             form: WireForm::Lean,
         };
         let method = FedAvg::new(FedAvgConfig::default(), &facts);
-        let down = Down { parameters: set(5, |at| (at as f32).sin()) };
+        let down = Down { parameters: set(kind, 5, |at| (at as f32).sin()) };
         let view = crate::data::TaskView { task: TaskId(1), rows: 2..4, classes: vec![0; 4] };
         let view = Arc::new(view);
         let ups: Vec<(UpMeta, Up)> = (0..3u32)
             .map(|client| {
                 let id = SeatId(client);
                 let view = Arc::clone(&view);
-                let (client_id, kind) = (ClientId(client), SeatKind::Client);
-                let seat = Seat { id, client: client_id, role: Role(0), unit: None, kind, view };
-                let learnt = set(5, |at| (at as f32 + client as f32).sin());
+                let (client_id, seat_kind) = (ClientId(client), SeatKind::Client);
+                let seat = Seat { id, client: client_id, role: Role(0), unit: None, kind: seat_kind, view };
+                let learnt = set(kind, 5, |at| (at as f32 + client as f32).sin());
                 let up = Up::cut(&learnt, 2..4, 10 + client as usize).unwrap();
                 (UpMeta { seat, base: Round(0), staleness: 0 }, up)
             })

@@ -21,7 +21,7 @@ impl ClientPolicy<FedAvg> for FedAvgClient {
     ) -> Vec<Result<Outcome<Up>, Failure>> {
         together(members, |members| {
             let optimiser = |model: &Classifier| self.method.optimiser(model, &lab.training);
-            let trained = train_members(members, lab, optimiser)?;
+            let trained = train_members(members, lab, 0.0, optimiser)?;
             let outcomes = members.iter().zip(trained).map(|(member, trained)| {
                 let Trained { parameters, report } = trained?;
                 let rows = self.method.up_rows(&member.seat.view);

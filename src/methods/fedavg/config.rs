@@ -1,6 +1,7 @@
 //! The settings of FedAvg.
 
 use crate::methods::HeadForm;
+use crate::model::HeadKind;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What trains.
@@ -38,6 +39,16 @@ impl Choice for Weights {
     ];
 }
 
+impl Weights {
+    /// The weight of a client with so many samples.
+    pub fn of(self, samples: u32) -> f64 {
+        match self {
+            Weights::BySamples => f64::from(samples),
+            Weights::Uniform => f64::from(u8::from(samples > 0)),
+        }
+    }
+}
+
 /// The `[method]` table of FedAvg, and of Joint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FedAvgConfig {
@@ -45,6 +56,8 @@ pub struct FedAvgConfig {
     pub train: Train,
     /// How much a client counts.
     pub weights: Weights,
+    /// Which classifier stands upon the features.
+    pub classifier: HeadKind,
     /// Which head rows messages carry.
     pub head: HeadForm,
     /// Factor on the learning rate of everything but the head.
@@ -76,6 +89,7 @@ impl FedAvgConfig {
     /// The keys that say what trains and how; what concerns a federation stays at its default.
     pub(in crate::methods) fn learning(table: &mut TableReader<'_>) -> FedAvgConfig {
         let train = table.get(&Param::new("train", Train::All, "what trains"));
+        let classifier = Param::new("classifier", HeadKind::Linear, "the head upon the features");
         let backbone_lr =
             Param::new("backbone_lr", 1.0, "factor on the learning rate below the head")
                 .source("1; the public code of HGP has 0.01 as its `slow learner`")
@@ -90,6 +104,7 @@ impl FedAvgConfig {
         let config = FedAvgConfig {
             train,
             weights: Weights::BySamples,
+            classifier: table.get(&classifier.source("linear; STSA's first stage has cosine")),
             head: HeadForm::Fixed,
             backbone_lr: table.get(&backbone_lr),
             prompt_len: table.get(&prompt_len),

@@ -2,7 +2,8 @@
 
 use super::Down;
 use crate::learning::{Classifier, Course, LearningError, Optimiser, TrainingReport, train_pack};
-use crate::model::ParameterSet;
+use crate::model::{Dropout, MaskPlace, ParameterSet};
+use crate::numerics::streams::Domain;
 use crate::policy::{Lab, Member, Method, PolicyError};
 
 /// What a member has after its training.
@@ -14,10 +15,12 @@ pub(in crate::methods) struct Trained {
 }
 
 /// Minimises the cross-entropy over the rows of the current task, for all members of a pack at once.
-/// `optimiser` is made for the classifier of the pack; a member fails alone.
+/// `optimiser` is made for the classifier of the pack, `dropout` is the share of entries dropped inside
+/// adapters; a member fails alone.
 pub(in crate::methods) fn train_members<M: Method<Down = Down>>(
     members: &[Member<'_, M>],
     lab: &Lab,
+    dropout: f64,
     optimiser: impl FnOnce(&Classifier) -> Optimiser,
 ) -> Result<Vec<Result<Trained, LearningError>>, PolicyError> {
     let Some(first) = members.first() else { return Ok(Vec::new()) };
@@ -33,7 +36,12 @@ pub(in crate::methods) fn train_members<M: Method<Down = Down>>(
         .collect();
     let mut optimiser = optimiser(&model);
     let reports = train_pack(&lab.training, &mut optimiser, model.variables(), &courses, |step| {
-        model.pack_losses(step, &lab.device)
+        let places = members.iter().zip(&step.steps).map(|(member, step)| MaskPlace {
+            key: member.key.domain(Domain::Dropout),
+            step: *step,
+        });
+        let dropout = Dropout { rate: dropout, places: places.collect() };
+        model.pack_losses(step, &lab.device, Some(dropout))
     })?;
     let trained = model.pack_parameters()?.into_iter().zip(reports);
     Ok(trained.map(|(parameters, report)| Ok(Trained { parameters, report: report? })).collect())

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::learning::{head_rows, with_head_rows};
-use crate::model::{LinearHead, ModelError, ParameterSet};
+use crate::model::{HeadShape, ModelError, ParameterSet};
 use crate::policy::{Message, parameter_sections, parameter_sketches, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
@@ -29,9 +29,9 @@ impl Down {
         Ok(Down { parameters: head_rows(parameters, rows)? })
     }
 
-    /// Its shape: `others` beside a head of `rows` rows on `dim` features.
-    pub fn sketch(others: &[(String, Vec<usize>)], rows: usize, dim: usize) -> BodySketch {
-        BodySketch::new(0, parameter_sketches(&with_head(others, rows, dim)))
+    /// Its shape: `others` beside a head.
+    pub fn sketch(others: &[(String, Vec<usize>)], head: HeadShape) -> BodySketch {
+        BodySketch::new(0, parameter_sketches(&with_head(others, head)))
     }
 }
 
@@ -85,13 +85,17 @@ impl Up {
         Ok(Up { parameters: parameters_of(body)?, first_row, samples })
     }
 
-    /// Its shape: `others` beside the head rows `rows` on `dim` features.
-    pub fn sketch(others: &[(String, Vec<usize>)], rows: Range<usize>, dim: usize) -> BodySketch {
-        let mut sections = parameter_sketches(&with_head(others, rows.len(), dim));
+    /// Its shape: `others` beside a head whose first row is `first_row`.
+    pub fn sketch(
+        others: &[(String, Vec<usize>)],
+        head: HeadShape,
+        first_row: usize,
+    ) -> BodySketch {
+        let mut sections = parameter_sketches(&with_head(others, head));
         let samples = TensorSketch::new(SAMPLES, [], Dtype::U32);
         sections.push(SectionSketch::new(Kind::Statistics, vec![samples]));
         let mut meta = MetaWriter::new();
-        meta.u64(rows.start as u64);
+        meta.u64(first_row as u64);
         BodySketch::new(meta.finish().len(), sections)
     }
 }
@@ -115,11 +119,10 @@ impl Message for Up {
     }
 }
 
+/// Names and shapes of what travels: `others` and those of a head.
 fn with_head(
     others: &[(String, Vec<usize>)],
-    rows: usize,
-    dim: usize,
+    head: HeadShape,
 ) -> Vec<(String, Vec<usize>)> {
-    let head = [(LinearHead::WEIGHT, vec![rows, dim]), (LinearHead::BIAS, vec![rows])];
-    others.iter().cloned().chain(head.map(|(name, shape)| (name.to_owned(), shape))).collect()
+    others.iter().cloned().chain(head.shapes()).collect()
 }

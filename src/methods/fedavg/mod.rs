@@ -22,7 +22,7 @@ mod server;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(super) use additive::{part, summand};
+pub(super) use additive::{part, sum_of, summand};
 pub use client::FedAvgClient;
 pub use config::{FedAvgConfig, Train, Weights};
 pub(super) use local::{Trained, train_members};
@@ -32,7 +32,7 @@ pub use server::FedAvgServer;
 use crate::data::TaskView;
 use crate::learning::{Classifier, Optimiser, PromptShape, TrainingPlan};
 use crate::methods::transformer::needs_blocks;
-use crate::model::{Backbone, BackboneConfig, LinearHead, ParameterSet};
+use crate::model::{Backbone, BackboneConfig, HeadShape, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
@@ -63,10 +63,7 @@ impl FedAvg {
 
     /// How much an upload counts.
     fn weight(&self, up: &Up) -> f64 {
-        match self.config.weights {
-            Weights::BySamples => f64::from(up.samples),
-            Weights::Uniform => f64::from(u8::from(up.samples > 0)),
-        }
+        self.config.weights.of(up.samples)
     }
 
     pub(super) fn up_rows(&self, view: &TaskView) -> Range<usize> {
@@ -88,7 +85,8 @@ impl FedAvg {
         backbone: &Backbone,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
-        let head = LinearHead::initial_parameters(self.classes, self.backbone.dim(), init);
+        let kind = self.config.classifier;
+        let head = kind.initial_parameters(self.classes, self.backbone.dim(), init);
         let others = match self.config.train {
             Train::All => backbone.parameters()?,
             Train::Head => ParameterSet::new(),
@@ -126,7 +124,8 @@ impl Method for FedAvg {
             self.backbone.blocks_for("a prefix prompt")?;
         }
         Ok(FedAvgServer {
-            method: Arc::new(self.clone()),
+            head: self.config.head,
+            classes: self.classes,
             parameters: self.initial_parameters(&lab.backbone, init)?,
         })
     }
@@ -136,11 +135,12 @@ impl Method for FedAvg {
     }
 
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let (others, dim) = (self.others(), self.backbone.dim());
+        let (others, kind, dim) = (self.others(), self.config.classifier, self.backbone.dim());
         let down = self.config.head.down_rows(facts.view, self.classes).len();
+        let up = self.up_rows(facts.view);
         ExchangeSketch {
-            down: Down::sketch(&others, down, dim),
-            up: Up::sketch(&others, self.up_rows(facts.view), dim),
+            down: Down::sketch(&others, HeadShape { kind, rows: down, dim }),
+            up: Up::sketch(&others, HeadShape { kind, rows: up.len(), dim }, up.start),
             up_size: UpSize::Static,
         }
     }

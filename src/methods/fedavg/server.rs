@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Down, FedAvg};
+use super::Down;
 use crate::learning::Classifier;
+use crate::methods::HeadForm;
 use crate::model::ParameterSet;
 use crate::policy::{
     Lab, Method, Next, ParameterAverage, PolicyError, Predictor, RoundContext, Seat, ServerPolicy,
@@ -11,10 +12,14 @@ use crate::policy::{
 };
 use crate::wire::{Body, WireError};
 
-/// What the server knows: theta, with all head rows.
+/// The server of every method that takes the mean of parameters.
 pub struct FedAvgServer {
-    pub(super) method: Arc<FedAvg>,
-    pub(super) parameters: ParameterSet,
+    /// Which head rows messages carry.
+    pub(in crate::methods) head: HeadForm,
+    /// Rows of the whole head.
+    pub(in crate::methods) classes: usize,
+    /// Theta, with all head rows.
+    pub(in crate::methods) parameters: ParameterSet,
 }
 
 impl<M> ServerPolicy<M> for FedAvgServer
@@ -27,7 +32,7 @@ where
         seats: &[Seat],
         _lab: &Lab,
     ) -> Result<Vec<Arc<Down>>, PolicyError> {
-        let rows = self.method.config.head.down_rows(&round.period.view, self.method.classes);
+        let rows = self.head.down_rows(&round.period.view, self.classes);
         Ok(shared(Down::cut(&self.parameters, rows)?, seats))
     }
 

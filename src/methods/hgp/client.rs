@@ -27,7 +27,7 @@ impl ClientPolicy<Hgp> for HgpClient {
             let rule = &lab.training.optimiser;
             let optimiser =
                 |model: &Classifier| rule.clone().over_pack(model.vars(), model.members());
-            let trained = fedavg::train_members(members, lab, optimiser)?;
+            let trained = fedavg::train_members(members, lab, 0.0, optimiser)?;
             let outcomes = members.iter().zip(trained).map(|(member, trained)| {
                 let fedavg::Trained { parameters, report } = trained?;
                 let local = Classifier::frozen(&lab.backbone, &parameters)?;

@@ -38,7 +38,7 @@ use crate::data::TaskView;
 use crate::learning::{PromptShape, TrainingPlan};
 use crate::methods::fedavg;
 use crate::methods::transformer::needs_blocks;
-use crate::model::{LinearHead, ParameterSet};
+use crate::model::{HeadKind, HeadShape, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Additive, ExchangeSketch, Field, Folding, Keep, Lab, Message, Method, ModelFacts,
@@ -141,7 +141,9 @@ impl Method for Hgp {
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
         let prompt = self.prompt.map(|shape| shape.shapes()).unwrap_or_default();
         let down = self.config.head.down_rows(facts.view, self.classes).len();
-        let learnt = fedavg::Up::sketch(&prompt, self.up_rows(facts.view), self.dim);
+        let (kind, dim, up) = (HeadKind::Linear, self.dim, self.up_rows(facts.view));
+        let head = HeadShape { kind, rows: up.len(), dim };
+        let learnt = fedavg::Up::sketch(&prompt, head, up.start);
         let full = self.config.covariance == CovarianceForm::Full;
         // Nobody draws from Gaussians where nothing is rebalanced: they are not sent.
         let described = match self.config.rebalance {
@@ -149,7 +151,7 @@ impl Method for Hgp {
             _ => messages::described(facts.counts),
         };
         ExchangeSketch {
-            down: Down::sketch(&prompt, down, self.dim),
+            down: Down::sketch(&prompt, HeadShape { kind, rows: down, dim }),
             up: Up::sketch(learnt, &described, self.dim, full),
             up_size: UpSize::FromShard,
         }

@@ -70,7 +70,7 @@ impl Groups {
     }
 
     /// The member of each sample, `(samples)`.
-    pub(super) fn index(&self, device: &Device) -> Result<Tensor> {
+    pub(in crate::model) fn index(&self, device: &Device) -> Result<Tensor> {
         let members = self.sizes.iter().zip(0u32..);
         let index = members.flat_map(|(size, member)| std::iter::repeat_n(member, *size));
         Tensor::from_vec(index.collect(), self.samples(), device)

@@ -3,6 +3,7 @@
 use candle_core::{Result, Tensor};
 
 use super::VitConfig;
+use crate::model::Adaptation;
 use crate::model::ops::{self, Groups};
 
 /// Weight and bias of a linear layer or a layer norm.
@@ -38,15 +39,15 @@ pub(super) struct Block {
 
 impl Block {
     /// `x` `(b, n, d)` to `(b, queries, d)`: every token is attended to, the first `queries`
-    /// go on. `groups` are the members of a pack, where there is one.
+    /// go on. Of `adaptation` it takes what belongs to this `block`.
     pub(super) fn forward(
         &self,
         x: &Tensor,
         config: &VitConfig,
-        prefix: Option<(&Tensor, &Tensor)>,
-        groups: Option<&Groups>,
+        (adaptation, block): (&Adaptation, usize),
         queries: usize,
     ) -> Result<Tensor> {
+        let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
         let packed = self.qkv.linear(&self.norm1.norm(x, config.norm_eps)?, groups)?;
         let mixed = match groups {
             None => ops::attention(&packed, config.heads, prefix, queries)?,
@@ -56,6 +57,10 @@ impl Block {
         let x = if queries == x.dim(1)? { x.clone() } else { x.narrow(1, 0, queries)? };
         let x = (x + mixed)?;
         let hidden = self.fc1.linear(&self.norm2.norm(&x, config.norm_eps)?, groups)?;
-        x + self.fc2.linear(&ops::gelu(&hidden)?, groups)?
+        let changed = (&x + self.fc2.linear(&ops::gelu(&hidden)?, groups)?)?;
+        match adaptation.adapter_output(block, &x)? {
+            Some(adapted) => changed + adapted,
+            None => Ok(changed),
+        }
     }
 }

@@ -286,8 +286,7 @@ impl Vit {
         adaptation: &Adaptation,
         queries: usize,
     ) -> Result<Tensor, ModelError> {
-        let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
-        Ok(self.blocks[block].forward(tokens, &self.config, prefix, groups, queries)?)
+        Ok(self.blocks[block].forward(tokens, &self.config, (adaptation, block), queries)?)
     }
 
     /// The input of block 0: CLS and patch embeddings with their positions, `(b, n, d)`.
@@ -423,7 +422,7 @@ mod tests {
         let prompt = Var::zeros((4, config.dim), DType::F32, &Device::Cpu)?;
         let adaptation = Adaptation {
             prefix: vec![None, None, Some(Prefix::halves(prompt.as_tensor())?)],
-            groups: None,
+            ..Adaptation::none()
         };
         assert_eq!(adaptation.first_adapted_block(), Some(2));
         let below = vit.advance(&vit.embed(&images())?, 0..2, &adaptation)?;

@@ -5,7 +5,11 @@ use candle_core::{Tensor, Var};
 use super::{cls, flat, gradient, labels, on_both_paths, prefixes, stored, tensor, trained_head};
 use crate::golden::{Golden, Wave};
 use crate::model::vit::{Vit, VitConfig};
-use crate::model::{Adaptation, LinearHead, ModelError, Parameter, ops};
+use crate::model::{
+    Adaptation, Adapter, AdapterShape, CosineHead, LinearHead, ModelError, Parameter, adapters_of,
+    ops,
+};
+use crate::numerics::streams::{Domain, StreamKey};
 
 const COLUMNS: std::ops::Range<usize> = 4..8;
 
@@ -120,6 +124,70 @@ fn vit_tokens_prefix() -> Result<(), ModelError> {
     let grads = loss.backward()?;
     let by_prompt: Vec<f32> = prompts.iter().flat_map(|p| gradient(&grads, p)).collect();
     golden.assert_close("prefix.grad", &by_prompt);
+    Ok(())
+}
+
+/// Adapters beside the perceptron, and the cosine head of STSA's first stage.
+#[test]
+fn golden_adapter_parallel() -> Result<(), ModelError> {
+    let (Some(golden), Some(images)) = (Golden::open("adapter"), Golden::open("vit_tokens")) else {
+        return Ok(());
+    };
+    let vit = vit(&images, Wave::Chirp, 1.0);
+    let variable = |name: &str, shape: &[usize], scale: f64| {
+        Var::from_tensor(&tensor(golden.fill(name, shape, scale), shape)).expect("a variable")
+    };
+    let parts = [("down.weight", 0.2), ("down.bias", 0.05), ("up.weight", 0.2), ("up.bias", 0.05)];
+    // By part, then by block.
+    let trained: Vec<Vec<Var>> = parts
+        .iter()
+        .map(|(part, scale)| {
+            let shape = golden.shape(&format!("parallel.grad.{part}"));
+            let of_block = |j| variable(&format!("adapter.{j}.{part}"), &shape[1..], *scale);
+            (0..shape[0]).map(of_block).collect()
+        })
+        .collect();
+    let of_block = |j: usize| {
+        let [down_weight, down_bias, up_weight, up_bias] =
+            [0, 1, 2, 3].map(|part: usize| trained[part][j].as_tensor().clone());
+        Adapter { down_weight, down_bias, up_weight, up_bias }
+    };
+    let adapters = (0..vit.config().depth).map(of_block).collect();
+    let adaptation = Adaptation { adapters, ..Adaptation::none() };
+    let weight = variable("cosine.weight", &golden.shape("parallel.grad.cosine.weight"), 0.2);
+    let sigma = Var::from_tensor(&tensor(vec![1.5], &[]))?;
+    let head = CosineHead { weight: weight.as_tensor().clone(), sigma: sigma.as_tensor().clone() };
+
+    let features = vit.features(&stored(&images, "x"), &adaptation)?;
+    golden.assert_close("parallel.feature", &flat(&features));
+    let logits = head.logits(&features)?;
+    golden.assert_close("parallel.logits", &flat(&logits));
+    let labels: Vec<u32> = labels(&images).iter().map(|y| y - COLUMNS.start as u32).collect();
+    let loss = ops::cross_entropy(&logits, &labels, 0..COLUMNS.len())?;
+    golden.assert_close("parallel.loss", &flat(&loss));
+    let grads = loss.backward()?;
+    golden.assert_close("parallel.grad.cosine.weight", &gradient(&grads, &weight));
+    golden.assert_close("parallel.grad.sigma", &gradient(&grads, &sigma));
+    for ((part, _), variables) in parts.iter().zip(&trained) {
+        let stacked: Vec<f32> = variables.iter().flat_map(|v| gradient(&grads, v)).collect();
+        golden.assert_close(&format!("parallel.grad.{part}"), &stacked);
+    }
+    Ok(())
+}
+
+/// STSA card, invariant 7: a fresh adapter leaves the output as it is.
+#[test]
+fn fresh_adapters_change_nothing() -> Result<(), ModelError> {
+    let key = StreamKey::new(1, Domain::Init);
+    let vit = Vit::from_parameters(config(), &Vit::initial_parameters(&config(), key))?;
+    let shape = AdapterShape { blocks: 4, dim: 48, bottleneck: 8 };
+    let set = shape.initial_parameters(key);
+    let tensor_of = |name: &str| Some(set.get(name)?.tensor(&candle_core::Device::Cpu));
+    let adaptation = Adaptation { adapters: adapters_of(tensor_of)?, ..Adaptation::none() };
+    assert_eq!((adaptation.adapters.len(), adaptation.first_adapted_block()), (4, Some(0)));
+    let x = tensor((0..2 * 3 * 1024).map(|i| (i as f32 * 0.7).sin()).collect(), &[2, 3, 32, 32]);
+    let plain = vit.features(&x, &Adaptation::none())?;
+    assert_eq!(flat(&vit.features(&x, &adaptation)?), flat(&plain));
     Ok(())
 }
 

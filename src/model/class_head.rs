@@ -1,0 +1,143 @@
+//! The classifier on top of the features, whichever kind it is.
+
+use candle_core::{Device, Tensor};
+
+use super::ModelError;
+use super::cosine_head::CosineHead;
+use super::head::LinearHead;
+use super::ops::Groups;
+use super::parameters::{ParameterSet, Variables};
+use crate::numerics::streams::StreamKey;
+
+/// Which classifier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadKind {
+    /// `W f + b`.
+    #[default]
+    Linear,
+    /// Cosines with a learnt scale.
+    Cosine,
+}
+
+impl HeadKind {
+    /// The kind of head that a parameter set holds.
+    pub fn of(set: &ParameterSet) -> HeadKind {
+        match set.get(CosineHead::SIGMA) {
+            Some(_) => HeadKind::Cosine,
+            None => HeadKind::Linear,
+        }
+    }
+
+    /// Names of the parameters that have one row per class.
+    pub fn by_row(self) -> &'static [&'static str] {
+        match self {
+            HeadKind::Linear => &[LinearHead::WEIGHT, LinearHead::BIAS],
+            HeadKind::Cosine => &[CosineHead::WEIGHT],
+        }
+    }
+
+    /// Start values of a head.
+    pub fn initial_parameters(self, classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
+        match self {
+            HeadKind::Linear => LinearHead::initial_parameters(classes, dim, key),
+            HeadKind::Cosine => CosineHead::initial_parameters(classes, dim, key),
+        }
+    }
+}
+
+/// The dimensions of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadShape {
+    /// Which classifier.
+    pub kind: HeadKind,
+    /// Rows: classes.
+    pub rows: usize,
+    /// Width of a feature.
+    pub dim: usize,
+}
+
+impl HeadShape {
+    /// Names and shapes of its parameters.
+    pub fn shapes(&self) -> [(String, Vec<usize>); 2] {
+        let other = match self.kind {
+            HeadKind::Linear => (LinearHead::BIAS.to_owned(), vec![self.rows]),
+            HeadKind::Cosine => (CosineHead::SIGMA.to_owned(), vec![]),
+        };
+        [(LinearHead::WEIGHT.to_owned(), vec![self.rows, self.dim]), other]
+    }
+}
+
+/// A classifier: frozen tensors, or variables in training.
+#[derive(Clone, Debug)]
+pub enum ClassHead {
+    /// `W f + b`.
+    Linear(LinearHead),
+    /// Cosines with a learnt scale.
+    Cosine(CosineHead),
+}
+
+impl ClassHead {
+    /// The frozen head that a set holds.
+    ///
+    /// # Errors
+    /// When an entry is missing or does not fit.
+    pub fn frozen_at(set: &ParameterSet, device: &Device) -> Result<ClassHead, ModelError> {
+        Ok(match HeadKind::of(set) {
+            HeadKind::Linear => ClassHead::Linear(LinearHead::frozen_at(set, device)?),
+            HeadKind::Cosine => ClassHead::Cosine(CosineHead::frozen_at(set, device)?),
+        })
+    }
+
+    /// The same over fresh variables, which come back sorted by name.
+    ///
+    /// # Errors
+    /// As [`ClassHead::frozen_at`].
+    pub fn trainable_at(
+        set: &ParameterSet,
+        device: &Device,
+    ) -> Result<(ClassHead, Variables), ModelError> {
+        Ok(match HeadKind::of(set) {
+            HeadKind::Linear => {
+                let (head, variables) = LinearHead::trainable_at(set, device)?;
+                (ClassHead::Linear(head), variables)
+            }
+            HeadKind::Cosine => {
+                let (head, variables) = CosineHead::trainable_at(set, device)?;
+                (ClassHead::Cosine(head), variables)
+            }
+        })
+    }
+
+    /// `(b, d)` to logits `(b, C)`.
+    ///
+    /// # Errors
+    /// When the features have another width.
+    pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
+        match self {
+            ClassHead::Linear(head) => head.logits(features),
+            ClassHead::Cosine(head) => head.logits(features),
+        }
+    }
+
+    /// [`ClassHead::logits`] for the members of a pack with a head each.
+    ///
+    /// # Errors
+    /// When the features have another width, or there is not one head per member.
+    pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
+        match self {
+            ClassHead::Linear(head) => head.pack_logits(features, members),
+            ClassHead::Cosine(head) => head.pack_logits(features, members),
+        }
+    }
+
+    /// Rows of the head.
+    ///
+    /// # Errors
+    /// When the weight is no matrix.
+    pub fn classes(&self) -> Result<usize, ModelError> {
+        match self {
+            ClassHead::Linear(head) => Ok(head.classes()),
+            ClassHead::Cosine(head) => head.classes(),
+        }
+    }
+}
