@@ -143,7 +143,7 @@ fn stsa_s_formulas_hold_in_a_run() {
         summary["bytes"]["up"]["delivered"]["payload"].as_u64().unwrap()
     };
     let (d, clients, tasks, classes) = (40, 3, 2, 5);
-    let table = "lambda=0.001, lambda_scale=\"trace\", width=40}";
+    let table = "lambda=0.001, lambda_scale=\"trace\", width=40, first={name=\"none\"}}";
     let of = |name: &str| format!("method={{name=\"{name}\", {table}");
     let exact = run("exact", &[&of("stsa")]);
     assert_eq!(exact, clients * tasks * 4 * (d * d + d * classes));

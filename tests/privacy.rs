@@ -227,7 +227,8 @@ fn hgp_without_rebalancing_adds_up_in_secret_too() {
 
 /// The text of a scenario with a method of the STSA family.
 fn stsa(name: &str, more: &str) -> String {
-    let method = format!("name = \"{name}\", width = 48, lambda = 10.0");
+    let method =
+        format!("name = \"{name}\", width = 48, lambda = 10.0, first = {{ name = \"none\" }}");
     let base = BASE.replace("name = \"fedavg\", train = \"head\"", &method);
     format!("{base}\n{more}")
 }

@@ -148,8 +148,7 @@ impl Classifier {
         let mut adaptation =
             Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
         variables.extend(prompt_variables);
-        let adapter_variables =
-            stacked.filter(is_adapter).variables(device)?;
+        let adapter_variables = stacked.filter(is_adapter).variables(device)?;
         let named = |wanted: &str| {
             let found = adapter_variables.iter().find(|(name, _)| &**name == wanted);
             found.map(|(_, variable)| Ok(variable.as_tensor().clone()))

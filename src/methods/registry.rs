@@ -43,6 +43,16 @@ impl<F: Fn(&ModelFacts) -> Arc<dyn AnyMethod> + Send + Sync> Recipe for F {
 /// In `[method.first]`: features as the backbone has them.
 const NO_FIRST: &str = "none";
 
+/// What adapts the features of a kind of backbone in the first task, unless a scenario says otherwise:
+/// whatever comes from scratch has to be trained.
+fn first_on(backbone: &str) -> &'static str {
+    match backbone {
+        "vit" => "adapter",
+        "resnet18" => "fedavg",
+        _ => NO_FIRST,
+    }
+}
+
 /// Reads the settings of a method from its `[method]` table.
 pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send + Sync>;
 
@@ -140,7 +150,8 @@ impl Registry {
         section: &MethodSection,
         facts: &ModelFacts,
     ) -> Result<Arc<dyn AnyMethod>, ScenarioError> {
-        let recipe = section.config(|table| self.recipe(&section.name, table))?;
+        let backbone = facts.backbone.kind();
+        let recipe = section.config(|table| self.recipe(&section.name, backbone, table))?;
         Ok(recipe.build(facts))
     }
 
@@ -186,8 +197,8 @@ impl Registry {
         })
     }
 
-    /// Reads the keys of a method and, where there is a `[method.first]`, of the one before it.
-    fn recipe(&self, name: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
+    /// Reads the keys of a method and, before one upon features, of the method that adapts them.
+    fn recipe(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
         let Ok(entry) = self.find(name) else {
             table.accept_rest();
             return Box::new(|_: &ModelFacts| -> Arc<dyn AnyMethod> {
@@ -195,16 +206,16 @@ impl Registry {
             });
         };
         let then = (entry.read)(table);
-        if !table.given("first") {
-            return then;
-        }
         if !entry.upon_features {
+            if !table.given("first") {
+                return then;
+            }
             let message = format!("`{name}` learns features itself and cannot follow a method");
             table.reject("first", &message, "not here", "remove [method.first]");
         }
         let first = table.table("first", |table| {
-            let known = Param::required("name", "hgp".to_owned(), "the method of the first task");
-            let name = table.get(&known);
+            let name = Param::new("name", first_on(backbone).to_owned(), "adapts the features");
+            let name = table.get(&name.source("STSA: adapters, or the whole of a ResNet"));
             if name == NO_FIRST {
                 return None;
             }
@@ -213,7 +224,7 @@ impl Registry {
             if let Err(unknown) = self.find(&name) {
                 table.reject("name", &unknown.to_string(), "unknown method", &unknown.help);
             }
-            Some((self.recipe(&name, table), rounds))
+            Some((self.recipe(&name, backbone, table), rounds))
         });
         let Some((first, rounds)) = first else { return then };
         Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
@@ -228,8 +239,8 @@ impl MethodCatalogue for Registry {
         self.entries.iter().map(|entry| entry.name.to_owned()).collect()
     }
 
-    fn read(&self, name: &str, table: &mut TableReader<'_>) {
-        self.recipe(name, table);
+    fn read(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) {
+        self.recipe(name, backbone, table);
     }
 
     fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
@@ -358,6 +369,7 @@ fn stsa_e_entry() -> MethodEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{BackboneConfig, PixelShape};
 
     fn facts() -> ModelFacts {
         ModelFacts { backbone: VitConfig::default().into(), classes: 10, form: WireForm::Full }
@@ -383,7 +395,11 @@ mod tests {
         let of =
             |name| registry.find(name).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(of("fedvag").contains("did you mean `fedavg`?"), "{}", of("fedvag"));
-        assert!(of("xyz").contains("there are hgp, fedavg, joint, adapter, stsa, stsa-e"), "{}", of("xyz"));
+        assert!(
+            of("xyz").contains("there are hgp, fedavg, joint, adapter, stsa, stsa-e"),
+            "{}",
+            of("xyz")
+        );
         let one_more = MethodEntry { name: "mine", ..fedavg_entry() };
         assert!(registry.clone().with(one_more).find("mine").is_ok());
     }
@@ -403,5 +419,25 @@ mod tests {
         let none: toml::Table = "[first]\nname = \"none\"".parse().unwrap();
         let section = MethodSection { name: "stsa".into(), parameters: none };
         assert!(Registry::builtin().build(&section, &facts()).is_ok());
+    }
+
+    #[test]
+    fn the_backbone_says_which_method_comes_first() {
+        let section = MethodSection { name: "stsa".into(), parameters: toml::Table::new() };
+        let phases = |backbone: BackboneConfig| {
+            let facts = ModelFacts { backbone, ..facts() };
+            let method = Registry::builtin().build(&section, &facts).unwrap();
+            let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
+            let period = Period { task: TaskId(0), tasks: 2, view: Arc::new(view) };
+            let sketch = method.feature_sketch();
+            let names = sketch.sections.iter().flat_map(|section| &section.tensors);
+            let first = names.map(|tensor| tensor.name.to_string()).next();
+            (method.phases(&period, 4).len(), first)
+        };
+        let first = |name: &str| Some(name.to_owned());
+        assert_eq!(phases(VitConfig::default().into()), (2, first("adapter.00.down.bias")));
+        assert_eq!(phases(BackboneConfig::ResNet(Default::default())), (2, first("bn1.bias")));
+        let pixels = PixelShape { channels: 1, image: 8 };
+        assert_eq!(phases(BackboneConfig::Pixels(pixels)), (1, None));
     }
 }

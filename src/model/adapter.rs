@@ -7,9 +7,9 @@
 
 use candle_core::{Result, Tensor, bail};
 
+use super::ModelError;
 use super::ops::{self, Groups};
 use super::parameters::{Parameter, ParameterSet};
-use super::ModelError;
 use crate::numerics::distributions::{chance, uniform};
 use crate::numerics::streams::StreamKey;
 
@@ -153,9 +153,8 @@ pub fn adapters_of(
     while let Some(down_weight) = named(&name_of(adapters.len(), DOWN_WEIGHT)) {
         let part = |parameter: &str| {
             let name = name_of(adapters.len(), parameter);
-            let missing = || ModelError::Input {
-                reason: format!("an adapter without `{name}` is none"),
-            };
+            let missing =
+                || ModelError::Input { reason: format!("an adapter without `{name}` is none") };
             named(&name).unwrap_or_else(|| Err(missing()))
         };
         let (down_bias, up_weight) = (part(DOWN_BIAS)?, part(UP_WEIGHT)?);

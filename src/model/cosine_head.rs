@@ -2,8 +2,8 @@
 
 use candle_core::{D, Device, Tensor, Var};
 
-use super::head::LinearHead;
 use super::ModelError;
+use super::head::LinearHead;
 use super::ops::{self, Groups};
 use super::parameters::{Parameter, ParameterSet, Variables};
 use crate::numerics::distributions::uniform;
@@ -105,7 +105,8 @@ impl CosineHead {
         let weight = directions(&self.weight)?;
         let cosines = ops::grouped_linear(&directions(features)?, &weight, None, members)?;
         // By sample, so that each member's gradient adds up as it does alone.
-        let sigma = self.sigma.flatten_all()?.index_select(&members.index(features.device())?, 0)?;
+        let sigma =
+            self.sigma.flatten_all()?.index_select(&members.index(features.device())?, 0)?;
         Ok(cosines.broadcast_mul(&sigma.unsqueeze(1)?)?)
     }
 }

@@ -8,9 +8,10 @@ pub trait MethodCatalogue {
     /// Every name that `method.name` may have.
     fn names(&self) -> Vec<String>;
 
-    /// Reads (and so checks) the keys of a method in its `[method]` table. The reader notes
-    /// values and defaults; what this builds of them is not needed here.
-    fn read(&self, name: &str, table: &mut TableReader<'_>);
+    /// Reads (and so checks) the keys of a method in its `[method]` table; the kind of backbone
+    /// decides about defaults. The reader notes values and defaults; what this builds of them is
+    /// not needed here.
+    fn read(&self, name: &str, backbone: &str, table: &mut TableReader<'_>);
 
     /// What the method of a scenario cannot work with elsewhere in it. Asked once everything
     /// else is right.
@@ -42,7 +43,7 @@ impl MethodCatalogue for AnyMethod {
         Vec::new()
     }
 
-    fn read(&self, _name: &str, table: &mut TableReader<'_>) {
+    fn read(&self, _name: &str, _backbone: &str, table: &mut TableReader<'_>) {
         table.accept_rest();
     }
 }

@@ -94,18 +94,26 @@ impl Scenario {
         let name = table.get(&Param::new("name", stem.to_owned(), "a label for people"));
         let preset = Param::new("preset", Preset::Ideal, "defaults of [time], [links], [faults]");
         let preset = table.get(&preset);
+        // In the order of the file, as errors are told.
+        let seed = table.table("seed", Seeds::read);
+        let data = table.required_table("data", "source = \"digits\"", DataSection::read);
+        let tasks = table.required_table("tasks", "count = 5", TasksSection::read);
+        let partition =
+            table.required_table("partition", "kind = \"iid\"", PartitionSection::read);
+        let backbone = table.table("backbone", BackboneSection::read);
+        let method = table.required_table("method", "name = \"hgp\"", |table| {
+            MethodSection::read(table, &backbone, methods)
+        });
         Scenario {
             schema,
             name,
             preset,
-            seed: table.table("seed", Seeds::read),
-            data: table.required_table("data", "source = \"digits\"", DataSection::read),
-            tasks: table.required_table("tasks", "count = 5", TasksSection::read),
-            partition: table.required_table("partition", "kind = \"iid\"", PartitionSection::read),
-            backbone: table.table("backbone", BackboneSection::read),
-            method: table.required_table("method", "name = \"hgp\"", |table| {
-                MethodSection::read(table, methods)
-            }),
+            seed,
+            data,
+            tasks,
+            partition,
+            backbone,
+            method,
             federation: table.table("federation", FederationSection::read),
             participation: table.table("participation", ParticipationSection::read),
             client: table.table("client", ClientSection::read),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::reader::{self, TableReader};
-use super::{MethodCatalogue, ScenarioError};
+use super::{BackboneSection, MethodCatalogue, ScenarioError};
 
 /// What is learnt, and how.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,10 +16,14 @@ pub struct MethodSection {
 }
 
 impl MethodSection {
-    pub(super) fn read(table: &mut TableReader<'_>, methods: &dyn MethodCatalogue) -> Self {
+    pub(super) fn read(
+        table: &mut TableReader<'_>,
+        backbone: &BackboneSection,
+        methods: &dyn MethodCatalogue,
+    ) -> Self {
         let name = table.name_of(&methods.names());
         match &name {
-            Some(name) => methods.read(name, table),
+            Some(name) => methods.read(name, backbone.kind(), table),
             None => table.accept_rest(),
         }
         let mut parameters = table.effective().clone();

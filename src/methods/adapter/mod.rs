@@ -24,11 +24,11 @@ use crate::methods::transformer::needs_blocks;
 use crate::model::{AdapterShape, CosineHead, HeadKind, HeadShape};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage, PolicyError,
-    SketchFacts, UpMeta, UpSize, WireForm,
+    Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
+    PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
 };
 use crate::scenario::{Complaint, Scenario};
-use crate::wire::Body;
+use crate::wire::{Body, BodySketch};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone, Debug)]
@@ -103,6 +103,10 @@ impl Method for AdapterMethod {
             up: Up::sketch(&adapters, self.head(up.len()), up.start),
             up_size: UpSize::Static,
         }
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        BodySketch::new(0, parameter_sketches(&self.shape.shapes()))
     }
 
     fn fields(&self) -> &'static [Field] {

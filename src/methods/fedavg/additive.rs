@@ -83,7 +83,8 @@ mod tests {
             HeadKind::Linear => (LinearHead::BIAS, of(vec![rows], 2 + 3 * rows)),
             HeadKind::Cosine => (CosineHead::SIGMA, of(vec![], 2 + 3 * rows)),
         };
-        let entries = [("prompt.0.key", of(vec![2], 0)), (LinearHead::WEIGHT, of(vec![rows, 3], 2))];
+        let entries =
+            [("prompt.0.key", of(vec![2], 0)), (LinearHead::WEIGHT, of(vec![rows, 3], 2))];
         entries.into_iter().chain([other]).collect()
     }
 
@@ -110,7 +111,14 @@ mod tests {
                 let id = SeatId(client);
                 let view = Arc::clone(&view);
                 let (client_id, seat_kind) = (ClientId(client), SeatKind::Client);
-                let seat = Seat { id, client: client_id, role: Role(0), unit: None, kind: seat_kind, view };
+                let seat = Seat {
+                    id,
+                    client: client_id,
+                    role: Role(0),
+                    unit: None,
+                    kind: seat_kind,
+                    view,
+                };
                 let learnt = set(kind, 5, |at| (at as f32 + client as f32).sin());
                 let up = Up::cut(&learnt, 2..4, 10 + client as usize).unwrap();
                 (UpMeta { seat, base: Round(0), staleness: 0 }, up)

@@ -120,9 +120,6 @@ impl Message for Up {
 }
 
 /// Names and shapes of what travels: `others` and those of a head.
-fn with_head(
-    others: &[(String, Vec<usize>)],
-    head: HeadShape,
-) -> Vec<(String, Vec<usize>)> {
+fn with_head(others: &[(String, Vec<usize>)], head: HeadShape) -> Vec<(String, Vec<usize>)> {
     others.iter().cloned().chain(head.shapes()).collect()
 }

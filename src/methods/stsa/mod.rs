@@ -15,8 +15,9 @@
 //! the ridge regression on all data together. STSA-E's estimate is the better the more units
 //! there are, so few clients cut their shards at random into units (`federation.units`).
 //!
-//! The network is the backbone as loaded, or what a first method made of it in the first task
-//! (`[method.first]`); nothing trains after it.
+//! The network is what a first method makes of the backbone in the first task (`[method.first]`: adapters on a
+//! transformer and full training of a residual network, unless another is named), or the backbone as loaded
+//! (`first = { name = "none" }`, and always on plain pixels); nothing trains after it.
 //!
 //! STSA's uploads are sums, so they may be [added in secret](crate::policy::Additive); STSA-E's units
 //! must be seen one by one. Of the paper's noise, E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`,
