@@ -98,8 +98,7 @@ impl Scenario {
         let seed = table.table("seed", Seeds::read);
         let data = table.required_table("data", "source = \"digits\"", DataSection::read);
         let tasks = table.required_table("tasks", "count = 5", TasksSection::read);
-        let partition =
-            table.required_table("partition", "kind = \"iid\"", PartitionSection::read);
+        let partition = table.required_table("partition", "kind = \"iid\"", PartitionSection::read);
         let backbone = table.table("backbone", BackboneSection::read);
         let method = table.required_table("method", "name = \"hgp\"", |table| {
             MethodSection::read(table, &backbone, methods)
