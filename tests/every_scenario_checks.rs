@@ -272,6 +272,22 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
                 "{dist=\"normal\",mean=1,sd=0.3,min=0.1}",
             ],
         ),
+        one_of(
+            "round",
+            &[
+                "{close=\"deadline\",deadline_s=9}",
+                "{close=\"quorum\",quorum=0.5}",
+                "{close=\"first\",deadline_s=1,least=0.2}",
+            ],
+        ),
+        one_of(
+            "availability",
+            &[
+                "{kind=\"markov\",on_s=60,off_s=1e3}",
+                "{kind=\"diurnal\",spread=0}",
+                "{kind=\"by-data\",stay_s={dist=\"exponential\",mean=1e4},join_s=5}",
+            ],
+        ),
         one_of("links.rtt_ms", &["5", "{dist=\"uniform\",low=1,high=2}"]),
         one_of(
             "client.round_schedule",

@@ -75,6 +75,13 @@ fn so_does_a_run_through_a_narrow_line_of_the_server() {
     sends_and_takes_what_was_planned(&["preset=mobile", line[0], line[1]]);
 }
 
+/// Nobody leaves before its work is done, so the run waits and asks as planned.
+#[test]
+fn so_does_a_run_of_clients_that_come_and_go() {
+    let diurnal = "availability={kind=\"diurnal\",mean=0.3,depth=0.2,slot_s=30}";
+    sends_and_takes_what_was_planned(&["preset=mobile", diurnal]);
+}
+
 fn sends_and_takes_what_was_planned(overrides: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let sets: Vec<&str> = overrides.iter().flat_map(|set| ["--set", set]).collect();

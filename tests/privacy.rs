@@ -299,3 +299,26 @@ fn noise_changes_uploads_and_not_the_rest() {
     assert_eq!(noise(0.5).digests, noisy.digests);
     assert_ne!(noisy.scores(), plain.scores());
 }
+
+/// Whoever comes after the deadline has dropped out; its masks are taken off the sum of the others.
+/// A deadline that falls into the introduction ends a round that nobody was invited to.
+#[test]
+fn uploads_after_the_deadline_are_drop_outs() {
+    let (mut partial, mut uninvited) = (0, 0);
+    for deadline in 1..=8 {
+        let deadline = f64::from(deadline) * 0.1;
+        let round = format!("round = {{ close = \"deadline\", deadline_s = {deadline} }}");
+        let secure = format!("preset = \"mobile\"\n{round}\n{SECURE}\nthreshold = 0.3");
+        let ran = run(&secure);
+        assert_eq!(ran.end.as_ref().ok(), Some(&EndReason::Done), "{deadline}");
+        let workers = |setup| Setup { workers: Workforce::Cpu(3), ..setup };
+        assert_eq!(run_with(&secure, workers).digests, ran.digests, "{deadline}");
+        for entry in &ran.entries {
+            if let Event::SumMasked { members, arrived, opened, .. } = entry.event {
+                partial += usize::from(opened && arrived < members);
+                uninvited += usize::from(members == 0);
+            }
+        }
+    }
+    assert!(partial > 2 && uninvited > 2, "{partial} {uninvited}");
+}

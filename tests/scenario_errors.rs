@@ -278,6 +278,61 @@ fn files_of_measured_values_are_read_and_judged_at_their_place() {
     assert!(told.contains("example.toml:19:39") && told.contains("cannot read"), "{told}");
 }
 
+#[test]
+fn traces_of_availability_are_read_and_judged_at_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |csv: &str| {
+        std::fs::write(folder.path().join("phones.csv"), csv).unwrap();
+        let text = format!("{GOOD}[availability]\nkind = \"trace\"\nfile = \"phones.csv\"\n");
+        Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod)
+    };
+    let right = load("# two phones\nclient,time_s,state\n0,10,on\n1,7.5,off\n").expect("is right");
+    let again = right.scenario.to_effective_toml();
+    let again = Scenario::from_toml(&again, "again", Path::new("/"), &[], &AnyMethod).unwrap();
+    assert_eq!(again.scenario.availability, right.scenario.availability);
+    for (csv, place, wanted) in [
+        ("client,time_s,state\n0,10,maybe\n", "phones.csv:2:6", "`maybe` is not a state"),
+        ("client,time_s,state\n0.5,10,on\n", "phones.csv:2:1", "a client's number"),
+        ("client,time_s,state\n0,later,on\n", "phones.csv:2:3", "is not a number"),
+        ("client,time_s,state\n0,10\n", "phones.csv:2:3", "this line has 2 cells"),
+        ("client,time_s\n0,10\n", "phones.csv:1:1", "there is no column `state`"),
+    ] {
+        let told = load(csv).expect_err("this file is wrong").to_string();
+        assert!(told.contains(place) && told.contains(wanted), "{told}");
+    }
+    let told = refusal(GOOD, &["availability={kind=\"markov\",on_s=60}"]);
+    assert!(told.contains("[availability] lacks the key `off_s`"), "{told}");
+    let told = refusal(GOOD, &["availability={kind=\"always\",depth=0.1}"]);
+    assert!(told.contains("has no meaning with `kind = \"always\"`"), "{told}");
+}
+
+#[test]
+fn impossible_closing_rules() {
+    let first = "round={close=\"first\"}";
+    for (sets, wanted) in [
+        (&["round={close=\"deadline\"}"][..], "[round] lacks the key `deadline_s`"),
+        (&["round={close=\"quorum\"}"], "[round] lacks the key `quorum`"),
+        (&["round.deadline_s=5"], "`round.deadline_s` has no meaning with `close = \"all\"`"),
+        (
+            &["round={close=\"first\",least=0.5}"],
+            "`round.least` has no meaning with `close = \"first\"`",
+        ),
+        (&["round={close=\"quorum\",quorum=1.5}"], "must be above 0 and at most 1"),
+        (
+            &[first, "participation.over_selection=2"],
+            "`participation.over_selection` has no meaning",
+        ),
+        (&["participation={count=3,over_selection=2}"], "does not close with the first"),
+    ] {
+        let told = refusal(GOOD, sets);
+        assert!(told.contains(wanted), "{sets:?} gives\n{told}");
+    }
+    assert!(read(GOOD, &[first, "participation={count=3,over_selection=2}"]).is_ok());
+    let production = read(GOOD, &["preset=production", "participation.count=3"]).expect("is right");
+    assert_eq!(production.scenario.participation.over_selection, Some(1.3));
+    assert!(read(GOOD, &["preset=production"]).is_ok(), "everybody is asked, whoever is first");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_folder_whose_name_is_no_text_is_refused_where_its_path_is_written() {

@@ -188,6 +188,15 @@ pub enum Event {
         /// Its rounds, at most.
         rounds: u32,
     },
+    /// Nobody whom a round could ask can be reached.
+    RoundWaits {
+        /// The round that is to open.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Nanoseconds on the simulated clock when somebody can be.
+        until: u64,
+    },
     /// The server drew a cohort and broadcast.
     RoundOpened {
         /// The round.
@@ -201,7 +210,7 @@ pub enum Event {
         /// Number of seats.
         seats: u32,
     },
-    /// A client is asked for the first time, and it or its link takes time.
+    /// A client is asked for the first time, and it differs from others in what follows.
     ClientDrawn {
         /// The client.
         client: ClientId,
@@ -217,6 +226,9 @@ pub enum Event {
         up: Option<u64>,
         /// Nanoseconds of its round trip.
         round_trip: u64,
+        /// When it leaves for good, in nanoseconds on the simulated clock; absent where it stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        leaves: Option<u64>,
     },
     /// The fate of a frame is known: it was delivered or lost at this moment, and is charged.
     FrameCharged {
@@ -267,6 +279,22 @@ pub enum Event {
         /// Nanoseconds of simulated work.
         worked: u64,
     },
+    /// A client would have finished its local work now, certainly too late for its round; it
+    /// was not computed.
+    Skipped {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Its phase.
+        phase: u32,
+        /// The seat.
+        seat: SeatId,
+        /// The client.
+        client: ClientId,
+        /// Nanoseconds of simulated work.
+        worked: u64,
+    },
     /// A seat sends nothing.
     ClientFailed {
         /// The round.
@@ -277,8 +305,8 @@ pub enum Event {
         seat: SeatId,
         /// The client.
         client: ClientId,
-        /// `crashed`, `lost`, `panicked`, `non_finite`, `no_data`, `out_of_range`, `excluded` (from
-        /// secure aggregation, which had too few members) or `policy`.
+        /// `crashed`, `lost`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
+        /// `excluded` (from secure aggregation, which had too few members) or `policy`.
         reason: String,
         /// In words.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -369,10 +397,12 @@ impl Event {
             Event::RunStarted { .. } => "run_started",
             Event::TaskStarted { .. } => "task_started",
             Event::PhaseStarted { .. } => "phase_started",
+            Event::RoundWaits { .. } => "round_waits",
             Event::RoundOpened { .. } => "round_opened",
             Event::ClientDrawn { .. } => "client_drawn",
             Event::FrameCharged { .. } => "frame_charged",
             Event::Trained { .. } => "trained",
+            Event::Skipped { .. } => "skipped",
             Event::ClientFailed { .. } => "client_failed",
             Event::UpdateRejected { .. } => "update_rejected",
             Event::SumMasked { .. } => "sum_masked",

@@ -15,10 +15,12 @@
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
 pub(crate) mod assets;
+pub mod availability;
 pub mod bandwidth;
 mod bias;
 mod client;
 pub mod clock;
+mod closing;
 mod conductor;
 mod devices;
 mod effect;
@@ -53,6 +55,7 @@ mod timesheet;
 mod workforce;
 mod world;
 
+pub use closing::{Closing, ClosingRules, Enough};
 pub use conductor::RunEnd;
 pub use error::FederationError;
 pub use event::{
@@ -64,8 +67,8 @@ pub use frames::Coding;
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
 pub use rules::{
-    AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, Participation, Population,
-    Rules, Share, Unit, UnitRules,
+    AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, OverSelection,
+    Participation, Population, Rules, Share, Unit, UnitRules,
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};

@@ -3,11 +3,12 @@
 //! Only clients that own data are ever drawn, so idle clients change no cohort; any round can be
 //! drawn without the rounds before it.
 
+use super::availability::{Availability, Cohort};
 use super::permutation::Permutation;
 use super::rules::{Participation, Population, Unit};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::quantity::{ClientId, Round, TaskId};
+use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
 /// The sampled cohort of a round, sorted by client.
 pub fn cohort(
@@ -17,7 +18,7 @@ pub fn cohort(
     task: TaskId,
     round: Round,
 ) -> Vec<ClientId> {
-    let count = rules.count(clients);
+    let count = rules.asked(clients);
     let key = StreamKey::new(seed, Domain::Cohort);
     let mut drawn: Vec<u64> = match rules.population {
         Population::Fixed => {
@@ -39,6 +40,30 @@ pub fn cohort(
     drawn.into_iter().map(|client| ClientId(client as u32)).collect()
 }
 
+/// The sampled cohort among those that can be reached at this time.
+///
+/// Clients are asked in an order drawn for the round until there are enough. A cohort drawn once per
+/// task, or of fresh clients, is fixed: those of it that can be reached are asked.
+pub fn present(
+    rules: &Participation,
+    clients: u32,
+    seed: u64,
+    (task, round): (TaskId, Round),
+    (availability, at): (&Availability, VirtualTime),
+) -> Cohort {
+    if availability.is_always() {
+        return Cohort::Now(cohort(rules, clients, seed, task, round));
+    }
+    if rules.population == Population::Fresh || rules.unit == Unit::Task {
+        let drawn = cohort(rules, clients, seed, task, round);
+        return availability.present(drawn.iter().copied(), drawn.len(), at);
+    }
+    let key = StreamKey::new(seed, Domain::Cohort).task(u32::from(task.0)).round(round.0);
+    let order = Permutation::new(u64::from(clients), key.step(1));
+    let candidates = (0..u64::from(clients)).map(|place| ClientId(order.at(place) as u32));
+    availability.present(candidates, rules.asked(clients) as usize, at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::rules::Share;
@@ -46,7 +71,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn rules(share: Share, unit: Unit, population: Population) -> Participation {
-        Participation { share, unit, population }
+        Participation { share, unit, population, ..Participation::default() }
     }
 
     #[test]

@@ -7,8 +7,11 @@
 //! assert_eq!(rules.participation.count(rules.clients), 10);
 //! ```
 
+use super::availability::AvailabilityRules;
+use super::closing::{Closing, ClosingRules};
 use super::privacy::PrivacyRules;
 use crate::numerics::law::{Law, Shape};
+use crate::policy::{CohortRule, Phase};
 
 /// How many clients are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,14 +50,33 @@ pub enum Population {
 pub struct Participation {
     /// How many.
     pub share: Share,
+    /// So many times more are asked; at least 1.
+    pub over_selection: OverSelection,
     /// How often a cohort is drawn.
     pub unit: Unit,
     /// Whether clients come back.
     pub population: Population,
 }
 
+/// How many are asked for each that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OverSelection(pub f64);
+
+impl Default for OverSelection {
+    fn default() -> OverSelection {
+        OverSelection(1.0)
+    }
+}
+
 impl Participation {
-    /// The size of a cohort among `clients`.
+    /// How many of `clients` are asked.
+    pub fn asked(&self, clients: u32) -> u32 {
+        let asked = f64::from(self.count(clients)) * self.over_selection.0.max(1.0);
+        // A product such as 10 * 1.3 may lie just above the whole number that is meant.
+        ((asked - 1e-9).ceil() as u32).min(clients)
+    }
+
+    /// How many of `clients` are wanted.
     pub fn count(&self, clients: u32) -> u32 {
         match self.share {
             Share::All => clients,
@@ -235,6 +257,10 @@ pub struct Rules {
     pub rounds: u32,
     /// Who is asked.
     pub participation: Participation,
+    /// When rounds close.
+    pub closing: ClosingRules,
+    /// When they can be reached.
+    pub availability: AvailabilityRules,
     /// Time of local work.
     pub compute: ComputeRules,
     /// Time of travel.
@@ -258,6 +284,17 @@ pub struct Rules {
     pub pack: usize,
 }
 
+impl Rules {
+    /// The closing rule of a round of a phase in which so many seats work.
+    pub fn closing_of(&self, phase: &Phase, working: usize) -> Closing {
+        let over_selection = match phase.cohort {
+            CohortRule::Sampled => self.participation.over_selection.0,
+            _ => 1.0,
+        };
+        self.closing.of(working, over_selection)
+    }
+}
+
 impl Default for Rules {
     fn default() -> Rules {
         Rules {
@@ -268,6 +305,8 @@ impl Default for Rules {
             units: UnitRules::default(),
             rounds: 1,
             participation: Participation::default(),
+            closing: ClosingRules::default(),
+            availability: AvailabilityRules::default(),
             compute: ComputeRules::IDEAL,
             links: LinkRules::IDEAL,
             faults: FaultRules::default(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::availability::{Availability, Cohort};
 use super::clock::Clock;
 use super::error::FederationError;
 use super::frames::Coding;
@@ -15,7 +16,7 @@ use crate::policy::{
     AnyMethod, ClassCounts, CohortRule, ExchangeSketch, Lab, ModelFacts, Period, RoundContext,
     Seat, SketchFacts,
 };
-use crate::quantity::{ClientId, Round, TaskId};
+use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
 /// Who holds which samples.
 #[derive(Clone, Debug)]
@@ -66,6 +67,7 @@ pub(super) struct World {
     pub facts: ModelFacts,
     pub coding: Arc<Coding>,
     pub charged: bool,
+    pub availability: Availability,
     pub clock: Clock,
     pub links: Links,
 }
@@ -101,7 +103,14 @@ impl World {
                 ));
             }
         }
+        let samples = match &setup.shards {
+            ShardSource::Drawn(drawn) => (0..rules.clients as usize)
+                .map(|client| drawn.iter().map(|shards| shards[client].len() as u64).sum())
+                .collect(),
+            ShardSource::Fresh(_) => Vec::new(),
+        };
         Ok(World {
+            availability: Availability::new(rules.availability.clone(), rules.seed, samples),
             name: setup.name.clone(),
             method: Arc::clone(&setup.method),
             dataset: Arc::clone(&setup.lab.dataset),
@@ -159,24 +168,27 @@ impl World {
         tasks.iter().filter(|v| !self.shard(v, client).is_empty()).map(|v| v.task).collect()
     }
 
-    /// The clients asked in a round; `participants` took part earlier in the period.
+    /// The clients asked in a round that opens at `now`; `participants` took part earlier in the
+    /// period.
     pub fn cohort(
         &self,
         rule: CohortRule,
         view: &TaskView,
-        round: Round,
+        (round, now): (Round, VirtualTime),
         participants: &std::collections::BTreeSet<ClientId>,
-    ) -> Result<Vec<ClientId>, FederationError> {
+    ) -> Result<Cohort, FederationError> {
         let rules = &self.rules;
+        let everybody_of =
+            |list: Vec<ClientId>| self.availability.present(list.iter().copied(), list.len(), now);
         match rule {
-            CohortRule::Sampled => Ok(participation::cohort(
+            CohortRule::Sampled => Ok(participation::present(
                 &rules.participation,
                 rules.clients,
                 rules.seed,
-                view.task,
-                round,
+                (view.task, round),
+                (&self.availability, now),
             )),
-            CohortRule::Participants => Ok(participants.iter().copied().collect()),
+            CohortRule::Participants => Ok(everybody_of(participants.iter().copied().collect())),
             CohortRule::Holders if rules.participation.population == Population::Fresh => {
                 Err(FederationError::Impossible(
                     "this method asks every client that holds data, and a fresh population has \
@@ -184,10 +196,12 @@ impl World {
                         .into(),
                 ))
             }
-            CohortRule::Holders => Ok((0..rules.clients)
-                .map(ClientId)
-                .filter(|client| !self.shard(view, *client).is_empty())
-                .collect()),
+            CohortRule::Holders => Ok(everybody_of(
+                (0..rules.clients)
+                    .map(ClientId)
+                    .filter(|client| !self.shard(view, *client).is_empty())
+                    .collect(),
+            )),
         }
     }
 

@@ -302,6 +302,10 @@ pub enum Failure {
     OutOfRange(String),
     /// The client vanished (a fault of the scenario).
     Crashed,
+    /// The Down found the client away.
+    Away,
+    /// The client went away before its work was done.
+    Left,
 }
 
 impl fmt::Display for Failure {
@@ -314,6 +318,8 @@ impl fmt::Display for Failure {
             }
             Failure::Panicked(why) => write!(f, "training panicked: {why}"),
             Failure::Crashed => f.write_str("the client crashed"),
+            Failure::Away => f.write_str("the client was away"),
+            Failure::Left => f.write_str("the client left"),
         }
     }
 }

@@ -65,6 +65,11 @@ pub struct Seat {
 }
 
 impl Seat {
+    /// Whether it trains; a load client's does not.
+    pub fn works(&self) -> bool {
+        self.kind != SeatKind::Load
+    }
+
     /// The address of everything this seat draws in `round`; choose the purpose with
     /// [`StreamKey::domain`].
     pub fn key(&self, run_seed: u64, round: Round) -> StreamKey {

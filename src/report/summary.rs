@@ -44,7 +44,7 @@ pub struct Summary {
     pub failed: u64,
     /// Uploads that were refused.
     pub rejected: u64,
-    /// Simulated seconds.
+    /// Simulated seconds until the server was done; stragglers may have come later.
     pub virtual_s: f64,
     /// Measures of federated bias, mean over the rounds that measured them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -99,7 +99,14 @@ impl Summary {
 
 impl EventSink for Summary {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        self.virtual_s = entry.at.as_seconds();
+        let of_a_client = matches!(
+            entry.event,
+            Event::FrameCharged { .. } | Event::Trained { .. } | Event::ClientFailed { .. }
+        );
+        // Stragglers may come back after the last task, which is when the run is over.
+        if !of_a_client && !matches!(entry.event, Event::RunEnded { .. }) {
+            self.virtual_s = entry.at.as_seconds();
+        }
         match &entry.event {
             Event::RunStarted { seed, method, clients, tasks, .. } => {
                 self.seed = *seed;

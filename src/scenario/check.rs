@@ -2,8 +2,8 @@
 
 use super::reader::{Fault, Node, Report};
 use super::{
-    Cache, CodecName, Crop, DataSource, Participants, PartitionKind, Population, Scenario,
-    TaskSplit, Unit,
+    AvailabilityPattern, Cache, Close, CodecName, Crop, DataSource, Participants, PartitionKind,
+    Population, Scenario, TaskSplit, Unit,
 };
 
 struct Checker<'a> {
@@ -82,6 +82,16 @@ impl Scenario {
                 "ask fewer, or raise `federation.clients`",
             );
         }
+        if self.participation.over_selection.is_some_and(|factor| factor > 1.0)
+            && self.round.close != Close::First
+        {
+            checker.reject(
+                &["participation.over_selection", "round.close"],
+                "more clients are asked than wanted, and the round does not close with the first",
+                "no effect here",
+                "set `round.close = \"first\"`, or remove `over_selection`",
+            );
+        }
         if self.participation.population == Population::Fixed {
             if self.partition.samples_per_client.is_some() {
                 checker.reject(
@@ -94,6 +104,14 @@ impl Scenario {
             return;
         }
         let population = &["participation.population"];
+        if matches!(self.availability.pattern, AvailabilityPattern::ByData { .. }) {
+            checker.reject(
+                &["availability.kind"],
+                "what fresh clients hold is drawn when they are asked, so it cannot say whether they are there",
+                "not for a fresh population",
+                "use another `kind`, or `participation.population = \"fixed\"`",
+            );
+        }
         if self.participation.unit == Unit::Task {
             checker.reject(
                 &["participation.unit"],

@@ -68,6 +68,29 @@ pub(super) fn column(header: &[Cell<'_>], name: &str) -> Result<usize, CsvFault>
     })
 }
 
+/// A cell of a line below a header of so many.
+pub(super) fn cell<'a>(
+    row: &[Cell<'a>],
+    place: usize,
+    header: usize,
+) -> Result<Cell<'a>, CsvFault> {
+    row.get(place).copied().ok_or_else(|| {
+        let message = format!("this line has {} cells, the header {header}", row.len());
+        CsvFault::at(row[row.len() - 1], message, "the last cell", "add what is missing")
+    })
+}
+
+/// A file without a header, or without anything below it.
+pub(super) fn nothing(text: &str, what: &str) -> CsvFault {
+    CsvFault {
+        start: 0,
+        end: text.lines().next().map_or(0, str::len),
+        message: format!("the file has no {what}"),
+        label: "nothing to read".to_owned(),
+        help: "write a header and the values in lines below it".to_owned(),
+    }
+}
+
 /// A cell as a number that `admits` takes; `words` says which those are.
 pub(super) fn number(
     cell: Cell<'_>,
@@ -98,25 +121,15 @@ pub(super) fn numbers(
     admits: impl Fn(f64) -> bool,
     words: &str,
 ) -> Result<Vec<f64>, CsvFault> {
-    let nothing = |what: &str| CsvFault {
-        start: 0,
-        end: text.lines().next().map_or(0, str::len),
-        message: format!("the file has no {what}"),
-        label: "nothing to read".to_owned(),
-        help: "write a header and one number per line below it".to_owned(),
-    };
     let mut rows = rows(text);
-    let header = rows.next().ok_or_else(|| nothing("header"))?;
+    let header = rows.next().ok_or_else(|| nothing(text, "header"))?;
     let place = name.map_or(Ok(0), |name| column(&header, name))?;
     let mut values = Vec::new();
     for row in rows {
-        let cell = row.get(place).copied().ok_or_else(|| {
-            let message = format!("this line has {} cells, the header {}", row.len(), header.len());
-            CsvFault::at(row[row.len() - 1], message, "the last cell", "add what is missing")
-        })?;
+        let cell = cell(&row, place, header.len())?;
         values.push(number(cell, &admits, words)?);
     }
-    if values.is_empty() { Err(nothing("values")) } else { Ok(values) }
+    if values.is_empty() { Err(nothing(text, "values")) } else { Ok(values) }
 }
 
 #[cfg(test)]

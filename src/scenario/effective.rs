@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CachePlace, Scenario, ShapeSection, Workers};
+use super::{AvailabilityPattern, CachePlace, Scenario, ShapeSection, Workers};
 
 impl Scenario {
     /// The scenario with every default, as TOML. Reading it gives the same scenario and the
@@ -30,6 +30,12 @@ impl Scenario {
             *path = last(path);
         }
         // What is in these files counts, not where they lie.
+        if let AvailabilityPattern::Trace { file, transitions, .. } =
+            &mut content.availability.pattern
+        {
+            let lines: String = transitions.iter().map(|line| format!("{line:?}\n")).collect();
+            *file = PathBuf::from(blake3::hash(lines.as_bytes()).to_hex().as_str());
+        }
         for (_, _, law) in content.laws_mut() {
             if let ShapeSection::Empirical { file, values, .. } = &mut law.shape {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
 use super::law::{Bound, LawSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
@@ -10,7 +11,11 @@ use super::{LinksSection, Scenario, ShapeSection, TimeSection};
 /// Distributions with their keys and what their values must be.
 type Laws<'a> = Vec<(&'static str, Bound, &'a mut LawSection)>;
 
-fn laws<'a>(time: &'a mut TimeSection, links: &'a mut LinksSection) -> Laws<'a> {
+fn laws<'a>(
+    time: &'a mut TimeSection,
+    links: &'a mut LinksSection,
+    (join, stay): (&'a mut LawSection, &'a mut LawSection),
+) -> Laws<'a> {
     vec![
         ("time.slowness", Bound::Positive, &mut time.slowness),
         ("time.jitter", Bound::Positive, &mut time.jitter),
@@ -19,24 +24,31 @@ fn laws<'a>(time: &'a mut TimeSection, links: &'a mut LinksSection) -> Laws<'a> 
         ("links.up_mb_per_s", Bound::Positive, &mut links.up_mb_per_s),
         ("links.jitter", Bound::Positive, &mut links.jitter),
         ("links.rtt_ms", Bound::AtLeastZero, &mut links.rtt_ms),
+        ("availability.join_s", Bound::AtLeastZero, join),
+        ("availability.stay_s", Bound::Positive, stay),
     ]
 }
 
 impl Scenario {
     /// Every distribution with its key and what its values must be.
     pub(super) fn laws_mut(&mut self) -> Laws<'_> {
-        laws(&mut self.time, &mut self.links)
+        let AvailabilitySection { join_s, stay_s, .. } = &mut self.availability;
+        laws(&mut self.time, &mut self.links, (join_s, stay_s))
     }
 
     /// Every path with its key.
     pub(super) fn paths_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
-        let Scenario { data, backbone, time, links, cache, .. } = self;
+        let Scenario { data, backbone, time, links, cache, availability, .. } = self;
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
         let weights = backbone.weights_file_mut();
         paths.extend(weights.map(|path| ("backbone.weights".to_owned(), path)));
         paths.extend(cache.folder.as_mut().map(|path| ("cache.folder".to_owned(), path)));
-        for (key, _, law) in laws(time, links) {
+        let AvailabilitySection { pattern, join_s, stay_s } = availability;
+        if let AvailabilityPattern::Trace { file, .. } = pattern {
+            paths.push(("availability.file".to_owned(), file));
+        }
+        for (key, _, law) in laws(time, links, (join_s, stay_s)) {
             if let ShapeSection::Empirical { file, .. } = &mut law.shape {
                 paths.push((format!("{key}.file"), file));
             }
@@ -44,8 +56,14 @@ impl Scenario {
         paths
     }
 
-    /// Reads the CSV files of distributions; what is wrong with them is reported at its place.
+    /// Reads the CSV files of traces and distributions; what is wrong with them is reported at its place.
     pub(super) fn read_files(&mut self, root: &Node, report: &mut Report) {
+        if let AvailabilityPattern::Trace { file, transitions, .. } = &mut self.availability.pattern
+            && let Some(lines) =
+                open("availability.file", file, root, report, availability::transitions)
+        {
+            *transitions = lines.into();
+        }
         for (key, bound, law) in self.laws_mut() {
             let ShapeSection::Empirical { file, column, values } = &mut law.shape else { continue };
             let read = |text: &str| {

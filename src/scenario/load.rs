@@ -4,10 +4,11 @@ use std::path::{Component, Path, PathBuf};
 
 use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
-    AnyMethod, BackboneSection, CacheSection, ClientSection, Complaint, DataSection,
-    DevicesSection, FaultsSection, FederationSection, LinksSection, MethodCatalogue, MethodSection,
-    Override, ParticipationSection, PartitionSection, Preset, PrivacySection, RecordSection,
-    SCHEMA, Scenario, ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
+    AnyMethod, AvailabilitySection, BackboneSection, CacheSection, ClientSection, Close, Complaint,
+    DataSection, DevicesSection, FaultsSection, FederationSection, LinksSection, MethodCatalogue,
+    MethodSection, Override, ParticipationSection, PartitionSection, Preset, PrivacySection,
+    RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds, TasksSection, TimeSection,
+    WireSection,
 };
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
@@ -92,7 +93,8 @@ impl Scenario {
             );
         }
         let name = table.get(&Param::new("name", stem.to_owned(), "a label for people"));
-        let preset = Param::new("preset", Preset::Ideal, "defaults of [time], [links], [faults]");
+        let preset =
+            Param::new("preset", Preset::Ideal, "defaults of [time], [links], [faults], [round]");
         let preset = table.get(&preset);
         // In the order of the file, as errors are told.
         let seed = table.table("seed", Seeds::read);
@@ -103,6 +105,9 @@ impl Scenario {
         let method = table.required_table("method", "name = \"hgp\"", |table| {
             MethodSection::read(table, &backbone, methods)
         });
+        let round = table.table("round", |table| RoundSection::read(table, preset));
+        let over = preset == Preset::Production && round.close == Close::First;
+        let over_selection = if over { 1.3 } else { 1.0 };
         Scenario {
             schema,
             name,
@@ -114,7 +119,10 @@ impl Scenario {
             backbone,
             method,
             federation: table.table("federation", FederationSection::read),
-            participation: table.table("participation", ParticipationSection::read),
+            participation: table
+                .table("participation", |table| ParticipationSection::read(table, over_selection)),
+            round,
+            availability: table.table("availability", AvailabilitySection::read),
             client: table.table("client", ClientSection::read),
             time: table.table("time", |table| TimeSection::read(table, preset)),
             links: table.table("links", |table| LinksSection::read(table, preset)),

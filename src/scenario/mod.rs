@@ -20,6 +20,7 @@
 //! # Ok::<(), fedcast::scenario::ScenarioError>(())
 //! ```
 
+pub mod availability;
 mod backbone;
 mod cache;
 mod catalogue;
@@ -45,6 +46,7 @@ pub mod preset;
 mod privacy;
 pub mod reader;
 mod record;
+pub mod round;
 mod seeds;
 mod tasks;
 mod time;
@@ -52,6 +54,7 @@ mod transform;
 mod units;
 mod wire;
 
+pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
     Architecture, BackboneSection, EMBEDDED_IMAGE, ResNetSection, StartWeights, VitSection,
     VitShape, Weights,
@@ -75,6 +78,7 @@ pub use partition::{PartitionKind, PartitionSection};
 pub use preset::Preset;
 pub use privacy::{NoiseSection, PrivacySection, RingSize};
 pub use record::{Evaluate, Metric, RecordSection};
+pub use round::{Close, RoundSection, Stragglers};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
 pub use time::TimeSection;
@@ -94,7 +98,7 @@ pub struct Scenario {
     pub schema: u32,
     /// A label for people; the file's name unless given. Changes no result.
     pub name: String,
-    /// Where the defaults of `[time]`, `[links]` and `[faults]` come from.
+    /// Where the defaults of `[time]`, `[links]`, `[faults]`, `[round]` and over-selection come from.
     pub preset: Preset,
     /// The three seeds.
     pub seed: Seeds,
@@ -112,6 +116,10 @@ pub struct Scenario {
     pub federation: FederationSection,
     /// Who is asked in a round.
     pub participation: ParticipationSection,
+    /// When a round closes.
+    pub round: RoundSection,
+    /// When clients can be reached.
+    pub availability: AvailabilitySection,
     /// Local training.
     pub client: ClientSection,
     /// How long training takes on the simulated clock.

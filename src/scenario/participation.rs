@@ -10,6 +10,10 @@ pub struct ParticipationSection {
     /// How many. Default `all`; with `fraction` or `count` given, that.
     #[serde(flatten)]
     pub participants: Participants,
+    /// So many times more clients are asked than `fraction` or `count` say, for rounds that close
+    /// with the first. Default 1; 1.3 with the preset `production` (FedScale).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_selection: Option<f64>,
     /// How often they are drawn. Default `round`.
     pub unit: Unit,
     /// Whether clients come back. Default `fixed`.
@@ -99,7 +103,8 @@ impl Choice for Population {
 }
 
 impl ParticipationSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> ParticipationSection {
+    /// `over_selection` is its default.
+    pub(super) fn read(table: &mut TableReader<'_>, over_selection: f64) -> ParticipationSection {
         let implied = match (table.given("fraction"), table.given("count")) {
             (true, _) => Kind::Fraction,
             (false, true) => Kind::Count,
@@ -115,9 +120,16 @@ impl ParticipationSection {
             }
             Kind::Count => Participants::Count { count: table.get(&count().at_least(1.0)) },
         };
-        table.foreign(&["fraction", "count"], &format!("kind = \"{}\"", kind.word()));
+        let over = Param::new("over_selection", over_selection, "asked for each that is wanted");
+        let over = over.at_least(1.0).at_most(1e6).source("FedScale");
+        let over_selection = (kind != Kind::All).then(|| table.get(&over));
+        table.foreign(
+            &["fraction", "count", "over_selection"],
+            &format!("kind = \"{}\"", kind.word()),
+        );
         ParticipationSection {
             participants,
+            over_selection,
             unit: table.get(&Param::new("unit", Unit::Round, "how often they are drawn")),
             population: table.get(&Param::new(
                 "population",
@@ -130,7 +142,7 @@ impl ParticipationSection {
 
 impl Default for ParticipationSection {
     fn default() -> Self {
-        defaults(Self::read)
+        defaults(|table| ParticipationSection::read(table, 1.0))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `preset`: sets of defaults for how fast clients and links are and what fails.
 //!
-//! A preset fills in the defaults of `[time]`, `[links]` and `[faults]`; every key given beside it
+//! A preset fills in the defaults of `[time]`, `[links]`, `[faults]` and `[round]`; every key given beside it
 //! wins. Each of the first two tables can name a preset of its own. Medians and spreads, with the deviation
 //! of the logarithm in brackets:
 //!
@@ -15,7 +15,8 @@
 //! 13.6 ms and its spread are FedScale's log-normal alternative; bandwidths, their correlation and link
 //! jitter are fitted to FLASH's table of 19 phones; loss and crash share FLGo's 5 % of clients that
 //! vanish between download, training and upload. The rest is this project's choice: `cross-silo` is a data centre
-//! with a gigabit line.
+//! with a gigabit line. `production` also closes rounds with the first clients that are done and asks 1.3
+//! times as many as it wants (FedScale), where `[participation]` says how many that are.
 
 use serde::Serialize;
 

@@ -1,15 +1,18 @@
 //! The scenario's sections as the federation's rules.
 
+use crate::federation::availability::{AvailabilityRules, Pattern, Trace};
 use crate::federation::privacy::{
     FixedPoint, Modulus, Noise, NoiseTarget, PrivacyRules, SecureAggregation,
 };
 use crate::federation::{
-    AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, Participation, Population,
-    Rules, Share, Unit, UnitRules,
+    AssetCache, ClosingRules, ComputeRules, Curve, Enough, FaultRules, LinkRules, OnBadUpdate,
+    OverSelection, Participation, Population, Rules, Share, Unit, UnitRules,
 };
+use crate::quantity::{ClientId, VirtualTime};
 use crate::scenario::{
-    self, Cache, Evaluate, LinksSection, Metric, Participants, ParticipationSection,
-    PrivacySection, RingSize, Scenario, TimeSection,
+    self, AvailabilityPattern, AvailabilitySection, Cache, Close, Evaluate, LinksSection, Metric,
+    Participants, ParticipationSection, PrivacySection, RingSize, RoundSection, Scenario,
+    Stragglers, TimeSection,
 };
 
 /// All rules of a run.
@@ -25,6 +28,8 @@ pub fn rules(scenario: &Scenario) -> Rules {
         },
         rounds: scenario.federation.rounds,
         participation: participation(&scenario.participation),
+        closing: closing(&scenario.round),
+        availability: availability(&scenario.availability),
         compute: compute(&scenario.time),
         links: links(&scenario.links),
         faults: FaultRules {
@@ -77,6 +82,7 @@ fn participation(section: &ParticipationSection) -> Participation {
             Participants::Fraction { fraction } => Share::Fraction(fraction),
             Participants::Count { count } => Share::Count(count),
         },
+        over_selection: OverSelection(section.over_selection.unwrap_or(1.0)),
         unit: match section.unit {
             scenario::Unit::Round => Unit::Round,
             scenario::Unit::Task => Unit::Task,
@@ -86,6 +92,47 @@ fn participation(section: &ParticipationSection) -> Participation {
             scenario::Population::Fresh => Population::Fresh,
         },
     }
+}
+
+fn closing(section: &RoundSection) -> ClosingRules {
+    ClosingRules {
+        enough: match section.close {
+            Close::All | Close::Deadline => Enough::All,
+            Close::Quorum => Enough::Share(section.quorum.unwrap_or(1.0)),
+            Close::First => Enough::Target,
+        },
+        deadline: section.deadline_s.map(VirtualTime::from_seconds),
+        least: section.least.unwrap_or(0.0),
+        train_stragglers: section.stragglers == Some(Stragglers::Train),
+    }
+}
+
+fn availability(section: &AvailabilitySection) -> AvailabilityRules {
+    let pattern = match &section.pattern {
+        AvailabilityPattern::Always => Pattern::Always,
+        AvailabilityPattern::Markov { on_s, off_s } => Pattern::Markov { on: *on_s, off: *off_s },
+        AvailabilityPattern::Diurnal { period_s, mean, depth, slot_s, spread } => {
+            Pattern::Diurnal {
+                period: *period_s,
+                mean: *mean,
+                depth: *depth,
+                slot: *slot_s,
+                spread: *spread,
+            }
+        }
+        AvailabilityPattern::ByData { least, power, slot_s } => {
+            Pattern::ByData { least: *least, power: *power, slot: *slot_s }
+        }
+        AvailabilityPattern::Trace { repeat_s, transitions, .. } => {
+            let line = |(client, at, on): &(u32, f64, bool)| {
+                (ClientId(*client), VirtualTime::from_seconds(*at), *on)
+            };
+            let lines: Vec<_> = transitions.iter().map(line).collect();
+            let repeat = (*repeat_s > 0.0).then(|| VirtualTime::from_seconds(*repeat_s));
+            Pattern::Trace(Trace::new(&lines, repeat))
+        }
+    };
+    AvailabilityRules { pattern, join: section.join_s.law(), stay: section.stay_s.law() }
 }
 
 fn compute(time: &TimeSection) -> ComputeRules {

@@ -24,7 +24,11 @@ impl Exchange {
 }
 
 /// When the Up of each arrives, where all Downs are sent at `start`.
-pub(super) fn ends(start: VirtualTime, exchanges: &[Exchange], links: &Links) -> Vec<VirtualTime> {
+pub(super) fn arrivals(
+    start: VirtualTime,
+    exchanges: &[Exchange],
+    links: &Links,
+) -> Vec<VirtualTime> {
     let starts = vec![start; exchanges.len()];
     let downs: Vec<Fate> = exchanges.iter().map(|exchange| exchange.down).collect();
     let arrived = links.arrivals(Direction::Down, &starts, &downs);

@@ -20,10 +20,17 @@ impl Protocol {
         introduction.settled
     }
 
-    /// The legs after the last upload; answers when the sum is known.
-    pub fn unmask(&mut self, room: &Room<'_>, now: VirtualTime) -> VirtualTime {
-        let everybody: Vec<_> = room.seats.iter().map(|seat| seat.id).collect();
-        let unmasking = unmask(room, everybody.len(), &everybody, now);
+    /// The legs after a round closed at `end`, with the uploads that had arrived; answers when the
+    /// sum is known.
+    pub fn unmask(
+        &mut self,
+        room: &Room<'_>,
+        arrivals: &[VirtualTime],
+        end: VirtualTime,
+    ) -> VirtualTime {
+        let arrived = room.seats.iter().zip(arrivals).filter(|(_, at)| **at <= end);
+        let arrived: Vec<_> = arrived.map(|(seat, _)| seat.id).collect();
+        let unmasking = unmask(room, room.seats.len(), &arrived, end);
         self.add(&unmasking.frames);
         unmasking.settled
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::exchange::{Exchange, ends};
+use super::exchange::{Exchange, arrivals};
 use super::frame::{FrameRange, PlannedFrame};
 use super::seats::{Place, PlannedSeat, seats};
 use super::secret::Protocol;
@@ -12,6 +12,7 @@ use crate::data::Curriculum;
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::{Holders, TaskCounts};
 use crate::federation::assets::AssetCaches;
+use crate::federation::availability::{Availability, Cohort, Pattern};
 use crate::federation::clock::Clock;
 use crate::federation::links::{Fate, Links, Transfer};
 use crate::federation::privacy::Room;
@@ -60,6 +61,8 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         clock: Clock::new(rules.compute.clone(), rules.seed),
         // Every client answers: nothing is lost, whatever the scenario's faults are.
         links: Links::new(rules.links.clone(), FaultRules::default(), rules.seed),
+        availability: availability(blueprint)?,
+        now: VirtualTime::ZERO,
         round: Round(0),
         caches: AssetCaches::new(rules.cache),
         uploads: BTreeMap::new(),
@@ -101,10 +104,29 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
     })
 }
 
+/// Availability may depend on what clients hold over all tasks.
+fn availability(blueprint: &Blueprint) -> Result<Availability, ExperimentError> {
+    let rules = &blueprint.rules;
+    let mut samples = Vec::new();
+    if matches!(rules.availability.pattern, Pattern::ByData { .. }) {
+        samples = vec![0; rules.clients as usize];
+        for view in &blueprint.curriculum.tasks {
+            let counts = blueprint.holders.counts(view, &blueprint.class_sizes)?;
+            for (client, sum) in samples.iter_mut().enumerate() {
+                let held = counts.of(ClientId(client as u32), &blueprint.class_sizes);
+                *sum += held.values().map(|count| u64::from(*count)).sum::<u64>();
+            }
+        }
+    }
+    Ok(Availability::new(rules.availability.clone(), rules.seed, samples))
+}
+
 struct Walk<'a> {
     of: &'a Blueprint,
     clock: Clock,
     links: Links,
+    availability: Availability,
+    now: VirtualTime,
     round: Round,
     caches: AssetCaches,
     /// Uploads by name of the phase and client.
@@ -138,6 +160,7 @@ impl Walk<'_> {
             virtual_s: 0.0,
         };
         let mut protocol = Protocol::default();
+        let began = self.now;
         for round_in_phase in 0..phase.rounds.limit() {
             let cohort = self.cohort(phase.cohort, period, counts, met)?;
             let place = Place { period, phase: index, name: phase.name, round_in_phase };
@@ -155,13 +178,18 @@ impl Walk<'_> {
             let start = room.map_or(VirtualTime::ZERO, |room| protocol.introduce(&room));
             let exchanges: Vec<Exchange> =
                 seats.iter().map(|seat| self.exchange(&place, seat, &mut row)).collect();
-            let ends = ends(start, &exchanges, &self.links);
-            let end = ends.into_iter().max().unwrap_or_default();
-            let end = room.map_or(end, |room| protocol.unmask(&room, end));
-            row.virtual_s += end.as_seconds();
+            let arrivals = arrivals(start, &exchanges, &self.links);
+            let working = seated.iter().filter(|seat| seat.works()).count();
+            let closing = self.of.rules.closing_of(phase, working);
+            let awaited = seated.iter().zip(&arrivals);
+            let awaited = awaited.filter(|(seat, _)| closing.waits_for_all() || seat.works());
+            let end = closing.duration(awaited.map(|(_, at)| *at).collect());
+            let end = room.map_or(end, |room| protocol.unmask(&room, &arrivals, end));
+            self.now = self.now + end;
             self.total.rounds += 1;
             self.round = Round(self.round.0 + 1);
         }
+        row.virtual_s = VirtualTime(self.now.0 - began.0).as_seconds();
         self.total.virtual_s += row.virtual_s;
         (row.protocol_down, row.protocol_up) = (protocol.down, protocol.up);
         for range in [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up] {
@@ -177,23 +205,50 @@ impl Walk<'_> {
         Ok(row)
     }
 
+    /// Those who are asked, as soon as anybody can be.
     fn cohort(
-        &self,
+        &mut self,
         rule: CohortRule,
         period: &Period,
         counts: &TaskCounts,
         met: &BTreeSet<ClientId>,
     ) -> Result<Vec<ClientId>, ExperimentError> {
+        loop {
+            match self.present(rule, period, counts, met)? {
+                Cohort::Now(cohort) => return Ok(cohort),
+                Cohort::Later(until) => self.now = until,
+                Cohort::Never => {
+                    return Err(FederationError::Impossible(format!(
+                        "after {} no client can ever be reached; let them stay longer, or plan \
+                         fewer rounds",
+                        self.now
+                    ))
+                    .into());
+                }
+            }
+        }
+    }
+
+    fn present(
+        &self,
+        rule: CohortRule,
+        period: &Period,
+        counts: &TaskCounts,
+        met: &BTreeSet<ClientId>,
+    ) -> Result<Cohort, ExperimentError> {
         let rules = &self.of.rules;
+        let everybody_of = |list: Vec<ClientId>| {
+            self.availability.present(list.iter().copied(), list.len(), self.now)
+        };
         Ok(match rule {
-            CohortRule::Sampled => participation::cohort(
+            CohortRule::Sampled => participation::present(
                 &rules.participation,
                 rules.clients,
                 rules.seed,
-                period.task,
-                self.round,
+                (period.task, self.round),
+                (&self.availability, self.now),
             ),
-            CohortRule::Participants => met.iter().copied().collect(),
+            CohortRule::Participants => everybody_of(met.iter().copied().collect()),
             // As the run refuses it.
             CohortRule::Holders if rules.participation.population == Population::Fresh => {
                 return Err(FederationError::Impossible(
@@ -203,10 +258,12 @@ impl Walk<'_> {
                 )
                 .into());
             }
-            CohortRule::Holders => (0..rules.clients)
-                .map(ClientId)
-                .filter(|client| !counts.of(*client, &self.of.class_sizes).is_empty())
-                .collect(),
+            CohortRule::Holders => everybody_of(
+                (0..rules.clients)
+                    .map(ClientId)
+                    .filter(|client| !counts.of(*client, &self.of.class_sizes).is_empty())
+                    .collect(),
+            ),
         })
     }
 

@@ -8,13 +8,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::idler::{self, Idler};
 use super::training::{self, Stop, Trained};
+use super::upload::{self, tell_server};
 use crate::federation::effect::{Effect, Message};
-use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome, Numbers};
+use crate::federation::event::{Event, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::frames::SentDown;
-use crate::federation::links::Transfer;
-use crate::federation::network::{Journey, Parcel};
 use crate::federation::packs::Ticket;
 use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
@@ -24,7 +24,6 @@ use crate::numerics::distributions::chance;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{AnyState, Failure, RoundContext, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId, TaskId, VirtualTime};
-use crate::wire::FrameSize;
 
 /// What happens to a client.
 pub(crate) enum ToClient {
@@ -34,8 +33,10 @@ pub(crate) enum ToClient {
     Broadcast(Box<Broadcast>),
     /// Local work is over.
     Trained(Box<Trained>),
-    /// A load client has waited as long as work would have taken.
-    Idled(Box<Broadcast>),
+    /// Local work would be over, had anything been computed.
+    Idles(Box<Idler>),
+    /// It goes away before the work of a seat is over.
+    Leaves(Arc<RoundContext>, SeatId),
 }
 
 /// A Down on its way to a seat.
@@ -46,6 +47,8 @@ pub(crate) struct Broadcast {
     pub down: Arc<SentDown>,
     /// What the seat masks its upload with, where the server sees sums only.
     pub masking: Option<Arc<Masking>>,
+    /// When its round is certainly over, where stragglers are skipped.
+    pub closes: Option<VirtualTime>,
     /// Recorded on arrival, where frames are charged.
     pub charge: Option<Event>,
 }
@@ -85,9 +88,10 @@ impl ClientMachine {
             ToClient::Asset(charge) => effects.push(Effect::Record(charge, None)),
             ToClient::Broadcast(broadcast) => self.receive(now, *broadcast, &mut effects),
             ToClient::Trained(trained) => self.finish(now, *trained, &mut effects),
-            ToClient::Idled(broadcast) => {
+            ToClient::Idles(idler) => self.send_blank(now, *idler, &mut effects),
+            ToClient::Leaves(context, seat) => {
                 self.open -= 1;
-                self.send_load(now, &broadcast, &mut effects);
+                self.fail(now, &context, seat, Failure::Left, &mut effects);
             }
         }
         if self.open == 0 && self.world.method.stateless() {
@@ -100,6 +104,17 @@ impl ClientMachine {
         effects.extend(broadcast.charge.take().map(|charge| Effect::Record(charge, None)));
         let (context, seat) = (&broadcast.context, &broadcast.seat);
         let unit = seat.unit_in_keys();
+        // Whoever is not computed keeps its pack waiting no longer.
+        let out = || Effect::DropOut(Ticket { round: context.round, seat: seat.id });
+        // Load clients are always there.
+        let off = (seat.kind != SeatKind::Load)
+            .then(|| self.world.availability.next_off(self.id, now))
+            .flatten();
+        if off == Some(now) {
+            effects.push(out());
+            self.fail(now, context, seat.id, Failure::Away, effects);
+            return;
+        }
         let crash = self.world.rules.faults.crash;
         if crash > 0.0 {
             let key = StreamKey::new(self.world.rules.seed, Domain::Fault)
@@ -107,7 +122,7 @@ impl ClientMachine {
                 .round(context.round.0)
                 .unit(unit);
             if chance(&mut key.rng(), crash) {
-                effects.push(Effect::DropOut(Ticket { round: context.round, seat: seat.id }));
+                effects.push(out());
                 self.fail(now, &broadcast.context, seat.id, Failure::Crashed, effects);
                 return;
             }
@@ -116,12 +131,22 @@ impl ClientMachine {
         let passes = self.world.method.work(context.phase, shard.len(), &self.world.training);
         let work = self.world.clock.work(self.id, context.round, unit, passes);
         let end = self.busy_until.max(now) + work;
-        self.busy_until = end;
         self.open += 1;
-        if seat.kind == SeatKind::Load {
-            let message = Message::Client(ToClient::Idled(Box::new(broadcast)));
-            let to = ActorId::Client(self.id);
-            effects.push(Effect::Tell { at: end, class: Class::Timer, to, message });
+        if let Some(off) = off.filter(|off| *off < end) {
+            // What it has computed by then is lost, so nobody computes it.
+            self.busy_until = off;
+            effects.push(out());
+            let message = Message::Client(ToClient::Leaves(Arc::clone(context), seat.id));
+            let (class, to) = (Class::Timer, ActorId::Client(self.id));
+            effects.push(Effect::Tell { at: off, class, to, message });
+            return;
+        }
+        self.busy_until = end;
+        if let Some(idler) = idler::who_need_not_compute(&self.world, &broadcast, (work, end)) {
+            effects.push(out());
+            let message = Message::Client(ToClient::Idles(Box::new(idler)));
+            let (class, to) = (Class::Timer, ActorId::Client(self.id));
+            effects.push(Effect::Tell { at: end, class, to, message });
             return;
         }
         self.waiting.push_back((broadcast, (work, end)));
@@ -158,7 +183,6 @@ impl ClientMachine {
             Err(Stop::Failed(failure)) => self.fail(now, &context, seat.id, failure, effects),
             Ok(done) => {
                 self.last_task = Some(seat.view.task);
-                let id = seat.id;
                 effects.push(Effect::Record(
                     Event::Trained {
                         round: context.round,
@@ -175,70 +199,37 @@ impl ClientMachine {
                         ..Numbers::default()
                     }),
                 ));
-                let (seat, up) = (&seat, done.up);
+                let (round, id, up) = (context.round, seat.id, done.up);
                 let bytes = Arc::clone(&up.bytes);
-                let told =
-                    move |charge| ToServer::Arrived(Box::new(Arrival { seat: id, up, charge }));
-                self.send(now, &context, seat, bytes, told, effects);
+                let arrived = move |charge| {
+                    ToServer::Arrived(Box::new(Arrival { round, seat: id, up, charge }))
+                };
+                effects.push(upload::send(&self.world, now, (&context, &seat), &bytes, arrived));
             }
         }
         self.compute(effects);
     }
 
-    /// Sends an Up of this size; `told` is what the server hears when it arrives.
-    fn send(
-        &self,
-        now: VirtualTime,
-        context: &RoundContext,
-        seat: &Seat,
-        bytes: Arc<FrameBytes>,
-        told: impl FnOnce(Option<Event>) -> ToServer + Send + 'static,
-        effects: &mut Vec<Effect>,
-    ) {
-        if !self.world.charged {
-            effects.push(tell_server(now, told(None)));
-            return;
-        }
-        let direction = Direction::Up;
-        let (round, unit) = (context.round, seat.unit_in_keys());
-        let transfer = Transfer { client: self.id, round, unit, frame: 0, direction };
-        let fate = self.world.links.send(transfer, bytes.frame());
-        let charge = Event::FrameCharged {
+    /// Sends a frame of the right size with nothing in it.
+    fn send_blank(&mut self, now: VirtualTime, idler: Idler, effects: &mut Vec<Effect>) {
+        let Idler { context, seat, worked, bytes } = idler;
+        self.open -= 1;
+        let (round, id) = (context.round, seat.id);
+        let load = seat.kind == SeatKind::Load;
+        let skipped = Event::Skipped {
             round,
             task: context.period.task,
             phase: context.phase as u32,
             seat: seat.id,
             client: self.id,
-            direction,
-            outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
-            bytes,
-            sent: fate.sent,
-            latency: fate.latency.0,
-            kind: seat.kind,
-            copy: false,
-            asset: None,
+            worked: worked.0,
         };
-        let id = seat.id;
-        let message = Box::new(move |charge| {
-            Message::Server(match fate.arrives {
-                true => told(Some(charge)),
-                false => ToServer::Lost { seat: id, charge: Some(charge) },
-            })
-        });
-        let parcel = Parcel { fate, charge, to: ActorId::Server, message };
-        effects.push(Effect::Send(Journey { direction, parcels: [parcel].into() }));
-    }
-
-    /// A load client answers with a frame of the size its holder's would have.
-    fn send_load(&self, now: VirtualTime, broadcast: &Broadcast, effects: &mut Vec<Effect>) {
-        let Broadcast { context, seat, .. } = broadcast;
-        let shard = self.world.seat_shard(context.phase_name, seat);
-        let sketch = self.world.sketch(context, seat, &shard);
-        let size = FrameSize::of_sketch(&sketch.up, &self.world.coding.up);
-        let id = seat.id;
-        let told = move |charge| ToServer::Loaded { seat: id, charge };
-        let bytes = Arc::new(FrameBytes::from(&size));
-        self.send(now, context, seat, bytes, told, effects);
+        effects.extend((!load).then_some(Effect::Record(skipped, None)));
+        let arrived = move |charge| match load {
+            true => ToServer::Loaded { round, seat: id, charge },
+            false => ToServer::Untrained { round, charge },
+        };
+        effects.push(upload::send(&self.world, now, (&context, &seat), &bytes, arrived));
     }
 
     fn fail(
@@ -250,13 +241,8 @@ impl ClientMachine {
         effects: &mut Vec<Effect>,
     ) {
         effects.push(Effect::Record(failed(context, seat, self.id, &failure), None));
-        effects.push(tell_server(now, ToServer::Failed { seat }));
+        effects.push(tell_server(now, ToServer::Failed { round: context.round, seat }));
     }
-}
-
-fn tell_server(at: VirtualTime, message: ToServer) -> Effect {
-    let message = Message::Server(message);
-    Effect::Tell { at, class: Class::Delivery, to: ActorId::Server, message }
 }
 
 /// The entry of a failure.
@@ -268,6 +254,8 @@ pub(crate) fn failed(
 ) -> Event {
     let (reason, detail) = match failure {
         Failure::Crashed => ("crashed", String::new()),
+        Failure::Away => ("away", String::new()),
+        Failure::Left => ("left", String::new()),
         Failure::NoData => ("no_data", String::new()),
         Failure::NonFinite(place) => ("non_finite", place.clone()),
         Failure::OutOfRange(why) => ("out_of_range", why.clone()),

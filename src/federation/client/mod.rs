@@ -1,7 +1,10 @@
 //! A client: an actor that exists while it has something to do or to remember.
 
+mod idler;
 mod machine;
+
 mod training;
+mod upload;
 
 use actix::{Actor, Context, Handler, MessageResult};
 

@@ -117,6 +117,13 @@ pub struct Introduction {
     pub settled: VirtualTime,
 }
 
+impl Introduction {
+    /// Seats that lost no frame.
+    pub fn alive(&self) -> &[SeatId] {
+        if self.enough { &self.ready } else { &self.members }
+    }
+}
+
 /// The legs after the last upload.
 #[derive(Clone, Debug, Default)]
 pub struct Unmasking {

@@ -20,6 +20,11 @@ pub(in crate::federation) struct Masking {
 }
 
 impl Masking {
+    /// Shapes of a masked upload.
+    pub fn sketch(&self) -> BodySketch {
+        summand_sketch(&self.up, self.rules.numbers.modulus.dtype())
+    }
+
     /// What the member of a seat sends instead of its summand.
     ///
     /// # Errors

@@ -10,9 +10,11 @@ use crate::quantity::{ClientId, VirtualTime};
 pub(super) struct Acquaintances(BTreeSet<ClientId>);
 
 impl Acquaintances {
-    /// What is drawn for those of `clients` that are new; nothing where nothing takes time.
+    /// What is drawn for those of `clients` that are new; nothing where all are alike.
     pub fn meet(&mut self, world: &World, clients: impl Iterator<Item = ClientId>) -> Vec<Event> {
-        if world.rules.compute.is_ideal() && world.rules.links.is_ideal() {
+        let rules = &world.rules;
+        let alike = rules.compute.is_ideal() && rules.links.is_ideal();
+        if alike && rules.availability.everybody_stays() {
             return Vec::new();
         }
         clients.filter(|client| self.0.insert(*client)).map(|client| drawn(world, client)).collect()
@@ -29,5 +31,6 @@ fn drawn(world: &World, client: ClientId) -> Event {
         down: rate(link.down),
         up: rate(link.up),
         round_trip: VirtualTime::from_seconds(link.round_trip).0,
+        leaves: Some(world.availability.membership(client).1.0).filter(|at| *at < u64::MAX),
     }
 }

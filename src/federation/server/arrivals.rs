@@ -1,12 +1,12 @@
 //! What comes back from the seats of a round, until the round can close.
 
 use super::machine::{ServerMachine, ToServer, here};
-use super::round::Arrival;
+use super::round::{Arrival, OpenRound};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
-use crate::federation::event::Event;
+use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::rules::OnBadUpdate;
-use crate::quantity::{SeatId, VirtualTime};
+use crate::quantity::{Round, SeatId, VirtualTime};
 
 impl ServerMachine {
     pub(super) fn arrived(
@@ -14,7 +14,12 @@ impl ServerMachine {
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let Arrival { seat, mut up, charge } = arrival;
+        let Arrival { round, seat, mut up, charge } = arrival;
+        if !self.waits_for(round) {
+            effects.extend(charge.map(|charge| Effect::Record(late(charge), None)));
+            self.straggler_is_back(effects);
+            return Ok(());
+        }
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
         let Some(round) = &mut self.round else { return Ok(()) };
         match up.fault.take() {
@@ -27,6 +32,26 @@ impl ServerMachine {
                 Ok(())
             }
         }
+    }
+
+    pub(super) fn untrained(
+        &mut self,
+        round: Round,
+        charge: Option<Event>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        if self.waits_for(round) {
+            let what = format!("{round} waits for an update that was taken for certainly late");
+            return Err(FederationError::Impossible(what));
+        }
+        self.unheard(charge, effects);
+        Ok(())
+    }
+
+    /// Something arrives for which nobody waits any more.
+    pub(super) fn unheard(&mut self, charge: Option<Event>, effects: &mut Vec<Effect>) {
+        effects.extend(charge.map(|charge| Effect::Record(late(charge), None)));
+        self.straggler_is_back(effects);
     }
 
     /// Records an upload that must not be used, and applies the scenario's rule.
@@ -49,8 +74,17 @@ impl ServerMachine {
         }
     }
 
-    pub(super) fn lost(&mut self, seat: SeatId, charge: Option<Event>, effects: &mut Vec<Effect>) {
+    pub(super) fn lost(
+        &mut self,
+        round: Round,
+        seat: SeatId,
+        charge: Option<Event>,
+        effects: &mut Vec<Effect>,
+    ) {
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
+        if !self.waits_for(round) {
+            return self.straggler_is_back(effects);
+        }
         if let Some(round) = &mut self.round {
             round.skip(seat);
             let event = Event::ClientFailed {
@@ -65,8 +99,23 @@ impl ServerMachine {
         }
     }
 
+    /// Whether this round is open and not about to close.
+    pub(super) fn waits_for(&self, round: Round) -> bool {
+        self.round.as_ref().is_some_and(|open| open.context.round == round && !open.closed)
+    }
+
+    /// A seat of a closed round is out no more.
+    pub(super) fn straggler_is_back(&mut self, effects: &mut Vec<Effect>) {
+        self.stragglers -= 1;
+        if self.over && self.stragglers == 0 {
+            effects.push(Effect::End(Ok(())));
+        }
+    }
+
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let Some(round) = self.round.as_mut().filter(|round| round.is_complete()) else { return };
+        let complete = |round: &&mut OpenRound| !round.closed && round.is_complete();
+        let Some(round) = self.round.as_mut().filter(complete) else { return };
+        self.stragglers += round.close();
         let Some(folded) = round.folded.take() else { return };
         let now = match &self.world.rules.privacy.secure {
             Some(rules) => round.unmask(&self.world, rules, now, effects),
@@ -80,4 +129,12 @@ impl ServerMachine {
         let (at, class, to) = here(now);
         effects.push(Effect::Await { at, class, to, pending: Box::pin(pending) });
     }
+}
+
+/// The charge of a frame that nobody waits for any more.
+fn late(mut charge: Event) -> Event {
+    if let Event::FrameCharged { outcome, .. } = &mut charge {
+        *outcome = FrameOutcome::Late;
+    }
+    charge
 }

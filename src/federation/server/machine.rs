@@ -6,8 +6,8 @@
 //!              |              +-------------------- next round or phase -----------+
 //!              +------ TaskEnded <- Tested <- PeriodEnded <- last phase over -------+
 //! ```
-//! Every arrow is an event of the conductor. Closing rules other than "all seats accounted
-//! for" (deadlines, quorums, buffers) belong in [`OpenRound::is_complete`].
+//! Every arrow is an event of the conductor. When a round closes is for its
+//! [`Closing`](crate::federation::Closing) to say; seats that come back later are stragglers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::acquaintances::Acquaintances;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::steps::{self, Answer, Changed, Opening};
 use crate::federation::assets::AssetCaches;
+use crate::federation::availability::Cohort;
 use crate::federation::bias::Portrait;
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
@@ -38,20 +39,26 @@ pub(crate) enum ToServer {
     Start,
     /// The policy knows the new task.
     Begun(Result<Answer<()>, String>),
+    /// Somebody can be reached again.
+    Reopen,
     /// The policy said what to send to whom.
     Opened(Result<Answer<Opening>, String>),
     /// An Up arrives.
     Arrived(Box<Arrival>),
     /// The Up of a load client arrives.
-    Loaded { seat: SeatId, charge: Option<Event> },
+    Loaded { round: Round, seat: SeatId, charge: Option<Event> },
     /// A frame from or to a seat was lost.
-    Lost { seat: SeatId, charge: Option<Event> },
+    Lost { round: Round, seat: SeatId, charge: Option<Event> },
+    /// The Up of a seat that was not computed, because it certainly is late.
+    Untrained { round: Round, charge: Option<Event> },
     /// A seat will send nothing.
-    Failed { seat: SeatId },
+    Failed { round: Round, seat: SeatId },
+    /// A round waits no longer.
+    Deadline(Round),
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
     /// The members of secure aggregation know each other, or there are too few.
-    Introduced(Introduction),
+    Introduced(Round, Introduction),
     /// Everything that came back is merged.
     Folded(Result<Folded, String>),
     /// Client models were compared.
@@ -80,6 +87,10 @@ pub(crate) struct ServerMachine {
     /// Of the round that is being opened.
     context: Option<Arc<RoundContext>>,
     pub(super) round: Option<OpenRound>,
+    /// Seats of closed rounds that are still out.
+    pub(super) stragglers: usize,
+    /// Whether the last task is over.
+    pub(super) over: bool,
     pub(super) folded: Option<Folded>,
     /// What follows the evaluation under way.
     pub(super) next: Next,
@@ -104,6 +115,8 @@ impl ServerMachine {
             acquaintances: Acquaintances::default(),
             context: None,
             round: None,
+            stragglers: 0,
+            over: false,
             folded: None,
             next: Next::Continue,
             digest: 0,
@@ -147,6 +160,7 @@ impl ServerMachine {
                 self.take_back("begin a task", answer)?;
                 self.begin_phase(now, effects)
             }
+            ToServer::Reopen => self.open_round(now, effects),
             ToServer::Opened(answer) => {
                 let opening = self.take_back("open a round", answer)?;
                 self.send_round(now, opening, effects);
@@ -158,22 +172,26 @@ impl ServerMachine {
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Loaded { seat, charge } => {
-                effects.extend(charge.map(|charge| Effect::Record(charge, None)));
-                if let Some(round) = &mut self.round {
-                    round.skip(seat);
+            ToServer::Loaded { round, seat, charge } => {
+                if self.waits_for(round) {
+                    effects.extend(charge.map(|charge| Effect::Record(charge, None)));
+                    self.round.iter_mut().for_each(|round| round.skip(seat));
+                } else {
+                    self.unheard(charge, effects);
                 }
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Lost { seat, charge } => {
-                self.lost(seat, charge, effects);
+            ToServer::Untrained { round, charge } => self.untrained(round, charge, effects),
+            ToServer::Lost { round, seat, charge } => {
+                self.lost(round, seat, charge, effects);
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Failed { seat } => {
-                if let Some(round) = &mut self.round {
-                    round.skip(seat);
+            ToServer::Failed { round, seat } => {
+                match self.waits_for(round) {
+                    true => self.round.iter_mut().for_each(|round| round.skip(seat)),
+                    false => self.straggler_is_back(effects),
                 }
                 self.close_when_complete(now, effects);
                 Ok(())
@@ -182,9 +200,16 @@ impl ServerMachine {
                 effects.push(Effect::Record(charge, None));
                 Ok(())
             }
-            ToServer::Introduced(introduction) => {
-                self.introduced(introduction, effects);
+            ToServer::Introduced(round, introduction) => {
+                self.introduced(round, introduction, effects);
                 self.close_when_complete(now, effects);
+                Ok(())
+            }
+            ToServer::Deadline(round) => {
+                if self.waits_for(round) {
+                    self.round.iter_mut().for_each(OpenRound::expire);
+                    self.close_when_complete(now, effects);
+                }
                 Ok(())
             }
             ToServer::Folded(folded) => self.folded(now, folded, effects),
@@ -227,7 +252,11 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let Some(view) = self.world.curriculum.tasks.get(self.task) else {
-            effects.push(Effect::End(Ok(())));
+            self.over = true;
+            self.doing = "waits for stragglers";
+            if self.stragglers == 0 {
+                effects.push(Effect::End(Ok(())));
+            }
             return Ok(());
         };
         let started = Event::TaskStarted { task: view.task, classes: view.classes.clone() };
@@ -275,9 +304,31 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let phase = &self.phases[self.phase];
+        let period = self.world.period(self.task);
+        let round = self.next_round;
+        let who =
+            self.world.cohort(phase.cohort, &period.view, (round, now), &self.participants)?;
+        let cohort = match who {
+            Cohort::Now(cohort) => cohort,
+            Cohort::Later(until) => {
+                let event = Event::RoundWaits { round, task: period.task, until: until.0 };
+                effects.push(Effect::Record(event, None));
+                self.doing = "waits for clients that can be reached";
+                let (class, to) = (Class::Timer, ActorId::Server);
+                let message = Message::Server(ToServer::Reopen);
+                effects.push(Effect::Tell { at: until, class, to, message });
+                return Ok(());
+            }
+            Cohort::Never => {
+                return Err(FederationError::Impossible(format!(
+                    "after {now} no client that could be asked in {round} can ever be reached; \
+                     let them stay longer, or run fewer rounds"
+                )));
+            }
+        };
         let context = Arc::new(RoundContext {
-            round: self.next_round,
-            period: self.world.period(self.task),
+            round,
+            period,
             phase: self.phase,
             phase_name: phase.name,
             round_in_phase: self.round_in_phase,
@@ -285,13 +336,7 @@ impl ServerMachine {
             run_seed: self.world.rules.seed,
         });
         self.context = Some(Arc::clone(&context));
-        self.next_round = Round(self.next_round.0 + 1);
-        let cohort = self.world.cohort(
-            phase.cohort,
-            &context.period.view,
-            context.round,
-            &self.participants,
-        )?;
+        self.next_round = Round(round.0 + 1);
         let policy = self.lend();
         let world = Arc::clone(&self.world);
         self.doing = "waits for its policy to open a round";
@@ -315,10 +360,17 @@ impl ServerMachine {
         let clients = opening.seats.iter().map(|seat| seat.client);
         let drawn = self.acquaintances.meet(&self.world, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
-        let round = OpenRound::new(&self.world, context, opening);
+        let working = opening.seats.iter().filter(|seat| seat.works()).count();
+        let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
+        let round = OpenRound::new(&self.world, context, opening, closing, now);
         match &self.world.rules.privacy.secure {
             Some(rules) => round.introduce(&self.world, rules, now, effects),
             None => round.broadcast(&self.world, &mut self.caches, now, effects),
+        }
+        if let Some(at) = round.deadline(now) {
+            let message = Message::Server(ToServer::Deadline(round.context.round));
+            let (class, to) = (Class::Deadline, ActorId::Server);
+            effects.push(Effect::Tell { at, class, to, message });
         }
         self.round = Some(round);
         self.doing = "waits for seats";

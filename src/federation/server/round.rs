@@ -8,6 +8,7 @@ use super::secret::Outcome;
 use super::steps::Opening;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{Broadcast, ToClient};
+use crate::federation::closing::Closing;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::fold::{Fold, Folded, Folding};
@@ -19,12 +20,13 @@ use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
-use crate::policy::{Payload, RoundContext, Seat, SeatKind, UpMeta};
-use crate::quantity::{ClientId, SeatId, VirtualTime};
+use crate::policy::{Payload, RoundContext, Seat, UpMeta};
+use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 use crate::wire::BodySketch;
 
 /// An Up as it reaches the server.
 pub(crate) struct Arrival {
+    pub round: Round,
     pub seat: SeatId,
     pub up: SentUp,
     pub charge: Option<Event>,
@@ -47,6 +49,11 @@ pub(super) struct OpenRound {
     pub status: Vec<SeatStatus>,
     pub(super) downs: Vec<Arc<SentDown>>,
     out: usize,
+    closing: Closing,
+    /// When it is certainly over, where stragglers are skipped.
+    certain: Option<VirtualTime>,
+    /// Whether what comes now is late.
+    pub closed: bool,
     fold: Fold,
     pub folded: Option<tokio::sync::oneshot::Receiver<Folded>>,
     /// Client models before synchronisation, where they are measured: seat, Down, Up.
@@ -68,15 +75,26 @@ pub(super) struct Sent {
 }
 
 impl OpenRound {
-    pub fn new(world: &World, context: Arc<RoundContext>, opening: Opening) -> OpenRound {
+    pub fn new(
+        world: &World,
+        context: Arc<RoundContext>,
+        opening: Opening,
+        closing: Closing,
+        now: VirtualTime,
+    ) -> OpenRound {
         let Opening { seats, downs, layout, .. } = opening;
-        let folding = match &world.rules.privacy.secure {
+        let rules = &world.rules;
+        let certain = closing.certain().filter(|_| !rules.closing.train_stragglers);
+        let folding = match &rules.privacy.secure {
             Some(rules) => Folding::Masked(rules.numbers.modulus),
             None => Folding::Parts(Arc::clone(&world.method)),
         };
         let (fold, folded) = Fold::new(folding, seats.len());
         OpenRound {
             context,
+            closing,
+            certain: certain.map(|deadline| now + deadline),
+            closed: false,
             status: vec![SeatStatus::Out; seats.len()],
             out: seats.len(),
             seats,
@@ -90,9 +108,31 @@ impl OpenRound {
         }
     }
 
-    /// Whether every seat is accounted for.
+    /// Whether its closing rule says that it is over.
     pub fn is_complete(&self) -> bool {
-        self.out == 0
+        let here = self.status.iter().filter(|status| **status == SeatStatus::Folded).count();
+        self.closing.is_over(here, self.out)
+    }
+
+    /// When it waits no longer.
+    pub fn deadline(&self, opened: VirtualTime) -> Option<VirtualTime> {
+        self.closing.deadline.map(|deadline| opened + deadline)
+    }
+
+    /// The deadline is over.
+    pub fn expire(&mut self) {
+        self.closing.expire();
+    }
+
+    /// From now on everything is late. Answers how many seats are still out.
+    pub fn close(&mut self) -> usize {
+        self.closed = true;
+        let out: Vec<SeatId> = (self.seats.iter().zip(&self.status))
+            .filter(|(_, status)| **status == SeatStatus::Out)
+            .map(|(seat, _)| seat.id)
+            .collect();
+        out.iter().for_each(|seat| self.skip(*seat));
+        out.len()
     }
 
     /// Sends every seat its Down, after the assets it lacks.
@@ -138,7 +178,7 @@ impl OpenRound {
             let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
             Candidate::new(seat, steps)
         };
-        let train = reached.iter().filter(|seat| seat.kind != SeatKind::Load);
+        let train = reached.iter().filter(|seat| seat.works());
         let candidates = train.map(candidate).collect();
         Some(Effect::Plan(self.context.round, packs::plan(candidates, pack)))
     }
@@ -163,8 +203,9 @@ impl OpenRound {
             frame += 1;
             world.links.send(transfer, bytes.frame())
         };
-        let (client, id) = (ActorId::Client(seat.client), seat.id);
-        let lost = move |charge| Message::Server(ToServer::Lost { seat: id, charge: Some(charge) });
+        let (client, id, round) = (ActorId::Client(seat.client), seat.id, self.context.round);
+        let lost =
+            move |charge| Message::Server(ToServer::Lost { round, seat: id, charge: Some(charge) });
         let mut parcels = VecDeque::new();
         let direction = Direction::Down;
         for asset in &down.assets {
@@ -207,6 +248,7 @@ impl OpenRound {
             seat: seat.clone(),
             down: Arc::clone(down),
             masking: self.masking.clone(),
+            closes: self.certain,
             charge: None,
         }
     }
@@ -276,7 +318,7 @@ impl OpenRound {
     /// Seats that should have been folded and were not.
     pub fn missing(&self) -> Vec<SeatId> {
         let pairs = self.seats.iter().zip(&self.status);
-        let due = pairs.filter(|(seat, _)| seat.kind != SeatKind::Load);
+        let due = pairs.filter(|(seat, _)| seat.works());
         due.filter(|(_, s)| **s != SeatStatus::Folded).map(|(seat, _)| seat.id).collect()
     }
 }

@@ -13,7 +13,7 @@ use crate::federation::privacy::{
 };
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::world::World;
-use crate::quantity::{SeatId, VirtualTime};
+use crate::quantity::{Round, SeatId, VirtualTime};
 
 /// What became of the masked sum of a round.
 pub(super) struct Outcome {
@@ -36,7 +36,10 @@ impl OpenRound {
         let mut introduction = introduce(&self.room(world, rules), now);
         let frames = std::mem::take(&mut introduction.frames);
         effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsTheSeat)));
-        effects.push(tell(introduction.settled, ToServer::Introduced(introduction)));
+        effects.push(tell(
+            introduction.settled,
+            ToServer::Introduced(self.context.round, introduction),
+        ));
     }
 
     /// Sends the Downs to members that are ready for them.
@@ -138,7 +141,9 @@ impl OpenRound {
         tell(
             *at,
             match lost {
-                true => ToServer::Lost { seat: *seat, charge: Some(charge) },
+                true => {
+                    ToServer::Lost { round: self.context.round, seat: *seat, charge: Some(charge) }
+                }
                 false => ToServer::Charged(charge),
             },
         )
@@ -156,7 +161,15 @@ enum Missed {
 
 impl ServerMachine {
     /// Members know each other: the Downs leave. With too few of them nobody is asked.
-    pub(super) fn introduced(&mut self, introduction: Introduction, effects: &mut Vec<Effect>) {
+    pub(super) fn introduced(
+        &mut self,
+        round: Round,
+        introduction: Introduction,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.waits_for(round) {
+            return introduction.alive().iter().for_each(|_| self.straggler_is_back(effects));
+        }
         let world = Arc::clone(&self.world);
         let (Some(round), Some(rules)) = (&mut self.round, &world.rules.privacy.secure) else {
             return;

@@ -10,7 +10,7 @@ use crate::policy::SeatKind;
 use crate::quantity::{ClientId, VirtualTime};
 use crate::report::csv::Csv;
 
-const HEAD: [&str; 18] = [
+const HEAD: [&str; 20] = [
     "client",
     "kind",
     "slowness",
@@ -18,8 +18,10 @@ const HEAD: [&str; 18] = [
     "down_mb_per_s",
     "up_mb_per_s",
     "round_trip_s",
+    "leaves_s",
     "rounds_asked",
     "trained",
+    "skipped",
     "failed",
     "rejected",
     "samples_trained",
@@ -36,6 +38,7 @@ struct Account {
     load: bool,
     asked: u64,
     trained: u64,
+    skipped: u64,
     failed: u64,
     rejected: u64,
     samples: u64,
@@ -44,14 +47,21 @@ struct Account {
 }
 
 /// What chance gave a client, as the table writes it.
-struct Drawn([String; 5]);
+struct Drawn([String; 6]);
 
 impl Drawn {
-    fn new(slowness: u64, setup: u64, rates: [Option<u64>; 2], round_trip: u64) -> Drawn {
+    fn new(slowness: u64, setup: u64, rates: [Option<u64>; 2], times: (u64, Option<u64>)) -> Drawn {
         let millionths = |value: u64| (value as f64 / 1e6).to_string();
         let seconds = |value| VirtualTime(value).as_seconds().to_string();
         let [down, up] = rates.map(|rate| rate.map_or("inf".to_string(), millionths));
-        Drawn([millionths(slowness), seconds(setup), down, up, seconds(round_trip)])
+        Drawn([
+            millionths(slowness),
+            seconds(setup),
+            down,
+            up,
+            seconds(times.0),
+            times.1.map_or(String::new(), seconds),
+        ])
     }
 }
 
@@ -81,11 +91,12 @@ impl<W: Write> ClientsTable<W> {
             let integers = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>();
             let kind = if account.load { SeatKind::Load } else { SeatKind::Client };
             let mut row = vec![client.0.to_string(), kind.word().to_string()];
-            // Empty where nothing takes time.
+            // Empty where all are alike.
             row.extend(account.drawn.map(|drawn| drawn.0).unwrap_or_default());
             row.extend(integers(&[
                 account.asked,
                 account.trained,
+                account.skipped,
                 account.failed,
                 account.rejected,
                 account.samples,
@@ -111,14 +122,19 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
             Event::RoundOpened { cohort, .. } => {
                 cohort.iter().for_each(|client| self.of(*client).asked += 1);
             }
-            Event::ClientDrawn { client, slowness, setup, down, up, round_trip } => {
-                let drawn = Drawn::new(*slowness, *setup, [*down, *up], *round_trip);
+            Event::ClientDrawn { client, slowness, setup, down, up, round_trip, leaves } => {
+                let drawn = Drawn::new(*slowness, *setup, [*down, *up], (*round_trip, *leaves));
                 self.of(*client).drawn = Some(drawn);
             }
             Event::Trained { client, samples, worked, .. } => {
                 let account = self.of(*client);
                 account.trained += 1;
                 account.samples += samples;
+                account.worked += worked;
+            }
+            Event::Skipped { client, worked, .. } => {
+                let account = self.of(*client);
+                account.skipped += 1;
                 account.worked += worked;
             }
             Event::ClientFailed { client, .. } => self.of(*client).failed += 1,

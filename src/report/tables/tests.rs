@@ -190,6 +190,7 @@ fn clients_carry_what_they_carried() {
         down: Some(4_300_000),
         up: None,
         round_trip: 70_000_000,
+        leaves: None,
     };
     table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers: None }).unwrap();
     feed(&mut table);

@@ -1,0 +1,307 @@
+//! When clients can be reached: patterns of being on and off, and joining and leaving for good.
+//!
+//! Every answer is looked up for a client and a time, and depends on nothing that was asked before: there is
+//! no cursor that moves, and client 17 is on at the same times however many others there are.
+//!
+//! ```
+//! use fedcast::federation::availability::{Availability, AvailabilityRules, Pattern};
+//! use fedcast::quantity::{ClientId, VirtualTime};
+//! let half = Pattern::Markov { on: 60.0, off: 60.0 };
+//! let rules = AvailabilityRules { pattern: half, ..AvailabilityRules::default() };
+//! let availability = Availability::new(rules, 7, Vec::new());
+//! let (client, now) = (ClientId(3), VirtualTime::from_seconds(1e6));
+//! let on = availability.next_on(client, now).expect("it comes back");
+//! assert!(availability.is_on(client, on) && on >= now);
+//! ```
+
+mod markov;
+mod slots;
+mod trace;
+
+use crate::numerics::law::Law;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::{ClientId, VirtualTime};
+
+pub use trace::Trace;
+
+/// How clients come and go for a while. Times in seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Pattern {
+    /// Always there.
+    #[default]
+    Always,
+    /// On and off for times without memory.
+    Markov {
+        /// Mean time on.
+        on: f64,
+        /// Mean time off.
+        off: f64,
+    },
+    /// By the time of day: in every slot on with probability
+    /// `mean + depth sin(2 pi (time / period + phase))`.
+    Diurnal {
+        /// Length of a day.
+        period: f64,
+        /// Share of time on, over a day.
+        mean: f64,
+        /// How far day and night are from it.
+        depth: f64,
+        /// A client stays on or off for so long.
+        slot: f64,
+        /// Phases of clients lie in this part of a day: 0 is one time zone, 1 the whole earth.
+        spread: f64,
+    },
+    /// By data: in every slot on with probability
+    /// `least + (1 - least) (samples / samples of the largest client)^power`.
+    ByData {
+        /// Of a client without data.
+        least: f64,
+        /// How much data matters.
+        power: f64,
+        /// A client stays on or off for so long.
+        slot: f64,
+    },
+    /// As it was recorded.
+    Trace(Trace),
+}
+
+/// When clients can be reached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AvailabilityRules {
+    /// How they come and go for a while.
+    pub pattern: Pattern,
+    /// Seconds until a client joins; drawn once per client.
+    pub join: Law,
+    /// Seconds from then until it leaves for good; drawn once per client.
+    pub stay: Law,
+}
+
+impl Default for AvailabilityRules {
+    fn default() -> AvailabilityRules {
+        let (join, stay) = (Law::constant(0.0), Law::constant(f64::INFINITY));
+        AvailabilityRules { pattern: Pattern::Always, join, stay }
+    }
+}
+
+impl AvailabilityRules {
+    /// Whether everybody can be reached at any time.
+    pub fn is_always(&self) -> bool {
+        self.pattern == Pattern::Always && self.everybody_stays()
+    }
+
+    /// Whether nobody joins later or leaves for good.
+    pub fn everybody_stays(&self) -> bool {
+        self.join.is_always(0.0) && self.stay.is_always(f64::INFINITY)
+    }
+}
+
+/// Whom the server can ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cohort {
+    /// These, now.
+    Now(Vec<ClientId>),
+    /// Nobody before this time.
+    Later(VirtualTime),
+    /// Nobody ever again.
+    Never,
+}
+
+/// The availability of a run.
+#[derive(Clone, Debug)]
+pub struct Availability {
+    rules: AvailabilityRules,
+    seed: u64,
+    /// Samples of each client over all tasks, relative to the largest; where the pattern asks.
+    shares: Vec<f64>,
+}
+
+impl Availability {
+    /// `samples` of each client over all tasks are needed for [`Pattern::ByData`] only.
+    pub fn new(rules: AvailabilityRules, seed: u64, samples: Vec<u64>) -> Availability {
+        let most = samples.iter().copied().max().unwrap_or(0).max(1) as f64;
+        let shares = samples.into_iter().map(|samples| samples as f64 / most).collect();
+        Availability { rules, seed, shares }
+    }
+
+    /// Whether everybody can be reached at any time.
+    pub fn is_always(&self) -> bool {
+        self.rules.is_always()
+    }
+
+    /// Whether a client can be reached.
+    pub fn is_on(&self, client: ClientId, at: VirtualTime) -> bool {
+        let (join, leave) = self.membership(client);
+        join <= at && at < leave && self.pattern_next(client, at, true) == Some(at)
+    }
+
+    /// The first time from `at` on when a client can be reached.
+    pub fn next_on(&self, client: ClientId, at: VirtualTime) -> Option<VirtualTime> {
+        let (join, leave) = self.membership(client);
+        self.pattern_next(client, at.max(join), true).filter(|on| *on < leave)
+    }
+
+    /// The first time from `at` on when a client cannot be reached; none if it stays for ever.
+    pub fn next_off(&self, client: ClientId, at: VirtualTime) -> Option<VirtualTime> {
+        let (join, leave) = self.membership(client);
+        if at < join {
+            return Some(at);
+        }
+        let leave = (leave < VirtualTime(u64::MAX)).then_some(leave.max(at));
+        leave.into_iter().chain(self.pattern_next(client, at, false)).min()
+    }
+
+    /// When a client joins and when it leaves for good; `u64::MAX` is never.
+    pub fn membership(&self, client: ClientId) -> (VirtualTime, VirtualTime) {
+        if self.rules.everybody_stays() {
+            return (VirtualTime::ZERO, VirtualTime(u64::MAX));
+        }
+        let draw = |law: &Law, step| law.draw(&mut self.key(client).unit(1).step(step).rng());
+        let join = draw(&self.rules.join, 0);
+        (
+            VirtualTime::from_seconds(join),
+            VirtualTime::from_seconds(join + draw(&self.rules.stay, 1)),
+        )
+    }
+
+    /// Those of `candidates` that can be reached, at most `count`, in their order.
+    pub fn present(
+        &self,
+        candidates: impl Iterator<Item = ClientId> + Clone,
+        count: usize,
+        at: VirtualTime,
+    ) -> Cohort {
+        let present = candidates.clone().filter(|client| self.is_on(*client, at)).take(count);
+        let mut present: Vec<ClientId> = present.collect();
+        present.sort_unstable();
+        if !present.is_empty() || candidates.clone().next().is_none() {
+            return Cohort::Now(present);
+        }
+        let soonest = candidates.filter_map(|client| self.next_on(client, at)).min();
+        soonest.map_or(Cohort::Never, Cohort::Later)
+    }
+
+    /// The first time from `at` on when the pattern says `on`.
+    fn pattern_next(&self, client: ClientId, at: VirtualTime, on: bool) -> Option<VirtualTime> {
+        let key = self.key(client);
+        match &self.rules.pattern {
+            Pattern::Always => on.then_some(at),
+            Pattern::Markov { on: up, off } => Some(markov::next(key, *up, *off, at, on)),
+            Pattern::Diurnal { period, mean, depth, slot, spread } => {
+                let day = slots::Day { period: *period, mean: *mean, depth: *depth };
+                let phase = spread * crate::numerics::distributions::unit(&mut key.rng());
+                slots::next(key, *slot, |middle| day.share(middle, phase), at, on)
+            }
+            Pattern::ByData { least, power, slot } => {
+                let share = self.shares.get(client.index()).copied().unwrap_or(0.0);
+                let chance = least + (1.0 - least) * libm::pow(share, *power);
+                slots::next(key, *slot, |_| chance, at, on)
+            }
+            Pattern::Trace(trace) => trace.next(client, at, on),
+        }
+    }
+
+    fn key(&self, client: ClientId) -> StreamKey {
+        StreamKey::new(self.seed, Domain::Availability).client(client.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::law::Shape;
+
+    fn all() -> Vec<AvailabilityRules> {
+        let pattern = |pattern| AvailabilityRules { pattern, ..AvailabilityRules::default() };
+        let day = Pattern::Diurnal { period: 100.0, mean: 0.5, depth: 0.4, slot: 5.0, spread: 1.0 };
+        let lines = [(0, true), (7_000_000_000, false), (9_500_000_000, true)];
+        let lines = lines.map(|(at, on)| (ClientId(1), VirtualTime(at), on));
+        let uniform = |low, high| Law::new(Shape::Uniform { low, high });
+        vec![
+            pattern(Pattern::Always),
+            pattern(Pattern::Markov { on: 4.0, off: 9.0 }),
+            pattern(day.clone()),
+            pattern(Pattern::ByData { least: 0.1, power: 1.0, slot: 3.0 }),
+            pattern(Pattern::Trace(Trace::new(&lines, None))),
+            pattern(Pattern::Trace(Trace::new(&lines, Some(VirtualTime(12_000_000_000))))),
+            AvailabilityRules {
+                pattern: day,
+                join: uniform(0.0, 50.0),
+                stay: uniform(10.0, 200.0),
+            },
+        ]
+    }
+
+    /// Walking from change to change sees what looking at any time sees.
+    #[test]
+    fn every_time_can_be_looked_up_alone() {
+        for rules in all() {
+            let availability = Availability::new(rules.clone(), 5, vec![10, 40, 100]);
+            for client in (0..3).map(ClientId) {
+                let mut at = VirtualTime::ZERO;
+                for _ in 0..40 {
+                    let Some(on) = availability.next_on(client, at) else { break };
+                    let Some(off) = availability.next_off(client, on) else { break };
+                    assert!(at <= on && on < off, "{rules:?}: {at} {on} {off}");
+                    let inside = VirtualTime(on.0 + (off.0 - on.0) / 2);
+                    let last = VirtualTime(off.0 - 1);
+                    for time in [on, inside, last] {
+                        assert!(availability.is_on(client, time), "{rules:?}: off at {time}");
+                        assert_eq!(availability.next_off(client, time), Some(off), "{rules:?}");
+                    }
+                    assert!(!availability.is_on(client, off), "{rules:?}: on at {off}");
+                    if on > at {
+                        let before = VirtualTime(on.0 - 1);
+                        assert!(!availability.is_on(client, before));
+                        assert_eq!(availability.next_on(client, before), Some(on));
+                    }
+                    at = off;
+                }
+            }
+        }
+    }
+
+    fn share_on(rules: AvailabilityRules, client: u32, seconds: u32) -> f64 {
+        let availability = Availability::new(rules, 9, vec![10, 50, 100]);
+        let at = |s: u32| VirtualTime::from_seconds(f64::from(s) + 0.5);
+        let on = (0..seconds).filter(|s| availability.is_on(ClientId(client), at(*s))).count();
+        on as f64 / f64::from(seconds)
+    }
+
+    #[test]
+    fn shares_of_time_are_those_of_the_patterns() {
+        let rules = all();
+        let near = |got: f64, want: f64| assert!((got - want).abs() < 0.03, "{got} is not {want}");
+        near(share_on(rules[1].clone(), 0, 20_000), 4.0 / 13.0);
+        near(share_on(rules[2].clone(), 1, 20_000), 0.5);
+        near(share_on(rules[3].clone(), 1, 20_000), 0.1 + 0.9 * 0.5);
+        near(share_on(rules[3].clone(), 2, 2_000), 1.0);
+        // Off from 7 s to 9.5 s of every 12 s: at two of twelve half seconds.
+        near(share_on(rules[5].clone(), 1, 12_000), 10.0 / 12.0);
+    }
+
+    #[test]
+    fn a_markov_client_stays_on_for_its_mean_time() {
+        let availability = Availability::new(all()[1].clone(), 3, Vec::new());
+        let (mut at, mut sum) = (VirtualTime::ZERO, 0.0);
+        for _ in 0..4_000 {
+            let on = availability.next_on(ClientId(0), at).expect("comes back");
+            at = availability.next_off(ClientId(0), on).expect("goes away");
+            sum += at.as_seconds() - on.as_seconds();
+        }
+        assert!((sum / 4_000.0 - 4.0).abs() < 0.25, "{}", sum / 4_000.0);
+    }
+
+    #[test]
+    fn who_is_asked_can_be_reached_or_is_waited_for() {
+        let availability = Availability::new(all()[4].clone(), 3, Vec::new());
+        let one = || [ClientId(1)].into_iter();
+        let at = |seconds| VirtualTime::from_seconds(seconds);
+        assert_eq!(availability.present(one(), 5, at(1.0)), Cohort::Now(vec![ClientId(1)]));
+        assert_eq!(availability.present(one(), 5, at(8.0)), Cohort::Later(at(9.5)));
+        assert_eq!(availability.present([].into_iter(), 5, at(8.0)), Cohort::Now(vec![]));
+        let gone = AvailabilityRules { stay: Law::constant(3.0), ..AvailabilityRules::default() };
+        let gone = Availability::new(gone, 3, Vec::new());
+        assert_eq!(gone.present(one(), 5, at(2.9)), Cohort::Now(vec![ClientId(1)]));
+        assert_eq!(gone.present(one(), 5, at(3.0)), Cohort::Never);
+    }
+}

@@ -1,0 +1,146 @@
+//! When a round closes: one rule with three parameters. It closes when enough updates are there, or at
+//! its deadline if at least the least number are, and in any case when nothing more can come.
+//!
+//! Waiting for all, deadlines, quorums and k of n are settings of it. What arrives after a round has
+//! closed is late: charged, and thrown away.
+//!
+//! ```
+//! use fedcast::federation::{ClosingRules, Enough};
+//! let quorum = ClosingRules { enough: Enough::Share(0.8), ..ClosingRules::default() };
+//! assert_eq!(quorum.of(10, 1.0).enough, 8);
+//! let first = ClosingRules { enough: Enough::Target, ..ClosingRules::default() };
+//! assert_eq!(first.of(13, 1.3).enough, 10); // thirteen were asked where ten were wanted
+//! ```
+
+use crate::quantity::VirtualTime;
+
+/// How many updates are enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Enough {
+    /// Those of all seats.
+    #[default]
+    All,
+    /// Those of this share of seats, rounded up.
+    Share(f64),
+    /// As many as would have been asked without over-selection.
+    Target,
+}
+
+/// When rounds close.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClosingRules {
+    /// When so many updates are there.
+    pub enough: Enough,
+    /// Or so long after the round was opened.
+    pub deadline: Option<VirtualTime>,
+    /// But not before the updates of this share of seats are there.
+    pub least: f64,
+    /// Whether seats of which it is certain that they come too late are computed all the same.
+    pub train_stragglers: bool,
+}
+
+/// The rule of one round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closing {
+    /// It closes when so many updates are there; more than there can be where it waits for every seat.
+    pub enough: usize,
+    /// After its deadline, so many will do.
+    pub least: usize,
+    /// How long after the opening that is.
+    pub deadline: Option<VirtualTime>,
+    overdue: bool,
+}
+
+impl ClosingRules {
+    /// For a round of so many seats that work, over-selected by this factor.
+    pub fn of(&self, seats: usize, over_selection: f64) -> Closing {
+        // A product such as 10 * 0.7 lies just above the whole number that is meant.
+        let part = |share: f64| ((seats as f64 * share - 1e-9).ceil().max(0.0) as usize).min(seats);
+        let enough = match self.enough {
+            Enough::All => usize::MAX,
+            Enough::Share(share) => part(share),
+            // The whole number whose product was rounded up to get these seats.
+            Enough::Target => {
+                let wanted = (seats as f64 / over_selection.max(1.0) + 1e-9) as usize;
+                wanted.max(1).min(seats)
+            }
+        };
+        let least = part(self.least).min(enough);
+        Closing { enough, least, deadline: self.deadline, overdue: false }
+    }
+}
+
+impl Closing {
+    /// Whether it waits for every seat, also those that send nothing to fold.
+    pub fn waits_for_all(&self) -> bool {
+        self.enough == usize::MAX
+    }
+
+    /// The deadline is over.
+    pub fn expire(&mut self) {
+        self.overdue = true;
+    }
+
+    /// Whether a round closes with so many updates there and so many seats still out.
+    pub fn is_over(&self, here: usize, out: usize) -> bool {
+        out == 0 || here >= self.enough || self.overdue && here >= self.least
+    }
+
+    /// Since its opening, when the round is over whatever happens.
+    pub fn certain(&self) -> Option<VirtualTime> {
+        self.deadline.filter(|_| self.least == 0)
+    }
+
+    /// How long a round takes whose updates arrive after these times.
+    pub fn duration(&self, mut arrivals: Vec<VirtualTime>) -> VirtualTime {
+        arrivals.sort_unstable();
+        // With none to wait for it closes at once.
+        let nth = |count: usize| count.checked_sub(1).map_or(VirtualTime::ZERO, |i| arrivals[i]);
+        let enough = nth(self.enough.min(arrivals.len()));
+        let late = |deadline: VirtualTime| deadline.max(nth(self.least.min(arrivals.len())));
+        self.deadline.map_or(enough, |deadline| enough.min(late(deadline)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_takes_as_long_as_its_rule_says() {
+        let arrivals = || [9, 2, 4, 100].map(VirtualTime).to_vec();
+        let rules = |enough, deadline, least| ClosingRules {
+            enough,
+            deadline,
+            least,
+            train_stragglers: false,
+        };
+        let takes = |rules: ClosingRules| rules.of(4, 2.0).duration(arrivals()).0;
+        let at = |time| Some(VirtualTime(time));
+        assert_eq!(takes(rules(Enough::All, None, 0.0)), 100);
+        assert_eq!(takes(rules(Enough::All, at(50), 0.0)), 50);
+        assert_eq!(takes(rules(Enough::All, at(3), 0.5)), 4);
+        assert_eq!(takes(rules(Enough::Share(0.7), None, 0.0)), 9);
+        assert_eq!(takes(rules(Enough::Share(0.7), at(5), 0.0)), 5);
+        assert_eq!(takes(rules(Enough::Target, None, 0.0)), 4);
+        let asked = |wanted: f64, over: f64| (wanted * over).ceil() as usize;
+        for (wanted, over) in [(3, 1.6), (10, 1.3), (7, 1.0), (1, 9.5)] {
+            let closing = rules(Enough::Target, None, 0.0).of(asked(wanted as f64, over), over);
+            assert_eq!(closing.enough, wanted, "{wanted} x {over}");
+        }
+        assert_eq!(ClosingRules::default().of(0, 1.0).duration(vec![]), VirtualTime::ZERO);
+    }
+
+    #[test]
+    fn a_round_is_over_when_its_rule_says_or_nothing_more_can_come() {
+        let rules =
+            ClosingRules { enough: Enough::Share(0.5), least: 0.25, ..ClosingRules::default() };
+        let mut closing = rules.of(8, 1.0);
+        let over = |closing: &Closing| {
+            [(1, 7), (2, 6), (4, 4), (0, 0)].map(|(h, o)| closing.is_over(h, o))
+        };
+        assert_eq!(over(&closing), [false, false, true, true]);
+        closing.expire();
+        assert_eq!(over(&closing), [false, true, true, true]);
+    }
+}

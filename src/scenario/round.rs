@@ -1,0 +1,115 @@
+//! `[round]`: when a round closes.
+//!
+//! | `close` | keys | a round closes |
+//! |---|---|---|
+//! | `all` | | when every client it asked has answered or failed |
+//! | `deadline` | `deadline_s`, `least`, `stragglers` | then, or so long after it opened |
+//! | `quorum` | `quorum`, `deadline_s`, `least` | when this share of updates is there |
+//! | `first` | `deadline_s`, `least` | when as many are there as are wanted; with `participation.over_selection` more are asked |
+//!
+//! With `stragglers = "skip"` a client of a stateless method is not trained when it is certain, as it
+//! begins, that its update will come after a deadline without `least`: the run has the same rounds, bytes and
+//! virtual times, computed sooner.
+//!
+//! A deadline waits until at least the share `least` of updates is there. An update that arrives after
+//! its round has closed is late: its bytes are charged, and it is thrown away.
+
+use serde::Serialize;
+
+use super::preset::Preset;
+use super::reader::{Choice, Param, TableReader, defaults};
+
+/// When a round closes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoundSection {
+    /// What it waits for. Default `all`; `first` with the preset `production`.
+    pub close: Close,
+    /// Share of updates that are enough, for `quorum`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<f64>,
+    /// Seconds on the simulated clock after which it waits no longer. Default: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_s: Option<f64>,
+    /// Share of updates without which it does not close at its deadline. Default 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
+    /// Whether updates that certainly come too late are computed. Default `skip`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stragglers: Option<Stragglers>,
+}
+
+/// What becomes of clients that certainly come too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stragglers {
+    /// They work and send on the simulated clock only.
+    Skip,
+    /// They train like everybody else.
+    Train,
+}
+
+impl Choice for Stragglers {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("skip", Stragglers::Skip, "they work and send on the simulated clock only"),
+        ("train", Stragglers::Train, "they train like everybody else"),
+    ];
+}
+
+/// What a round waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Close {
+    /// Everybody.
+    All,
+    /// Everybody, for so long.
+    Deadline,
+    /// A share.
+    Quorum,
+    /// As many as are wanted.
+    First,
+}
+
+impl Choice for Close {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("all", Close::All, "every client that was asked"),
+        ("deadline", Close::Deadline, "every client, for `deadline_s` at most"),
+        ("quorum", Close::Quorum, "a share of clients, by `quorum`"),
+        ("first", Close::First, "as many as wanted, of the more that were over-selected"),
+    ];
+}
+
+impl RoundSection {
+    pub(super) fn read(table: &mut TableReader<'_>, preset: Preset) -> RoundSection {
+        let close = if preset == Preset::Production { Close::First } else { Close::All };
+        let close: Close = table.get(&Param::new("close", close, "what a round waits for"));
+        let deadline = |p: Param<f64>| p.above(0.0).at_most(1e9);
+        let doc = "seconds after which it waits no longer";
+        let deadline_s = match close {
+            Close::All => None,
+            Close::Deadline => Some(table.get(&deadline(Param::required("deadline_s", 90.0, doc)))),
+            Close::Quorum | Close::First => {
+                table.optional(&deadline(Param::unset("deadline_s", doc)))
+            }
+        };
+        let quorum = Param::required("quorum", 0.8, "share of updates that are enough");
+        let least = Param::new("least", 0.0, "share of updates a deadline waits for");
+        let stragglers = Param::new("stragglers", Stragglers::Skip, "who certainly come too late");
+        let section = RoundSection {
+            close,
+            quorum: (close == Close::Quorum).then(|| table.get(&quorum.above(0.0).at_most(1.0))),
+            deadline_s,
+            least: deadline_s.map(|_| table.get(&least.at_least(0.0).at_most(1.0))),
+            stragglers: deadline_s.map(|_| table.get(&stragglers)),
+        };
+        let beside = format!("close = \"{}\"", close.word());
+        table.foreign(&["quorum", "deadline_s"], &beside);
+        table.foreign(&["least", "stragglers"], &beside);
+        section
+    }
+}
+
+impl Default for RoundSection {
+    fn default() -> Self {
+        defaults(|table| RoundSection::read(table, Preset::Ideal))
+    }
+}
