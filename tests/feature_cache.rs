@@ -47,6 +47,9 @@ fn memory_file_cold_warm_and_any_number_of_workers_agree() {
         let cold = digests(folder.path(), &[method, in_file], "3");
         let warm = digests(folder.path(), &[method, in_file], "8");
         assert_eq!((&cold, &warm), (&memory, &memory), "{method}");
+        for other in [r#"cache.features="off""#, "cache.limit_mb=1"] {
+            assert_eq!(digests(folder.path(), &[method, other], "2"), memory, "{method} {other}");
+        }
     }
     let memory = |workers| digests(folder.path(), &[], workers);
     assert_eq!(memory("2"), memory("3"));

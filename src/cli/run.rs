@@ -98,10 +98,11 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     }
     let spans = Both(profile.clone(), histograms.clone());
     let began = Instant::now();
+    let cache = run.cache();
     let write_figures = |directory: &RunDirectory, finished: &Finished| {
         let mut summary = summary.lock();
         summary.digests = Some(finished.digests.clone());
-        summary.wall = Some(profile.lock().times(began.elapsed()));
+        summary.wall = Some(profile.lock().times(began.elapsed(), cache.figures()));
         directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
         if scenario.record.histograms {
             for (name, text) in histograms.lock().files() {
@@ -110,7 +111,6 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         }
         Ok(())
     };
-    let cache = run.cache();
     let ended = run.execute(readers, Box::new(spans), interrupt, write_figures);
     for notice in cache.notices() {
         eprintln!("warning: {notice}");

@@ -223,7 +223,7 @@ impl Classifier {
     /// # Errors
     /// When the pixels do not fit the backbone.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
-        self.backbone.features(pixels, &self.adaptation)
+        self.below_head(pixels, &self.adaptation)
     }
 
     /// How much of it is the backbone it was made upon: what a cache may hand over in place of pixels.
@@ -252,13 +252,25 @@ impl Classifier {
         adaptation: &Adaptation,
     ) -> Result<Tensor, LearningError> {
         let Batch::Features { values, shape, .. } = batch else {
-            return Ok(self.backbone.features(&batch.pixels(device)?, adaptation)?);
+            return Ok(self.below_head(&batch.pixels(device)?, adaptation)?);
         };
-        let rows = Tensor::from_slice(values, shape.as_slice(), device)?;
-        Ok(match self.frozen_part() {
-            FrozenPart::Below(block) => self.backbone.features_from(&rows, block, adaptation)?,
-            FrozenPart::Whole | FrozenPart::Nothing => rows,
-        })
+        Ok(self.above(Tensor::from_slice(values, shape.as_slice(), device)?, adaptation)?)
+    }
+
+    /// Pixels to features; the frozen part as a cache would have it, to the bit.
+    fn below_head(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
+        match self.frozen_part() {
+            FrozenPart::Nothing => self.backbone.features(pixels, adaptation),
+            part => self.above(self.backbone.frozen(pixels, part)?, adaptation),
+        }
+    }
+
+    /// What the frozen part gave to features.
+    fn above(&self, rows: Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
+        match self.frozen_part() {
+            FrozenPart::Below(block) => self.backbone.features_from(&rows, block, adaptation),
+            FrozenPart::Whole | FrozenPart::Nothing => Ok(rows),
+        }
     }
 
     /// `(b, d)` to `(b, rows)`.

@@ -28,7 +28,7 @@ pub mod pretrain;
 pub use classifier::{Classifier, PromptShape, head_rows, prompt_name, with_head_rows};
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
-pub use feature_cache::{CacheError, FeatureCache, FeatureStore, Shelf};
+pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Shelf};
 pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use local_training::{
     Course, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,

@@ -87,7 +87,7 @@ impl BackboneConfig {
         self.vit().ok_or_else(|| self.no_blocks_for(what))
     }
 
-    fn no_blocks_for(&self, what: &str) -> ModelError {
+    pub(super) fn no_blocks_for(&self, what: &str) -> ModelError {
         let kind = self.kind();
         ModelError::Input {
             reason: format!(

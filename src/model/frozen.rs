@@ -1,5 +1,9 @@
 //! How much of a model is the backbone as it was loaded, and so needs computing once per sample.
 
+use candle_core::Tensor;
+
+use super::{Adaptation, Backbone, ModelError};
+
 /// The part of a model, from the pixels on, that nothing adapts and nothing trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrozenPart {
@@ -19,5 +23,96 @@ impl FrozenPart {
             FrozenPart::Below(block) => format!("block-{block}"),
             FrozenPart::Whole => "features".to_owned(),
         }
+    }
+}
+
+/// Samples that go through a frozen part together on a CPU. Of the embedded network 8 together take 4 %
+/// longer per sample than 32, and one alone takes 40 % longer.
+pub const FROZEN_BATCH: usize = 8;
+
+impl Backbone {
+    /// What a frozen part gives for `pixels` `(b, c, h, w)`: features `(b, dim)`, or the tokens
+    /// `(b, n, d)` that enter the block the part ends below.
+    ///
+    /// A matrix product rounds a row in a way that depends on how many rows there are, and on nothing
+    /// else of them. So on a CPU samples are taken [`FROZEN_BATCH`] at a time, the last ones filled
+    /// up: what comes out for a sample is the same to the bit whatever batch it came in, and need not
+    /// be kept to be had again.
+    ///
+    /// # Errors
+    /// When the pixels do not fit, or there are no blocks.
+    pub fn frozen(&self, pixels: &Tensor, part: FrozenPart) -> Result<Tensor, ModelError> {
+        let rows = pixels.dim(0)?;
+        let as_it_is = matches!(self, Backbone::Pixels(_)) || !self.place().device.is_cpu();
+        if as_it_is || rows == 0 {
+            return self.give(pixels, part);
+        }
+        let mut given = Vec::with_capacity(rows.div_ceil(FROZEN_BATCH));
+        for first in (0..rows).step_by(FROZEN_BATCH) {
+            let count = FROZEN_BATCH.min(rows - first);
+            let full = pixels.narrow(0, first, count)?;
+            let full = full.pad_with_same(0, 0, FROZEN_BATCH - count)?;
+            given.push(self.give(&full, part)?.narrow(0, 0, count)?);
+        }
+        Ok(Tensor::cat(&given, 0)?)
+    }
+
+    fn give(&self, pixels: &Tensor, part: FrozenPart) -> Result<Tensor, ModelError> {
+        let none = Adaptation::none();
+        match (part, self.vit()) {
+            (FrozenPart::Nothing, _) => Ok(pixels.clone()),
+            (FrozenPart::Whole, _) => self.features(pixels, &none),
+            (FrozenPart::Below(block), Some(vit)) => {
+                vit.advance(&vit.embed(pixels)?, 0..block, &none)
+            }
+            (FrozenPart::Below(_), None) => Err(self.config().no_blocks_for("a stream of tokens")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Device;
+
+    use super::*;
+    use crate::data::digits;
+    use crate::model::embedded_vit;
+
+    fn digits_of(samples: &[u32]) -> Tensor {
+        let split = digits::embedded().unwrap().train;
+        let stacked = split.pixels(&crate::data::Transform::default(), samples).unwrap();
+        Tensor::from_vec(stacked.pixels, stacked.shape.as_slice(), &Device::Cpu).unwrap()
+    }
+
+    fn bits(rows: &Tensor) -> Vec<Vec<u32>> {
+        let rows = rows.flatten_from(1).unwrap().to_vec2::<f32>().unwrap();
+        rows.into_iter().map(|row| row.into_iter().map(f32::to_bits).collect()).collect()
+    }
+
+    #[test]
+    fn the_bits_of_a_sample_do_not_depend_on_its_batch() {
+        let backbone = Backbone::from(embedded_vit().unwrap());
+        let samples: Vec<u32> = (0..21).map(|i| 37 * i % 500).collect();
+        let pixels = digits_of(&samples);
+        for part in [FrozenPart::Whole, FrozenPart::Below(1), FrozenPart::Below(5)] {
+            let together = bits(&backbone.frozen(&pixels, part).unwrap());
+            for (first, count) in [(0, 1), (20, 1), (3, 2), (5, 7), (2, 8), (1, 13), (4, 17)] {
+                let some = pixels.narrow(0, first, count).unwrap();
+                let alone = bits(&backbone.frozen(&some, part).unwrap());
+                assert_eq!(alone, together[first..first + count], "{part:?}: {first}, {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_go_on_to_the_features() {
+        let backbone = Backbone::from(embedded_vit().unwrap());
+        let (pixels, none) = (digits_of(&[1, 2, 3, 4, 5, 6, 7, 8]), Adaptation::none());
+        let features = bits(&backbone.features(&pixels, &none).unwrap());
+        assert_eq!(bits(&backbone.frozen(&pixels, FrozenPart::Whole).unwrap()), features);
+        let tokens = backbone.frozen(&pixels, FrozenPart::Below(2)).unwrap();
+        assert_eq!(bits(&backbone.features_from(&tokens, 2, &none).unwrap()), features);
+        let pixels_only = Backbone::Pixels(crate::model::PixelShape { channels: 1, image: 8 });
+        assert!(pixels_only.frozen(&pixels, FrozenPart::Below(1)).is_err());
     }
 }

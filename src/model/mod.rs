@@ -54,7 +54,7 @@ pub use device::{DeviceError, is_out_of_memory};
 pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use from_scenario::backbone_config;
-pub use frozen::FrozenPart;
+pub use frozen::{FROZEN_BATCH, FrozenPart};
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 
 use super::{PolicyError, Predictor, RoundContext};
-use crate::data::{Batch, Curriculum, Dataset, Loader, Shard, Transform};
+use crate::data::{Batch, Curriculum, Dataset, Loader, SampleRows, Shard, Stacked, Transform};
 use crate::learning::{FeatureCache, TrainingPlan};
 use crate::model::{Backbone, FrozenPart, Place};
 
@@ -83,6 +83,27 @@ impl Lab {
         let Some(store) = store else { return Ok(loader) };
         store.fill(&self.backbone, &self.device, loader.shard())?;
         Ok(loader.with_rows(store))
+    }
+
+    /// Queries of prompt methods, `(batch, dim)`: the unprompted backbone's features of the samples of
+    /// `batch` as `loader` sees them. Where its transform draws nothing they are the rows of
+    /// [`frozen`](Lab::frozen), computed once per sample, whatever `batch` itself holds; where it draws,
+    /// `batch` is one of its own, and queries are those of its pixels.
+    pub fn queries(&self, loader: &Loader, batch: &Batch) -> Result<Tensor, PolicyError> {
+        let (split, transform, part) = (loader.split(), loader.transform(), FrozenPart::Whole);
+        if !transform.is_deterministic() {
+            return Ok(self.backbone.frozen(&self.pixels(batch)?, part)?);
+        }
+        let samples = batch.samples();
+        let Some(store) = self.cache.store(&self.backbone, split, transform, part)? else {
+            let Stacked { pixels, shape } = split.pixels(transform, samples)?;
+            let pixels = Tensor::from_vec(pixels, shape.as_slice(), &self.device)?;
+            return Ok(self.backbone.frozen(&pixels, part)?);
+        };
+        store.fill(&self.backbone, &self.device, samples)?;
+        let mut rows = Vec::with_capacity(samples.len() * self.backbone.dim());
+        samples.iter().try_for_each(|sample| store.read(*sample, &mut rows))?;
+        Ok(Tensor::from_vec(rows, (samples.len(), self.backbone.dim()), &self.device)?)
     }
 
     /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.

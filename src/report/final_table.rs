@@ -7,6 +7,7 @@ use super::text_table::{TextTable, grouped, percent};
 use super::wall::WallTimes;
 use super::words::{CONTROL, direction_word, outcome_word};
 use crate::federation::{Direction, EndReason};
+use crate::learning::CacheFigures;
 use crate::quantity::Bytes;
 
 /// More columns than this do not fit a terminal; the matrix is then left to `matrix.csv`.
@@ -166,6 +167,17 @@ fn times(summary: &Summary) -> String {
              server {server_s:.1} s, waiting {wait_s:.1} s\n            \
              conductor: journal {journal_s:.1} s, waiting {conductor_wait_s:.1} s"
         );
+        let CacheFigures { computed, compute_s, loaded, read, .. } = wall.cache;
+        if read > 0 {
+            let _ = writeln!(
+                text,
+                "features    {} samples computed once in {compute_s:.1} s, {} found in files, \
+                 {} rows read",
+                grouped(computed),
+                grouped(loaded),
+                grouped(read)
+            );
+        }
     }
     text
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{DirectoryError, RunDirectory, names};
 use crate::federation::{JobKind, ProfileSink, Span};
+use crate::learning::CacheFigures;
 
 /// Seconds by kind of work. Those of the workers add up to `workers * total_s`, but for their start and end;
 /// those of the conductor to `total_s`, but for its own deciding.
@@ -40,6 +41,8 @@ pub struct WallTimes {
     pub journal_s: f64,
     /// Conductor: waiting for a worker's answer.
     pub conductor_wait_s: f64,
+    /// What the feature cache did; its seconds are a part of training and evaluation.
+    pub cache: CacheFigures,
 }
 
 /// Adds up spans and writes them down.
@@ -57,8 +60,8 @@ impl Profile {
         Ok(Profile { out, spent: BTreeMap::new(), workers: BTreeSet::new() })
     }
 
-    /// The sums, with the run's whole wall time.
-    pub fn times(&mut self, total: Duration) -> WallTimes {
+    /// The sums, with the run's whole wall time and what its cache did.
+    pub fn times(&mut self, total: Duration, cache: CacheFigures) -> WallTimes {
         // Wall times are a by-product: losing some of them must not fail a run.
         let _ = self.out.flush();
         let of = |worker, kind| self.spent.get(&(worker, kind)).map_or(0.0, |ns| *ns as f64 / 1e9);
@@ -74,6 +77,7 @@ impl Profile {
             wait_s: workers(JobKind::Waiting),
             journal_s: of(false, JobKind::Journal),
             conductor_wait_s: of(false, JobKind::Waiting),
+            cache,
         }
     }
 }

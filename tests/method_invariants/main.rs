@@ -5,6 +5,7 @@
 mod adapter;
 mod bytes;
 mod fedavg;
+mod frozen;
 mod gradients;
 mod hgp;
 mod joint;

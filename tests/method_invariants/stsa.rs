@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{Batch, ClassOrder, PartitionKind, Partitioner, Shard};
+use fedcast::data::{ClassOrder, PartitionKind, Partitioner, Shard};
+use fedcast::learning::CacheFigures;
 use fedcast::methods::stsa::{
     Estimation, HeadMode, OneUnit, Payload, Stsa, StsaConfig, UnitCount, Variant,
 };
+use fedcast::model::FrozenPart;
 use fedcast::numerics::projection::Projection;
 use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::symmetric::Gram;
@@ -36,10 +38,7 @@ fn estimated() -> StsaConfig {
 
 fn engine(config: StsaConfig, tasks: usize, order: ClassOrder) -> Engine {
     let method: Arc<dyn AnyMethod> = erase(Stsa::new(config, &facts()));
-    let mut lab = lab(tasks, order);
-    // The bits of a feature depend on the samples beside it; alone it has none.
-    lab.evaluation_batch = 1;
-    Engine::new(method, facts(), lab)
+    Engine::new(method, facts(), lab(tasks, order))
 }
 
 /// All tasks, partitioned anew each.
@@ -77,12 +76,12 @@ fn centralised(engine: &Engine) -> Vec<f64> {
     let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
     let mut gram = Gram::new(WIDTH as usize);
     let mut sums = vec![0.0; CLASSES * WIDTH as usize];
-    let part = fedcast::model::FrozenPart::Whole;
-    let loader = engine.lab.frozen(engine.lab.statistics_loader(&all), part).unwrap();
-    for batch in loader.in_order(1) {
+    for batch in engine.lab.statistics_loader(&all).in_order(1) {
         let batch = batch.unwrap();
-        let Batch::Features { values, .. } = &batch else { panic!("features are kept") };
-        let feature: Vec<f64> = values.iter().copied().map(f64::from).collect();
+        let pixels = engine.lab.pixels(&batch).unwrap();
+        let feature = engine.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let feature = feature.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let feature: Vec<f64> = feature.into_iter().map(f64::from).collect();
         let hidden = layer.apply(&feature);
         gram.add(&hidden);
         let row = batch.labels()[0] as usize * WIDTH as usize;
@@ -105,6 +104,19 @@ fn the_head_is_that_of_centralised_ridge_for_every_partition() {
         }
     }
     assert!(one.accuracy(CLASSES) > 0.5, "it learns: {}", one.accuracy(CLASSES));
+}
+
+/// Rows of the cache have no pixels: whoever reads them asks no network.
+#[test]
+fn every_sample_passes_the_backbone_once_whatever_the_clients_and_runs() {
+    let first = engine(exact(), 3, ClassOrder::Native).run(5, 1);
+    let again = erase(Stsa::new(estimated(), &facts()));
+    let second = Engine::new(again, facts(), first.lab.clone()).run(2, 1);
+    let samples = second.lab.dataset.train.len() as u64;
+    let CacheFigures { computed, read, .. } = second.lab.cache.figures();
+    assert_eq!(computed, samples, "each once");
+    // The diagnostics of STSA-E are a pass of their own.
+    assert_eq!(read, 3 * samples, "both methods read nothing but rows");
 }
 
 /// In four bytes a number what is left is the rounding of the wire.

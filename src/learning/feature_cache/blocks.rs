@@ -1,8 +1,9 @@
 //! The canonical blocks of a split.
 //!
-//! What a network computes for a sample depends, in its last bits, on the batch around it. So features are
-//! always computed in the same batches: for every class its samples in index order, cut in chunks of
-//! [`BLOCK`]. Who asks first, which client holds what and how many workers there are changes nothing.
+//! A block is what is computed, checked and written at once: for every class its samples in index order,
+//! cut in chunks of [`BLOCK`]. Samples of a class are asked for together, in a task and by its clients.
+//! The batches are the same whoever asks first, so that on a GPU, too, where bits depend on the batch
+//! around a sample, workers and clients change nothing.
 
 use crate::data::Split;
 

@@ -5,7 +5,7 @@ use candle_core::DType;
 use super::blocks::BLOCK;
 use crate::data::{Split, Transform};
 use crate::learning::LearningError;
-use crate::model::{Backbone, BackboneConfig, FrozenPart};
+use crate::model::{Backbone, BackboneConfig, FROZEN_BATCH, FrozenPart};
 
 /// Raised when the values or the layout of a file change their meaning.
 pub(super) const FORMAT: u32 = 1;
@@ -46,7 +46,7 @@ impl Inputs<'_> {
                 .update(bytes);
         };
         part("format", &FORMAT.to_le_bytes());
-        part("block", &(BLOCK as u64).to_le_bytes());
+        part("block", &[BLOCK, FROZEN_BATCH].map(|samples| samples as u8));
         part("class", self.class.as_bytes());
         part("network", format!("{:?}", self.network).as_bytes());
         part("split", self.split.digest()?.as_bytes());

@@ -11,8 +11,9 @@
 //!     canonical blocks   always the same batches, computed once       (blocks)
 //!     CacheFile          checksummed blocks in a memory map           (file)
 //! ```
-//! Where values are kept changes no bit of a run: memory or file, cold or warm. Whether they are kept at
-//! all may change last bits, because a kernel's rounding depends on the batch around a sample.
+//! On a CPU the cache changes no bit of a run: memory, file or off, cold or warm, however small. What is
+//! not kept is computed in the same way, see [`Backbone::frozen`]. On a GPU a value that is not kept may
+//! differ in its last bits, because kernels are chosen by the batch around a sample.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,13 +31,14 @@
 //! store.fill(&backbone, &Device::Cpu, &[3])?; // and the block around it
 //! let mut feature = Vec::new();
 //! store.read(3, &mut feature)?;
-//! assert_eq!((feature.len(), store.computed()), (64, 1));
+//! assert_eq!((feature.len(), store.figures().computed), (64, 32));
 //! # Ok(())
 //! # }
 //! ```
 
 mod blocks;
 mod error;
+mod figures;
 mod file;
 mod key;
 mod store;
@@ -46,6 +48,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use blocks::BLOCK;
 pub use error::CacheError;
+pub use figures::CacheFigures;
 pub use store::FeatureStore;
 
 use self::blocks::Blocks;
@@ -59,7 +62,7 @@ use crate::model::{Backbone, FrozenPart};
 /// Where values are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Shelf {
-    /// Nowhere: everything is computed per batch.
+    /// Nowhere: everything is computed per batch, to the same bits.
     Off,
     /// In memory, for this run.
     #[default]
@@ -88,9 +91,9 @@ pub struct FeatureCache {
 }
 
 impl Default for FeatureCache {
-    /// Features in memory, no token streams.
+    /// Features and token streams in memory.
     fn default() -> FeatureCache {
-        FeatureCache::new(Shelf::Memory, LIMIT, false)
+        FeatureCache::new(Shelf::Memory, LIMIT, true)
     }
 }
 
@@ -162,16 +165,19 @@ impl FeatureCache {
     /// What people should know: files that were damaged and are computed anew.
     pub fn notices(&self) -> Vec<String> {
         let mut all = self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let damaged: usize = self.stores().iter().map(|store| store.damaged()).sum();
+        let CacheFigures { damaged, .. } = self.figures();
         if damaged > 0 {
-            all.push(format!("feature cache: {damaged} damaged blocks were computed anew"));
+            all.push(format!(
+                "feature cache: the rows of {damaged} samples were damaged and are computed anew"
+            ));
         }
         all
     }
 
-    /// Every store made so far.
-    pub fn stores(&self) -> Vec<Arc<FeatureStore>> {
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What all stores did so far.
+    pub fn figures(&self) -> CacheFigures {
+        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.iter().map(|store| store.figures()).fold(CacheFigures::default(), CacheFigures::plus)
     }
 
     fn note(&self, notice: Option<String>) {

@@ -1,17 +1,19 @@
 //! The features of one split under one transform, computed block by block, each once.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use candle_core::{DType, Device, Tensor};
 
 use super::blocks::Blocks;
+use super::figures::CacheFigures;
 use super::file::{CacheFile, Held};
 use super::key::Network;
 use crate::data::{DataError, SampleRows, Split, Stacked, Transform};
 use crate::learning::LearningError;
-use crate::model::{Adaptation, Backbone, FrozenPart};
+use crate::model::{Backbone, FrozenPart};
 
 /// What is kept, of which samples.
 #[derive(Clone, Debug)]
@@ -39,13 +41,7 @@ impl Source {
     ) -> Result<Box<[f32]>, LearningError> {
         let Stacked { pixels, shape } = self.split.pixels(&self.transform, samples)?;
         let pixels = Tensor::from_vec(pixels, shape.as_slice(), device)?;
-        let none = Adaptation::none();
-        let values = match (self.part, backbone.vit()) {
-            (FrozenPart::Below(block), Some(vit)) => {
-                vit.advance(&vit.embed(&pixels)?, 0..block, &none)?
-            }
-            _ => backbone.features(&pixels, &none)?,
-        };
+        let values = backbone.frozen(&pixels, self.part)?;
         Ok(values.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>()?.into())
     }
 }
@@ -72,8 +68,9 @@ pub struct FeatureStore {
     /// Blocks that somebody computes at the moment.
     busy: Mutex<BTreeSet<usize>>,
     done: Condvar,
-    computed: AtomicUsize,
-    damaged: AtomicUsize,
+    figures: Mutex<CacheFigures>,
+    /// Rows handed out; apart, for it is counted at every one.
+    read: AtomicU64,
 }
 
 impl FeatureStore {
@@ -91,8 +88,8 @@ impl FeatureStore {
             file,
             busy: Mutex::default(),
             done: Condvar::new(),
-            computed: AtomicUsize::new(0),
-            damaged: AtomicUsize::new(0),
+            figures: Mutex::default(),
+            read: AtomicU64::new(0),
         }
     }
 
@@ -120,19 +117,10 @@ impl FeatureStore {
         Ok(())
     }
 
-    /// Blocks this store computed itself, for tests and reports; others were read from its file.
-    pub fn computed(&self) -> usize {
-        self.computed.load(Ordering::Relaxed)
-    }
-
-    /// Blocks whose values in the file were not what they should be, and were computed again.
-    pub fn damaged(&self) -> usize {
-        self.damaged.load(Ordering::Relaxed)
-    }
-
-    /// Blocks of the split.
-    pub fn blocks(&self) -> usize {
-        self.blocks.len()
+    /// What it did so far.
+    pub fn figures(&self) -> CacheFigures {
+        let counted = *self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        CacheFigures { read: self.read.load(Ordering::Relaxed), ..counted }
     }
 
     pub(super) fn source(&self) -> &Source {
@@ -163,15 +151,22 @@ impl FeatureStore {
         device: &Device,
         block: usize,
     ) -> Result<Kept, LearningError> {
+        let samples = self.blocks.samples(block);
+        let count = samples.len() as u64;
         match self.file.as_ref().map(|file| file.holds(&self.blocks, block)) {
-            Some(Held::Whole) => return Ok(Kept::File),
+            Some(Held::Whole) => {
+                self.count(CacheFigures { loaded: count, ..CacheFigures::default() });
+                return Ok(Kept::File);
+            }
             Some(Held::Damaged) => {
-                self.damaged.fetch_add(1, Ordering::Relaxed);
+                self.count(CacheFigures { damaged: count, ..CacheFigures::default() });
             }
             Some(Held::Empty) | None => {}
         }
-        let values = self.source.compute(backbone, device, self.blocks.samples(block))?;
-        self.computed.fetch_add(1, Ordering::Relaxed);
+        let begun = Instant::now();
+        let values = self.source.compute(backbone, device, samples)?;
+        let compute_s = begun.elapsed().as_secs_f64();
+        self.count(CacheFigures { computed: count, compute_s, ..CacheFigures::default() });
         Ok(match &self.file {
             None => Kept::Memory(values),
             Some(file) => {
@@ -179,6 +174,11 @@ impl FeatureStore {
                 Kept::File
             }
         })
+    }
+
+    fn count(&self, more: CacheFigures) {
+        let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        *figures = figures.plus(more);
     }
 
     fn busy(&self) -> MutexGuard<'_, BTreeSet<usize>> {
@@ -217,6 +217,7 @@ impl SampleRows for FeatureStore {
                 ));
             }
         }
+        self.read.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }

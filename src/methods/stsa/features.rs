@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Tensor};
 
 use super::messages::ClassSums;
 use crate::data::{Batch, Shard, TaskView};
-use crate::model::{self, Adaptation, FrozenPart};
+use crate::model::{self, FrozenPart};
 use crate::numerics::projection::Projection;
 use crate::numerics::symmetric::Gram;
 use crate::policy::{Lab, PolicyError, Predictor};
@@ -60,7 +60,7 @@ impl Frozen {
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         match self {
             Frozen::Staged(staged) => staged.features(pixels),
-            Frozen::Backbone(network) => Ok(network.features(pixels, &Adaptation::none())?),
+            Frozen::Backbone(network) => Ok(network.frozen(pixels, FrozenPart::Whole)?),
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::data::{Kernel, Step, digits};
 use crate::learning::feature_cache::{BLOCK, FeatureCache, Shelf};
-use crate::model::{Vit, VitConfig};
+use crate::model::{Adaptation, FROZEN_BATCH, Vit, VitConfig};
 use crate::numerics::streams::{Domain, StreamKey};
 
 fn backbone(seed: u64) -> Arc<Backbone> {
@@ -48,7 +48,7 @@ fn by_hand(backbone: &Backbone, sample: u32) -> (Vec<u32>, Vec<Vec<f32>>) {
     let block = class.chunks(BLOCK).find(|block| block.contains(&sample)).unwrap().to_vec();
     let Stacked { pixels, shape } = split.pixels(&plain(), &block).unwrap();
     let pixels = Tensor::from_vec(pixels, shape.as_slice(), &Device::Cpu).unwrap();
-    let features = backbone.features(&pixels, &Adaptation::none()).unwrap();
+    let features = backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
     (block, features.to_vec2().unwrap())
 }
 
@@ -56,14 +56,17 @@ fn by_hand(backbone: &Backbone, sample: u32) -> (Vec<u32>, Vec<Vec<f32>>) {
 fn rows_are_those_of_the_canonical_block_to_the_bit() {
     let (backbone, cache) = (backbone(1), FeatureCache::default());
     let store = store(&cache, &backbone, FrozenPart::Whole);
+    let mut samples = 0;
     for sample in [700, 3, 1000] {
         fill(&store, &backbone, &[sample]).unwrap();
         let (block, features) = by_hand(&backbone, sample);
+        samples += block.len() as u64;
         for (sample, feature) in block.into_iter().zip(features) {
             assert_eq!(row(&store, sample), feature);
         }
     }
-    assert_eq!(store.computed(), 3);
+    let figures = store.figures();
+    assert_eq!((figures.computed, figures.read, figures.loaded), (samples, samples, 0));
 }
 
 #[test]
@@ -75,8 +78,12 @@ fn streams_below_a_block_continue_to_the_features() {
     let (block, features) = by_hand(&backbone, 3);
     let rows: Vec<f32> = block.iter().flat_map(|sample| row(&store, *sample)).collect();
     let tokens = Tensor::from_vec(rows, (block.len(), 5, 12), &Device::Cpu).unwrap();
-    let continued = backbone.features_from(&tokens, 1, &Adaptation::none()).unwrap();
-    assert_eq!(continued.to_vec2::<f32>().unwrap(), features);
+    assert_eq!(block.len() % FROZEN_BATCH, 0);
+    for (first, features) in (0..).step_by(FROZEN_BATCH).zip(features.chunks(FROZEN_BATCH)) {
+        let tokens = tokens.narrow(0, first, FROZEN_BATCH).unwrap();
+        let continued = backbone.features_from(&tokens, 1, &Adaptation::none()).unwrap();
+        assert_eq!(continued.to_vec2::<f32>().unwrap(), features);
+    }
 }
 
 #[test]
@@ -89,9 +96,9 @@ fn threads_that_ask_for_the_same_blocks_share_the_work() {
             scope.spawn(|| fill(&store, &backbone, &all).unwrap());
         }
     });
-    assert_eq!(store.computed(), store.blocks());
+    assert_eq!(store.figures().computed, all.len() as u64);
     fill(&store, &backbone, &all).unwrap();
-    assert_eq!(store.computed(), store.blocks());
+    assert_eq!(store.figures().computed, all.len() as u64);
 }
 
 #[test]
@@ -128,7 +135,9 @@ fn nothing_is_kept_of_what_draws_of_pixels_or_of_too_much() {
     assert!(made(&cache, &vit, plain.clone(), whole));
     assert!(!made(&cache, &vit, flip, whole));
     assert!(!made(&cache, &vit, plain.clone(), FrozenPart::Nothing));
-    assert!(!made(&cache, &vit, plain.clone(), FrozenPart::Below(1)), "tokens are off");
+    let no_tokens = FeatureCache::new(Shelf::Memory, 1 << 30, false);
+    assert!(made(&cache, &vit, plain.clone(), FrozenPart::Below(1)));
+    assert!(!made(&no_tokens, &vit, plain.clone(), FrozenPart::Below(1)));
     let pixels = crate::model::PixelShape { channels: 1, image: 8 };
     assert!(!made(&cache, &Arc::new(Backbone::Pixels(pixels)), plain.clone(), whole));
     assert!(!made(&FeatureCache::new(Shelf::Off, 1 << 30, true), &vit, plain.clone(), whole));
@@ -155,12 +164,14 @@ fn a_later_run_reads_what_an_earlier_one_computed() {
     fill(&first, &backbone, &[3, 4, 700]).unwrap();
     let second = store(&in_folder(folder.path(), "here"), &backbone, FrozenPart::Whole);
     fill(&second, &backbone, &[3, 4, 700]).unwrap();
-    assert_eq!(second.computed(), 0);
+    let figures = second.figures();
+    assert_eq!((figures.computed, figures.loaded), (0, first.figures().computed));
     let memory = store(&FeatureCache::default(), &backbone, FrozenPart::Whole);
     fill(&memory, &backbone, &[3]).unwrap();
     assert_eq!(row(&second, 3), row(&memory, 3));
     fill(&second, &backbone, &[1200]).unwrap();
-    assert_eq!((second.computed(), files(folder.path())), (1, 1));
+    let block = by_hand(&backbone, 1200).0.len() as u64;
+    assert_eq!((second.figures().computed, files(folder.path())), (block, 1));
 }
 
 #[test]
@@ -203,7 +214,8 @@ fn damaged_blocks_are_computed_again_and_counted() {
     let cache = in_folder(folder.path(), "here");
     let again = store(&cache, &backbone, FrozenPart::Whole);
     fill(&again, &backbone, &[3]).unwrap();
-    assert_eq!((again.damaged(), again.computed()), (1, 1));
+    let (figures, block) = (again.figures(), good.figures().computed);
+    assert_eq!((figures.damaged, figures.computed, figures.loaded), (block, block, 0));
     assert_eq!(row(&again, 3), expected);
-    assert!(cache.notices()[0].contains("1 damaged blocks"), "{:?}", cache.notices());
+    assert!(cache.notices()[0].contains("were damaged"), "{:?}", cache.notices());
 }

@@ -1,0 +1,91 @@
+//! Promise: what is frozen is computed once per sample, whichever client, round or phase asks.
+
+use std::sync::Arc;
+
+use candle_core::Tensor;
+use fedcast::data::{Batch, Loader, Shard, Step, Transform};
+use fedcast::learning::{CacheFigures, FeatureCache, Shelf};
+use fedcast::model::{Adaptation, FrozenPart, Prefix};
+use fedcast::policy::Lab;
+
+use super::*;
+
+fn all(lab: &Lab) -> Shard {
+    (0..lab.dataset.train.len() as u32).collect()
+}
+
+fn batches(loader: &Loader) -> Vec<Batch> {
+    loader.in_order(10).map(Result::unwrap).collect()
+}
+
+fn values(tensor: &Tensor) -> Vec<Vec<f32>> {
+    tensor.to_vec2().unwrap()
+}
+
+fn uncached(lab: &Lab) -> Lab {
+    Lab { cache: Arc::new(FeatureCache::new(Shelf::Off, 0, false)), ..lab.clone() }
+}
+
+/// A prompt in block 1 leaves block 0 as it is: its output is kept, and what follows is the same.
+#[test]
+fn the_stream_below_the_first_adapted_block_is_computed_once() {
+    let lab = lab(1, ClassOrder::Native);
+    let rows: Vec<f32> = (0..64).map(|i| (i as f32 / 9.0).sin()).collect();
+    let prompt = Tensor::from_vec(rows, (4, 16), &lab.device).unwrap();
+    let prefix = vec![None, Some(Prefix::halves(&prompt).unwrap())];
+    let adaptation = Adaptation { prefix, ..Adaptation::none() };
+    let first = adaptation.first_adapted_block().unwrap();
+    let part = FrozenPart::Below(first);
+    let whole = lab.statistics_loader(&all(&lab));
+    let kept = lab.frozen(whole.clone(), part).unwrap();
+    for _ in 0..3 {
+        for (batch, images) in batches(&kept).iter().zip(batches(&whole)) {
+            let Batch::Features { values: rows, shape, .. } = batch else { panic!("not kept") };
+            let tokens = Tensor::from_slice(rows, shape.as_slice(), &lab.device).unwrap();
+            let pixels = lab.pixels(&images).unwrap();
+            let fresh = lab.backbone.frozen(&pixels, part).unwrap();
+            let features = |tokens| lab.backbone.features_from(tokens, first, &adaptation).unwrap();
+            assert_eq!(values(&features(&tokens)), values(&features(&fresh)));
+            let plain = lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+            assert_ne!(values(&features(&tokens)), values(&plain), "the prompt does something");
+        }
+    }
+    let samples = lab.dataset.train.len() as u64;
+    let CacheFigures { computed, read, .. } = lab.cache.figures();
+    assert_eq!((computed, read), (samples, 3 * samples));
+}
+
+#[test]
+fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
+    let lab = lab(1, ClassOrder::Native);
+    let loader = lab.statistics_loader(&all(&lab));
+    for _ in 0..2 {
+        for batch in batches(&loader) {
+            let pixels = lab.pixels(&batch).unwrap();
+            let expected = values(&lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap());
+            assert_eq!(values(&lab.queries(&loader, &batch).unwrap()), expected);
+            assert_eq!(values(&uncached(&lab).queries(&loader, &batch).unwrap()), expected);
+        }
+    }
+    // Whoever asks for features finds them there.
+    lab.frozen(loader, FrozenPart::Whole).unwrap();
+    assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
+}
+
+#[test]
+fn queries_of_augmented_images_are_those_of_the_batch_and_never_kept() {
+    let mut lab = lab(1, ClassOrder::Native);
+    let steps = vec![Step::Flip { probability: 0.5 }];
+    lab.train_transform = Arc::new(Transform { steps, ..Transform::default() });
+    let (augmented, clean) = (lab.train_loader(&all(&lab)), lab.statistics_loader(&all(&lab)));
+    let mut differ = false;
+    for batch in batches(&augmented) {
+        let pixels = lab.pixels(&batch).unwrap();
+        let queries = values(&lab.queries(&augmented, &batch).unwrap());
+        assert_eq!(queries, values(&lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap()));
+        // The same samples, as they are on file.
+        differ |= queries != values(&lab.queries(&clean, &batch).unwrap());
+    }
+    assert!(differ);
+    assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
+}
