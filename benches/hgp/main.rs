@@ -1,6 +1,6 @@
 //! HGP on ViT-Tiny at 224 pixels, batches of 16: what an image costs, and what a second worker is worth.
 //!
-//! Two clients of 16 images train three epochs in one round, describe their classes, and 32 images are tested.
+//! Two clients of 16 images train two epochs in one round, describe their classes, and 32 images are tested.
 //! Asked on two cores: at most 25 ms per training image and 15 ms per tested one, both cores together, and
 //! two workers at least 1.7 times as fast as one. A training image is one image in one epoch; the pass
 //! that describes the classes afterwards is counted to it. The last line puts the arithmetic of a

@@ -22,7 +22,7 @@ const SAMPLES: u32 = 16;
 /// Images of a round's cohort.
 pub const TRAINED: u32 = CLIENTS * SAMPLES;
 /// Passes over them.
-pub const EPOCHS: u32 = 3;
+pub const EPOCHS: u32 = 2;
 /// Images tested after the task: two blocks, one for each worker.
 pub const TESTED: u32 = 32;
 
