@@ -433,9 +433,8 @@ pub fn with_head_rows(
 fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -> Parameter {
     let width: usize = whole.shape[1..].iter().product();
     let mut all: Arc<[f32]> = Arc::from(&whole.values[..]);
-    if let Some(own) = Arc::get_mut(&mut all) {
-        own[rows.start * width..rows.end * width].copy_from_slice(values);
-    }
+    let own = Arc::make_mut(&mut all);
+    own[rows.start * width..rows.end * width].copy_from_slice(values);
     Parameter { shape: whole.shape.clone(), values: all }
 }
 

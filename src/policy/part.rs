@@ -74,10 +74,21 @@ impl WeightedDelta {
 
     /// `base + sum / weight`, rounded once to f32; the base itself where the weight is zero.
     pub fn apply(&self, base: &[f32]) -> Vec<f32> {
+        let mut values = base.to_vec();
+        self.move_values(&mut values);
+        values
+    }
+
+    /// [`WeightedDelta::apply`] in place, to as many leading values as there are sums.
+    pub fn move_values(&self, values: &mut [f32]) {
         if self.weight <= 0.0 {
-            return base.to_vec();
+            return;
         }
-        base.iter().zip(&self.sum).map(|(b, s)| (f64::from(*b) + s / self.weight) as f32).collect()
+        wide(|| {
+            for (value, sum) in values.iter_mut().zip(&self.sum) {
+                *value = (f64::from(*value) + sum / self.weight) as f32;
+            }
+        });
     }
 }
 
