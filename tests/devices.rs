@@ -82,6 +82,7 @@ fn the_manifest_says_what_computed() {
     let manifest = read(folder.path().join("out/manifest.json"));
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["devices"], serde_json::json!(["cpu"]));
+    assert_eq!(manifest["pack"], 1);
     assert_eq!((&manifest["compute"], &manifest["level"]), (&"f32".into(), &"N".into()));
 }
 
@@ -92,10 +93,11 @@ struct Outcome {
     total: u64,
 }
 
-fn run(workers: Workforce) -> Outcome {
+fn run(workers: Workforce, pack: usize) -> Outcome {
     let mut setup =
         assemble(&load(&[]).unwrap().scenario, &Registry::builtin(), None).unwrap().setup;
     setup.workers = workers;
+    setup.rules.pack = pack;
     let memory = Memory::default();
     simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).unwrap();
     let entries = memory.entries();
@@ -109,15 +111,18 @@ fn run(workers: Workforce) -> Outcome {
     }
 }
 
-/// Workers with places of their own, in half precision: everything a GPU does but the GPU.
+/// Workers with places of their own, in half precision, on packs: everything a GPU does but the GPU.
 #[test]
 fn workers_with_places_of_their_own_give_the_same_events_and_nearly_the_same_numbers() {
     let half = Place { compute: DType::BF16, ..Place::cpu() };
-    let (cpu, places) = (run(Workforce::Cpu(1)), run(Workforce::Gpus(vec![half.clone(), half])));
-    assert_eq!(cpu.events, places.events);
-    assert_eq!(cpu.total, places.total);
-    let off = cpu.correct.abs_diff(places.correct) as f64 / cpu.total as f64;
-    assert!(off <= 0.05, "{} and {} of {}", cpu.correct, places.correct, cpu.total);
+    let cpu = run(Workforce::Cpu(1), 1);
+    for pack in [1, 2] {
+        let places = run(Workforce::Gpus(vec![half.clone(), half.clone()]), pack);
+        assert_eq!(cpu.events, places.events);
+        assert_eq!(cpu.total, places.total);
+        let off = cpu.correct.abs_diff(places.correct) as f64 / cpu.total as f64;
+        assert!(off <= 0.05, "{} and {} of {}", cpu.correct, places.correct, cpu.total);
+    }
 }
 
 /// The switch holds in its own thread only, so a forward pass is compared here.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
-    ComputeRules, Digests, EndReason, FaultRules, Interrupt, JobKind, LinkRules, Memory,
-    Participation, ProfileSink, Rules, Setup, Share, Span, simulate,
+    ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind, LinkRules,
+    Memory, Participation, ProfileSink, Rules, Setup, Share, Span, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -106,6 +106,47 @@ fn a_panic_fails_every_member_of_its_pack() {
     let ran = run(setup::<Visits>(Rules { pack: 3, ..rules() }, Mischief::Panic));
     assert_eq!(ran.failures(), vec!["panicked"; 30], "three of six, ten times");
     assert_eq!(ran.count("trained"), 30);
+}
+
+/// How many jobs found the memory full.
+#[derive(Clone, Default)]
+struct Retries(Arc<Mutex<usize>>);
+
+impl ProfileSink for Retries {
+    fn record(&mut self, span: &Span) {
+        *self.0.lock().expect("no holder panics") += usize::from(span.job == JobKind::Retry);
+    }
+}
+
+/// Also the states of clients that remember are those of a run where everything fitted.
+#[test]
+fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
+    fn digests<S: softmax::Remember>(mischief: Mischief) -> (Digests, usize) {
+        let (memory, retries) = (Memory::default(), Retries::default());
+        let setup = setup::<S>(Rules { pack: 6, ..rules() }, mischief);
+        let sink = Box::new(memory.clone());
+        let end = simulate(setup, sink, Box::new(retries.clone()), Interrupt::default());
+        assert_eq!(end.expect("ends well").reason, EndReason::Done);
+        (memory.digests(), *retries.0.lock().expect("no holder panics"))
+    }
+    // Ten packs of six: none, one, or three divisions each.
+    for (room, expected) in [(6, 0), (3, 10), (2, 30)] {
+        for (found, sound) in [
+            (digests::<()>(Mischief::Full(room)), digests::<()>(Mischief::None)),
+            (digests::<Visits>(Mischief::Full(room)), digests::<Visits>(Mischief::None)),
+        ] {
+            assert_eq!((found.0, found.1), (sound.0, expected), "room for {room}");
+        }
+    }
+}
+
+#[test]
+fn a_memory_that_does_not_hold_one_client_ends_the_run() {
+    let setup = setup::<()>(Rules { pack: 4, ..rules() }, Mischief::Full(0));
+    let end = simulate(setup, Box::new(Memory::default()), Box::new(()), Interrupt::default());
+    let error = end.expect_err("cannot go on");
+    assert!(matches!(&error, FederationError::Memory(_)), "{error}");
+    assert!(error.to_string().contains("lower client.batch"), "{error}");
 }
 
 const HGP: &str = r#""hgp", prompt_len = 4, n_blocks = 1"#;

@@ -101,6 +101,7 @@ impl Run {
             backbone: Some(backbone),
             level: level(&setup.workers),
             workers: setup.workers.count(),
+            pack: setup.rules.pack,
             devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
             compute: compute(&setup.workers).to_string(),
             machine: Machine::here(),

@@ -105,6 +105,9 @@ pub struct Manifest {
     pub level: Level,
     /// Workers; on a CPU no result depends on their number.
     pub workers: usize,
+    /// Clients that a worker trained together at most; on a CPU no result depends on their number.
+    #[serde(default = "alone")]
+    pub pack: usize,
     /// What computed: `cpu`, or GPUs.
     #[serde(default = "cpu")]
     pub devices: Vec<String>,
@@ -124,6 +127,10 @@ pub struct Manifest {
 /// Before there were other devices.
 fn cpu() -> Vec<String> {
     vec!["cpu".to_string()]
+}
+
+fn alone() -> usize {
+    1
 }
 
 fn full_precision() -> String {
@@ -157,6 +164,7 @@ mod tests {
             backbone: None,
             level: Level::N,
             workers: 2,
+            pack: 1,
             devices: cpu(),
             compute: full_precision(),
             machine: Machine::here(),

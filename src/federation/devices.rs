@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use rand::RngCore;
 
+use super::admission::{self, Admission};
 use super::sink::{JobKind, ProfileSink};
 use super::timesheet::{Finished, SharedProfile, Timesheet};
 use crate::numerics::distributions::below;
@@ -60,13 +61,16 @@ impl Devices {
         let (training, training_jobs) = unbounded();
         let stop = Arc::new(AtomicBool::new(false));
         let profile: SharedProfile = Arc::new(Mutex::new(profile));
+        let doors = Admission::of(&labs);
         let threads = labs
             .into_iter()
+            .zip(doors)
             .enumerate()
-            .map(|(index, lab)| {
+            .map(|(index, (lab, door))| {
                 let worker = Worker {
                     index,
                     lab,
+                    door,
                     urgent: urgent_jobs.clone(),
                     training: training_jobs.clone(),
                     stop: Arc::clone(&stop),
@@ -150,14 +154,21 @@ thread_local! {
 pub fn count_as<T>(kind: JobKind, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let answer = work();
+    note_part(kind, begun);
+    answer
+}
+
+/// Counts the time since `begun`, in the job at hand, under another kind than the job's.
+pub fn note_part(kind: JobKind, begun: Instant) {
     let wall = begun.elapsed().as_nanos() as u64;
     PARTS.with_borrow_mut(|parts| parts.push((kind, wall)));
-    answer
 }
 
 struct Worker {
     index: usize,
     lab: Lab,
+    /// Of its GPU.
+    door: Option<Arc<Admission>>,
     urgent: Receiver<Job>,
     training: Receiver<Job>,
     stop: Arc<AtomicBool>,
@@ -172,7 +183,9 @@ impl Worker {
         }
     }
 
+    /// What a worker's thread begins with.
     fn timesheet(&self) -> Timesheet {
+        admission::work_behind(self.door.clone());
         Timesheet::new(Some(self.index), &self.profile)
     }
 
@@ -197,7 +210,13 @@ impl Worker {
     fn execute(&self, job: Job, timesheet: &mut Timesheet) {
         let Job { kind, asked, work } = job;
         let begun = Instant::now();
+        let admitted = match kind {
+            JobKind::Evaluate | JobKind::Server | JobKind::Bias => admission::enter(kind, 1),
+            // A pack enters by itself, as often as it is tried; the rest needs no GPU.
+            _ => None,
+        };
         let _ = guard(|| work(&self.lab));
+        drop(admitted);
         timesheet.job(Finished { kind, asked, begun, parts: PARTS.take() });
     }
 

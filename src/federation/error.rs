@@ -77,9 +77,9 @@ pub enum FederationError {
     /// A device failed.
     #[error("a device failed: {0}")]
     Device(String),
-    /// The memory of a device does not even hold one client.
+    /// The memory of a device does not even hold one client, or one block of test samples.
     #[error(
-        "the memory of the device is full with a single client: {0}\n  \
+        "the memory of the device is full with a single client or test block: {0}\n  \
          lower client.batch, devices.evaluation_batch or devices.workers"
     )]
     Memory(String),

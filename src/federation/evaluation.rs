@@ -112,6 +112,9 @@ impl<T> Gather<T> {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(PolicyError::Data(error))) => Err(FederationError::Data(error.to_string())),
             Ok(Err(PolicyError::Cache(error))) => Err(FederationError::Data(error.to_string())),
+            Ok(Err(error)) if error.is_out_of_memory() => {
+                Err(FederationError::Memory(error.to_string()))
+            }
             Ok(Err(error)) => Err(FederationError::Evaluation(error.to_string())),
             Err(panic) => Err(FederationError::Evaluation(format!("panicked: {panic}"))),
         };

@@ -55,6 +55,7 @@ impl Quantity {
             Quantity::Wall(job) => {
                 let job = match job {
                     JobKind::Train => "train",
+                    JobKind::Retry => "retry",
                     JobKind::Fold => "fold",
                     JobKind::Server => "server",
                     JobKind::Evaluate => "evaluate",

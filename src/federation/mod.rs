@@ -14,6 +14,7 @@
 //!
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
+mod admission;
 pub(crate) mod assets;
 pub mod availability;
 pub mod bandwidth;
@@ -30,6 +31,7 @@ pub mod event;
 mod figure;
 mod fold;
 mod frames;
+mod halving;
 pub mod histograms;
 mod interrupt;
 pub mod journal;

@@ -35,6 +35,9 @@ pub trait EventSink: Send {
 pub enum JobKind {
     /// Local training of a pack.
     Train,
+    /// Training of a pack, up to where the memory of its device was full; it was tried again in halves,
+    /// or alone. A line of the profile for each time.
+    Retry,
     /// Checking and lifting an upload, and merging parts.
     Fold,
     /// A step of the server's policy.

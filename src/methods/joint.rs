@@ -182,7 +182,7 @@ impl JointClient {
         let report =
             train_with(&lab.training, &mut optimiser, &loader, variables, member.key, loss)?;
         if self.method.keep_optimiser {
-            member.state.0 = Some(optimiser.into_state());
+            member.state.0 = Some(optimiser.into_state()?);
         }
         let up = Up::cut(&model.parameters()?, fedavg.up_rows(view), member.shard.len())?;
         Ok(Outcome { up, metrics: report.metrics() })

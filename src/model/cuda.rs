@@ -61,7 +61,14 @@ impl Pool {
 
 /// Bytes of tensors on the GPU now.
 pub(super) fn used(device: &Device) -> Result<u64> {
+    device.synchronize()?;
     Pool::of(device)?.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+}
+
+/// Bytes of the GPU's memory, in use or not.
+pub(super) fn total(device: &Device) -> Result<u64> {
+    Pool::of(device)?;
+    Ok(result::mem_get_info().w()?.1 as u64)
 }
 
 /// The most bytes of tensors there have been since [`forget_peak`].
@@ -82,4 +89,13 @@ pub(super) fn free(device: &Device) -> Result<u64> {
     let used = pool.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
     let (free, _) = result::mem_get_info().w()?;
     Ok(free as u64 + reserved.saturating_sub(used))
+}
+
+/// Waits until what was dropped is free, and gives the driver what the pool does not use: after a
+/// full memory, what lies in pieces of other sizes or waits in the stream.
+pub(super) fn settle(device: &Device) -> Result<()> {
+    device.synchronize()?;
+    let Pool(pool) = Pool::of(device)?;
+    // SAFETY: the pool is the device's own; nothing in use is touched.
+    unsafe { sys::cuMemPoolTrimTo(pool, 0) }.result().w()
 }

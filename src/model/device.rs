@@ -36,6 +36,14 @@ pub enum DeviceError {
     },
 }
 
+impl DeviceError {
+    /// What the driver says of a device, without the backtrace that candle puts below it.
+    pub fn refused(device: DeviceName, error: &candle_core::Error) -> DeviceError {
+        let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+        DeviceError::Refused { device, reason }
+    }
+}
+
 impl Place {
     /// Opens a device for one worker.
     ///
@@ -57,10 +65,7 @@ impl Place {
 
 #[cfg(feature = "cuda")]
 fn open_gpu(index: usize) -> Result<candle_core::Device, DeviceError> {
-    super::cuda::open(index).map_err(|error| DeviceError::Refused {
-        device: DeviceName::Cuda(index),
-        reason: error.to_string(),
-    })
+    super::cuda::open(index).map_err(|error| DeviceError::refused(DeviceName::Cuda(index), &error))
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -88,6 +93,16 @@ mod tests {
         let error = Place::open(DeviceName::Cuda(4_000), Compute::Auto).unwrap_err().to_string();
         assert!(error.contains("cuda:4000"), "{error}");
         assert!(error.contains("devices.use = [\"cpu\"]"), "{error}");
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_of_the_driver() {
+        let error = candle_core::Error::Msg("CUDA_ERROR_NO_DEVICE\n   0: main".into());
+        let told = DeviceError::refused(DeviceName::Cuda(1), &error).to_string();
+        assert!(
+            told.starts_with("cuda:1 cannot be used: CUDA_ERROR_NO_DEVICE\n  `nvidia-smi"),
+            "{told}"
+        );
     }
 
     #[test]

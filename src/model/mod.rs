@@ -35,13 +35,17 @@ mod cuda;
 mod device;
 mod embedded;
 mod error;
+pub mod footprint;
 mod from_scenario;
 mod frozen;
+mod gpu_memory;
 mod head;
 pub mod ops;
 mod parameters;
 mod place;
 pub mod resnet;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod vit;
 mod weights_file;
 
@@ -55,6 +59,7 @@ pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use from_scenario::backbone_config;
 pub use frozen::{FROZEN_BATCH, FrozenPart};
+pub use gpu_memory::GpuMemory;
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::data::DataError;
 use crate::learning::{CacheError, LearningError};
-use crate::model::ModelError;
+use crate::model::{ModelError, is_out_of_memory};
 use crate::numerics::gaussian::GaussianError;
 use crate::wire::WireError;
 
@@ -35,6 +35,18 @@ pub enum PolicyError {
     /// The tensor library refused.
     #[error("compute: {0}")]
     Compute(#[from] candle_core::Error),
+}
+
+impl PolicyError {
+    /// Whether the memory of the device was full.
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            PolicyError::Compute(error) | PolicyError::Model(ModelError::Tensor(error)) => {
+                is_out_of_memory(error)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl From<LearningError> for PolicyError {

@@ -296,6 +296,9 @@ pub enum Failure {
     Data(String),
     /// The policy refused or could not compute.
     Policy(String),
+    /// The memory of the device was full. With a pack of one it ends the run; larger ones are tried
+    /// again in halves.
+    Memory(String),
     /// The job panicked.
     Panicked(String),
     /// The upload cannot be masked: a number beyond the range of secure aggregation.
@@ -313,9 +316,10 @@ impl fmt::Display for Failure {
         match self {
             Failure::NonFinite(place) => write!(f, "{place} is not finite"),
             Failure::NoData => f.write_str("the shard is empty"),
-            Failure::Data(why) | Failure::Policy(why) | Failure::OutOfRange(why) => {
-                f.write_str(why)
-            }
+            Failure::Data(why)
+            | Failure::Policy(why)
+            | Failure::OutOfRange(why)
+            | Failure::Memory(why) => f.write_str(why),
             Failure::Panicked(why) => write!(f, "training panicked: {why}"),
             Failure::Crashed => f.write_str("the client crashed"),
             Failure::Away => f.write_str("the client was away"),
@@ -330,6 +334,7 @@ impl From<PolicyError> for Failure {
             PolicyError::NonFinite(place) => Failure::NonFinite(place),
             PolicyError::Data(error) => Failure::Data(error.to_string()),
             PolicyError::Cache(error) => Failure::Data(error.to_string()),
+            full if full.is_out_of_memory() => Failure::Memory(full.to_string()),
             other => Failure::Policy(other.to_string()),
         }
     }

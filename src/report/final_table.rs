@@ -178,6 +178,15 @@ fn times(summary: &Summary) -> String {
                 grouped(read)
             );
         }
+        if let Some(retries) = wall.retries {
+            let times = if retries == 1 { "once" } else { &*format!("{retries} times") };
+            let _ = writeln!(
+                text,
+                "memory      full {times}: {:.1} s of training begun again with fewer clients; \
+                 lower devices.pack to save them",
+                wall.retry_s
+            );
+        }
     }
     text
 }

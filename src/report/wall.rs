@@ -3,7 +3,7 @@
 //! A line is one [`Span`]: `{"job":"train","worker":0,"waited":1200,"wall":84000}`, times in nanoseconds.
 //! `worker` is `null` for the conductor, the thread that decides what happens when and writes the
 //! journal. `waited` is how long a job stood in the queue. Jobs are `train`, `evaluate`, `codec`, `fold`,
-//! `server` and `bias`, each a line of its own; `waiting` (a worker without a job, the conductor
+//! `server`, `bias` and `retry` (a pack that found the memory of its device full), each a line of its own; `waiting` (a worker without a job, the conductor
 //! without an answer) and `journal` come often and are added up to lines of at least a millisecond.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,13 @@ pub struct WallTimes {
     pub workers: usize,
     /// Workers: local training.
     pub train_s: f64,
+    /// Workers: training that was given up because the memory of the device was full, and begun again
+    /// with fewer clients.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retry_s: f64,
+    /// How often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u64>,
     /// Workers: tests of the global model.
     pub evaluate_s: f64,
     /// Workers: packing, coding, sizing and digesting of messages.
@@ -45,19 +52,24 @@ pub struct WallTimes {
     pub cache: CacheFigures,
 }
 
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
 /// Adds up spans and writes them down.
 pub struct Profile {
     out: BufWriter<File>,
     /// By kind, for workers (`true`) and the conductor.
     spent: BTreeMap<(bool, JobKind), u64>,
     workers: BTreeSet<usize>,
+    retries: u64,
 }
 
 impl Profile {
     /// Writes into a directory.
     pub fn create(directory: &RunDirectory) -> Result<Profile, DirectoryError> {
         let out = BufWriter::new(directory.append(names::PROFILE)?);
-        Ok(Profile { out, spent: BTreeMap::new(), workers: BTreeSet::new() })
+        Ok(Profile { out, spent: BTreeMap::new(), workers: BTreeSet::new(), retries: 0 })
     }
 
     /// The sums, with the run's whole wall time and what its cache did.
@@ -70,6 +82,8 @@ impl Profile {
             total_s: total.as_secs_f64(),
             workers: self.workers.len(),
             train_s: workers(JobKind::Train),
+            retry_s: workers(JobKind::Retry),
+            retries: (self.retries > 0).then_some(self.retries),
             evaluate_s: workers(JobKind::Evaluate),
             codec_s: workers(JobKind::Codec),
             fold_s: workers(JobKind::Fold),
@@ -86,6 +100,7 @@ impl ProfileSink for Profile {
     fn record(&mut self, span: &Span) {
         *self.spent.entry((span.worker.is_some(), span.job)).or_default() += span.wall;
         self.workers.extend(span.worker);
+        self.retries += u64::from(span.job == JobKind::Retry);
         if serde_json::to_writer(&mut self.out, span).is_ok() {
             let _ = self.out.write_all(b"\n");
         }

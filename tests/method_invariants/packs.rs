@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
+use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
 use fedcast::policy::{AnyMember, AnyMethod, Failure, Lab, RoundContext, Seat, parameters_of};
 use fedcast::quantity::{ClientId, Round, SeatId, TaskId};
@@ -116,6 +117,52 @@ fn a_member_that_is_not_finite_fails_alone() {
             }
         }
         assert_eq!(alone(&method, &lab, Some(1))[1], spoilt[1]);
+    }
+}
+
+/// All values a member sends, and its metrics.
+type Values = (Vec<f32>, Vec<f64>);
+
+fn values(method: &Arc<dyn AnyMethod>, lab: &Lab, members: &mut [AnyMember]) -> Vec<Values> {
+    let outcomes = method.train(members, lab).into_iter();
+    let sent = outcomes.map(|outcome| {
+        let outcome = outcome.expect("learns");
+        let body = method.pack_up(&outcome.up);
+        let floats = body.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
+        let values = floats.flat_map(|values| values.to_vec()).collect();
+        (values, outcome.metrics.into_iter().map(|(_, figure)| figure).collect())
+    });
+    sent.collect()
+}
+
+/// What a GPU does, on the CPU: ops composed, moments and clipping beside the variables, losses read
+/// when an epoch is over. In packs and alone, what is sent differs by rounding only.
+#[test]
+fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
+    let lab = lab(3, ClassOrder::Native);
+    for method in packable() {
+        let here = values(&method, &lab, &mut members(&method, &lab, None));
+        let there = without_kernels(|| values(&method, &lab, &mut members(&method, &lab, None)));
+        let alone: Vec<Values> = without_kernels(|| {
+            let mut members = members(&method, &lab, None);
+            members.chunks_mut(1).flat_map(|member| values(&method, &lab, member)).collect()
+        });
+        for other in [&there, &alone] {
+            for ((sent, metrics), (expected, of_kernels)) in other.iter().zip(&here) {
+                assert_eq!(sent.len(), expected.len());
+                // Adam moves a value whose gradient is nearly zero either way: the mean counts.
+                let off: f64 =
+                    sent.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs())).sum();
+                assert!(
+                    off <= 1e-4 * expected.len().max(1) as f64,
+                    "{}",
+                    off / expected.len() as f64
+                );
+                for (a, b) in metrics.iter().zip(of_kernels) {
+                    assert!((a - b).abs() <= 1e-3 * b.abs().max(1.0), "{a} and {b}");
+                }
+            }
+        }
     }
 }
 

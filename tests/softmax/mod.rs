@@ -34,6 +34,8 @@ pub enum Mischief {
     Panic,
     /// Client 2 panics while it trains in the second task.
     PanicOnce,
+    /// Packs of more than so many find the memory of their device full, half-way.
+    Full(usize),
     /// Client 2 meets an image that cannot be read.
     BadImage,
     /// Client 2's upload cannot be lifted.
@@ -219,7 +221,13 @@ impl<S: Remember> ClientPolicy<Softmax<S>> for Client {
         members: &mut [Member<'_, Softmax<S>>],
         lab: &Lab,
     ) -> Vec<Result<Outcome<Weights>, Failure>> {
-        members.iter_mut().map(|member| self.train_one(member, lab)).collect()
+        let pack = members.len();
+        let mut outcomes: Vec<_> =
+            members.iter_mut().map(|member| self.train_one(member, lab)).collect();
+        if matches!(self.0, Mischief::Full(room) if pack > room) {
+            outcomes[pack / 2] = Err(Failure::Memory("CUDA_ERROR_OUT_OF_MEMORY".into()));
+        }
+        outcomes
     }
     fn largest_pack(&self, _: usize) -> usize {
         usize::MAX

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders};
+use super::rules;
 use super::training::{training_plan, wire_form};
-use super::{pack, rules, workforce};
+use super::workforce::{ClientSize, pack, received_values, workforce};
 use crate::data::{DataError, Dataset, Split, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
@@ -61,7 +62,13 @@ pub fn assemble(
     };
     let method = methods.build(&scenario.method, &facts)?;
     let shards = shards(scenario, &dataset, &curriculum)?;
-    let rules = Rules { pack: pack(&scenario.devices, &workers), ..rules(scenario) };
+    let rules = rules(scenario);
+    let client = ClientSize {
+        backbone: config,
+        batch: scenario.client.batch as usize,
+        values: received_values(&*method, &facts, &curriculum, rules.rounds),
+    };
+    let rules = Rules { pack: pack(&scenario.devices, &workers, &client)?, ..rules };
     let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
     let weights = Source {
         name: backbone_name(&scenario.backbone),

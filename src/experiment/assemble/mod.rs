@@ -16,7 +16,7 @@ pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders};
 pub use inputs::{Assembly, assemble};
 pub use rules::rules;
 pub use training::{training_plan, wire_form};
-pub use workforce::{pack, workforce};
+pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::ExperimentError;
 use super::plan::Blueprint;

@@ -1,7 +1,14 @@
 //! `[devices]` as workers.
 
+use std::sync::Arc;
+
+use candle_core::DType;
+
+use crate::data::Curriculum;
 use crate::federation::Workforce;
-use crate::model::{DeviceError, Place};
+use crate::model::footprint::{bytes_per_client, clients_that_fit};
+use crate::model::{BackboneConfig, DeviceError, GpuMemory, Place};
+use crate::policy::{AnyMethod, ClassCounts, ModelFacts, Period, SketchFacts};
 use crate::scenario::{DeviceName, DevicesSection, Pack, Workers};
 
 /// Workers of a GPU where the scenario leaves their number open: one prepares images while the
@@ -29,19 +36,105 @@ pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workfor
     Ok(Workforce::Gpus(section.names.iter().flat_map(each).collect::<Result<_, _>>()?))
 }
 
-/// How many clients a worker trains together at most.
-pub fn pack(section: &DevicesSection, workers: &Workforce) -> usize {
-    match (section.pack, workers) {
-        (Pack::Count(count), _) => count.max(1) as usize,
-        // Side by side on the cores is faster.
-        (Pack::Auto, Workforce::Cpu(_)) => 1,
-        (Pack::Auto, Workforce::Gpus(_)) => 1,
+/// What a client trains.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientSize {
+    /// The backbone.
+    pub backbone: BackboneConfig,
+    /// Samples of a step.
+    pub batch: usize,
+    /// Values that it receives, and may train.
+    pub values: usize,
+}
+
+/// The most values that a client of the last task receives at once.
+pub fn received_values(
+    method: &dyn AnyMethod,
+    model: &ModelFacts,
+    curriculum: &Curriculum,
+    rounds: u32,
+) -> usize {
+    let Some(view) = curriculum.tasks.last() else { return 0 };
+    let period = Period { task: view.task, tasks: curriculum.tasks.len(), view: Arc::clone(view) };
+    let counts = ClassCounts::new();
+    let of_phase = |phase| {
+        let round_in_phase = 0;
+        let facts = SketchFacts { model, view, phase, round_in_phase, counts: &counts };
+        let sections = method.sketch(&facts).down.sections;
+        let tensors = sections.iter().flat_map(|section| &section.tensors);
+        tensors.map(|tensor| tensor.elements()).sum::<u64>() as usize
+    };
+    (0..method.phases(&period, rounds).len()).map(of_phase).max().unwrap_or(0)
+}
+
+/// How many clients a worker trains together at most: as the scenario says; else one on a CPU, where
+/// clients side by side on the cores are faster, and on GPUs as many as the memory of the smallest
+/// holds by estimate, whatever is free at the moment.
+///
+/// # Errors
+/// A GPU that does not tell its memory.
+pub fn pack(
+    section: &DevicesSection,
+    workers: &Workforce,
+    client: &ClientSize,
+) -> Result<usize, DeviceError> {
+    let places = match (section.pack, workers) {
+        (Pack::Count(count), _) => return Ok(count.max(1) as usize),
+        (Pack::Auto, Workforce::Cpu(_)) => return Ok(1),
+        (Pack::Auto, Workforce::Gpus(places)) => places,
+    };
+    let mut fit = None;
+    for (place, name) in places.iter().zip(names_of(section, places.len())) {
+        let Some(memory) = GpuMemory::of(&place.device) else { return Ok(1) };
+        let total = memory.total().map_err(|error| DeviceError::refused(name, &error))?;
+        let here = place.device.location();
+        let sharing = places.iter().filter(|other| other.device.location() == here).count();
+        let clients = clients_in(total, sharing, place.compute, client);
+        fit = Some(fit.map_or(clients, |fit: usize| fit.min(clients)));
     }
+    Ok(fit.unwrap_or(1))
+}
+
+/// The device that each of so many places is on; places of a device follow one another.
+fn names_of(section: &DevicesSection, places: usize) -> impl Iterator<Item = DeviceName> {
+    let each = places / section.names.len().max(1);
+    section.names.iter().flat_map(move |name| std::iter::repeat_n(*name, each))
+}
+
+/// Clients of a pack on a GPU of so many bytes that so many workers share.
+fn clients_in(memory: u64, sharing: usize, compute: DType, client: &ClientSize) -> usize {
+    let ClientSize { backbone, batch, values } = client;
+    let bytes = bytes_per_client(backbone, compute, *batch, *values);
+    clients_that_fit(backbone, compute, bytes, memory, sharing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::VitConfig;
+
+    #[test]
+    fn packs_are_as_the_scenario_says_or_as_memory_allows() {
+        let vit = VitConfig::preset("vit-base").expect("a standard network");
+        let client = ClientSize { backbone: vit.into(), batch: 16, values: 500_000 };
+        let of = |pack, workers| {
+            let section = DevicesSection { pack, ..DevicesSection::default() };
+            pack_of(&section, &workers, &client)
+        };
+        let gpus = || Workforce::Gpus(vec![Place::cpu(), Place::cpu()]);
+        assert_eq!(of(Pack::Count(7), Workforce::Cpu(2)), 7);
+        assert_eq!(of(Pack::Count(7), gpus()), 7);
+        assert_eq!(of(Pack::Auto, Workforce::Cpu(2)), 1);
+        assert_eq!(of(Pack::Auto, gpus()), 1, "places without a memory of their own");
+        let gigabytes = |n: u64| n << 30;
+        let alone = clients_in(gigabytes(80), 1, DType::BF16, &client);
+        let shared = clients_in(gigabytes(80), 2, DType::BF16, &client);
+        assert!(shared > 1 && shared < alone, "{shared} and {alone}");
+    }
+
+    fn pack_of(section: &DevicesSection, workers: &Workforce, client: &ClientSize) -> usize {
+        pack(section, workers, client).expect("nothing to be refused")
+    }
 
     #[test]
     fn the_command_line_goes_before_the_scenario() {

@@ -261,6 +261,7 @@ pub(crate) fn failed(
         Failure::OutOfRange(why) => ("out_of_range", why.clone()),
         Failure::Policy(why) => ("policy", why.clone()),
         Failure::Data(why) => ("data", why.clone()),
+        Failure::Memory(why) => ("memory", why.clone()),
         Failure::Panicked(why) => ("panicked", why.clone()),
     };
     Event::ClientFailed {

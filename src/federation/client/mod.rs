@@ -1,6 +1,7 @@
 //! A client: an actor that exists while it has something to do or to remember.
 
 mod idler;
+mod learning;
 mod machine;
 
 mod training;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::learning::{SavedStates, learn};
 use super::machine::{Broadcast, ToClient};
 use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
+use crate::federation::halving::{Full, in_halves};
 use crate::federation::packs::Ticket;
 use crate::federation::privacy::{Masking, Noise};
 use crate::federation::sink::JobKind;
@@ -47,6 +49,7 @@ impl From<Failure> for Stop {
     fn from(failure: Failure) -> Stop {
         match failure {
             Failure::Data(why) => Stop::Ends(FederationError::Data(why)),
+            Failure::Memory(why) => Stop::Ends(FederationError::Memory(why)),
             other => Stop::Failed(other),
         }
     }
@@ -123,7 +126,7 @@ impl Place {
 }
 
 /// Trains a pack. A member fails alone, unless the policy panics: nobody knows then how far it came,
-/// and all members fail.
+/// and all members fail. A pack that finds the memory of the device full is tried again in halves.
 pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
     let method = &*world.method;
     let (mut places, mut members) = (Vec::new(), Vec::new());
@@ -153,19 +156,18 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
     }
     // A pack is of one round.
     let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
-    let outcomes = guard(|| method.train(&mut members, &lab.in_round(&context)));
-    let mut outcomes = outcomes.map(Vec::into_iter);
-    for (place, mut member) in places.into_iter().zip(members) {
-        let result = match &mut outcomes {
-            Err(panic) => Err(panicked(panic.clone())),
-            Ok(outcomes) => {
-                let nobody = || Failure::Policy("the policy answered for no member".into());
-                let outcome = outcomes.next().unwrap_or_else(|| Err(nobody()));
-                let sealed = guard(|| seal(world, &place, &member, outcome?));
-                sealed.unwrap_or_else(|panic| Err(panicked(panic)))
-            }
-        };
-        let result = match (result, &place.saved) {
+    let lab = lab.in_round(&context);
+    let saved: SavedStates<'_> = places
+        .iter()
+        .zip(&members)
+        .filter_map(|(place, member)| Some((member.seat.id, place.saved.as_ref()?)))
+        .collect();
+    let outcomes =
+        in_halves(&mut members, &mut |pack: &mut [AnyMember]| learn(method, &lab, pack, &saved));
+    for ((place, mut member), outcome) in places.into_iter().zip(members).zip(outcomes) {
+        let outcome = outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why)));
+        let sealed = guard(|| seal(world, &place, &member, outcome?));
+        let result = match (sealed.unwrap_or_else(|panic| Err(panicked(panic))), &place.saved) {
             (Err(stop), Some(saved)) => {
                 let (state, result) = restore(method, saved, stop);
                 member.state = state;

@@ -60,6 +60,11 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Steps of every epoch.
+    pub fn batches_of_an_epoch(&self) -> usize {
+        self.course.loader.batches(self.batch)
+    }
+
     /// The member's next batch; `None` when it has learnt all of them.
     pub fn next(&mut self) -> Option<Result<Turn, DataError>> {
         if self.left == 0 {

@@ -308,7 +308,7 @@ mod tests {
     }
 
     /// The same members in one pack.
-    fn together(fills: [f32; 4], watch: pack::Watch) -> Vec<Trained> {
+    fn together(fills: [f32; 4]) -> Vec<Trained> {
         let loaders = loaders();
         let courses: Vec<Course<'_>> = (loaders.iter().zip(0..))
             .map(|(loader, member)| Course { loader, key: key().client(member) })
@@ -324,8 +324,7 @@ mod tests {
             let labels = step.batch.labels();
             Ok(ops::grouped_cross_entropy(&logits, labels, 0..10, &step.groups)?)
         };
-        let reports =
-            pack::train_watched(&plan(), &mut optimiser, &trainables, &courses, watch, forward);
+        let reports = train_pack(&plan(), &mut optimiser, &trainables, &courses, forward);
         let each = reports.unwrap().into_iter().enumerate();
         each.map(|(member, report)| {
             let of = |var: &Var| var.get(member).unwrap().flatten_all().unwrap().to_vec1().unwrap();
@@ -340,21 +339,60 @@ mod tests {
         let alone = alone(fills);
         let steps: Vec<u64> = alone.iter().map(|(_, r)| r.as_ref().unwrap().steps).collect();
         assert_eq!(steps, [21, 0, 3, 9]);
-        assert_eq!(together(fills, pack::Watch::EveryStep), alone);
-        assert_eq!(together(fills, pack::Watch::EveryEpoch), alone);
+        assert_eq!(together(fills), alone);
     }
 
     #[test]
     fn a_member_that_is_not_finite_fails_alone() {
         let fills = [0.0, 0.1, f32::NAN, 0.02];
-        let (alone, sound) = (alone(fills), together([0.0; 4], pack::Watch::EveryStep));
-        for watch in [pack::Watch::EveryStep, pack::Watch::EveryEpoch] {
-            let pack = together(fills, watch);
-            let told = pack[2].1.as_ref().unwrap_err();
-            assert!(told.contains("is not finite at step 0"), "{watch:?}: {told}");
-            assert_eq!((&pack[0], &pack[3]), (&alone[0], &alone[3]), "{watch:?}");
-        }
+        let (alone, sound) = (alone(fills), together([0.0; 4]));
+        let pack = together(fills);
+        let told = pack[2].1.as_ref().unwrap_err();
+        assert!(told.contains("loss is not finite at step 0"), "{told}");
+        assert_eq!((&pack[0], &pack[3]), (&alone[0], &alone[3]));
         assert_eq!(sound[0], alone[0], "whoever sits beside it");
+    }
+
+    /// Values and losses of two trainings differ by rounding only, and both failed alike or not at all.
+    fn assert_near(got: &[Trained], expected: &[Trained]) {
+        for (member, ((values, report), (others, other))) in got.iter().zip(expected).enumerate() {
+            match (report, other) {
+                (Ok(report), Ok(other)) => {
+                    assert_eq!((report.steps, report.samples), (other.steps, other.samples));
+                    let losses = report.epoch_losses.iter().zip(&other.epoch_losses);
+                    for (a, b) in losses {
+                        assert!((a - b).abs() < 1e-4, "member {member}: loss {a} and {b}");
+                    }
+                    for (a, b) in values.iter().zip(others) {
+                        assert!((a - b).abs() < 1e-4, "member {member}: {a} and {b}");
+                    }
+                }
+                (report, other) => assert_eq!(report, other, "member {member}"),
+            }
+        }
+    }
+
+    /// What a GPU does: composed ops, moments and clipping beside the variables, losses read per epoch.
+    #[test]
+    fn the_path_of_a_gpu_trains_members_as_the_cpu_does() {
+        for fills in [[0.0, 0.1, -0.1, 0.02], [0.0, 0.1, f32::NAN, 0.02]] {
+            let there = ops::without_kernels(|| together(fills));
+            assert_near(&there, &together(fills));
+            assert_near(&ops::without_kernels(|| alone(fills)), &alone(fills));
+        }
+    }
+
+    /// The loss is finite and its gradient is not: told at the same step, with the same name.
+    #[test]
+    fn a_spoilt_gradient_is_told_alike_on_both_paths() {
+        let run = || {
+            let (w, _) = linear(0.0);
+            let trainables = std::slice::from_ref(&w);
+            let root = |_: &Batch| Ok(w.1.sqrt()?.sum_all()?);
+            train(&TrainingPlan::default(), &loader(8), trainables, key(), root).unwrap_err()
+        };
+        let (there, here) = (ops::without_kernels(run), run());
+        assert_eq!(there.to_string(), here.to_string());
     }
 
     #[test]

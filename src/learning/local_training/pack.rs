@@ -14,9 +14,9 @@ use super::course::{Course, PackBatch, Place, Turn};
 use super::report::Progress;
 use super::{TrainingPlan, TrainingReport};
 use crate::data::Batch;
-use crate::learning::optimiser::{Stride, clip_factor, member_norms};
+use crate::learning::optimiser::{Stride, clip_factor, clip_factors, member_norms, squares_there};
 use crate::learning::{LearningError, Optimiser};
-use crate::model::ops::Groups;
+use crate::model::ops::{self, Groups};
 
 /// Trains the members of a pack together: `trainables` hold the values of as many members as there
 /// are courses, one behind the other, and `optimiser` moves them in the same order. `forward` gives the
@@ -34,60 +34,76 @@ pub fn train_pack(
     courses: &[Course<'_>],
     forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<Vec<Result<TrainingReport, LearningError>>, LearningError> {
-    let on_host = trainables.iter().all(|(_, var)| var.device().is_cpu());
-    let watch = if on_host { Watch::EveryStep } else { Watch::EveryEpoch };
-    train_watched(plan, optimiser, trainables, courses, watch, forward)
-}
-
-/// When losses are read. Reading one on an accelerator waits for everything that is queued there.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Watch {
-    /// Before the step is taken: a spoilt step is not.
-    EveryStep,
-    /// When the longest course has ended an epoch.
-    EveryEpoch,
-}
-
-pub(super) fn train_watched(
-    plan: &TrainingPlan,
-    optimiser: &mut Optimiser,
-    trainables: &[(Arc<str>, Var)],
-    courses: &[Course<'_>],
-    watch: Watch,
-    mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
-) -> Result<Vec<Result<TrainingReport, LearningError>>, LearningError> {
     if optimiser.members() != courses.len() {
         let (of, courses) = (optimiser.members(), courses.len());
         return Err(LearningError::Shape(format!("an optimiser of {of} for {courses} courses")));
     }
+    let on_host = trainables.iter().all(|(_, var)| ops::served(&[var]));
     let mut pack = Pack::new(plan, trainables, courses);
-    let longest = courses.iter().map(|c| c.loader.batches(plan.batch)).max().unwrap_or(0);
-    let mut unread = Vec::new();
+    match on_host {
+        true => train_watched(&mut pack, optimiser, forward)?,
+        false => train_unwatched(&mut pack, optimiser, forward)?,
+    }
+    Ok(pack.members.into_iter().map(|(_, progress)| progress.finish()).collect())
+}
+
+/// Losses and gradients are looked at before a step: a spoilt one is not taken.
+fn train_watched(
+    pack: &mut Pack<'_>,
+    optimiser: &mut Optimiser,
+    mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
+) -> Result<(), LearningError> {
     while let Some(Upcoming { batch, turns }) = pack.next_step()? {
-        let step = Step { losses: forward(&batch)?, turns };
-        let seen = match watch {
-            Watch::EveryStep => Some(step.losses()?),
-            Watch::EveryEpoch => None,
-        };
-        if let Some(losses) = &seen {
-            pack.watch(losses, &step.turns);
-        }
-        if !pack.goes_on(&step.turns) {
+        let losses = forward(&batch)?;
+        let seen = per_member(&losses, turns.len())?.to_vec1::<f32>()?;
+        pack.watch(&seen, &turns);
+        if !pack.goes_on(&turns) {
             continue;
         }
-        let gradients = step.losses.backward()?;
-        let strides = pack.strides(&step.turns, &gradients, optimiser.learning_rate(), watch)?;
+        let gradients = losses.backward()?;
+        let strides = pack.strides(&turns, &gradients, optimiser.learning_rate())?;
         optimiser.step_members(&gradients, &strides)?;
-        match seen {
-            Some(losses) => pack.note(&losses, &step.turns),
-            None => unread.push(step),
-        }
+        pack.note(&seen, &turns);
+    }
+    Ok(())
+}
+
+/// Reading a number from an accelerator waits for everything that is queued there, so losses and
+/// gradients are looked at when the longest course has ended an epoch. A member that was spoilt has
+/// gone on until then with values that are not finite, and fails at the step where it began.
+fn train_unwatched(
+    pack: &mut Pack<'_>,
+    optimiser: &mut Optimiser,
+    mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
+) -> Result<(), LearningError> {
+    let longest = pack.longest_epoch();
+    let mut unread = Vec::new();
+    while let Some(Upcoming { batch, turns }) = pack.next_step()? {
+        let losses = forward(&batch)?;
+        let gradients = losses.backward()?;
+        pack.refuse_missing(&gradients)?;
+        let squares = squares_there(&gradients, &pack.vars, pack.members.len())?;
+        let scales = pack.plan.clip.map(|limit| clip_factors(&squares, limit)).transpose()?;
+        let strides = pack.unclipped(&turns, optimiser.learning_rate());
+        optimiser.step_scaled(&gradients, &strides, scales.as_ref())?;
+        // Without its history, which holds every activation of the step.
+        let losses = per_member(&losses.detach(), turns.len())?;
+        unread.push(Step { losses, squares, turns });
         if unread.len() >= longest {
             pack.read(&mut unread)?;
         }
     }
-    pack.read(&mut unread)?;
-    Ok(pack.members.into_iter().map(|(_, progress)| progress.finish()).collect())
+    pack.read(&mut unread)
+}
+
+/// Losses as `(members)` in `f32`.
+fn per_member(losses: &Tensor, members: usize) -> Result<Tensor, LearningError> {
+    let losses = losses.flatten_all()?.to_dtype(DType::F32)?;
+    if losses.elem_count() != members {
+        let got = losses.elem_count();
+        return Err(LearningError::Shape(format!("{got} losses for {members} members")));
+    }
+    Ok(losses)
 }
 
 /// What the members learn from in a step; those without a turn have no sample in the batch.
@@ -96,21 +112,13 @@ struct Upcoming {
     turns: Vec<Option<Taken>>,
 }
 
-/// One step of the pack: what each member took, and the losses `(members)` where they were computed.
+/// A step that was taken and not looked at, where it was computed.
 struct Step {
+    /// `(members)`.
     losses: Tensor,
+    /// Of gradients, `(variables, members)`.
+    squares: Tensor,
     turns: Vec<Option<Taken>>,
-}
-
-impl Step {
-    fn losses(&self) -> Result<Vec<f32>, LearningError> {
-        let losses = self.losses.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>()?;
-        if losses.len() != self.turns.len() {
-            let (got, members) = (losses.len(), self.turns.len());
-            return Err(LearningError::Shape(format!("{got} losses for {members} members")));
-        }
-        Ok(losses)
-    }
 }
 
 /// What is remembered of a member's part of a step.
@@ -188,41 +196,54 @@ impl<'a> Pack<'a> {
         members.into_iter().any(|(turn, (_, progress))| turn.is_some() && !progress.has_failed())
     }
 
+    /// Every trainable must have a gradient.
+    fn refuse_missing(&self, gradients: &GradStore) -> Result<(), LearningError> {
+        match self.trainables.iter().find(|(_, var)| gradients.get(var).is_none()) {
+            Some((name, _)) => Err(LearningError::NoGradient { name: name.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Batches of an epoch of the member that has most.
+    fn longest_epoch(&self) -> usize {
+        let batches = |(place, _): &(Place<'_>, Progress)| place.batches_of_an_epoch();
+        self.members.iter().map(batches).max().unwrap_or(0)
+    }
+
     /// How far each member goes; members whose gradient is not finite stop.
     fn strides(
         &mut self,
         turns: &[Option<Taken>],
         gradients: &GradStore,
         base: f64,
-        watch: Watch,
     ) -> Result<Vec<Option<Stride>>, LearningError> {
-        let missing = self.trainables.iter().find(|(_, var)| gradients.get(var).is_none());
-        if let Some((name, _)) = missing {
-            return Err(LearningError::NoGradient { name: name.to_string() });
-        }
-        // Unclipped on an accelerator nothing is fetched: a spoilt gradient shows in the next loss.
-        let norms = match self.plan.clip.is_some() || watch == Watch::EveryStep {
-            true => member_norms(gradients, &self.vars, self.members.len())?,
-            false => vec![0.0; self.members.len()],
-        };
-        let mut strides = Vec::with_capacity(turns.len());
-        for (member, (turn, norm)) in turns.iter().zip(norms).enumerate() {
-            let (plan, failed) = (self.plan, self.members[member].1.has_failed());
-            let Some(turn) = turn.filter(|_| !failed) else {
-                strides.push(None);
+        self.refuse_missing(gradients)?;
+        let norms = member_norms(gradients, &self.vars, self.members.len())?;
+        let mut strides = self.unclipped(turns, base);
+        for (member, (stride, norm)) in strides.iter_mut().zip(norms).enumerate() {
+            let (Some(turn), Some(Stride { scale, .. })) = (turns[member], &mut *stride) else {
                 continue;
             };
-            if !norm.is_finite() {
+            if norm.is_finite() {
+                *scale = self.plan.clip.map_or(1.0, |limit| clip_factor(norm, limit));
+            } else {
                 let what = self.spoilt(gradients, member)?;
                 self.members[member].1.spoil(what, turn.step);
-                strides.push(None);
-                continue;
+                *stride = None;
             }
-            let rate = plan.schedule.rate(base, turn.epoch, plan.epochs);
-            let scale = plan.clip.map_or(1.0, |limit| clip_factor(norm, limit));
-            strides.push(Some(Stride { rate, scale }));
         }
         Ok(strides)
+    }
+
+    /// How far each member goes that has a turn and has not failed, its gradient as it is.
+    fn unclipped(&self, turns: &[Option<Taken>], base: f64) -> Vec<Option<Stride>> {
+        let plan = self.plan;
+        let members = turns.iter().zip(&self.members);
+        let stride = |(turn, (_, progress)): (&Option<Taken>, &(Place<'_>, Progress))| {
+            let turn = turn.filter(|_| !progress.has_failed())?;
+            Some(Stride { rate: plan.schedule.rate(base, turn.epoch, plan.epochs), scale: 1.0 })
+        };
+        members.map(stride).collect()
     }
 
     /// Which gradient of a member is not finite.
@@ -244,10 +265,25 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// Fetches and notes the losses of steps that were taken.
+    /// Fetches and notes losses and gradients of steps that were taken, all at once.
     fn read(&mut self, steps: &mut Vec<Step>) -> Result<(), LearningError> {
-        for step in steps.drain(..) {
-            let losses = step.losses()?;
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let all =
+            |of: fn(&Step) -> &Tensor| Tensor::stack(&steps.iter().map(of).collect::<Vec<_>>(), 0);
+        let losses = all(|step| &step.losses)?.to_vec2::<f32>()?;
+        let squares = all(|step| &step.squares)?.to_vec3::<f32>()?;
+        for ((step, losses), squares) in steps.drain(..).zip(losses).zip(squares) {
+            self.watch(&losses, &step.turns);
+            for ((name, _), squares) in self.trainables.iter().zip(squares) {
+                let members = step.turns.iter().zip(squares).zip(&mut self.members);
+                for ((turn, square), (_, progress)) in members {
+                    if let Some(turn) = turn.filter(|_| !square.is_finite()) {
+                        progress.spoil(format!("gradient of {name}"), turn.step);
+                    }
+                }
+            }
             self.note(&losses, &step.turns);
         }
         Ok(())

@@ -5,6 +5,7 @@ use candle_core::{DType, Tensor, Var};
 
 use super::storage::lend;
 use crate::learning::LearningError;
+use crate::model::ops;
 
 /// Norm of all gradients of `vars` taken as one vector, summed in f64 in the order of `vars`.
 /// It is finite exactly when every entry is.
@@ -26,37 +27,53 @@ pub fn member_norms(
     members: usize,
 ) -> Result<Vec<f64>, LearningError> {
     let mut squares = vec![0f64; members];
-    let mut there: Option<Tensor> = None;
-    for (i, var) in vars.iter().enumerate() {
-        let Some(gradient) = gradients.get(var) else {
-            return Err(LearningError::NoGradient { name: format!("#{i}") });
-        };
-        if !gradient.device().is_cpu() {
-            let more = squares_there(gradient, members)?;
-            there = Some(match there {
-                Some(sum) => (sum + more)?,
-                None => more,
-            });
-            continue;
+    if !vars.iter().all(|var| ops::served(&[var])) {
+        for row in squares_there(gradients, vars, members)?.to_vec2::<f32>()? {
+            squares.iter_mut().zip(row).for_each(|(sum, own)| *sum += f64::from(own));
         }
-        lend(gradient, |g| {
+        return Ok(squares.into_iter().map(f64::sqrt).collect());
+    }
+    for (i, var) in vars.iter().enumerate() {
+        lend(gradient(gradients, i, var)?, |g| {
             let own = g.chunks(g.len().div_ceil(members.max(1)).max(1));
             squares.iter_mut().zip(own).for_each(|(sum, own)| *sum += sum_of_squares(own));
             Ok(())
         })?;
     }
-    if let Some(there) = there {
-        let fetched = there.to_vec1::<f32>()?;
-        squares.iter_mut().zip(fetched).for_each(|(sum, there)| *sum += f64::from(there));
-    }
     Ok(squares.into_iter().map(f64::sqrt).collect())
 }
 
-/// Sums of squares of each member, `(members)`, computed where the gradient lies.
-fn squares_there(gradient: &Tensor, members: usize) -> Result<Tensor, LearningError> {
-    let own = gradient.elem_count() / members.max(1);
-    let rows = gradient.contiguous()?.reshape((members, own))?.to_dtype(DType::F32)?;
-    Ok(rows.sqr()?.sum(1)?)
+/// Sums of squares of each variable's gradient and member, `(vars, members)`, computed where the
+/// gradients lie. Finite exactly when all entries are, and none is above 1e19.
+///
+/// # Errors
+/// When a variable has no gradient.
+pub(crate) fn squares_there(
+    gradients: &GradStore,
+    vars: &[Var],
+    members: usize,
+) -> Result<Tensor, LearningError> {
+    let rows = vars.iter().enumerate().map(|(i, var)| {
+        let own = var.elem_count() / members.max(1);
+        let gradient = gradient(gradients, i, var)?.contiguous()?.reshape((members, own))?;
+        Ok(gradient.to_dtype(DType::F32)?.sqr()?.sum(1)?)
+    });
+    Ok(Tensor::stack(&rows.collect::<Result<Vec<_>, LearningError>>()?, 0)?)
+}
+
+/// [`clip_factor`] of each member, `(members)`, from [`squares_there`].
+pub(crate) fn clip_factors(squares: &Tensor, limit: f64) -> Result<Tensor, LearningError> {
+    let norms = squares.sum(0)?.sqrt()?;
+    Ok(((norms + 1e-6)?.recip()? * limit)?.minimum(1f64)?)
+}
+
+fn gradient<'a>(
+    gradients: &'a GradStore,
+    at: usize,
+    var: &Var,
+) -> Result<&'a Tensor, LearningError> {
+    let missing = || LearningError::NoGradient { name: format!("#{at}") };
+    gradients.get(var).ok_or_else(missing)
 }
 
 /// `min(1, limit / (norm + 1e-6))`: what to multiply gradients of this norm with.
@@ -92,8 +109,14 @@ mod tests {
         let norms = member_norms(&gradients, std::slice::from_ref(&x), 3).unwrap();
         assert_eq!((norms[0], norms[2]), (5.0, 10.0));
         assert!(norms[1].is_nan());
-        let there = squares_there(gradients.get(&x).unwrap(), 3).unwrap();
-        let there: Vec<f32> = there.to_vec1().unwrap();
-        assert_eq!((there[0], there[2]), (25.0, 100.0));
+        let there = squares_there(&gradients, std::slice::from_ref(&x), 3).unwrap();
+        let squares: Vec<Vec<f32>> = there.to_vec2().unwrap();
+        assert_eq!((squares[0][0], squares[0][2]), (25.0, 100.0));
+        let factors: Vec<f32> = clip_factors(&there, 6.0).unwrap().to_vec1().unwrap();
+        assert_eq!(factors[0], 1.0, "within the limit");
+        assert!((f64::from(factors[2]) - clip_factor(10.0, 6.0)).abs() < 1e-6);
+        let elsewhere = ops::without_kernels(|| member_norms(&gradients, &[x], 3).unwrap());
+        assert_eq!((elsewhere[0], elsewhere[2]), (5.0, 10.0));
+        assert!(elsewhere[1].is_nan());
     }
 }

@@ -3,6 +3,8 @@
 //! candle has no SGD with momentum, and its AdamW keeps its moments out of reach. Here a
 //! rule ([`Sgd`], [`Adam`]) is plain data that updates plain slices in place, one pass over
 //! values, gradient and moments; [`Optimiser`] applies it to `Var`s. Nothing is allocated per step.
+//! Away from the CPU the same rules are tensor operations, and values, gradients and moments stay
+//! where they are.
 //!
 //! Where a pack trains, a variable holds its members' values one behind the other, `(members, ..)`,
 //! and so do the moments. Each member steps by itself, at its own rate and with its own count of
@@ -25,6 +27,9 @@
 
 mod adam;
 mod clip;
+mod memory;
+mod on_device;
+mod rule;
 mod schedule;
 mod sgd;
 mod storage;
@@ -32,143 +37,22 @@ mod storage;
 pub use adam::{Adam, Decay};
 pub(crate) use clip::sum_of_squares;
 pub use clip::{clip_factor, global_norm, member_norms};
+pub(crate) use clip::{clip_factors, squares_there};
+pub use rule::{Moments, OptimiserConfig, Stride};
 pub use schedule::Schedule;
 pub use sgd::Sgd;
 pub(crate) use storage::lend;
 
-use std::ops::Range;
-
-use candle_core::Var;
 use candle_core::backprop::GradStore;
+use candle_core::{Tensor, Var};
 
+use self::memory::{Memory, advance, rescaled, step_there};
+use self::on_device::Held;
+use self::rule::MomentsMut;
 use super::LearningError;
-
-/// Which rule, with its constants.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OptimiserConfig {
-    /// Stochastic gradient descent.
-    Sgd(Sgd),
-    /// Adam or AdamW.
-    Adam(Adam),
-}
-
-/// What a rule remembers of one tensor.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Moments {
-    /// Momentum buffer, or first moment; empty where the rule has none.
-    pub first: Vec<f32>,
-    /// Second moment; empty where the rule has none.
-    pub second: Vec<f32>,
-}
-
-impl Moments {
-    /// The moments of a run of the values; what the rule does not keep stays empty.
-    fn of(&mut self, run: Range<usize>) -> MomentsMut<'_> {
-        let part = |all: &[f32]| if all.is_empty() { 0..0 } else { run.clone() };
-        let (first, second) = (part(&self.first), part(&self.second));
-        MomentsMut { first: &mut self.first[first], second: &mut self.second[second] }
-    }
-}
-
-/// [`Moments`] of a run of values.
-struct MomentsMut<'a> {
-    first: &'a mut [f32],
-    second: &'a mut [f32],
-}
-
-/// How far one member of a pack goes in a step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stride {
-    /// The learning rate.
-    pub rate: f64,
-    /// What the gradient is multiplied with: the clipping factor.
-    pub scale: f64,
-}
+use crate::model::ops;
 
 impl OptimiserConfig {
-    /// Plain SGD with this learning rate.
-    pub fn sgd(learning_rate: f64) -> Self {
-        OptimiserConfig::Sgd(Sgd { learning_rate, momentum: 0.0, weight_decay: 0.0 })
-    }
-
-    /// AdamW (decoupled decay, none yet) with betas 0.9 and 0.999 and epsilon 1e-8.
-    pub fn adamw(learning_rate: f64) -> Self {
-        OptimiserConfig::Adam(Adam { learning_rate, ..Adam::default() })
-    }
-
-    /// The same with a momentum; Adam has its own and is left as it is.
-    pub fn momentum(mut self, value: f64) -> Self {
-        if let OptimiserConfig::Sgd(sgd) = &mut self {
-            sgd.momentum = value;
-        }
-        self
-    }
-
-    /// The same with a weight decay.
-    pub fn weight_decay(mut self, value: f64) -> Self {
-        match &mut self {
-            OptimiserConfig::Sgd(sgd) => sgd.weight_decay = value,
-            OptimiserConfig::Adam(adam) => adam.weight_decay = value,
-        }
-        self
-    }
-
-    /// The base learning rate, before any schedule.
-    pub fn learning_rate(&self) -> f64 {
-        match self {
-            OptimiserConfig::Sgd(sgd) => sgd.learning_rate,
-            OptimiserConfig::Adam(adam) => adam.learning_rate,
-        }
-    }
-
-    /// The same with another base learning rate.
-    pub fn with_learning_rate(mut self, value: f64) -> Self {
-        match &mut self {
-            OptimiserConfig::Sgd(sgd) => sgd.learning_rate = value,
-            OptimiserConfig::Adam(adam) => adam.learning_rate = value,
-        }
-        self
-    }
-
-    /// Fresh (zero) moments for a tensor of `len` values.
-    pub fn moments(&self, len: usize) -> Moments {
-        match self {
-            OptimiserConfig::Sgd(sgd) if sgd.momentum == 0.0 => Moments::default(),
-            OptimiserConfig::Sgd(_) => Moments { first: vec![0.0; len], second: Vec::new() },
-            OptimiserConfig::Adam(_) => Moments { first: vec![0.0; len], second: vec![0.0; len] },
-        }
-    }
-
-    /// One step on plain slices: `values` moves against `scale * gradient` (`scale` is the clipping
-    /// factor) at learning rate `rate`. `step` counts from 1.
-    pub fn update(
-        &self,
-        values: &mut [f32],
-        gradient: &[f32],
-        scale: f64,
-        moments: &mut Moments,
-        rate: f64,
-        step: u64,
-    ) {
-        let moments = moments.of(0..values.len());
-        self.advance(values, gradient, Stride { rate, scale }, moments, step);
-    }
-
-    fn advance(
-        &self,
-        values: &mut [f32],
-        gradient: &[f32],
-        stride: Stride,
-        moments: MomentsMut<'_>,
-        step: u64,
-    ) {
-        assert_eq!(values.len(), gradient.len(), "one gradient per value");
-        match self {
-            OptimiserConfig::Sgd(sgd) => sgd.update(values, gradient, stride, moments),
-            OptimiserConfig::Adam(adam) => adam.update(values, gradient, stride, moments, step),
-        }
-    }
-
     /// The optimiser of these variables, with fresh state.
     pub fn over(self, vars: Vec<Var>) -> Optimiser {
         self.over_pack(vars, 1)
@@ -182,9 +66,12 @@ impl OptimiserConfig {
     pub fn over_pack(self, vars: Vec<Var>, members: usize) -> Optimiser {
         let divides = |var: &Var| members > 0 && var.elem_count().is_multiple_of(members);
         assert!(vars.iter().all(divides), "a variable does not divide among {members} members");
-        let moments = vars.iter().map(|v| self.moments(v.elem_count())).collect();
+        let memory = match vars.iter().all(|var| ops::served(&[var])) {
+            true => Memory::Host(vars.iter().map(|v| self.moments(v.elem_count())).collect()),
+            false => Memory::Device(vec![Held::default(); vars.len()]),
+        };
         let factors = vec![1.0; vars.len()];
-        Optimiser { rule: self, vars, factors, moments, steps: vec![0; members] }
+        Optimiser { rule: self, vars, factors, memory, steps: vec![0; members] }
     }
 }
 
@@ -204,7 +91,7 @@ pub struct Optimiser {
     vars: Vec<Var>,
     /// Of the learning rate, per variable.
     factors: Vec<f64>,
-    moments: Vec<Moments>,
+    memory: Memory,
     /// Taken by each member.
     steps: Vec<u64>,
 }
@@ -230,21 +117,40 @@ impl Optimiser {
     /// # Errors
     /// When the state is of other shapes.
     pub fn resume(&mut self, state: OptimiserState) -> Result<(), LearningError> {
-        let lengths = |all: &[Moments]| -> Vec<(usize, usize)> {
-            all.iter().map(|m| (m.first.len(), m.second.len())).collect()
-        };
-        if lengths(&state.moments) != lengths(&self.moments) {
+        let lengths = |moments: &Moments| (moments.first.len(), moments.second.len());
+        let fresh = self.vars.iter().map(|var| self.rule.moments(var.elem_count()));
+        if !fresh.map(|m| lengths(&m)).eq(state.moments.iter().map(lengths)) {
             let what = "a saved optimiser belongs to other variables or another rule";
             return Err(LearningError::Shape(what.into()));
         }
+        let members = self.members();
+        match &mut self.memory {
+            Memory::Host(moments) => *moments = state.moments,
+            Memory::Device(held) => {
+                for ((held, moments), var) in held.iter_mut().zip(&state.moments).zip(&self.vars) {
+                    *held = Held::new(moments, var, members)?;
+                }
+            }
+        }
         self.steps.fill(state.steps);
-        self.moments = state.moments;
         Ok(())
     }
 
     /// What [`resume`](Optimiser::resume) needs.
-    pub fn into_state(self) -> OptimiserState {
-        OptimiserState { steps: self.steps(), moments: self.moments }
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn into_state(self) -> Result<OptimiserState, LearningError> {
+        let steps = self.steps();
+        let moments = match self.memory {
+            Memory::Host(moments) => moments,
+            Memory::Device(held) => {
+                let fresh = self.vars.iter().map(|var| self.rule.moments(var.elem_count()));
+                let fetched = held.iter().zip(fresh).map(|(held, fresh)| held.fetch(fresh));
+                fetched.collect::<Result<_, _>>()?
+            }
+        };
+        Ok(OptimiserState { steps, moments })
     }
 
     /// One step at learning rate `rate` with every gradient multiplied by `scale`.
@@ -271,21 +177,46 @@ impl Optimiser {
         gradients: &GradStore,
         strides: &[Option<Stride>],
     ) -> Result<(), LearningError> {
-        if let Some(i) = self.vars.iter().position(|v| gradients.get(v).is_none()) {
-            return Err(LearningError::NoGradient { name: format!("#{i}") });
-        }
+        self.step_scaled(gradients, strides, None)
+    }
+
+    /// [`Optimiser::step_members`] with further factors of the gradients, `(members)`, that lie where
+    /// the variables are.
+    ///
+    /// # Errors
+    /// As [`Optimiser::step_members`].
+    pub(crate) fn step_scaled(
+        &mut self,
+        gradients: &GradStore,
+        strides: &[Option<Stride>],
+        scales: Option<&Tensor>,
+    ) -> Result<(), LearningError> {
+        let found = self.vars.iter().enumerate().map(|(i, var)| match gradients.get(var) {
+            Some(gradient) => Ok(gradient),
+            None => Err(LearningError::NoGradient { name: format!("#{i}") }),
+        });
+        let gradients = found.collect::<Result<Vec<_>, _>>()?;
         let steps = self.count(strides)?;
-        let each = self.vars.iter().zip(&mut self.moments).zip(&self.factors);
-        for ((var, moments), factor) in each {
-            let Some(gradient) = gradients.get(var) else { continue };
-            lend(gradient, |gradient| {
-                let rule = &self.rule;
-                storage::edit(var, |values| {
-                    advance(rule, values, gradient, moments, (strides, &steps), *factor);
-                })
-            })?;
+        match &mut self.memory {
+            Memory::Device(held) => {
+                let taken = (strides, &*steps);
+                step_there(&self.rule, (&self.vars, &self.factors), &gradients, held, taken, scales)
+            }
+            Memory::Host(moments) => {
+                let scaled = scales.map(|scales| rescaled(strides, scales)).transpose()?;
+                let strides = scaled.as_deref().unwrap_or(strides);
+                let each = self.vars.iter().zip(moments).zip(&self.factors);
+                for (((var, moments), factor), gradient) in each.zip(gradients) {
+                    let rule = &self.rule;
+                    lend(gradient, |gradient| {
+                        storage::edit(var, |values| {
+                            advance(rule, values, gradient, moments, (strides, &steps), *factor);
+                        })
+                    })?;
+                }
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// [`Optimiser::step`] with gradients as plain values, one slice per variable, row-major.
@@ -304,14 +235,27 @@ impl Optimiser {
         }
         let strides = vec![Some(Stride { rate, scale }); self.members()];
         let steps = self.count(&strides)?;
-        let each = self.vars.iter().zip(&mut self.moments).zip(&self.factors);
-        for (((var, moments), factor), gradient) in each.zip(gradients) {
-            let rule = &self.rule;
-            storage::edit(var, |values| {
-                advance(rule, values, gradient.as_ref(), moments, (&strides, &steps), *factor);
-            })?;
+        match &mut self.memory {
+            Memory::Device(held) => {
+                let upload = |(gradient, var): (&G, &Var)| {
+                    Tensor::from_slice(gradient.as_ref(), var.shape(), var.device())
+                };
+                let there = gradients.iter().zip(&self.vars).map(upload);
+                let there = there.collect::<Result<Vec<_>, _>>()?;
+                let (there, taken) = (there.iter().collect::<Vec<_>>(), (&*strides, &*steps));
+                step_there(&self.rule, (&self.vars, &self.factors), &there, held, taken, None)
+            }
+            Memory::Host(moments) => {
+                let each = self.vars.iter().zip(moments).zip(&self.factors);
+                for (((var, moments), factor), gradient) in each.zip(gradients) {
+                    let (rule, gradient) = (&self.rule, gradient.as_ref());
+                    storage::edit(var, |values| {
+                        advance(rule, values, gradient, moments, (&strides, &steps), *factor);
+                    })?;
+                }
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Counts a step of every member that has a stride.
@@ -334,25 +278,6 @@ impl Optimiser {
     /// Steps taken, by the member of a pack that took most.
     pub fn steps(&self) -> u64 {
         self.steps.iter().copied().max().unwrap_or(0)
-    }
-}
-
-/// Moves each member's run of one variable's values.
-fn advance(
-    rule: &OptimiserConfig,
-    values: &mut [f32],
-    gradient: &[f32],
-    moments: &mut Moments,
-    (strides, steps): (&[Option<Stride>], &[u64]),
-    factor: f64,
-) {
-    let len = values.len() / strides.len().max(1);
-    for (member, (stride, step)) in strides.iter().zip(steps).enumerate() {
-        let Some(Stride { rate, scale }) = *stride else { continue };
-        let run = member * len..(member + 1) * len;
-        let stride = Stride { rate: rate * factor, scale };
-        let moments = moments.of(run.clone());
-        rule.advance(&mut values[run.clone()], &gradient[run], stride, moments, *step);
     }
 }
 

@@ -158,3 +158,92 @@ fn plain_gradients_step_as_those_of_a_graph() {
     assert_eq!(read(&a), read(&b));
     assert!(without.step_slices(&[vec![0.0; 2]], 0.1, 1.0).is_err());
 }
+
+/// Twelve steps of three members, who rest at different times, over a matrix and a vector with rates
+/// of their own, interrupted by a save and a restore.
+fn three_members(rule: &OptimiserConfig) -> (Vec<Vec<f32>>, OptimiserState) {
+    let var = |values: Vec<f32>, shape: &[usize]| {
+        Var::from_slice(&values, shape, &Device::Cpu).expect("as many values as the shape has")
+    };
+    let slope = |n: usize| (0..n).map(|i| (i as f32 * 0.7).sin()).collect::<Vec<f32>>();
+    let vars = vec![var(slope(3 * 8), &[3, 4, 2]), var(slope(3 * 2), &[3, 2])];
+    let members = |scale: f64, step: u32| {
+        let stride = Stride { rate: 0.05, scale };
+        let each = [Some(stride), Some(Stride { rate: 0.1, ..stride }), Some(stride)];
+        let mut each = each.to_vec();
+        each[2] = each[2].filter(|_| step.is_multiple_of(3));
+        each[0] = each[0].filter(|_| step < 7);
+        each
+    };
+    let fresh = || {
+        let mut optimiser = rule.clone().over_pack(vars.clone(), 3);
+        optimiser.set_rate_factors(vec![1.0, 0.3]);
+        optimiser
+    };
+    let mut optimiser = fresh();
+    for step in 0..12u32 {
+        let loss = (vars[0].sqr().unwrap().sum_all().unwrap() * 0.5).unwrap()
+            + vars[1].sin().unwrap().sum_all().unwrap();
+        let gradients = loss.unwrap().backward().unwrap();
+        let halves = Tensor::new(&[0.5f32, 1.0, 0.25], &Device::Cpu).unwrap();
+        let strides = members(1.0 - 0.05 * f64::from(step), step);
+        optimiser.step_scaled(&gradients, &strides, (step > 4).then_some(&halves)).unwrap();
+        if step == 5 {
+            // All members go on with the steps of the one that took most.
+            let state = optimiser.into_state().unwrap();
+            optimiser = fresh();
+            optimiser.resume(state).unwrap();
+        }
+    }
+    let values = vars.iter().map(|v| v.flatten_all().unwrap().to_vec1().unwrap()).collect();
+    (values, optimiser.into_state().unwrap())
+}
+
+#[test]
+fn rules_are_the_same_beside_the_variables() {
+    let adam = |decay| {
+        OptimiserConfig::Adam(Adam {
+            weight_decay: 0.1,
+            decay,
+            learning_rate: 0.1,
+            ..Adam::default()
+        })
+    };
+    for rule in [
+        OptimiserConfig::sgd(0.1),
+        OptimiserConfig::sgd(0.1).weight_decay(0.2),
+        OptimiserConfig::sgd(0.1).momentum(0.9).weight_decay(0.2),
+        adam(Decay::Decoupled),
+        adam(Decay::Coupled),
+    ] {
+        let (here, there) =
+            (three_members(&rule), crate::model::ops::without_kernels(|| three_members(&rule)));
+        let near = |a: &[f32], b: &[f32]| {
+            assert_eq!(a.len(), b.len(), "{rule:?}");
+            for (a, b) in a.iter().zip(b) {
+                assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{rule:?}: {a} and {b}");
+            }
+        };
+        here.0.iter().zip(&there.0).for_each(|(a, b)| near(a, b));
+        assert_eq!(here.1.steps, there.1.steps);
+        for (a, b) in here.1.moments.iter().zip(&there.1.moments) {
+            near(&a.first, &b.first);
+            near(&a.second, &b.second);
+        }
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_stays_with_its_member() {
+    crate::model::ops::without_kernels(|| {
+        let x = Var::new(&[[1f32, 2.0], [0.0, 4.0]], &Device::Cpu).unwrap();
+        let mut adam = OptimiserConfig::adamw(0.1).over_pack(vec![x.clone()], 2);
+        let gradients = x.sqrt().unwrap().sum_all().unwrap().backward().unwrap();
+        let stride = Stride { rate: 0.1, scale: 1.0 };
+        // The second member, whose gradient is infinite, rests.
+        adam.step_members(&gradients, &[Some(stride), None]).unwrap();
+        let values = x.to_vec2::<f32>().unwrap();
+        assert_eq!(values[1], [0.0, 4.0]);
+        assert!(values[0].iter().all(|v| v.is_finite()) && values[0] != [1.0, 2.0]);
+    });
+}

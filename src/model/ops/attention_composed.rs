@@ -88,7 +88,7 @@ impl Operands {
                 let prefix = prefix.to_dtype(own.dtype())?;
                 let prefix = match members.members() {
                     1 => prefix.broadcast_as((batch, prefix.dim(D::Minus2)?, width))?,
-                    _ => prefix.index_select(&members.index(prefix.device())?, 0)?,
+                    _ => prefix.contiguous()?.index_select(&members.index(prefix.device())?, 0)?,
                 };
                 Tensor::cat(&[self.split(&prefix)?, own.clone()], 2)?.contiguous()
             };

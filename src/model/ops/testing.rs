@@ -18,7 +18,7 @@ pub(crate) fn draw(name: &str, shape: impl Into<Shape>) -> Tensor {
 
 /// A scalar that depends on every output with a different weight.
 fn probe(output: &Tensor) -> Result<Tensor> {
-    (output * draw("probe", output.shape().clone()))?.sum_all()
+    (output * draw("probe", output.shape().clone()).to_device(output.device())?)?.sum_all()
 }
 
 fn values(tensor: &Tensor) -> Vec<f32> {
@@ -52,7 +52,17 @@ impl Pass {
 
 /// Runs `op` on variables; `first` is the type in which the first of them enters the op.
 fn pass(inputs: &[&Tensor], first: DType, op: impl Fn(&[Tensor]) -> Result<Tensor>) -> Pass {
-    let vars: Vec<Var> = inputs.iter().map(|t| Var::from_tensor(t).expect("a variable")).collect();
+    pass_at(&Device::Cpu, inputs, first, op)
+}
+
+fn pass_at(
+    device: &Device,
+    inputs: &[&Tensor],
+    first: DType,
+    op: impl Fn(&[Tensor]) -> Result<Tensor>,
+) -> Pass {
+    let place = |t: &&Tensor| t.to_device(device).and_then(|t| Var::from_tensor(&t));
+    let vars: Vec<Var> = inputs.iter().map(|t| place(t).expect("a variable")).collect();
     let mut tensors: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();
     tensors[0] = tensors[0].to_dtype(first).expect("a float type");
     let output = op(&tensors).and_then(|t| t.to_dtype(DType::F32)).expect("the op runs");
@@ -83,6 +93,20 @@ pub(crate) fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Re
     composed.assert_close(&kernel, 1e-5);
     half.assert_close(&kernel, BF16_TOLERANCE);
     without_kernels(|| finite_difference(inputs, &op));
+}
+
+/// `op` composed on `device`, its first operand in `first`, agrees with its kernel on the CPU in value
+/// and all gradients, which are present and finite.
+pub(crate) fn agrees_at(
+    device: &Device,
+    first: DType,
+    inputs: &[&Tensor],
+    op: impl Fn(&[Tensor]) -> Result<Tensor>,
+) {
+    let kernel = pass(inputs, DType::F32, &op);
+    let there = without_kernels(|| pass_at(device, inputs, first, &op));
+    assert!(there.gradients.iter().flatten().all(|g| g.is_finite()));
+    there.assert_close(&kernel, if first == DType::F32 { 1e-5 } else { BF16_TOLERANCE });
 }
 
 /// Every gradient entry of `op` equals the central difference of its own forward pass.

@@ -1,16 +1,16 @@
 //! Golden vectors: the pretrained ViT-Tiny on real images, and a small ViT with formula
-//! weights, against timm and PyTorch in float64.
+//! weights, against timm and PyTorch in float64. Where `FEDCAST_TEST_DEVICE` says so, on a GPU.
 
 mod pretrained;
 mod small;
 
-use candle_core::{Device, Tensor, Var, backprop::GradStore};
+use candle_core::{Tensor, Var, backprop::GradStore};
 
 use crate::golden::Golden;
-use crate::model::{LinearHead, ModelError, Prefix, ops};
+use crate::model::{LinearHead, ModelError, Prefix, ops, testing};
 
 pub(super) fn tensor(values: Vec<f32>, shape: &[usize]) -> Tensor {
-    Tensor::from_vec(values, shape, &Device::Cpu).expect("as many values as the shape has")
+    Tensor::from_vec(values, shape, &testing::device()).expect("as many values as the shape has")
 }
 
 pub(super) fn stored(golden: &Golden, name: &str) -> Tensor {

@@ -6,14 +6,15 @@ use super::{cls, flat, gradient, labels, on_both_paths, prefixes, stored, tensor
 use crate::data::{Image, Kernel, Normalisation, Step, Transform, Workspace};
 use crate::golden::{Golden, shared_data};
 use crate::model::vit::{Checkpoint, Vit};
-use crate::model::{Adaptation, LinearHead, ModelError, ops};
+use crate::model::{Adaptation, LinearHead, ModelError, ops, testing};
 use crate::numerics::streams::{Domain, StreamKey};
 
 const WEIGHTS: &str = "weights/vit_tiny_patch16_224.safetensors";
 
 fn vit(resolution: Option<usize>) -> Option<Vit> {
     let path = shared_data(WEIGHTS)?;
-    Some(Vit::load(&path, resolution, None).expect("the weights load"))
+    let vit = Vit::load(&path, resolution, None).expect("the weights load");
+    Some(vit.at(&testing::place()).expect("there is room"))
 }
 
 /// All stored images through resizing steps, normalised to mean and deviation 0.5.
@@ -102,7 +103,7 @@ fn golden_vit_tiny_real_at_another_resolution() -> Result<(), ModelError> {
     let positions = resized.parameters.get("pos_embed").expect("positions");
     golden.assert_close("pos_embed_96", &positions.values);
 
-    let vit = Vit::load(&path, Some(side), None)?;
+    let vit = Vit::load(&path, Some(side), None)?.at(&testing::place())?;
     let images = pixels(&inputs, vec![resize(side, Kernel::Torch)]);
     let features = vit.features(&images, &Adaptation::none())?;
     golden.assert_close("feature_96", &flat(&features));

@@ -7,7 +7,7 @@ use crate::golden::{Golden, Wave};
 use crate::model::vit::{Vit, VitConfig};
 use crate::model::{
     Adaptation, Adapter, AdapterShape, CosineHead, LinearHead, ModelError, Parameter, adapters_of,
-    ops,
+    ops, testing,
 };
 use crate::numerics::streams::{Domain, StreamKey};
 
@@ -39,7 +39,7 @@ fn vit(golden: &Golden, wave: Wave, embedding: f64) -> Vit {
             (name, parameter)
         })
         .collect();
-    Vit::from_parameters(config(), &parameters).expect("every parameter is filled")
+    Vit::frozen_at(config(), &parameters, &testing::place()).expect("every parameter is filled")
 }
 
 fn head(golden: &Golden) -> (Var, Var, LinearHead) {
@@ -179,10 +179,11 @@ fn golden_adapter_parallel() -> Result<(), ModelError> {
 #[test]
 fn fresh_adapters_change_nothing() -> Result<(), ModelError> {
     let key = StreamKey::new(1, Domain::Init);
-    let vit = Vit::from_parameters(config(), &Vit::initial_parameters(&config(), key))?;
+    let weights = Vit::initial_parameters(&config(), key);
+    let vit = Vit::frozen_at(config(), &weights, &testing::place())?;
     let shape = AdapterShape { blocks: 4, dim: 48, bottleneck: 8 };
     let set = shape.initial_parameters(key);
-    let tensor_of = |name: &str| Some(set.get(name)?.tensor(&candle_core::Device::Cpu));
+    let tensor_of = |name: &str| Some(set.get(name)?.tensor(&testing::device()));
     let adaptation = Adaptation { adapters: adapters_of(tensor_of)?, ..Adaptation::none() };
     assert_eq!((adaptation.adapters.len(), adaptation.first_adapted_block()), (4, Some(0)));
     let x = tensor((0..2 * 3 * 1024).map(|i| (i as f32 * 0.7).sin()).collect(), &[2, 3, 32, 32]);

@@ -1,0 +1,172 @@
+//! HGP's local training, a prefix prompt and a head on a frozen transformer, in packs.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fedcast::data::{
+    Batch, ClassOrder, Curriculum, Kernel, Loader, Step as Resizing, TaskSizes, Transform, digits,
+};
+use fedcast::learning::{
+    Classifier, Course, LearningError, Optimiser, OptimiserConfig, PackBatch, PromptShape,
+    TrainingPlan, TrainingReport, train_pack,
+};
+use fedcast::model::ops::Groups;
+use fedcast::model::{
+    Backbone, EMBEDDED_CONFIG, LinearHead, ParameterSet, Place, Vit, VitConfig, embedded_vit,
+};
+use fedcast::numerics::streams::{Domain, StreamKey};
+
+const CLASSES: usize = 10;
+const BATCH: usize = 16;
+const PROMPTED: usize = 5;
+const PROMPT: usize = 20;
+
+fn key() -> StreamKey {
+    StreamKey::new(1, Domain::Init)
+}
+
+/// What a client receives.
+fn received(vit: &VitConfig) -> ParameterSet {
+    let prompt = PromptShape { blocks: vit.depth.min(PROMPTED), length: PROMPT, dim: vit.dim };
+    let prompt = prompt.initial_parameters(0.02, key());
+    let head = LinearHead::initial_parameters(CLASSES, vit.dim, key());
+    prompt.iter().chain(head.iter()).map(|(name, p)| (Arc::clone(name), p.clone())).collect()
+}
+
+/// Digits as `vit` wants them, `samples` of them from `first` on.
+fn loader(vit: &VitConfig, first: usize, samples: usize) -> Result<Loader, LearningError> {
+    let digits = digits::embedded()?;
+    let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1))?;
+    let resize = Resizing::Resize { side: vit.image, kernel: Kernel::Torch };
+    let channels = (vit.channels != 1).then_some(vit.channels);
+    let transform = Transform { steps: vec![resize], channels, ..Transform::default() };
+    let all = digits.train.len();
+    let shard = (first..first + samples).map(|i| (i % all) as u32).collect();
+    Ok(Loader::new(digits.train, shard, Arc::new(curriculum), Arc::new(transform)))
+}
+
+/// One training step of a pack, ready to be repeated.
+pub struct Step {
+    vit: VitConfig,
+    model: Classifier,
+    batch: PackBatch,
+}
+
+impl Step {
+    /// On a network of this shape with random weights.
+    pub fn new(vit: VitConfig, place: &Place, pack: usize) -> Result<Step, LearningError> {
+        let weights = Vit::initial_parameters(&vit, key());
+        let backbone = Arc::new(Backbone::from(Vit::frozen_at(vit, &weights, place)?));
+        let model = Classifier::pack(&backbone, vec![received(&vit); pack], 0..CLASSES)?;
+        let loader = loader(&vit, 0, pack * BATCH)?;
+        let batches = loader.in_order(BATCH).collect::<Result<Vec<_>, _>>()?;
+        let (groups, steps) = (Groups::new(vec![BATCH; pack]), vec![0; pack]);
+        let batch = PackBatch { batch: Batch::join(batches)?, groups, steps };
+        Ok(Step { vit, model, batch })
+    }
+
+    /// Images of a step.
+    pub fn images(&self) -> usize {
+        self.batch.batch.len()
+    }
+
+    /// Multiplications and additions that a step cannot do without, per image: forward, the gradient of
+    /// the input of every product with a frozen weight, and of both operands in attention.
+    pub fn flops_per_image(&self) -> f64 {
+        let VitConfig { dim, mlp, depth, .. } = self.vit;
+        let tokens = self.vit.tokens();
+        let frozen = 2 * tokens * (4 * dim * dim + 2 * dim * mlp);
+        let keys = |block: usize| tokens + if block < PROMPTED { PROMPT / 2 } else { 0 };
+        let attention = |block: usize| 2 * 2 * tokens * keys(block) * dim;
+        let blocks = (0..depth).map(|block| 2 * frozen + 3 * attention(block));
+        blocks.sum::<usize>() as f64
+    }
+
+    fn optimiser(&self) -> Optimiser {
+        OptimiserConfig::adamw(3e-3).over_pack(self.model.vars(), self.model.members())
+    }
+
+    fn take(&self, optimiser: &mut Optimiser) -> Result<(), LearningError> {
+        let device = &self.model.backbone().place().device;
+        let losses = self.model.pack_losses(&self.batch, device, None)?;
+        optimiser.step(&losses.backward()?, 3e-3, 1.0)
+    }
+}
+
+/// Images per second, uploads of images included; the best of three turns.
+pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
+    const STEPS: usize = 5;
+    let mut optimiser = step.optimiser();
+    let device = &step.model.backbone().place().device;
+    let mut turn = |steps: usize| -> Result<f64, LearningError> {
+        let start = Instant::now();
+        for _ in 0..steps {
+            step.take(&mut optimiser)?;
+        }
+        device.synchronize()?;
+        Ok((steps * step.images()) as f64 / start.elapsed().as_secs_f64())
+    };
+    // Kernels are loaded and the memory pool is filled.
+    turn(2)?;
+    let mut best = 0f64;
+    for _ in 0..3 {
+        best = best.max(turn(STEPS)?);
+    }
+    Ok(best)
+}
+
+/// What eight clients have learnt.
+pub struct Trained {
+    /// Of each client.
+    pub steps: u64,
+    values: Vec<f32>,
+    losses: Vec<f64>,
+}
+
+impl Trained {
+    /// Of losses of epochs, the largest.
+    pub fn loss_distance(&self, other: &Trained) -> f64 {
+        let each = self.losses.iter().zip(&other.losses);
+        each.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    }
+
+    /// Of values that trained, the largest.
+    pub fn largest_distance(&self, other: &Trained) -> f64 {
+        self.distances(other).fold(0.0, f64::max)
+    }
+
+    /// Of values that trained, the mean.
+    pub fn mean_distance(&self, other: &Trained) -> f64 {
+        self.distances(other).sum::<f64>() / self.values.len() as f64
+    }
+
+    fn distances(&self, other: &Trained) -> impl Iterator<Item = f64> {
+        self.values.iter().zip(&other.values).map(|(a, b)| f64::from((a - b).abs()))
+    }
+}
+
+/// Eight clients of the network that ships with the program, two epochs of three batches, in one pack.
+pub fn trained(place: &Place) -> Result<Trained, LearningError> {
+    const CLIENTS: usize = 8;
+    let backbone = Arc::new(Backbone::from(embedded_vit()?).at(place)?);
+    let received = vec![received(&EMBEDDED_CONFIG); CLIENTS];
+    let model = Classifier::pack(&backbone, received, 0..CLASSES)?;
+    let size = 3 * BATCH;
+    let loaders = (0..CLIENTS).map(|client| loader(&EMBEDDED_CONFIG, client * size, size));
+    let loaders = loaders.collect::<Result<Vec<_>, _>>()?;
+    let courses: Vec<Course<'_>> = (loaders.iter().zip(0..))
+        .map(|(loader, client)| Course { loader, key: key().client(client) })
+        .collect();
+    let plan = TrainingPlan { epochs: 2, batch: BATCH, ..TrainingPlan::default() };
+    let mut optimiser = plan.optimiser.clone().over_pack(model.vars(), CLIENTS);
+    let reports = train_pack(&plan, &mut optimiser, model.variables(), &courses, |step| {
+        model.pack_losses(step, &place.device, None)
+    })?;
+    let reports = reports.into_iter().collect::<Result<Vec<TrainingReport>, _>>()?;
+    let mut values = Vec::new();
+    for set in model.pack_parameters()? {
+        set.iter().for_each(|(_, parameter)| values.extend_from_slice(&parameter.values));
+    }
+    let losses = reports.iter().flat_map(|report| report.epoch_losses.clone()).collect();
+    Ok(Trained { steps: reports[0].steps, values, losses })
+}

@@ -1,0 +1,270 @@
+//! Who may compute on a GPU at the same time: as many jobs as its memory holds, by what jobs of
+//! their kind took.
+//!
+//! The first job of a kind runs alone and is measured. From then on a job enters when what it is
+//! expected to take fits beside what the others inside are expected to; a pack is expected to take
+//! as much per member as the first one did. One job always fits. The estimate can be wrong; a pack
+//! that finds the memory full is then [tried again in halves](super::halving).
+//!
+//! Workers of a CPU have no door: whoever asks is let in.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use candle_core::DeviceLocation;
+
+use super::devices::count_as;
+use super::sink::JobKind;
+use crate::model::GpuMemory;
+use crate::policy::Lab;
+
+/// What is asked about a memory.
+trait Gauge: Send + Sync {
+    /// Bytes that can still be had; from here on the peak counts.
+    fn begin(&self) -> Option<u64>;
+    /// The most bytes above those at the beginning.
+    fn grown(&self) -> Option<u64>;
+}
+
+/// The door of one GPU.
+pub(super) struct Admission {
+    gauge: Box<dyn Gauge>,
+    state: Mutex<State>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    running: usize,
+    /// Whether the one inside must stay alone.
+    alone: bool,
+    /// Bytes that those inside are expected to take.
+    expected: u64,
+    /// Bytes free when a measured job began.
+    free: u64,
+    /// Bytes that a job of a kind takes for each of its members, as measured.
+    each: BTreeMap<JobKind, u64>,
+}
+
+impl State {
+    /// Whether a job that is expected to take so much may enter; nothing is known of `None`.
+    fn has_room(&self, bytes: Option<u64>) -> bool {
+        // A tenth stays free, for what is not allocated as tensors.
+        let fits = |bytes: u64| self.expected.saturating_add(bytes) <= self.free / 10 * 9;
+        self.running == 0 || (!self.alone && bytes.is_some_and(fits))
+    }
+}
+
+/// A job inside; it leaves when this is dropped.
+pub(super) struct Admitted {
+    door: Arc<Admission>,
+    bytes: u64,
+    /// Kind and members of a job that is measured.
+    measured: Option<(JobKind, u64)>,
+}
+
+thread_local! {
+    /// The door of the GPU that this thread works on.
+    static DOOR: RefCell<Option<Arc<Admission>>> = const { RefCell::new(None) };
+}
+
+/// From here on this thread works behind `door`.
+pub(super) fn work_behind(door: Option<Arc<Admission>>) {
+    DOOR.set(door);
+}
+
+/// Waits until there is room for a job with so many members on the GPU of this thread.
+pub(super) fn enter(kind: JobKind, members: usize) -> Option<Admitted> {
+    let door = DOOR.with_borrow(Clone::clone)?;
+    Some(count_as(JobKind::Waiting, || door.enter(kind, members as u64)))
+}
+
+/// Waits until nobody else computes on the GPU of this thread.
+pub(super) fn enter_alone() -> Option<Admitted> {
+    let door = DOOR.with_borrow(Clone::clone)?;
+    Some(count_as(JobKind::Waiting, || door.enter_alone()))
+}
+
+impl Admission {
+    /// The door of each lab's GPU, shared by the labs on it; none for labs on the CPU.
+    pub fn of(labs: &[Lab]) -> Vec<Option<Arc<Admission>>> {
+        let mut doors: Vec<(DeviceLocation, Arc<Admission>)> = Vec::new();
+        let door = |lab: &Lab| {
+            let memory = GpuMemory::of(&lab.device)?;
+            let here = lab.device.location();
+            if let Some((_, door)) = doors.iter().find(|(location, _)| *location == here) {
+                return Some(Arc::clone(door));
+            }
+            let start = Mutex::new(0);
+            let new = Arc::new(Admission::new(Box::new(Measured { memory, start })));
+            doors.push((here, Arc::clone(&new)));
+            Some(new)
+        };
+        labs.iter().map(door).collect()
+    }
+
+    fn new(gauge: Box<dyn Gauge>) -> Admission {
+        Admission { gauge, state: Mutex::default(), left: Condvar::new() }
+    }
+
+    fn enter(self: &Arc<Self>, kind: JobKind, members: u64) -> Admitted {
+        let bytes = |state: &State| Some(state.each.get(&kind)?.saturating_mul(members));
+        let mut state = self.wait_until(|state| state.has_room(bytes(state)));
+        let bytes = bytes(&state);
+        state.running += 1;
+        if let Some(bytes) = bytes {
+            state.expected = state.expected.saturating_add(bytes);
+        } else {
+            state.alone = true;
+            // What cannot be measured runs one by one.
+            state.free = self.gauge.begin().unwrap_or(0);
+        }
+        let measured = bytes.is_none().then_some((kind, members));
+        Admitted { door: Arc::clone(self), bytes: bytes.unwrap_or(0), measured }
+    }
+
+    fn enter_alone(self: &Arc<Self>) -> Admitted {
+        let mut state = self.wait_until(|state| state.running == 0);
+        state.running = 1;
+        state.alone = true;
+        Admitted { door: Arc::clone(self), bytes: 0, measured: None }
+    }
+
+    fn wait_until(&self, ready: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        while !ready(&state) {
+            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut state = self.door.lock();
+        state.running -= 1;
+        state.alone = false;
+        state.expected = state.expected.saturating_sub(self.bytes);
+        if let Some((kind, members)) = self.measured {
+            let grown = self.door.gauge.grown().unwrap_or(u64::MAX);
+            state.each.insert(kind, grown.div_ceil(members.max(1)));
+        }
+        self.door.left.notify_all();
+    }
+}
+
+struct Measured {
+    memory: GpuMemory,
+    /// Bytes of tensors when the measured job began.
+    start: Mutex<u64>,
+}
+
+impl Gauge for Measured {
+    fn begin(&self) -> Option<u64> {
+        self.memory.forget_peak().ok()?;
+        *self.start.lock().unwrap_or_else(PoisonError::into_inner) = self.memory.used().ok()?;
+        self.memory.free().ok()
+    }
+
+    fn grown(&self) -> Option<u64> {
+        let start = *self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        self.memory.peak().ok().map(|peak| peak.saturating_sub(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// A memory with so much free, and what the measured job took of it.
+    struct Fixed {
+        free: Option<u64>,
+        grown: Option<u64>,
+    }
+
+    impl Gauge for Fixed {
+        fn begin(&self) -> Option<u64> {
+            self.free
+        }
+        fn grown(&self) -> Option<u64> {
+            self.grown
+        }
+    }
+
+    fn door(free: Option<u64>, grown: Option<u64>) -> Arc<Admission> {
+        Arc::new(Admission::new(Box::new(Fixed { free, grown })))
+    }
+
+    /// The most of twelve jobs of so many members, by six workers, that were inside at once, after
+    /// a first one of four members was measured.
+    fn most_at_once(free: Option<u64>, grown: Option<u64>, members: u64) -> usize {
+        let door = door(free, grown);
+        drop(door.enter(JobKind::Train, 4));
+        let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    for _ in 0..2 {
+                        let _admitted = door.enter(JobKind::Train, members);
+                        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::sleep(Duration::from_millis(20));
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        most.into_inner()
+    }
+
+    #[test]
+    fn as_many_run_as_were_measured_to_fit() {
+        assert_eq!(most_at_once(Some(1_000), Some(400), 4), 2);
+        assert_eq!(most_at_once(Some(1_000), Some(400), 8), 1, "twice as many members");
+        assert!(most_at_once(Some(1_000), Some(400), 1) > 2, "a quarter of the members");
+        assert_eq!(most_at_once(Some(1_000), Some(5_000), 4), 1, "one always runs");
+        assert_eq!(most_at_once(None, Some(1), 4), 1, "what cannot be measured runs one by one");
+        assert_eq!(most_at_once(Some(1_000), None, 4), 1);
+    }
+
+    /// Whether a job of `kind` enters while `inside` is inside.
+    fn enters_beside(door: &Arc<Admission>, inside: Admitted, kind: JobKind) -> bool {
+        let entered = AtomicUsize::new(0);
+        let beside = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _second = door.enter(kind, 1);
+                entered.fetch_add(1, Ordering::SeqCst);
+            });
+            std::thread::sleep(Duration::from_millis(30));
+            let beside = entered.load(Ordering::SeqCst) == 1;
+            drop(inside);
+            beside
+        });
+        assert_eq!(entered.into_inner(), 1, "in the end everybody enters");
+        beside
+    }
+
+    #[test]
+    fn the_first_of_a_kind_and_whoever_asks_for_it_run_alone() {
+        let door = door(Some(100), Some(10));
+        assert!(!enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Train), "measured");
+        assert!(enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Train));
+        assert!(!enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate), "new");
+        assert!(enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate));
+        assert!(!enters_beside(&door, door.enter_alone(), JobKind::Train));
+    }
+
+    #[test]
+    fn a_cpu_has_no_door() {
+        assert!(enter(JobKind::Train, 4).is_none() && enter_alone().is_none());
+        work_behind(Some(door(Some(100), Some(10))));
+        assert!(enter(JobKind::Train, 4).is_some());
+        work_behind(None);
+    }
+}

@@ -1,0 +1,77 @@
+//! One attempt of a policy to learn with a pack, behind the door of its device.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::federation::admission;
+use crate::federation::devices::{guard, note_part};
+use crate::federation::halving::Full;
+use crate::federation::sink::JobKind;
+use crate::model::GpuMemory;
+use crate::policy::{AnyMember, AnyMethod, AnyOutcome, Failure, Lab};
+use crate::quantity::SeatId;
+use crate::wire::Body;
+
+/// The states before, of members that have one.
+pub(super) type SavedStates<'a> = BTreeMap<SeatId, &'a Body>;
+
+/// What the policy answers for each member, or that the memory of the device was full.
+pub(super) type Learnt = Result<Vec<Result<AnyOutcome, Failure>>, Full>;
+
+/// Lets the policy learn once there is room on the device. A member that does not even fit by itself
+/// is tried once more when nobody else is there.
+pub(super) fn learn(
+    method: &dyn AnyMethod,
+    lab: &Lab,
+    pack: &mut [AnyMember],
+    saved: &SavedStates<'_>,
+) -> Learnt {
+    let admitted = admission::enter(JobKind::Train, pack.len());
+    let first = learn_now(method, lab, pack, saved);
+    let full = matches!(first, Err(Full(_)));
+    let beside_others = admitted.is_some();
+    drop(admitted);
+    if !full || pack.len() > 1 || !beside_others {
+        return first;
+    }
+    let _admitted = admission::enter_alone();
+    learn_now(method, lab, pack, saved)
+}
+
+fn learn_now(
+    method: &dyn AnyMethod,
+    lab: &Lab,
+    pack: &mut [AnyMember],
+    saved: &SavedStates<'_>,
+) -> Learnt {
+    let begun = Instant::now();
+    let mut outcomes = match guard(|| method.train(pack, lab)) {
+        Ok(outcomes) => outcomes,
+        Err(panic) => {
+            let failed = |_: &AnyMember| Err(Failure::Panicked(panic.clone()));
+            return Ok(pack.iter().map(failed).collect());
+        }
+    };
+    let nobody = || Err(Failure::Policy("the policy answered for no member".into()));
+    outcomes.resize_with(pack.len(), nobody);
+    let full = outcomes.iter().find_map(|outcome| match outcome {
+        Err(Failure::Memory(why)) => Some(Full(why.clone())),
+        _ => None,
+    });
+    let Some(full) = full else { return Ok(outcomes) };
+    note_part(JobKind::Retry, begun);
+    if let Some(memory) = GpuMemory::of(&lab.device) {
+        // What the attempt allocated may otherwise still wait in the stream; if even that fails, so
+        // does the next attempt.
+        let _ = memory.settle();
+    }
+    for member in pack {
+        let Some(saved) = saved.get(&member.seat.id) else { continue };
+        match guard(|| method.load_state(saved)) {
+            Ok(Ok(state)) => member.state = state,
+            // Nobody could go on from it; `restore` says so.
+            _ => return Ok(outcomes),
+        }
+    }
+    Err(full)
+}

@@ -1,0 +1,70 @@
+//! Where what a rule remembers lies, and a step of all variables there.
+
+use candle_core::{Tensor, Var};
+
+use super::on_device::{self, Columns, Held};
+use super::{Moments, OptimiserConfig, Stride};
+use crate::learning::LearningError;
+
+/// What is remembered of each variable, and so where steps are computed.
+#[derive(Debug)]
+pub(super) enum Memory {
+    /// In slices, where values are slices too.
+    Host(Vec<Moments>),
+    /// Beside the variables.
+    Device(Vec<Held>),
+}
+
+/// A step of all variables where they lie.
+pub(super) fn step_there(
+    rule: &OptimiserConfig,
+    (vars, factors): (&[Var], &[f64]),
+    gradients: &[&Tensor],
+    held: &mut [Held],
+    taken: (&[Option<Stride>], &[u64]),
+    scales: Option<&Tensor>,
+) -> Result<(), LearningError> {
+    let mut columns: Option<(f64, Columns)> = None;
+    for (((var, factor), gradient), held) in vars.iter().zip(factors).zip(gradients).zip(held) {
+        // Mostly all variables have the same factor.
+        let mine = match columns.take() {
+            Some((of, columns)) if of == *factor => columns,
+            _ => Columns::new(rule, taken, *factor, scales, var.device())?,
+        };
+        on_device::step(rule, var, gradient, held, &mine)?;
+        columns = Some((*factor, mine));
+    }
+    Ok(())
+}
+
+/// Strides with further factors of the gradients.
+pub(super) fn rescaled(
+    strides: &[Option<Stride>],
+    scales: &Tensor,
+) -> Result<Vec<Option<Stride>>, LearningError> {
+    let scales = scales.to_vec1::<f32>()?;
+    let each = strides.iter().zip(scales);
+    let rescale = |(stride, by): (&Option<Stride>, f32)| {
+        stride.map(|Stride { rate, scale }| Stride { rate, scale: scale * f64::from(by) })
+    };
+    Ok(each.map(rescale).collect())
+}
+
+/// Moves each member's run of one variable's values.
+pub(super) fn advance(
+    rule: &OptimiserConfig,
+    values: &mut [f32],
+    gradient: &[f32],
+    moments: &mut Moments,
+    (strides, steps): (&[Option<Stride>], &[u64]),
+    factor: f64,
+) {
+    let len = values.len() / strides.len().max(1);
+    for (member, (stride, step)) in strides.iter().zip(steps).enumerate() {
+        let Some(Stride { rate, scale }) = *stride else { continue };
+        let run = member * len..(member + 1) * len;
+        let stride = Stride { rate: rate * factor, scale };
+        let moments = moments.of(run.clone());
+        rule.advance(&mut values[run.clone()], &gradient[run], stride, moments, *step);
+    }
+}

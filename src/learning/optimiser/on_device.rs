@@ -1,0 +1,181 @@
+//! The rules as tensor operations on stacked variables: what a GPU runs, where fetching gradients
+//! and values at every step would cost more than the step.
+//!
+//! A variable is seen as `(members, values of one)`; learning rates, clipping factors and Adam's
+//! corrections are columns `(members, 1)` that are uploaded together, once per step. A member that
+//! does not move keeps its values and moments, whatever its gradient is.
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+
+use super::{Adam, Decay, Moments, OptimiserConfig, Sgd, Stride};
+
+/// What a rule remembers of one variable, on the variable's device, `(members, values)`; nothing
+/// before the first step, which is zeros.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    first: Option<Tensor>,
+    second: Option<Tensor>,
+}
+
+impl Held {
+    /// Places moments beside `var`.
+    pub fn new(moments: &Moments, var: &Var, members: usize) -> Result<Held> {
+        let place = |values: &[f32]| -> Result<Option<Tensor>> {
+            let own = values.len() / members.max(1);
+            let there = || Tensor::from_slice(values, (members, own), var.device());
+            (!values.is_empty()).then(there).transpose()
+        };
+        Ok(Held { first: place(&moments.first)?, second: place(&moments.second)? })
+    }
+
+    /// Copies them over `fresh` ones.
+    pub fn fetch(&self, mut fresh: Moments) -> Result<Moments> {
+        for (held, into) in [(&self.first, &mut fresh.first), (&self.second, &mut fresh.second)] {
+            if let Some(held) = held {
+                *into = held.flatten_all()?.to_vec1()?;
+            }
+        }
+        Ok(fresh)
+    }
+}
+
+/// One step's numbers of every member; those that rest have a row all the same.
+pub(super) struct Columns {
+    /// What the gradient is multiplied with.
+    scale: Tensor,
+    /// Learning rate; for Adam over the first correction.
+    stride: Tensor,
+    /// What a value is multiplied with first.
+    shrink: Tensor,
+    /// Adam's second correction, inverse.
+    widen: Tensor,
+    /// 1 where the member moves; `None` where all do.
+    moves: Option<Tensor>,
+}
+
+impl Columns {
+    /// `steps` counts from 1 for members that move; `factor` is of the learning rate, and `scales`
+    /// `(members)` come on top of those of the strides.
+    pub fn new(
+        rule: &OptimiserConfig,
+        (strides, steps): (&[Option<Stride>], &[u64]),
+        factor: f64,
+        scales: Option<&Tensor>,
+        device: &Device,
+    ) -> Result<Columns> {
+        let members = strides.len();
+        let mut table = vec![0f32; 4 * members];
+        for (member, (stride, step)) in strides.iter().zip(steps).enumerate() {
+            // A member at rest gets numbers that cannot disturb: its result is not used.
+            let Stride { rate, scale } = stride.unwrap_or(Stride { rate: 0.0, scale: 0.0 });
+            let (stride, shrink, widen) = rule.column(rate * factor, (*step).max(1));
+            for (row, value) in [scale, stride, shrink, widen].into_iter().enumerate() {
+                table[row * members + member] = value as f32;
+            }
+        }
+        let table = Tensor::from_vec(table, (4, members, 1), device)?;
+        let moves = strides.iter().map(|stride| u8::from(stride.is_some())).collect::<Vec<_>>();
+        let moves = match moves.contains(&0) {
+            true => Some(Tensor::from_vec(moves, (members, 1), device)?),
+            false => None,
+        };
+        let scale = match scales {
+            Some(scales) => (table.get(0)? * scales.reshape((members, 1))?)?,
+            None => table.get(0)?,
+        };
+        let (stride, shrink, widen) = (table.get(1)?, table.get(2)?, table.get(3)?);
+        Ok(Columns { scale, stride, shrink, widen, moves })
+    }
+
+    /// `new` for members that move, `old` (zeros where there is none) for those that rest.
+    fn chosen(&self, new: Tensor, old: Option<&Tensor>) -> Result<Tensor> {
+        let Some(moves) = &self.moves else { return Ok(new) };
+        let old = old.map_or_else(|| new.zeros_like(), |old| Ok(old.clone()))?;
+        moves.broadcast_as(new.shape())?.contiguous()?.where_cond(&new, &old)
+    }
+}
+
+impl OptimiserConfig {
+    /// Of a member at this rate: its stride, what its values shrink by, and Adam's second correction.
+    fn column(&self, rate: f64, step: u64) -> (f64, f64, f64) {
+        match self {
+            OptimiserConfig::Sgd(_) => (rate, 1.0, 1.0),
+            OptimiserConfig::Adam(adam) => {
+                let shrink = match adam.decay {
+                    Decay::Decoupled => 1.0 - rate * adam.weight_decay,
+                    Decay::Coupled => 1.0,
+                };
+                let correction = |beta| 1.0 - libm::pow(beta, step as f64);
+                (rate / correction(adam.beta1), shrink, 1.0 / correction(adam.beta2).sqrt())
+            }
+        }
+    }
+}
+
+/// One step of a variable.
+pub(super) fn step(
+    rule: &OptimiserConfig,
+    var: &Var,
+    gradient: &Tensor,
+    held: &mut Held,
+    columns: &Columns,
+) -> Result<()> {
+    let members = columns.scale.dim(0)?;
+    let table = (members, var.elem_count() / members.max(1));
+    let values = var.as_detached_tensor().to_dtype(DType::F32)?.reshape(table)?;
+    let gradient = gradient.detach().to_dtype(DType::F32)?.contiguous()?.reshape(table)?;
+    let gradient = gradient.broadcast_mul(&columns.scale)?;
+    let moved = match rule {
+        OptimiserConfig::Sgd(sgd) => sgd_step(sgd, &values, gradient, held, columns)?,
+        OptimiserConfig::Adam(adam) => adam_step(adam, &values, gradient, held, columns)?,
+    };
+    let moved = columns.chosen(moved, Some(&values))?;
+    var.set(&moved.reshape(var.shape())?.to_dtype(var.dtype())?)
+}
+
+fn sgd_step(
+    sgd: &Sgd,
+    values: &Tensor,
+    gradient: Tensor,
+    held: &mut Held,
+    columns: &Columns,
+) -> Result<Tensor> {
+    let mut towards = decayed(gradient, values, sgd.weight_decay)?;
+    if sgd.momentum != 0.0 {
+        if let Some(buffer) = &held.first {
+            towards = ((buffer * sgd.momentum)? + towards)?;
+        }
+        held.first = Some(columns.chosen(towards.clone(), held.first.as_ref())?);
+    }
+    values - towards.broadcast_mul(&columns.stride)?
+}
+
+fn adam_step(
+    adam: &Adam,
+    values: &Tensor,
+    gradient: Tensor,
+    held: &mut Held,
+    columns: &Columns,
+) -> Result<Tensor> {
+    let coupled = if adam.decay == Decay::Coupled { adam.weight_decay } else { 0.0 };
+    let gradient = decayed(gradient, values, coupled)?;
+    let (rest1, rest2) = (1.0 - adam.beta1, 1.0 - adam.beta2);
+    let mean = match &held.first {
+        Some(first) => (first + ((&gradient - first)? * rest1)?)?,
+        None => (&gradient * rest1)?,
+    };
+    let fresh = (gradient.sqr()? * rest2)?;
+    let square = match &held.second {
+        Some(second) => ((second * adam.beta2)? + fresh)?,
+        None => fresh,
+    };
+    let root = (square.sqrt()?.broadcast_mul(&columns.widen)? + adam.epsilon)?;
+    let moved = mean.broadcast_mul(&columns.stride)?.div(&root)?;
+    held.first = Some(columns.chosen(mean, held.first.as_ref())?);
+    held.second = Some(columns.chosen(square, held.second.as_ref())?);
+    values.broadcast_mul(&columns.shrink)? - moved
+}
+
+fn decayed(gradient: Tensor, values: &Tensor, decay: f64) -> Result<Tensor> {
+    if decay == 0.0 { Ok(gradient) } else { gradient + (values * decay)? }
+}

@@ -1,0 +1,132 @@
+//! Which rule moves values, what it remembers, and one step of it on plain slices.
+
+use std::ops::Range;
+
+use super::{Adam, Sgd};
+
+/// Which rule, with its constants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OptimiserConfig {
+    /// Stochastic gradient descent.
+    Sgd(Sgd),
+    /// Adam or AdamW.
+    Adam(Adam),
+}
+
+/// What a rule remembers of one tensor.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// Momentum buffer, or first moment; empty where the rule has none.
+    pub first: Vec<f32>,
+    /// Second moment; empty where the rule has none.
+    pub second: Vec<f32>,
+}
+
+impl Moments {
+    /// The moments of a run of the values; what the rule does not keep stays empty.
+    pub(super) fn of(&mut self, run: Range<usize>) -> MomentsMut<'_> {
+        let part = |all: &[f32]| if all.is_empty() { 0..0 } else { run.clone() };
+        let (first, second) = (part(&self.first), part(&self.second));
+        MomentsMut { first: &mut self.first[first], second: &mut self.second[second] }
+    }
+}
+
+/// [`Moments`] of a run of values.
+pub(super) struct MomentsMut<'a> {
+    pub first: &'a mut [f32],
+    pub second: &'a mut [f32],
+}
+
+/// How far one member of a pack goes in a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stride {
+    /// The learning rate.
+    pub rate: f64,
+    /// What the gradient is multiplied with: the clipping factor.
+    pub scale: f64,
+}
+
+impl OptimiserConfig {
+    /// Plain SGD with this learning rate.
+    pub fn sgd(learning_rate: f64) -> Self {
+        OptimiserConfig::Sgd(Sgd { learning_rate, momentum: 0.0, weight_decay: 0.0 })
+    }
+
+    /// AdamW (decoupled decay, none yet) with betas 0.9 and 0.999 and epsilon 1e-8.
+    pub fn adamw(learning_rate: f64) -> Self {
+        OptimiserConfig::Adam(Adam { learning_rate, ..Adam::default() })
+    }
+
+    /// The same with a momentum; Adam has its own and is left as it is.
+    pub fn momentum(mut self, value: f64) -> Self {
+        if let OptimiserConfig::Sgd(sgd) = &mut self {
+            sgd.momentum = value;
+        }
+        self
+    }
+
+    /// The same with a weight decay.
+    pub fn weight_decay(mut self, value: f64) -> Self {
+        match &mut self {
+            OptimiserConfig::Sgd(sgd) => sgd.weight_decay = value,
+            OptimiserConfig::Adam(adam) => adam.weight_decay = value,
+        }
+        self
+    }
+
+    /// The base learning rate, before any schedule.
+    pub fn learning_rate(&self) -> f64 {
+        match self {
+            OptimiserConfig::Sgd(sgd) => sgd.learning_rate,
+            OptimiserConfig::Adam(adam) => adam.learning_rate,
+        }
+    }
+
+    /// The same with another base learning rate.
+    pub fn with_learning_rate(mut self, value: f64) -> Self {
+        match &mut self {
+            OptimiserConfig::Sgd(sgd) => sgd.learning_rate = value,
+            OptimiserConfig::Adam(adam) => adam.learning_rate = value,
+        }
+        self
+    }
+
+    /// Fresh (zero) moments for a tensor of `len` values.
+    pub fn moments(&self, len: usize) -> Moments {
+        match self {
+            OptimiserConfig::Sgd(sgd) if sgd.momentum == 0.0 => Moments::default(),
+            OptimiserConfig::Sgd(_) => Moments { first: vec![0.0; len], second: Vec::new() },
+            OptimiserConfig::Adam(_) => Moments { first: vec![0.0; len], second: vec![0.0; len] },
+        }
+    }
+
+    /// One step on plain slices: `values` moves against `scale * gradient` (`scale` is the clipping
+    /// factor) at learning rate `rate`. `step` counts from 1.
+    pub fn update(
+        &self,
+        values: &mut [f32],
+        gradient: &[f32],
+        scale: f64,
+        moments: &mut Moments,
+        rate: f64,
+        step: u64,
+    ) {
+        let moments = moments.of(0..values.len());
+        self.advance(values, gradient, Stride { rate, scale }, moments, step);
+    }
+
+    pub(super) fn advance(
+        &self,
+        values: &mut [f32],
+        gradient: &[f32],
+        stride: Stride,
+        moments: MomentsMut<'_>,
+        step: u64,
+    ) {
+        assert_eq!(values.len(), gradient.len(), "one gradient per value");
+        match self {
+            OptimiserConfig::Sgd(sgd) => sgd.update(values, gradient, stride, moments),
+            OptimiserConfig::Adam(adam) => adam.update(values, gradient, stride, moments, step),
+        }
+    }
+}

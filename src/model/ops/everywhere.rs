@@ -1,0 +1,84 @@
+//! Every op of this module, on a device as GPUs are: composed, in `f32` and in `bf16`, each
+//! gradient present, finite and that of the kernel. Where `FEDCAST_TEST_DEVICE` names a GPU, the
+//! composed side runs there.
+
+use candle_core::{DType, Result, Tensor};
+
+use super::testing::{agrees_at, draw};
+use super::*;
+
+const LABELS: [u32; 4] = [3, 5, 4, 3];
+
+/// An op as a function of nothing but its operands.
+type Op = fn(&[Tensor]) -> Result<Tensor>;
+
+fn groups() -> Groups {
+    Groups::new([1, 0, 3])
+}
+
+fn normalised(t: &[Tensor]) -> Result<Tensor> {
+    let own = channel_moments(&t[0])?;
+    let affine = ChannelAffine { weight: &t[1], bias: &t[2], eps: 1e-5 };
+    batch_norm(&t[0], affine, Statistics::Batch(&own), t.get(3), false)
+}
+
+/// Name, shapes of the operands, and the op; one line per public op.
+fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
+    let image = vec![2, 4, 5, 3];
+    vec![
+        ("linear", vec![vec![4, 2, 7], vec![3, 7], vec![3]], |t| linear(&t[0], &t[1], Some(&t[2]))),
+        ("grouped_linear", vec![vec![4, 2, 7], vec![3, 3, 7], vec![3, 3]], |t| {
+            grouped_linear(&t[0], &t[1], Some(&t[2]), &groups())
+        }),
+        ("layer_norm", vec![vec![4, 6], vec![6], vec![6]], |t| {
+            layer_norm(&t[0], &t[1], &t[2], 1e-6)
+        }),
+        ("gelu", vec![vec![4, 6]], |t| gelu(&t[0])),
+        ("relu", vec![vec![4, 6]], |t| relu(&t[0])),
+        ("attention", vec![vec![2, 5, 24], vec![3, 8], vec![3, 8]], |t| {
+            attention(&t[0], 2, Some((&t[1], &t[2])), 5)
+        }),
+        // The halves of stacked prompts: strided operands.
+        ("grouped_attention", vec![vec![4, 5, 24], vec![3, 6, 8]], |t| {
+            let (keys, values) = (t[1].narrow(1, 0, 3)?, t[1].narrow(1, 3, 3)?);
+            grouped_attention(&t[0], 2, Some((&keys, &values)), 5, &groups())
+        }),
+        ("conv2d", vec![image.clone(), vec![4, 3, 3, 3]], |t| conv2d(&t[0], &t[1], 2, 1)),
+        ("channel_moments", vec![image.clone(), vec![3], vec![3]], normalised),
+        ("batch_norm", vec![image.clone(), vec![3], vec![3], image], normalised),
+        ("cross_entropy", vec![vec![4, 9]], |t| cross_entropy(&t[0], &LABELS, 3..7)),
+        ("grouped_cross_entropy", vec![vec![4, 9]], |t| {
+            grouped_cross_entropy(&t[0], &LABELS, 3..7, &groups())
+        }),
+    ]
+}
+
+#[test]
+fn every_op_has_a_path_on_any_device_that_differentiates() {
+    for (name, shapes, op) in all() {
+        println!("{name}");
+        let named = shapes.into_iter().zip(["x", "w", "b", "r"]);
+        let operands: Vec<Tensor> = named.map(|(shape, name)| draw(name, shape)).collect();
+        let operands: Vec<&Tensor> = operands.iter().collect();
+        let device = crate::model::testing::device();
+        agrees_at(&device, DType::F32, &operands, op);
+        agrees_at(&device, DType::BF16, &operands, op);
+    }
+}
+
+/// The list above is complete: a new op must enter it.
+#[test]
+fn the_list_names_every_public_op() {
+    let exported: Vec<&str> = include_str!("mod.rs")
+        .lines()
+        .filter(|line| line.starts_with("pub use"))
+        .flat_map(|line| line.split(['{', '}', ',', ';', ':', ' ']))
+        .filter(|word| word.starts_with(char::is_lowercase))
+        .filter(|word| !["pub", "use", "without_kernels", "storage", "groups"].contains(word))
+        .collect();
+    let listed: Vec<&str> = all().into_iter().map(|(name, ..)| name).collect();
+    assert!(exported.len() >= 12, "{exported:?}");
+    for op in exported {
+        assert!(listed.contains(&op), "{op} is not in the list");
+    }
+}

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Checks fedcast on a machine with an NVIDIA GPU:
+#
+#   1. every op and the transformer, composed on the GPU, against the kernels of the CPU and
+#      against the golden vectors (where FEDCAST_GOLDEN names their folder);
+#   2. a study of HGP with 100 clients on the CPU and on the GPU in packs of 1, 8 and 32: the same
+#      events, the accuracies side by side, seconds per round;
+#   3. the training step of ViT-B/16: images per second and share of the GPU's own matrix products.
+#
+#   tools/gpu-check.sh [cuda:0]             builds (tools/cuda-toolkit.sh), then checks
+#   tools/gpu-check.sh --build FOLDER       only builds: puts three programs into FOLDER
+#   tools/gpu-check.sh --run FOLDER [cuda:0]   only checks, with programs that were built elsewhere
+#
+# Ends with 0 when all agree, 1 when something does not, 20 when there is no GPU.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { echo "gpu-check: $*"; }
+
+build() { # FOLDER
+    eval "$(tools/cuda-toolkit.sh --lean)"
+    mkdir -p "$1"
+    local place
+    cargo build --release --features cuda --bin fedcast
+    place=${CARGO_TARGET_DIR:-target}/release
+    cp "$place/fedcast" "$1/fedcast"
+    # Cargo names what it built: Executable ... (path)
+    program() { sed -nE 's/^ *Executable .*\((.*)\)$/\1/p' | tail -n 1; }
+    cp "$(cargo test --release --features cuda --lib --no-run 2>&1 | tee /dev/stderr | program)" "$1/fedcast-tests"
+    cp "$(cargo bench --features cuda --bench gpu --no-run 2>&1 | tee /dev/stderr | program)" "$1/fedcast-gpu"
+    say "built fedcast, fedcast-tests and fedcast-gpu in $1"
+}
+
+# The folders that hold the CUDA 13 libraries; libcuda.so.1 must be the driver's own.
+library_folders() {
+    local library folder all=
+    for library in libcublas.so.13 libcublasLt.so.13 libcurand.so.10; do
+        folder=$(find target/cuda-toolkit "${CUDA_HOME:-/usr/local/cuda}" /opt /usr/local /usr/lib "$HOME" \
+            -name "$library" -not -path '*/stubs/*' -printf '%h\n' -quit 2>/dev/null || true)
+        [ -n "$folder" ] || { say "$library is not on this machine (CUDA 13)" >&2; return 1; }
+        case ":$all:" in *":$folder:"*) ;; *) all=${all:+$all:}$folder ;; esac
+    done
+    printf '%s' "$all"
+}
+
+# field NAME <FILE: a number of the final table that `fedcast run` prints.
+field() {
+    case $1 in
+    accuracy) sed -nE 's/^final average accuracy.* ([0-9.]+) %$/\1/p' ;;
+    wall) sed -nE 's/^wall +([0-9.]+) s;.*/\1/p' ;;
+    rounds) sed -nE 's/.* ([0-9]+) rounds, seed .*/\1/p' ;;
+    events) sed -nE 's/^digests +E ([0-9a-f]+) .*/\1/p' ;;
+    memory) sed -nE 's/^memory +//p' ;;
+    esac
+}
+
+study() { # PROGRAM FOLDER NAME SETTING...: one run; its table goes to FOLDER/NAME.txt
+    local program=$1 folder=$2 name=$3 settings=() setting
+    shift 3
+    for setting in "$@"; do settings+=(--set "$setting"); done
+    "$program" run scenarios/studies/participation-100.toml -o "$folder/$name" --force -q \
+        --set participation.fraction=1.0 --set federation.rounds=3 --set client.epochs=2 \
+        "${settings[@]}" >"$folder/$name.txt" || { say "$name: the run failed"; return 1; }
+    local wall rounds
+    wall=$(field wall <"$folder/$name.txt")
+    rounds=$(field rounds <"$folder/$name.txt")
+    printf '%-12s %8s %% FAA  %8.3f s per round   events %s  %s\n' "$name" \
+        "$(field accuracy <"$folder/$name.txt")" \
+        "$(awk -v wall="$wall" -v rounds="$rounds" 'BEGIN { print wall / rounds }')" \
+        "$(field events <"$folder/$name.txt")" "$(field memory <"$folder/$name.txt")"
+}
+
+check() { # FOLDER DEVICE
+    local programs device=$2 work libraries code=0 pack
+    programs=$(cd "$1" && pwd)
+    work=$(mktemp -d)
+    libraries=$(library_folders) || return 1
+    export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+    say "ops and transformer on $device"
+    [ -n "${FEDCAST_GOLDEN:-}" ] || say "FEDCAST_GOLDEN is not set: the golden vectors are looked for in ../shared/data/golden only"
+    FEDCAST_TEST_DEVICE=$device "$programs/fedcast-tests" --test-threads 1 --nocapture \
+        golden_vit ops::everywhere || code=1
+
+    say "HGP, 100 clients, on the CPU and on $device"
+    study "$programs/fedcast" "$work" cpu || code=1
+    for pack in 1 8 32; do
+        study "$programs/fedcast" "$work" "pack-$pack" "devices.use=[\"$device\"]" "devices.pack=$pack" || code=1
+        if [ "$(field events <"$work/pack-$pack.txt")" != "$(field events <"$work/cpu.txt")" ]; then
+            say "packs of $pack: other events than on the CPU"
+            code=1
+        fi
+    done
+
+    say "the training step of ViT-B/16"
+    "$programs/fedcast-gpu" "$device" || code=1
+    rm -rf "$work"
+    [ $code = 0 ] && say "all of it agrees" || say "something does not agree: see above"
+    return $code
+}
+
+there_is_a_gpu() {
+    command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'
+}
+
+case ${1:-} in
+--build)
+    build "${2:?a folder for the programs}"
+    exit
+    ;;
+--run)
+    programs=${2:?the folder of the programs}
+    device=${3:-cuda:0}
+    ;;
+-*)
+    echo "unknown option $1 (known: --build FOLDER, --run FOLDER)" >&2
+    exit 2
+    ;;
+*)
+    programs=
+    device=${1:-cuda:0}
+    ;;
+esac
+if ! there_is_a_gpu; then
+    say "no GPU here (nvidia-smi lists none): nothing was checked"
+    exit 20
+fi
+nvidia-smi -L
+if [ -z "$programs" ]; then
+    programs=${CARGO_TARGET_DIR:-target}/gpu-check
+    build "$programs"
+fi
+check "$programs" "$device"
