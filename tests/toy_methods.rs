@@ -89,6 +89,21 @@ fn a_method_learns_upon_the_frozen_features_of_another() {
 }
 
 #[test]
+fn the_first_method_answers_until_the_second_has_learnt() {
+    let staged = || -> Arc<dyn AnyMethod> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
+    let (mut both, mut alone) = (engine(staged()), engine(prompted()));
+    for engine in [&mut both, &mut alone] {
+        let shards = toys::deal(&engine.lab, &engine.view(0), 3);
+        engine.first_phase(0, &shards, 2);
+    }
+    assert_eq!(both.tally(2), alone.tally(2));
+
+    let mut resumed = engine(staged());
+    resumed.server.load(&both.server.save()).unwrap();
+    assert_eq!(resumed.tally(2), alone.tally(2));
+}
+
+#[test]
 fn a_staged_run_goes_on_from_what_it_saved() {
     let staged = || -> Arc<dyn AnyMethod> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
     let whole = engine(staged()).run(3, 2);

@@ -61,22 +61,38 @@ impl Engine {
 
     /// One task with these shards.
     pub fn task(&mut self, task: usize, shards: &[Shard], rounds: u32) {
-        let view = Arc::clone(&self.lab.curriculum.tasks[task]);
-        let tasks = self.lab.curriculum.tasks.len();
-        let period = Period { task: TaskId(task as u16), tasks, view };
-        self.server.begin_period(&period, &self.lab).unwrap();
-        let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
-        for (index, phase) in self.method.phases(&period, rounds).into_iter().enumerate() {
-            // Everybody is sampled, so all three rules ask the same clients.
-            let _: CohortRule = phase.cohort;
-            for round_in_phase in 0..phase.rounds.limit() {
-                let context = self.context(&period, index, &phase, round_in_phase);
-                if self.round(&context, &everyone, shards) == Next::EndPhase {
-                    break;
-                }
-            }
+        let period = self.begin(task);
+        for (index, phase) in self.method.phases(&period, rounds).iter().enumerate() {
+            self.phase(&period, index, phase, shards);
         }
         self.server.end_period(&period, &self.lab).unwrap();
+    }
+
+    /// A task up to the end of its first phase.
+    pub fn first_phase(&mut self, task: usize, shards: &[Shard], rounds: u32) {
+        let period = self.begin(task);
+        let phases = self.method.phases(&period, rounds);
+        self.phase(&period, 0, &phases[0], shards);
+    }
+
+    fn begin(&mut self, task: usize) -> Period {
+        let tasks = &self.lab.curriculum.tasks;
+        let (view, tasks) = (Arc::clone(&tasks[task]), tasks.len());
+        let period = Period { task: TaskId(task as u16), tasks, view };
+        self.server.begin_period(&period, &self.lab).unwrap();
+        period
+    }
+
+    fn phase(&mut self, period: &Period, index: usize, phase: &Phase, shards: &[Shard]) {
+        // Everybody is sampled, so all three rules ask the same clients.
+        let _: CohortRule = phase.cohort;
+        let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
+        for round_in_phase in 0..phase.rounds.limit() {
+            let context = self.context(period, index, phase, round_in_phase);
+            if self.round(&context, &everyone, shards) == Next::EndPhase {
+                break;
+            }
+        }
     }
 
     fn context(&self, period: &Period, phase: usize, of: &Phase, n: u32) -> RoundContext {

@@ -22,12 +22,20 @@ pub(super) struct StagedServer {
     init: StreamKey,
 }
 
+/// How far a saved server was: the first method at work, its features frozen and nothing learnt upon
+/// them, or the second method at work.
+const FIRST: u8 = 0;
+const FROZEN: u8 = 1;
+const SECOND: u8 = 2;
+
 /// The bits of a digest that a figure holds exactly.
 const HASH: u64 = (1 << 48) - 1;
 
 struct Second {
     server: Box<dyn AnyServer>,
     frozen: Frozen,
+    /// Whether a round of it is over. Before that it has nothing to answer with.
+    has_learnt: bool,
 }
 
 impl StagedServer {
@@ -53,7 +61,7 @@ impl StagedServer {
         // A unit of its own: methods choose the step themselves.
         let init = self.init.unit(1);
         let server = self.method.then.server(&with_features(&self.lab, &frozen)?, init)?;
-        Ok(Second { server, frozen })
+        Ok(Second { server, frozen, has_learnt: false })
     }
 
     /// The first method is over.
@@ -132,7 +140,9 @@ impl AnyServer for StagedServer {
         if is_second {
             let second = self.second(&round.period, lab)?;
             let lab = with_features(lab, &second.frozen)?;
-            return second.server.end_round(&inner, folded, &lab);
+            let next = second.server.end_round(&inner, folded, &lab)?;
+            second.has_learnt = true;
+            return Ok(next);
         }
         let next = self.first.end_round(&inner, folded, lab)?;
         if self.ends_first(round, next) {
@@ -146,8 +156,9 @@ impl AnyServer for StagedServer {
         second.server.end_period(period, &with_features(lab, &second.frozen)?)
     }
 
+    /// The first method's until the second has learnt something.
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        match &self.second {
+        match self.second.as_ref().filter(|second| second.has_learnt) {
             None => self.first.predictor(lab),
             Some(second) => second.server.predictor(&with_features(lab, &second.frozen)?),
         }
@@ -163,10 +174,14 @@ impl AnyServer for StagedServer {
     }
 
     fn save(&self) -> Body {
+        let stage = match &self.second {
+            None => FIRST,
+            Some(second) if !second.has_learnt => FROZEN,
+            Some(_) => SECOND,
+        };
         let second = self.second.as_ref().map(|second| second.server.save());
-        let started = u8::from(second.is_some());
         let mut body = join(self.first.save(), second.unwrap_or_default());
-        body.meta.insert(0, started);
+        body.meta.insert(0, stage);
         body
     }
 
@@ -175,13 +190,14 @@ impl AnyServer for StagedServer {
         if saved.meta.is_empty() {
             return Err(malformed("is empty"));
         }
-        let started = saved.meta.remove(0) == 1;
+        let stage = saved.meta.remove(0);
         let (first, then) = split(&saved)?;
         self.first.load(&first)?;
         self.second = None;
-        if started {
+        if stage != FIRST {
             let mut second = self.freeze().map_err(|error| malformed(&error.to_string()))?;
             second.server.load(&then)?;
+            second.has_learnt = stage == SECOND;
             self.second = Some(second);
         }
         Ok(())
