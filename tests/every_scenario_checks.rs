@@ -278,6 +278,8 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
                 "{close=\"deadline\",deadline_s=9}",
                 "{close=\"quorum\",quorum=0.5}",
                 "{close=\"first\",deadline_s=1,least=0.2}",
+                "{close=\"deadline\",deadline_s=9,late=\"fold\",max_staleness=3}",
+                "{close=\"buffer\",buffer=1,staleness_power=1}",
             ],
         ),
         one_of(

@@ -318,6 +318,24 @@ fn impossible_closing_rules() {
             "`round.least` has no meaning with `close = \"first\"`",
         ),
         (&["round={close=\"quorum\",quorum=1.5}"], "must be above 0 and at most 1"),
+        (&["round={close=\"buffer\"}"], "[round] lacks the key `buffer`"),
+        (&["round={close=\"buffer\",buffer=900}"], "a buffer of 900 is never filled"),
+        (&["round.late=\"fold\""], "`round.late` has no meaning with `close = \"all\"`"),
+        (
+            &["round={close=\"deadline\",deadline_s=9,max_staleness=2}"],
+            "`round.max_staleness` has no meaning with `late = \"drop\"`",
+        ),
+        (
+            &["round={close=\"deadline\",deadline_s=9,late=\"fold\",stragglers=\"skip\"}"],
+            "`round.stragglers` has no meaning with `late = \"fold\"`",
+        ),
+        (
+            &[
+                "round={close=\"quorum\",quorum=0.5,late=\"fold\"}",
+                "privacy.secure_aggregation=true",
+            ],
+            "none can be folded into a later round",
+        ),
         (
             &[first, "participation.over_selection=2"],
             "`participation.over_selection` has no meaning",

@@ -2,7 +2,13 @@
 //! its deadline if at least the least number are, and in any case when nothing more can come.
 //!
 //! Waiting for all, deadlines, quorums and k of n are settings of it. What arrives after a round has
-//! closed is late: charged, and thrown away.
+//! closed is late: charged, and thrown away, or [folded](Late::Fold) into a later round with the weight that
+//! its staleness leaves.
+//!
+//! With [`Enough::Buffer`] nobody waits for a cohort: rounds close when so many updates are there, of
+//! whichever round, and new clients are asked for those that came back (FedBuff: Nguyen et al.,
+//! "Federated Learning with Buffered Asynchronous Aggregation", AISTATS 2022). As the model does
+//! not change between aggregations, who comes back within a buffer is replaced when it is full.
 //!
 //! ```
 //! use fedcast::federation::{ClosingRules, Enough};
@@ -14,12 +20,40 @@
 
 use crate::quantity::VirtualTime;
 
+/// What becomes of an update whose round has closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Late {
+    /// It is thrown away.
+    #[default]
+    Drop,
+    /// It goes into the open round of its phase.
+    Fold(Staleness),
+}
+
+/// What an update is worth that many aggregations after its Down was sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Staleness {
+    /// The weight is `(1 + staleness)^-power`.
+    pub power: f64,
+    /// Beyond so many aggregations it is thrown away.
+    pub most: u32,
+}
+
+impl Staleness {
+    /// What is left of the weight of an update so many aggregations old; none if it is too old.
+    pub fn weight(&self, staleness: u32) -> Option<f64> {
+        (staleness <= self.most).then(|| libm::pow(1.0 + f64::from(staleness), -self.power))
+    }
+}
+
 /// How many updates are enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Enough {
     /// Those of all seats.
     #[default]
     All,
+    /// So many, of whichever round.
+    Buffer(u32),
     /// Those of this share of seats, rounded up.
     Share(f64),
     /// As many as would have been asked without over-selection.
@@ -37,6 +71,8 @@ pub struct ClosingRules {
     pub least: f64,
     /// Whether seats of which it is certain that they come too late are computed all the same.
     pub train_stragglers: bool,
+    /// What becomes of what comes later.
+    pub late: Late,
 }
 
 /// The rule of one round.
@@ -48,16 +84,33 @@ pub struct Closing {
     pub least: usize,
     /// How long after the opening that is.
     pub deadline: Option<VirtualTime>,
+    /// Whether updates that earlier rounds asked for are among them.
+    pub any: bool,
+    skip: bool,
     overdue: bool,
 }
 
 impl ClosingRules {
+    /// The same for a cohort that must be heard as a whole.
+    pub fn for_everybody(mut self) -> ClosingRules {
+        if self.is_asynchronous() {
+            self.enough = Enough::All;
+        }
+        self
+    }
+
+    /// Whether clients that are still at work are not asked again.
+    pub fn is_asynchronous(&self) -> bool {
+        matches!(self.enough, Enough::Buffer(_))
+    }
+
     /// For a round of so many seats that work, over-selected by this factor.
     pub fn of(&self, seats: usize, over_selection: f64) -> Closing {
         // A product such as 10 * 0.7 lies just above the whole number that is meant.
         let part = |share: f64| ((seats as f64 * share - 1e-9).ceil().max(0.0) as usize).min(seats);
         let enough = match self.enough {
             Enough::All => usize::MAX,
+            Enough::Buffer(size) => (size as usize).max(1),
             Enough::Share(share) => part(share),
             // The whole number whose product was rounded up to get these seats.
             Enough::Target => {
@@ -65,8 +118,13 @@ impl ClosingRules {
                 wanted.max(1).min(seats)
             }
         };
-        let least = part(self.least).min(enough);
-        Closing { enough, least, deadline: self.deadline, overdue: false }
+        let least = match self.enough {
+            Enough::Buffer(size) => (f64::from(size) * self.least - 1e-9).ceil().max(0.0) as usize,
+            _ => part(self.least).min(enough),
+        };
+        let skip = !self.train_stragglers && self.late == Late::Drop;
+        let any = self.is_asynchronous();
+        Closing { enough, least, deadline: self.deadline, any, skip, overdue: false }
     }
 }
 
@@ -86,9 +144,10 @@ impl Closing {
         out == 0 || here >= self.enough || self.overdue && here >= self.least
     }
 
-    /// Since its opening, when the round is over whatever happens.
+    /// Since its opening, when the round is over whatever happens, and who comes later need not be
+    /// computed.
     pub fn certain(&self) -> Option<VirtualTime> {
-        self.deadline.filter(|_| self.least == 0)
+        self.deadline.filter(|_| self.skip && self.least == 0)
     }
 
     /// How long a round takes whose updates arrive after these times.
@@ -113,7 +172,7 @@ mod tests {
             enough,
             deadline,
             least,
-            train_stragglers: false,
+            ..ClosingRules::default()
         };
         let takes = |rules: ClosingRules| rules.of(4, 2.0).duration(arrivals()).0;
         let at = |time| Some(VirtualTime(time));
@@ -142,5 +201,21 @@ mod tests {
         assert_eq!(over(&closing), [false, false, true, true]);
         closing.expire();
         assert_eq!(over(&closing), [false, true, true, true]);
+    }
+
+    #[test]
+    fn a_buffer_takes_updates_of_any_round_and_the_old_count_less() {
+        let late = Late::Fold(Staleness { power: 0.5, most: 8 });
+        let enough = Enough::Buffer(3);
+        let rules = ClosingRules { enough, late, least: 0.5, ..ClosingRules::default() };
+        let mut closing = rules.of(2, 1.0);
+        assert_eq!((closing.enough, closing.least), (3, 2));
+        assert!(!closing.is_over(2, 1) && closing.is_over(3, 1));
+        closing.expire();
+        assert!(closing.is_over(2, 1) && !closing.is_over(1, 1));
+        assert!(rules.for_everybody().of(2, 1.0).waits_for_all());
+        let staleness = Staleness { power: 0.5, most: 8 };
+        assert_eq!([0, 3, 8].map(|s| staleness.weight(s)), [Some(1.0), Some(0.5), Some(1.0 / 3.0)]);
+        assert_eq!(staleness.weight(9), None);
     }
 }

@@ -14,7 +14,7 @@
 //! let entry = Entry {
 //!     seq: 7,
 //!     at: VirtualTime(1_500),
-//!     event: Event::RoundClosed { round: Round(0), task: TaskId(0), phase: 0, folded: 3, missing: vec![] },
+//!     event: Event::RoundClosed { round: Round(0), task: TaskId(0), phase: 0, folded: 3, stale: 0, missing: vec![] },
 //!     numbers: Some(Numbers { digest: Some(Digest(0xab)), ..Numbers::default() }),
 //! };
 //! let line = entry.to_line();
@@ -325,6 +325,19 @@ pub enum Event {
         /// What is wrong with it.
         why: String,
     },
+    /// An upload is folded into a later round than the one that asked for it.
+    UpdateStale {
+        /// The round that asked for it.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// The seat.
+        seat: SeatId,
+        /// The client.
+        client: ClientId,
+        /// The round it is folded into.
+        into: Round,
+    },
     /// Masked uploads were added; with enough members, uploads and answers the sum was opened.
     SumMasked {
         /// The round.
@@ -350,9 +363,12 @@ pub enum Event {
         task: TaskId,
         /// Its phase.
         phase: u32,
-        /// How many seats were folded.
+        /// How many uploads were folded.
         folded: u32,
-        /// Seats that were not.
+        /// How many of them earlier rounds had asked for.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        stale: u32,
+        /// Seats of this round that were not.
         missing: Vec<SeatId>,
     },
     /// The global model was tested on all tasks seen. Numbers: scores per task and class.
@@ -386,6 +402,10 @@ pub enum Event {
     },
 }
 
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -405,6 +425,7 @@ impl Event {
             Event::Skipped { .. } => "skipped",
             Event::ClientFailed { .. } => "client_failed",
             Event::UpdateRejected { .. } => "update_rejected",
+            Event::UpdateStale { .. } => "update_stale",
             Event::SumMasked { .. } => "sum_masked",
             Event::RoundClosed { .. } => "round_closed",
             Event::Evaluated { .. } => "evaluated",

@@ -4,6 +4,9 @@
 //! are known. Which merges happen is fixed by the seats, only *when* they happen is not, so the
 //! bits of the result depend on neither the number of workers nor on who finishes first. Memory is
 //! what has arrived and not yet met its neighbour.
+//!
+//! Uploads of earlier rounds merge after those of all seats, in the order in which they were
+//! [expected](Fold::expect), which is that of virtual time.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,17 +15,30 @@ use tokio::sync::oneshot;
 use super::devices::guard;
 use super::privacy::{MaskedSum, Modulus};
 use crate::policy::{AnyMethod, AnyPart, Payload, PolicyError, UpMeta};
-use crate::quantity::SeatId;
+use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
 /// What a round folded to.
 pub struct Folded {
     /// The merged part; `None` where nothing arrived.
     pub part: Option<AnyPart>,
-    /// Seats whose upload could not be lifted, in seat order, and why.
-    pub refused: Vec<(SeatId, String)>,
+    /// Uploads that could not be lifted, by round and seat.
+    pub refused: Vec<Refusal>,
     /// A merge that panicked: the engine or the method is broken.
     pub broken: Option<String>,
+}
+
+/// An upload that could not be lifted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    /// The round that asked for it.
+    pub round: Round,
+    /// Its seat there.
+    pub seat: SeatId,
+    /// Who sent it.
+    pub client: ClientId,
+    /// Why.
+    pub why: String,
 }
 
 /// What uploads are lifted to, and how two of them merge.
@@ -61,10 +77,20 @@ struct Tree {
     /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
     nodes: Vec<Node>,
     leaves: usize,
-    refused: Vec<(SeatId, String)>,
+    /// What all seats came to.
+    root: Option<Option<AnyPart>>,
+    /// Uploads of earlier rounds.
+    late: Vec<Node>,
+    /// Whether no more of them are expected.
+    sealed: bool,
+    refused: Vec<Refusal>,
     broken: Option<String>,
     done: Option<oneshot::Sender<Folded>>,
 }
+
+/// The place of an upload of an earlier round.
+#[derive(Clone, Copy, Debug)]
+pub struct LatePlace(usize);
 
 enum Node {
     Unknown,
@@ -73,13 +99,22 @@ enum Node {
 }
 
 impl Fold {
-    /// A fold of `seats` seats and the place of its result, which comes when every seat was
-    /// lifted or skipped.
+    /// A fold of `seats` seats and the place of its result, which comes when it is
+    /// [sealed](Fold::seal), every seat was lifted or skipped and everything expected was lifted.
     pub fn new(folding: Folding, seats: usize) -> (Fold, oneshot::Receiver<Folded>) {
         let (done, result) = oneshot::channel();
         let leaves = seats.max(1).next_power_of_two();
         let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
-        let tree = Tree { nodes, leaves, refused: Vec::new(), broken: None, done: Some(done) };
+        let tree = Tree {
+            nodes,
+            leaves,
+            root: None,
+            late: Vec::new(),
+            sealed: false,
+            refused: Vec::new(),
+            broken: None,
+            done: Some(done),
+        };
         let fold = Fold { folding, shared: Arc::new(Mutex::new(tree)) };
         (seats..leaves).for_each(|empty| fold.put(empty, None));
         if seats == 0 {
@@ -95,17 +130,61 @@ impl Fold {
 
     /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
     pub fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) {
-        let part = match guard(|| self.folding.lift(down, up, meta)) {
-            Ok(Ok(part)) => Some(part),
-            Ok(Err(error)) => self.refuse(meta.seat.id, error.to_string()),
-            Err(panic) => self.refuse(meta.seat.id, format!("lifting panicked: {panic}")),
-        };
+        let part = self.part(down, up, meta);
         self.put(meta.seat.id.index(), part);
     }
 
-    fn refuse(&self, seat: SeatId, why: String) -> Option<AnyPart> {
-        self.tree().refused.push((seat, why));
+    /// Keeps a place for an upload of an earlier round.
+    pub fn expect(&self) -> LatePlace {
+        let mut tree = self.tree();
+        tree.late.push(Node::Unknown);
+        LatePlace(tree.late.len() - 1)
+    }
+
+    /// Lifts an upload of an earlier round. Runs on a worker.
+    pub fn lift_late(&self, place: LatePlace, down: &Payload, up: &Body, meta: &UpMeta) {
+        let part = self.part(down, up, meta);
+        self.tree().late[place.0] = Node::Known(part);
+        self.finish();
+    }
+
+    /// Nothing more is expected.
+    pub fn seal(&self) {
+        self.tree().sealed = true;
+        self.finish();
+    }
+
+    fn part(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Option<AnyPart> {
+        let why = match guard(|| self.folding.lift(down, up, meta)) {
+            Ok(Ok(part)) => return Some(part),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => format!("lifting panicked: {panic}"),
+        };
+        let (round, seat, client) = (meta.base, meta.seat.id, meta.seat.client);
+        self.tree().refused.push(Refusal { round, seat, client, why });
         None
+    }
+
+    /// Hands out the result when everything is there.
+    fn finish(&self) {
+        let mut tree = self.tree();
+        let lifted = tree.late.iter().all(|node| matches!(node, Node::Known(_)));
+        if tree.root.is_none() || !tree.sealed || !lifted {
+            return;
+        }
+        let (Some(done), Some(root)) = (tree.done.take(), tree.root.take()) else { return };
+        let late = std::mem::take(&mut tree.late);
+        drop(tree);
+        let part = late.into_iter().fold(root, |sum, node| match node {
+            Node::Known(part) => self.merge(sum, part),
+            Node::Unknown | Node::Taken => sum,
+        });
+        let mut tree = self.tree();
+        let mut refused = std::mem::take(&mut tree.refused);
+        refused.sort();
+        let broken = tree.broken.take();
+        // Nobody listens any more when the run was stopped.
+        let _ = done.send(Folded { part, refused, broken });
     }
 
     fn tree(&self) -> std::sync::MutexGuard<'_, Tree> {
@@ -119,14 +198,9 @@ impl Fold {
         loop {
             let mut tree = self.tree();
             if node == 0 {
-                let mut refused = std::mem::take(&mut tree.refused);
-                refused.sort_by_key(|(seat, _)| *seat);
-                let broken = tree.broken.take();
-                if let Some(done) = tree.done.take() {
-                    // Nobody listens any more when the run was stopped.
-                    let _ = done.send(Folded { part, refused, broken });
-                }
-                return;
+                tree.root = Some(part);
+                drop(tree);
+                return self.finish();
             }
             let sibling = ((node - 1) ^ 1) + 1;
             match std::mem::replace(&mut tree.nodes[sibling], Node::Taken) {

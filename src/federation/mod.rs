@@ -57,7 +57,7 @@ mod timesheet;
 mod workforce;
 mod world;
 
-pub use closing::{Closing, ClosingRules, Enough};
+pub use closing::{Closing, ClosingRules, Enough, Late, Staleness};
 pub use conductor::RunEnd;
 pub use error::FederationError;
 pub use event::{

@@ -3,6 +3,8 @@
 //! Only clients that own data are ever drawn, so idle clients change no cohort; any round can be
 //! drawn without the rounds before it.
 
+use std::collections::BTreeSet;
+
 use super::availability::{Availability, Cohort};
 use super::permutation::Permutation;
 use super::rules::{Participation, Population, Unit};
@@ -43,32 +45,38 @@ pub fn cohort(
 /// The sampled cohort among those that can be reached at this time.
 ///
 /// Clients are asked in an order drawn for the round until there are enough. A cohort drawn once per
-/// task, or of fresh clients, is fixed: those of it that can be reached are asked.
+/// task, or of fresh clients, is fixed: those of it that can be reached are asked. Clients that are
+/// `busy` for an asynchronous server take part already and are not asked again.
 pub fn present(
     rules: &Participation,
     clients: u32,
     seed: u64,
     (task, round): (TaskId, Round),
     (availability, at): (&Availability, VirtualTime),
+    busy: &BTreeSet<ClientId>,
 ) -> Cohort {
-    if availability.is_always() {
+    if availability.is_always() && busy.is_empty() {
         return Cohort::Now(cohort(rules, clients, seed, task, round));
     }
+    let count = (rules.asked(clients) as usize).saturating_sub(busy.len());
+    if count == 0 {
+        return Cohort::Now(Vec::new());
+    }
+    let idle = |client: &ClientId| !busy.contains(client);
     if rules.population == Population::Fresh || rules.unit == Unit::Task {
         let drawn = cohort(rules, clients, seed, task, round);
-        return availability.present(drawn.iter().copied(), drawn.len(), at);
+        return availability.present(drawn.into_iter().filter(idle), count, at);
     }
     let key = StreamKey::new(seed, Domain::Cohort).task(u32::from(task.0)).round(round.0);
     let order = Permutation::new(u64::from(clients), key.step(1));
     let candidates = (0..u64::from(clients)).map(|place| ClientId(order.at(place) as u32));
-    availability.present(candidates, rules.asked(clients) as usize, at)
+    availability.present(candidates.filter(idle), count, at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::rules::Share;
     use super::*;
-    use std::collections::BTreeSet;
 
     fn rules(share: Share, unit: Unit, population: Population) -> Participation {
         Participation { share, unit, population, ..Participation::default() }

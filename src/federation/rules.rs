@@ -287,11 +287,10 @@ pub struct Rules {
 impl Rules {
     /// The closing rule of a round of a phase in which so many seats work.
     pub fn closing_of(&self, phase: &Phase, working: usize) -> Closing {
-        let over_selection = match phase.cohort {
-            CohortRule::Sampled => self.participation.over_selection.0,
-            _ => 1.0,
-        };
-        self.closing.of(working, over_selection)
+        match phase.cohort {
+            CohortRule::Sampled => self.closing.of(working, self.participation.over_selection.0),
+            _ => self.closing.for_everybody().of(working, 1.0),
+        }
     }
 }
 

@@ -154,12 +154,13 @@ proptest! {
         for (place, present) in &arrivals {
             if *present {
                 let seat = seat(&setup, *place as u32);
-                let meta = UpMeta { seat, base: Round(0), staleness: 0 };
+                let meta = UpMeta::timely(seat, Round(0));
                 fold.lift(&down, &number(*place as f32), &meta);
             } else {
                 fold.skip(SeatId(*place as u32));
             }
         }
+        fold.seal();
         let part = folded.try_recv().expect("everybody is accounted for").part;
         let got = part.map(|part| *part.downcast::<Keep<f32>>().expect("a list"));
         let got: Vec<u32> = got.map_or(vec![], |keep| keep.0.iter().map(|(s, _)| s.0).collect());

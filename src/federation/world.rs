@@ -1,9 +1,11 @@
 //! What everybody in a simulation knows and nobody changes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::availability::{Availability, Cohort};
 use super::clock::Clock;
+use super::closing::Late;
 use super::error::FederationError;
 use super::frames::Coding;
 use super::links::Links;
@@ -103,6 +105,18 @@ impl World {
                 ));
             }
         }
+        if let Late::Fold(_) = rules.closing.late {
+            let why = match &rules.privacy.secure {
+                Some(_) => Some("masks are those of one round".to_string()),
+                None => setup.method.not_late(),
+            };
+            if let Some(why) = why {
+                return Err(FederationError::Impossible(format!(
+                    "late uploads of `{}` cannot be folded: {why}",
+                    setup.name
+                )));
+            }
+        }
         let samples = match &setup.shards {
             ShardSource::Drawn(drawn) => (0..rules.clients as usize)
                 .map(|client| drawn.iter().map(|shards| shards[client].len() as u64).sum())
@@ -169,13 +183,13 @@ impl World {
     }
 
     /// The clients asked in a round that opens at `now`; `participants` took part earlier in the
-    /// period.
+    /// period, and those of a sample who are still `busy` stay in it.
     pub fn cohort(
         &self,
         rule: CohortRule,
         view: &TaskView,
         (round, now): (Round, VirtualTime),
-        participants: &std::collections::BTreeSet<ClientId>,
+        (participants, busy): (&BTreeSet<ClientId>, &BTreeSet<ClientId>),
     ) -> Result<Cohort, FederationError> {
         let rules = &self.rules;
         let everybody_of =
@@ -187,6 +201,7 @@ impl World {
                 rules.seed,
                 (view.task, round),
                 (&self.availability, now),
+                busy,
             )),
             CohortRule::Participants => Ok(everybody_of(participants.iter().copied().collect())),
             CohortRule::Holders if rules.participation.population == Population::Fresh => {

@@ -6,6 +6,7 @@ pub mod fedavg;
 mod head_form;
 pub mod hgp;
 pub mod joint;
+mod late;
 mod privacy;
 mod registry;
 pub mod stsa;

@@ -19,6 +19,7 @@ use super::adapter::{self, AdapterConfig, AdapterMethod};
 use super::fedavg::{self, FedAvg, FedAvgConfig};
 use super::hgp::{self, Hgp, HgpConfig};
 use super::joint::{self, Joint, JointConfig};
+use super::late;
 use super::privacy;
 use super::stsa::{self, Stsa, StsaConfig};
 use crate::data::TaskView;
@@ -246,10 +247,12 @@ impl MethodCatalogue for Registry {
     fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
         let mut complaints = self.check(scenario);
         complaints.extend(self.check_units(scenario));
-        if complaints.is_empty() && privacy::used(&scenario.privacy) {
+        let late = scenario.round.folds_late();
+        if complaints.is_empty() && (late || privacy::used(&scenario.privacy)) {
             let facts = privacy::facts(scenario);
             if let Ok(method) = self.build(&scenario.method, &facts) {
                 complaints = privacy::complaints(scenario, &*method, &facts);
+                complaints.extend(late::complaint(scenario, &*method));
             }
         }
         complaints

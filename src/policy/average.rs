@@ -43,6 +43,16 @@ impl ParameterAverage {
         Ok(ParameterAverage { weight, deltas })
     }
 
+    /// The same step, so many times shorter, in a mean over the same weights: what staleness leaves
+    /// of a late upload (FedBuff).
+    pub fn discounted(mut self, factor: f64) -> ParameterAverage {
+        if factor != 1.0 {
+            let sums = self.deltas.values_mut().flat_map(|delta| &mut delta.sum);
+            sums.for_each(|sum| *sum *= factor);
+        }
+        self
+    }
+
     /// Sum of the weights.
     pub fn weight(&self) -> f64 {
         self.weight
@@ -190,6 +200,16 @@ mod tests {
         let late = ParameterAverage::one(3.0, &new, &rows(&[1.0, 1.0, 4.0])).unwrap();
         assert_eq!(early.clone().merge(late).apply(&new), rows(&[1.0, 1.0, 3.0]));
         assert_eq!(early.weight(), 1.0);
+    }
+
+    #[test]
+    fn a_discounted_upload_moves_less_and_counts_as_much() {
+        let one = |value: f32| ParameterAverage::one(2.0, &set(&[0.0; 2]), &set(&[value; 2]));
+        let alone = one(4.0).unwrap().discounted(0.5);
+        assert_eq!(alone.weight(), 2.0);
+        assert_eq!(flat(&alone.clone().apply(&set(&[1.0; 2]))), [3.0; 2]);
+        let both = alone.merge(one(2.0).unwrap());
+        assert_eq!(flat(&both.apply(&set(&[0.0; 2]))), [2.0; 2]);
     }
 
     #[test]

@@ -125,6 +125,9 @@ pub trait AnyMethod: Send + Sync {
         let _ = sum;
         Err(no_sum(UNMARKED))
     }
+    /// Why its uploads cannot be folded into a later round; none where they can.
+    fn not_late(&self) -> Option<String>;
+
     /// See [`Method::symmetric`].
     fn symmetric(&self) -> Vec<&'static str> {
         Vec::new()
@@ -319,6 +322,10 @@ impl<M: Method> AnyMethod for Erased<M> {
 
     fn part_of_sum(&self, sum: &Body) -> Result<AnyPart, PolicyError> {
         Ok(Box::new(self.method.additive().map_err(no_sum)?.part(sum)?))
+    }
+
+    fn not_late(&self) -> Option<String> {
+        self.method.late().err().map(str::to_string)
     }
 
     fn symmetric(&self) -> Vec<&'static str> {

@@ -69,6 +69,12 @@ pub trait Method: Send + Sync + Sized + 'static {
         Err(UNMARKED)
     }
 
+    /// Whether an upload may be folded into a later round than the one that asked for it, its
+    /// [discount](UpMeta::discount) applied by [`lift`](Method::lift), or the reason why not.
+    fn late(&self) -> Result<(), &'static str> {
+        Err("the method does not say what a late upload is worth")
+    }
+
     /// Names of tensors of an Up that are symmetric matrices; noise on them stays symmetric.
     fn symmetric(&self) -> &'static [&'static str] {
         &[]
@@ -96,6 +102,15 @@ pub struct UpMeta {
     pub base: Round,
     /// Aggregations since then; 0 in synchronous runs.
     pub staleness: u32,
+    /// What staleness leaves of its weight; 1 where nothing is stale.
+    pub discount: f64,
+}
+
+impl UpMeta {
+    /// An upload of the round that asked for it.
+    pub fn timely(seat: Seat, base: Round) -> UpMeta {
+        UpMeta { seat, base, staleness: 0, discount: 1.0 }
+    }
 }
 
 /// Whether a phase goes on.

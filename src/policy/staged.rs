@@ -327,6 +327,10 @@ impl AnyMethod for Staged {
         Ok(Box::new(StagedPart { inner, second }))
     }
 
+    fn not_late(&self) -> Option<String> {
+        self.first.not_late().or_else(|| self.then.not_late())
+    }
+
     fn symmetric(&self) -> Vec<&'static str> {
         let mut names = self.first.symmetric();
         names.extend(self.then.symmetric());

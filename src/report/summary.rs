@@ -101,7 +101,10 @@ impl EventSink for Summary {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let of_a_client = matches!(
             entry.event,
-            Event::FrameCharged { .. } | Event::Trained { .. } | Event::ClientFailed { .. }
+            Event::FrameCharged { .. }
+                | Event::Trained { .. }
+                | Event::Skipped { .. }
+                | Event::ClientFailed { .. }
         );
         // Stragglers may come back after the last task, which is when the run is over.
         if !of_a_client && !matches!(entry.event, Event::RunEnded { .. }) {

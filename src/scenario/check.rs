@@ -54,12 +54,17 @@ impl Scenario {
                 "set `load = 0`, or `privacy.secure_aggregation = false`",
             );
         }
+        if self.round.folds_late() {
+            checker.reject(
+                &["round.late", "round.close", HERE],
+                "secure aggregation masks the uploads of one round for each other, so none can be \
+                 folded into a later round",
+                "late uploads cannot be unmasked",
+                "set `round.late = \"drop\"`, or `privacy.secure_aggregation = false`",
+            );
+        }
         let clients = self.federation.clients;
-        let asked = match self.participation.participants {
-            Participants::All => clients,
-            Participants::Count { count } => count,
-            Participants::Fraction { fraction } => (fraction * f64::from(clients) + 1e-9) as u32,
-        };
+        let asked = self.participation.participants.of(clients);
         if asked < 2 {
             checker.reject(
                 &[HERE],
@@ -80,6 +85,15 @@ impl Scenario {
                 &format!("{count} clients are asked, and there are {clients}"),
                 &format!("more than `federation.clients = {clients}`"),
                 "ask fewer, or raise `federation.clients`",
+            );
+        }
+        let asked = self.participation.participants.of(clients);
+        if let Some(buffer) = self.round.buffer.filter(|buffer| *buffer > asked) {
+            checker.reject(
+                &["round.buffer"],
+                &format!("a buffer of {buffer} is never filled by {asked} clients at work"),
+                "too large",
+                "lower it, or let more clients work at once in [participation]",
             );
         }
         if self.participation.over_selection.is_some_and(|factor| factor > 1.0)

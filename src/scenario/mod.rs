@@ -78,7 +78,7 @@ pub use partition::{PartitionKind, PartitionSection};
 pub use preset::Preset;
 pub use privacy::{NoiseSection, PrivacySection, RingSize};
 pub use record::{Evaluate, Metric, RecordSection};
-pub use round::{Close, RoundSection, Stragglers};
+pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
 pub use time::TimeSection;

@@ -38,6 +38,20 @@ pub enum Participants {
     },
 }
 
+impl Participants {
+    /// How many of so many clients.
+    pub fn of(&self, clients: u32) -> u32 {
+        match *self {
+            Participants::All => clients,
+            Participants::Count { count } => count,
+            // A product such as 0.29 * 100 lies just below the whole number that is meant.
+            Participants::Fraction { fraction } => {
+                ((fraction * f64::from(clients) + 1e-9) as u32).max(1)
+            }
+        }
+    }
+}
+
 /// How often a cohort is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

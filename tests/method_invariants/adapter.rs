@@ -113,7 +113,7 @@ fn a_client_counts_once_or_by_its_samples() {
             Up::cut(&set, view.rows.clone(), samples).unwrap()
         };
         let seat = engine(adapter(), 2).run(1, 1).exchanges.remove(0).seat;
-        let meta = UpMeta { seat, base: Round(0), staleness: 0 };
+        let meta = UpMeta::timely(seat, Round(0));
         let parts = [up(1.0, 30), up(4.0, 10), up(100.0, 0)]
             .map(|up| method.lift(&down, up, &meta).unwrap());
         let [a, b, c] = parts;

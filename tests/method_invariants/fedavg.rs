@@ -90,7 +90,7 @@ fn weights_are_counts_or_equal() {
         fedavg::Up { parameters: set, first_row: 0, samples }
     };
     let run = engine(fedavg_of(Train::Head), 3).run(1, 1);
-    let meta = UpMeta { seat: run.last().seat.clone(), base: Round(0), staleness: 0 };
+    let meta = UpMeta::timely(run.last().seat.clone(), Round(0));
     for (weights, mean) in [(BySamples, 4.0), (Uniform, 3.0)] {
         let config = FedAvgConfig { train: Train::Head, weights, ..FedAvgConfig::default() };
         let method = FedAvg::new(config, &facts());

@@ -176,8 +176,12 @@ impl<S: Remember> Method for Softmax<S> {
             panic!("lifting is beyond me");
         }
         let weight = up.samples as f32;
-        let delta = down.head.iter().zip(up.head.iter()).map(|(d, u)| weight * (u - d));
+        let step = weight * meta.discount as f32;
+        let delta = down.head.iter().zip(up.head.iter()).map(|(d, u)| step * (u - d));
         Ok(Sum { weight, delta: delta.collect() })
+    }
+    fn late(&self) -> Result<(), &'static str> {
+        Ok(())
     }
 }
 

@@ -105,6 +105,9 @@ impl AnyMethod for Poison {
     fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError> {
         self.inner.lift(down, up, meta)
     }
+    fn not_late(&self) -> Option<String> {
+        self.inner.not_late()
+    }
     fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
         self.inner.merge(earlier, later)
     }

@@ -149,7 +149,7 @@ impl Engine {
                 let again = self.method.pack_up(&self.method.unpack_up(body).unwrap());
                 assert_eq!(again.digest(), body.digest(), "an Up does not survive its encoding");
                 if body.is_finite() {
-                    let meta = UpMeta { seat: seat.clone(), base: round.round, staleness: 0 };
+                    let meta = UpMeta::timely(seat.clone(), round.round);
                     parts.push(self.method.lift(&down, body, &meta).unwrap());
                 }
             }

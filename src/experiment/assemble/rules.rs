@@ -5,8 +5,9 @@ use crate::federation::privacy::{
     FixedPoint, Modulus, Noise, NoiseTarget, PrivacyRules, SecureAggregation,
 };
 use crate::federation::{
-    AssetCache, ClosingRules, ComputeRules, Curve, Enough, FaultRules, LinkRules, OnBadUpdate,
-    OverSelection, Participation, Population, Rules, Share, Unit, UnitRules,
+    AssetCache, ClosingRules, ComputeRules, Curve, Enough, FaultRules, Late, LinkRules,
+    OnBadUpdate, OverSelection, Participation, Population, Rules, Share, Staleness, Unit,
+    UnitRules,
 };
 use crate::quantity::{ClientId, VirtualTime};
 use crate::scenario::{
@@ -100,9 +101,13 @@ fn closing(section: &RoundSection) -> ClosingRules {
             Close::All | Close::Deadline => Enough::All,
             Close::Quorum => Enough::Share(section.quorum.unwrap_or(1.0)),
             Close::First => Enough::Target,
+            Close::Buffer => Enough::Buffer(section.buffer.unwrap_or(1)),
         },
         deadline: section.deadline_s.map(VirtualTime::from_seconds),
         least: section.least.unwrap_or(0.0),
+        late: section.staleness_power.map_or(Late::Drop, |power| {
+            Late::Fold(Staleness { power, most: section.max_staleness.unwrap_or(u32::MAX) })
+        }),
         train_stragglers: section.stragglers == Some(Stragglers::Train),
     }
 }

@@ -23,30 +23,38 @@ impl Exchange {
     }
 }
 
-/// When the Up of each arrives, where all Downs are sent at `start`.
+/// Until when clients work, since the start of the run.
+pub(super) type Busy = BTreeMap<ClientId, VirtualTime>;
+
+/// When the Up of each arrives, where all Downs are sent at `start`. All times are since `now`.
 pub(super) fn arrivals(
-    start: VirtualTime,
+    (now, start): (VirtualTime, VirtualTime),
     exchanges: &[Exchange],
     links: &Links,
+    busy: &mut Busy,
 ) -> Vec<VirtualTime> {
     let starts = vec![start; exchanges.len()];
     let downs: Vec<Fate> = exchanges.iter().map(|exchange| exchange.down).collect();
     let arrived = links.arrivals(Direction::Down, &starts, &downs);
-    let trained = trained(exchanges, &arrived);
+    let trained = trained(exchanges, now, &arrived, busy);
     let ups: Vec<Fate> = exchanges.iter().map(|exchange| exchange.up).collect();
     links.arrivals(Direction::Up, &trained, &ups)
 }
 
 /// When work is over that begins when its Down has arrived and its client is free.
-fn trained(exchanges: &[Exchange], arrived: &[VirtualTime]) -> Vec<VirtualTime> {
+fn trained(
+    exchanges: &[Exchange],
+    now: VirtualTime,
+    arrived: &[VirtualTime],
+    busy: &mut Busy,
+) -> Vec<VirtualTime> {
     let mut order: Vec<usize> = (0..exchanges.len()).collect();
     order.sort_by_key(|at| (arrived[*at], *at));
-    let mut busy: BTreeMap<ClientId, VirtualTime> = BTreeMap::new();
     let mut trained = vec![VirtualTime::ZERO; exchanges.len()];
     for at in order {
         let until = busy.entry(exchanges[at].client).or_default();
-        *until = (*until).max(arrived[at]) + exchanges[at].work;
-        trained[at] = *until;
+        *until = (*until).max(now + arrived[at]) + exchanges[at].work;
+        trained[at] = VirtualTime(until.0 - now.0);
     }
     trained
 }

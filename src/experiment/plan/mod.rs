@@ -9,6 +9,7 @@ mod exchange;
 mod frame;
 mod seats;
 mod secret;
+mod underway;
 mod walk;
 
 use std::collections::BTreeMap;

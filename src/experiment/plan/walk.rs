@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::exchange::{Exchange, arrivals};
+use super::exchange::{Busy, Exchange, arrivals};
 use super::frame::{FrameRange, PlannedFrame};
 use super::seats::{Place, PlannedSeat, seats};
 use super::secret::Protocol;
+use super::underway::Underway;
 use super::{Backbone, OneClient, Plan, PlannedPhase, Total};
 use crate::data::Curriculum;
 use crate::experiment::ExperimentError;
@@ -63,6 +64,8 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         links: Links::new(rules.links.clone(), FaultRules::default(), rules.seed),
         availability: availability(blueprint)?,
         now: VirtualTime::ZERO,
+        busy: Busy::new(),
+        underway: Underway::new(rules.closing),
         round: Round(0),
         caches: AssetCaches::new(rules.cache),
         uploads: BTreeMap::new(),
@@ -127,6 +130,8 @@ struct Walk<'a> {
     links: Links,
     availability: Availability,
     now: VirtualTime,
+    busy: Busy,
+    underway: Underway,
     round: Round,
     caches: AssetCaches,
     /// Uploads by name of the phase and client.
@@ -178,17 +183,20 @@ impl Walk<'_> {
             let start = room.map_or(VirtualTime::ZERO, |room| protocol.introduce(&room));
             let exchanges: Vec<Exchange> =
                 seats.iter().map(|seat| self.exchange(&place, seat, &mut row)).collect();
-            let arrivals = arrivals(start, &exchanges, &self.links);
+            let times = (self.now, start);
+            let arrivals = arrivals(times, &exchanges, &self.links, &mut self.busy);
             let working = seated.iter().filter(|seat| seat.works()).count();
             let closing = self.of.rules.closing_of(phase, working);
             let awaited = seated.iter().zip(&arrivals);
             let awaited = awaited.filter(|(seat, _)| closing.waits_for_all() || seat.works());
-            let end = closing.duration(awaited.map(|(_, at)| *at).collect());
+            let awaited: Vec<_> = awaited.map(|(seat, at)| (seat.client, *at)).collect();
+            let end = self.underway.close(&closing, (self.round, self.now), &awaited);
             let end = room.map_or(end, |room| protocol.unmask(&room, &arrivals, end));
             self.now = self.now + end;
             self.total.rounds += 1;
             self.round = Round(self.round.0 + 1);
         }
+        self.underway.clear();
         row.virtual_s = VirtualTime(self.now.0 - began.0).as_seconds();
         self.total.virtual_s += row.virtual_s;
         (row.protocol_down, row.protocol_up) = (protocol.down, protocol.up);
@@ -247,6 +255,7 @@ impl Walk<'_> {
                 rules.seed,
                 (period.task, self.round),
                 (&self.availability, self.now),
+                &self.underway.busy(),
             ),
             CohortRule::Participants => everybody_of(met.iter().copied().collect()),
             // As the run refuses it.

@@ -220,7 +220,7 @@ fn seal(
         task: context.period.task.0,
         sequence: seat.id.0,
     };
-    let meta = UpMeta { seat: seat.clone(), base: context.round, staleness: 0 };
+    let meta = UpMeta::timely(seat.clone(), context.round);
     let send = || match &place.masking {
         Some(masking) => {
             let body = mask(method, masking, &member.down, &told, &sketch, &meta)?;

@@ -2,9 +2,12 @@
 
 use super::machine::{ServerMachine, ToServer, here};
 use super::round::{Arrival, OpenRound};
+use super::stale::Stale;
+use crate::federation::closing::Late;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
+use crate::federation::fold::Refusal;
 use crate::federation::rules::OnBadUpdate;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
@@ -16,16 +19,23 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let Arrival { round, seat, mut up, charge } = arrival;
         if !self.waits_for(round) {
-            effects.extend(charge.map(|charge| Effect::Record(late(charge), None)));
             self.straggler_is_back(effects);
-            return Ok(());
+            let arrival = Arrival { round, seat, up, charge };
+            return match self.underway.remove(&(round, seat)) {
+                Some(sent) => self.stale(Stale { sent, arrival }, effects),
+                None => {
+                    effects.extend(arrival.charge.map(|charge| Effect::Record(late(charge), None)));
+                    Ok(())
+                }
+            };
         }
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
         let Some(round) = &mut self.round else { return Ok(()) };
         match up.fault.take() {
             Some(why) => {
                 round.skip(seat);
-                self.reject(seat, why, effects)
+                let (client, round) = (round.client(seat), round.context.round);
+                self.reject(Refusal { round, seat, client, why }, effects)
             }
             None => {
                 round.fold(seat, up, self.world.rules.bias, effects);
@@ -57,20 +67,16 @@ impl ServerMachine {
     /// Records an upload that must not be used, and applies the scenario's rule.
     pub(super) fn reject(
         &self,
-        seat: SeatId,
-        why: String,
+        refusal: Refusal,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let Some(round) = &self.round else { return Ok(()) };
-        let (client, context) = (round.client(seat), &round.context);
-        let (number, task) = (context.round, context.period.task);
-        let event = Event::UpdateRejected { round: number, task, seat, client, why: why.clone() };
+        let Some(open) = &self.round else { return Ok(()) };
+        let (task, Refusal { round, seat, client, why }) = (open.context.period.task, refusal);
+        let event = Event::UpdateRejected { round, task, seat, client, why: why.clone() };
         effects.push(Effect::Record(event, None));
         match self.world.rules.on_bad_update {
             OnBadUpdate::Drop => Ok(()),
-            OnBadUpdate::Abort => {
-                Err(FederationError::BadUpdate { client, round: number, seat, why })
-            }
+            OnBadUpdate::Abort => Err(FederationError::BadUpdate { client, round, seat, why }),
         }
     }
 
@@ -83,6 +89,7 @@ impl ServerMachine {
     ) {
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
         if !self.waits_for(round) {
+            self.underway.remove(&(round, seat));
             return self.straggler_is_back(effects);
         }
         if let Some(round) = &mut self.round {
@@ -113,9 +120,16 @@ impl ServerMachine {
     }
 
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let complete = |round: &&mut OpenRound| !round.closed && round.is_complete();
+        let underway = self.underway.len();
+        let complete = |round: &&mut OpenRound| !round.closed && round.is_complete(underway);
         let Some(round) = self.round.as_mut().filter(complete) else { return };
-        self.stragglers += round.close();
+        let out = round.close();
+        self.stragglers += out.len();
+        if matches!(self.world.rules.closing.late, Late::Fold(_)) {
+            let number = round.context.round;
+            let sent = out.into_iter().map(|seat| ((number, seat), round.sent_to(seat)));
+            self.underway.extend(sent.filter(|(_, (seat, _))| seat.works()));
+        }
         let Some(folded) = round.folded.take() else { return };
         let now = match &self.world.rules.privacy.secure {
             Some(rules) => round.unmask(&self.world, rules, now, effects),
@@ -132,7 +146,7 @@ impl ServerMachine {
 }
 
 /// The charge of a frame that nobody waits for any more.
-fn late(mut charge: Event) -> Event {
+pub(super) fn late(mut charge: Event) -> Event {
     if let Event::FrameCharged { outcome, .. } = &mut charge {
         *outcome = FrameOutcome::Late;
     }

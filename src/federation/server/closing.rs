@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::machine::{ServerMachine, ToServer, here};
-use super::round::SeatStatus;
 use super::steps::{self, Changed, Fold};
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
@@ -29,12 +28,11 @@ impl ServerMachine {
         if let Some(message) = folded.broken.take() {
             return Err(panicked(message));
         }
-        for (seat, why) in std::mem::take(&mut folded.refused) {
+        for refusal in std::mem::take(&mut folded.refused) {
             if let Some(round) = &mut self.round {
-                round.status[seat.index()] = SeatStatus::Missing;
-                round.models.retain(|(model, _, _)| model.id != seat);
+                round.refuse(&refusal);
             }
-            self.reject(seat, why, effects)?;
+            self.reject(refusal, effects)?;
         }
         let opened = self.round.as_mut().and_then(|round| round.report_sum(effects));
         if opened == Some(false) {
@@ -85,7 +83,8 @@ impl ServerMachine {
             round: round.context.round,
             task: round.context.period.task,
             phase: self.phase as u32,
-            folded: round.folded_clients().count() as u32,
+            folded: round.folded_clients().count() as u32 + round.stale,
+            stale: round.stale,
             missing,
         };
         let (digest, metrics) = (Some(Digest(changed.digest)), changed.figures);
@@ -114,6 +113,7 @@ impl ServerMachine {
         }
         self.phase += 1;
         self.round_in_phase = 0;
+        self.give_up_stale(effects);
         self.begin_phase(now, effects)
     }
 }

@@ -9,11 +9,12 @@
 //! Every arrow is an event of the conductor. When a round closes is for its
 //! [`Closing`](crate::federation::Closing) to say; seats that come back later are stragglers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::acquaintances::Acquaintances;
 use super::round::{Arrival, OpenRound, SeatStatus};
+use super::stale::Stale;
 use super::steps::{self, Answer, Changed, Opening};
 use crate::federation::assets::AssetCaches;
 use crate::federation::availability::Cohort;
@@ -24,13 +25,14 @@ use crate::federation::evaluation;
 use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Folded;
+use crate::federation::frames::SentDown;
 use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{AnyServer, Next, Phase, RoundContext};
+use crate::policy::{AnyServer, Next, Phase, RoundContext, Seat};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 /// What happens to the server.
@@ -89,6 +91,10 @@ pub(crate) struct ServerMachine {
     pub(super) round: Option<OpenRound>,
     /// Seats of closed rounds that are still out.
     pub(super) stragglers: usize,
+    /// Those of them whose uploads still count, with what they were sent.
+    pub(super) underway: BTreeMap<(Round, SeatId), (Seat, Arc<SentDown>)>,
+    /// What of them came while no round was open.
+    pub(super) held: Vec<Stale>,
     /// Whether the last task is over.
     pub(super) over: bool,
     pub(super) folded: Option<Folded>,
@@ -116,6 +122,8 @@ impl ServerMachine {
             context: None,
             round: None,
             stragglers: 0,
+            underway: BTreeMap::new(),
+            held: Vec::new(),
             over: false,
             folded: None,
             next: Next::Continue,
@@ -164,6 +172,7 @@ impl ServerMachine {
             ToServer::Opened(answer) => {
                 let opening = self.take_back("open a round", answer)?;
                 self.send_round(now, opening, effects);
+                self.take_held(effects)?;
                 self.close_when_complete(now, effects);
                 Ok(())
             }
@@ -191,7 +200,10 @@ impl ServerMachine {
             ToServer::Failed { round, seat } => {
                 match self.waits_for(round) {
                     true => self.round.iter_mut().for_each(|round| round.skip(seat)),
-                    false => self.straggler_is_back(effects),
+                    false => {
+                        self.underway.remove(&(round, seat));
+                        self.straggler_is_back(effects);
+                    }
                 }
                 self.close_when_complete(now, effects);
                 Ok(())
@@ -306,8 +318,8 @@ impl ServerMachine {
         let phase = &self.phases[self.phase];
         let period = self.world.period(self.task);
         let round = self.next_round;
-        let who =
-            self.world.cohort(phase.cohort, &period.view, (round, now), &self.participants)?;
+        let met = (&self.participants, &self.busy());
+        let who = self.world.cohort(phase.cohort, &period.view, (round, now), met)?;
         let cohort = match who {
             Cohort::Now(cohort) => cohort,
             Cohort::Later(until) => {

@@ -6,6 +6,7 @@ mod closing;
 mod machine;
 mod round;
 mod secret;
+mod stale;
 mod steps;
 mod testing;
 

@@ -11,7 +11,7 @@ use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::closing::Closing;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
-use crate::federation::fold::{Fold, Folded, Folding};
+use crate::federation::fold::{Fold, Folded, Folding, Refusal};
 use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
@@ -54,6 +54,8 @@ pub(super) struct OpenRound {
     certain: Option<VirtualTime>,
     /// Whether what comes now is late.
     pub closed: bool,
+    /// Uploads that earlier rounds had asked for.
+    pub stale: u32,
     fold: Fold,
     pub folded: Option<tokio::sync::oneshot::Receiver<Folded>>,
     /// Client models before synchronisation, where they are measured: seat, Down, Up.
@@ -83,9 +85,7 @@ impl OpenRound {
         now: VirtualTime,
     ) -> OpenRound {
         let Opening { seats, downs, layout, .. } = opening;
-        let rules = &world.rules;
-        let certain = closing.certain().filter(|_| !rules.closing.train_stragglers);
-        let folding = match &rules.privacy.secure {
+        let folding = match &world.rules.privacy.secure {
             Some(rules) => Folding::Masked(rules.numbers.modulus),
             None => Folding::Parts(Arc::clone(&world.method)),
         };
@@ -93,8 +93,9 @@ impl OpenRound {
         OpenRound {
             context,
             closing,
-            certain: certain.map(|deadline| now + deadline),
+            certain: closing.certain().map(|deadline| now + deadline),
             closed: false,
+            stale: 0,
             status: vec![SeatStatus::Out; seats.len()],
             out: seats.len(),
             seats,
@@ -108,10 +109,14 @@ impl OpenRound {
         }
     }
 
-    /// Whether its closing rule says that it is over.
-    pub fn is_complete(&self) -> bool {
+    /// Whether its closing rule says that it is over, where so many seats of earlier rounds may still
+    /// answer.
+    pub fn is_complete(&self, underway: usize) -> bool {
         let here = self.status.iter().filter(|status| **status == SeatStatus::Folded).count();
-        self.closing.is_over(here, self.out)
+        match self.closing.any {
+            true => self.closing.is_over(here + self.stale as usize, self.out + underway),
+            false => self.closing.is_over(here, self.out),
+        }
     }
 
     /// When it waits no longer.
@@ -124,15 +129,21 @@ impl OpenRound {
         self.closing.expire();
     }
 
-    /// From now on everything is late. Answers how many seats are still out.
-    pub fn close(&mut self) -> usize {
+    /// From now on everything is late. Answers which seats are still out.
+    pub fn close(&mut self) -> Vec<SeatId> {
         self.closed = true;
         let out: Vec<SeatId> = (self.seats.iter().zip(&self.status))
             .filter(|(_, status)| **status == SeatStatus::Out)
             .map(|(seat, _)| seat.id)
             .collect();
         out.iter().for_each(|seat| self.skip(*seat));
-        out.len()
+        self.fold.seal();
+        out
+    }
+
+    /// A seat and what it was sent.
+    pub fn sent_to(&self, seat: SeatId) -> (Seat, Arc<SentDown>) {
+        (self.seats[seat.index()].clone(), Arc::clone(&self.downs[seat.index()]))
     }
 
     /// Sends every seat its Down, after the assets it lacks.
@@ -286,10 +297,35 @@ impl OpenRound {
         if keep_model {
             self.models.push((place.clone(), Arc::clone(&down.payload), up.payload));
         }
-        let meta = UpMeta { seat: place, base: self.context.round, staleness: 0 };
+        let meta = UpMeta::timely(place, self.context.round);
         let (fold, body) = (self.fold.clone(), up.body);
         let lift = move |_: &crate::policy::Lab| fold.lift(&down.payload, &body, &meta);
         effects.push(Effect::Post(JobKind::Fold, Box::new(lift)));
+    }
+
+    /// The same for an upload that an earlier round asked for.
+    pub fn fold_stale(
+        &mut self,
+        down: &Arc<SentDown>,
+        up: SentUp,
+        meta: UpMeta,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.stale += 1;
+        let (down, fold, body, place) =
+            (Arc::clone(down), self.fold.clone(), up.body, self.fold.expect());
+        let lift = move |_: &crate::policy::Lab| fold.lift_late(place, &down.payload, &body, &meta);
+        effects.push(Effect::Post(JobKind::Fold, Box::new(lift)));
+    }
+
+    /// An upload could not be lifted.
+    pub fn refuse(&mut self, refusal: &Refusal) {
+        if refusal.round != self.context.round {
+            self.stale -= 1;
+            return;
+        }
+        self.status[refusal.seat.index()] = SeatStatus::Missing;
+        self.models.retain(|(model, _, _)| model.id != refusal.seat);
     }
 
     /// The seat sends nothing that counts.

@@ -121,7 +121,7 @@ mod tests {
                 };
                 let learnt = set(kind, 5, |at| (at as f32 + client as f32).sin());
                 let up = Up::cut(&learnt, 2..4, 10 + client as usize).unwrap();
-                (UpMeta { seat, base: Round(0), staleness: 0 }, up)
+                (UpMeta::timely(seat, Round(0)), up)
             })
             .collect();
         let mut sum: Vec<f64> = Vec::new();

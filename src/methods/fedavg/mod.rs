@@ -156,8 +156,15 @@ impl Method for FedAvg {
         ]
     }
 
-    fn lift(&self, down: &Down, up: Up, _meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        ParameterAverage::one(self.weight(&up), &down.parameters, &up.whole(down)?)
+    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
+        let whole = up.whole(down)?;
+        let average = ParameterAverage::one(self.weight(&up), &down.parameters, &whole)?;
+        Ok(average.discounted(meta.discount))
+    }
+
+    /// A difference to the Down it began from can be added to any later model.
+    fn late(&self) -> Result<(), &'static str> {
+        Ok(())
     }
 
     fn additive(&self) -> Result<&dyn Additive<FedAvg>, &'static str> {

@@ -180,8 +180,9 @@ impl Method for Hgp {
             class.gaussian.sampler(self.config.cov_scale, mixture::ADDED)?;
         }
         let weight = f64::from(up.learnt.samples);
+        let average = ParameterAverage::one(weight, &down.parameters, &whole)?;
         Ok(HgpPart {
-            average: ParameterAverage::one(weight, &down.parameters, &whole)?,
+            average: average.discounted(meta.discount),
             classes: Keep::one(meta.seat.id, (meta.seat.client, up.classes)),
         })
     }
@@ -190,6 +191,13 @@ impl Method for Hgp {
         match self.config.rebalance {
             Rebalance::None => Ok(self),
             _ => Err("to draw from each of them"),
+        }
+    }
+
+    fn late(&self) -> Result<(), &'static str> {
+        match self.config.rebalance {
+            Rebalance::None => Ok(()),
+            _ => Err("its server draws from Gaussians of the features of one round's model"),
         }
     }
 

@@ -193,6 +193,9 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::UpdateRejected { round, .. } => {
                 self.row(*round).into_iter().for_each(|row| row.rejected += 1);
             }
+            Event::UpdateStale { round, seat, .. } => {
+                self.row(*round).into_iter().for_each(|row| row.settle(*seat));
+            }
             // Of a sum that cannot be opened nobody's upload counts, late or not.
             Event::SumMasked { round, opened: false, .. } => {
                 if let Some(row) = self.row(*round) {

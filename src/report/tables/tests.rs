@@ -81,6 +81,7 @@ fn journal() -> Vec<Entry> {
         task,
         phase: 0,
         folded,
+        stale: 0,
         missing,
     };
     let events = vec![
