@@ -50,9 +50,9 @@ fn staleness(ran: &Ran) -> Vec<u32> {
 
 #[test]
 fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
-    let faults = FaultRules { crash: 0.1, lose_down: 0.05, lose_up: 0.05 };
+    let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     for rules in [buffered(2, 4, HALVING), semi(Late::Fold(HALVING))] {
-        let rules = Rules { faults, ..rules };
+        let rules = Rules { faults: faults.clone(), ..rules };
         for make in [setup::<()>, setup::<Visits>] {
             let base = run(make(rules.clone(), Mischief::None));
             assert!(base.end.is_ok() && base.count("update_stale") > 3);

@@ -22,7 +22,7 @@ use softmax::{Mischief, Ran, Visits, rules, run, run_with, setup};
 fn mobile() -> Rules {
     let participation = Participation { share: Share::Fraction(0.5), ..Participation::default() };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
-    let faults = FaultRules { crash: 0.1, lose_down: 0.05, lose_up: 0.05 };
+    let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     Rules { compute, links, faults, participation, ..rules() }
 }
 
@@ -201,7 +201,7 @@ fn a_quorum_is_enough_and_failures_do_not_hang_it() {
     let ran = run(stateful(patient.clone()));
     done(&ran);
     assert!(rounds_of(&ran).iter().all(|round| (round.1, round.2) == (3, 3)));
-    let faults = FaultRules { crash: 0.4, lose_down: 0.3, lose_up: 0.3 };
+    let faults = FaultRules { lose_down: 0.3, lose_up: 0.3, ..FaultRules::crashing(0.4) };
     let ran = run(stateful(Rules { faults, links: LinkRules::MOBILE, ..patient }));
     done(&ran);
     assert!(rounds_of(&ran).iter().any(|round| round.1 < 3), "too few answered, and it went on");
@@ -366,7 +366,7 @@ fn virtual_time_passes_and_never_goes_back() {
 
 #[test]
 fn lost_messages_and_crashes_are_events_and_the_run_completes() {
-    let faults = FaultRules { crash: 0.2, lose_down: 0.2, lose_up: 0.2 };
+    let faults = FaultRules { lose_down: 0.2, lose_up: 0.2, ..FaultRules::crashing(0.2) };
     let ran = run(stateful(Rules { faults, ..rules() }));
     done(&ran);
     let reasons = ran.failures();
@@ -384,7 +384,7 @@ fn lost_messages_and_crashes_are_events_and_the_run_completes() {
 
 #[test]
 fn a_federation_where_everybody_crashes_still_ends() {
-    let faults = FaultRules { crash: 1.0, ..FaultRules::default() };
+    let faults = FaultRules::crashing(1.0);
     let ran = run(stateful(Rules { faults, ..rules() }));
     done(&ran);
     assert_eq!((ran.count("client_failed"), ran.count("trained")), (60, 0));

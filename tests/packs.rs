@@ -19,7 +19,7 @@ use softmax::{Mischief, Visits, rules, run, setup};
 fn mobile(pack: usize) -> Rules {
     let participation = Participation { share: Share::Count(5), ..Participation::default() };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
-    let faults = FaultRules { crash: 0.1, lose_down: 0.1, lose_up: 0.05 };
+    let faults = FaultRules { lose_down: 0.1, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     Rules { compute, links, faults, participation, pack, ..rules() }
 }
 
@@ -94,8 +94,10 @@ fn a_seat_that_comes_late_trains_later() {
 
 #[test]
 fn whoever_crashes_or_is_not_reached_holds_nobody_up() {
-    let faults = FaultRules { crash: 0.4, lose_down: 0.4, lose_up: 0.0 };
-    let of = |pack| run(setup::<Visits>(Rules { faults, pack, ..rules() }, Mischief::None));
+    let faults = FaultRules { lose_down: 0.4, lose_up: 0.0, ..FaultRules::crashing(0.4) };
+    let of = |pack| {
+        run(setup::<Visits>(Rules { faults: faults.clone(), pack, ..rules() }, Mischief::None))
+    };
     let (one, four) = (of(1), of(4));
     assert!(four.count("client_failed") > 10 && four.count("trained") > 5);
     assert_eq!(one.digests, four.digests);

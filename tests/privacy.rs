@@ -97,7 +97,7 @@ fn run(more: &str) -> Ran {
 }
 
 fn with_faults(faults: FaultRules, seed: u64) -> impl Fn(Setup) -> Setup {
-    move |setup| Setup { rules: Rules { faults, seed, ..setup.rules }, ..setup }
+    move |setup| Setup { rules: Rules { faults: faults.clone(), seed, ..setup.rules }, ..setup }
 }
 
 /// The server's state after the last task, as scores see it, is that of plain FedAvg.
@@ -119,10 +119,10 @@ fn what_is_learnt_is_what_plain_averaging_learns() {
 
 #[test]
 fn digests_depend_on_neither_workers_nor_chance_nor_verification() {
-    let faults = FaultRules { crash: 0.1, lose_down: 0.05, lose_up: 0.05 };
-    let base = run_with(SECURE, with_faults(faults, 3));
+    let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
+    let base = run_with(SECURE, with_faults(faults.clone(), 3));
     for workers in [1, 3, 8] {
-        let faulty = with_faults(faults, 3);
+        let faulty = with_faults(faults.clone(), 3);
         let other =
             run_with(SECURE, |setup| Setup { workers: Workforce::Cpu(workers), ..faulty(setup) });
         assert_eq!(other.digests, base.digests, "{workers} workers");
@@ -130,7 +130,8 @@ fn digests_depend_on_neither_workers_nor_chance_nor_verification() {
             run_with(SECURE, |setup| Setup { shaker: Some(workers as u64), ..faulty(setup) });
         assert_eq!(shaken.digests, base.digests);
     }
-    let verified = run_with(&format!("{SECURE}\n[wire]\nverify = true"), with_faults(faults, 3));
+    let verified =
+        run_with(&format!("{SECURE}\n[wire]\nverify = true"), with_faults(faults.clone(), 3));
     assert_eq!(verified.digests, base.digests);
 }
 
@@ -138,10 +139,10 @@ fn digests_depend_on_neither_workers_nor_chance_nor_verification() {
 /// training, on the way up, and among the answers.
 #[test]
 fn whoever_drops_out_the_rest_is_summed_or_nothing_is() {
-    let faults = FaultRules { crash: 0.15, lose_down: 0.07, lose_up: 0.07 };
+    let faults = FaultRules { lose_down: 0.07, lose_up: 0.07, ..FaultRules::crashing(0.15) };
     let (mut opened, mut closed, mut partial) = (0, 0, 0);
     for seed in 0..12 {
-        let ran = run_with(SECURE, with_faults(faults, seed));
+        let ran = run_with(SECURE, with_faults(faults.clone(), seed));
         assert_eq!(ran.end.as_ref().ok(), Some(&EndReason::Done), "seed {seed}");
         let mut sums = BTreeMap::new();
         for entry in &ran.entries {

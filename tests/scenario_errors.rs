@@ -351,6 +351,31 @@ fn impossible_closing_rules() {
     assert!(read(GOOD, &["preset=production"]).is_ok(), "everybody is asked, whoever is first");
 }
 
+#[test]
+fn faults_are_judged_one_by_one() {
+    for (entry, wanted) in [
+        ("{kind=\"crash\",when=\"later\"}", "later"),
+        ("{kind=\"crush\"}", "crush"),
+        ("{kind=\"crash\",direction=\"up\"}", "`faults.direction` has no meaning"),
+        ("{kind=\"bad-update\"}", "[faults] lacks the key `how`"),
+        ("{kind=\"lose\",rate=0}", "must be above 0 and at most 1"),
+        ("{kind=\"lose\",rounds=[0]}", "`faults.rounds` must be at least 1"),
+        ("{kind=\"lose\",clients=[900]}", "a fault is for client 900"),
+        ("{kind=\"lose\",rat=0.1}", "did you mean `rate`?"),
+        ("3", "every entry of `faults` must be a table"),
+    ] {
+        let told = refusal(GOOD, &[&format!("faults=[{entry}]")]);
+        assert!(told.contains(wanted), "{entry} gives\n{told}");
+    }
+    let told = refusal(GOOD, &["faults.crash=0.1"]);
+    assert!(told.contains("`faults` must be a list of tables"), "{told}");
+    let text =
+        format!("{GOOD}[[faults]]\nkind = \"crash\"\nrate = 0.1\n[[faults]]\nkind = \"lose\"\n");
+    assert_eq!(read(&text, &[]).expect("is right").scenario.faults.len(), 2);
+    let production = read(GOOD, &["preset=production", "participation.count=3"]).expect("is right");
+    assert_eq!(production.scenario.faults.len(), 1);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_folder_whose_name_is_no_text_is_refused_where_its_path_is_written() {

@@ -100,6 +100,8 @@ pub enum FrameOutcome {
     Late,
     /// It, its sender or its receiver vanished.
     Lost,
+    /// It arrived a second time, and was thrown away.
+    Duplicate,
 }
 
 /// Bytes of a frame by part: `frame = header + meta + table + payload`.
@@ -231,6 +233,7 @@ pub enum Event {
         leaves: Option<u64>,
     },
     /// The fate of a frame is known: it was delivered or lost at this moment, and is charged.
+    /// Where the network delivered it twice it is charged twice.
     FrameCharged {
         /// The round it belongs to.
         round: Round,
@@ -305,7 +308,7 @@ pub enum Event {
         seat: SeatId,
         /// The client.
         client: ClientId,
-        /// `crashed`, `lost`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
+        /// `crashed`, `lost`, `corrupt`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
         /// `excluded` (from secure aggregation, which had too few members) or `policy`.
         reason: String,
         /// In words.
@@ -411,6 +414,14 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Event {
+    /// A charge whose frame came to another end; any other event as it is.
+    pub(super) fn with_outcome(mut self, became: FrameOutcome) -> Event {
+        if let Event::FrameCharged { outcome, .. } = &mut self {
+            *outcome = became;
+        }
+        self
+    }
+
     /// The event's name, as in its `type` field.
     pub fn name(&self) -> &'static str {
         match self {

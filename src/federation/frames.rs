@@ -105,15 +105,13 @@ fn send_asset(
     })
 }
 
-/// Packs, codes, sizes and checks an Up. The server refuses it on arrival when `fault` says so.
+/// Codes, sizes and checks an Up and its body. The server refuses it on arrival when `fault` says so.
 pub fn send_up(
-    method: &dyn AnyMethod,
-    up: Payload,
+    (up, body): (Payload, Body),
     sketch: &ExchangeSketch,
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentUp, WireError> {
-    let body = method.pack_up(&up);
     let bytes = size(&body, &coding.up);
     let inspection = body.inspect();
     let mut digest = inspection.digest;

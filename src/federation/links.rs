@@ -6,7 +6,8 @@
 
 use super::bandwidth::{self, Ask, RATE_UNIT};
 use super::event::Direction;
-use super::rules::{FaultRules, LinkRules};
+use super::faults::{FaultRules, Victim};
+use super::rules::LinkRules;
 use crate::numerics::distributions::{normal_pair, unit};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
@@ -44,6 +45,15 @@ pub struct Transfer {
     /// Which way.
     pub direction: Direction,
 }
+
+impl Transfer {
+    fn seat(&self) -> Victim {
+        Victim { client: self.client, round: self.round, unit: self.unit }
+    }
+}
+
+/// Frames from this number on are the engine's own: faults strike those of methods.
+pub const PROTOCOL_FRAMES: u32 = 1 << 16;
 
 /// What becomes of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +105,11 @@ impl Links {
             Direction::Down => self.faults.lose_down,
             Direction::Up => self.faults.lose_up,
         };
-        if loss > 0.0 {
+        let doomed = transfer.frame < PROTOCOL_FRAMES
+            && self.faults.loses(self.seed, transfer.seat(), transfer.direction);
+        if loss > 0.0 || doomed {
             let mut rng = key(self.seed, Domain::Fault, transfer).rng();
-            if unit(&mut rng) < loss {
+            if unit(&mut rng) < loss || doomed {
                 let part = unit(&mut rng);
                 let of = |value: u64| (value as f64 * part) as u64;
                 return Fate {

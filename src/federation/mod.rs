@@ -28,6 +28,7 @@ mod effect;
 mod error;
 mod evaluation;
 pub mod event;
+mod faults;
 mod figure;
 mod fold;
 mod frames;
@@ -64,13 +65,14 @@ pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
     JOURNAL_FORMAT, Numbers, TaskScore,
 };
+pub use faults::{CrashTime, Fault, FaultKind, FaultRules, MOST_FAULTS, Spoilage, Victim};
 pub use figure::{Digest, Figure};
 pub use frames::Coding;
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
 pub use rules::{
-    AssetCache, ComputeRules, Curve, FaultRules, LinkRules, OnBadUpdate, OverSelection,
-    Participation, Population, Rules, Share, Unit, UnitRules,
+    AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participation,
+    Population, Rules, Share, Unit, UnitRules,
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};

@@ -9,6 +9,7 @@
 
 use super::availability::AvailabilityRules;
 use super::closing::{Closing, ClosingRules};
+use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
 use crate::numerics::law::{Law, Shape};
 use crate::policy::{CohortRule, Phase};
@@ -184,17 +185,6 @@ impl LinkRules {
     pub fn is_shared(&self) -> bool {
         self.server_down.is_finite() || self.server_up.is_finite()
     }
-}
-
-/// What goes wrong, as probabilities per seat.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct FaultRules {
-    /// The client crashes before it trains.
-    pub crash: f64,
-    /// The Down is lost on its way.
-    pub lose_down: f64,
-    /// The Up is lost on its way.
-    pub lose_up: f64,
 }
 
 /// What to do with an upload that is not finite or has the wrong shape.

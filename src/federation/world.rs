@@ -7,6 +7,7 @@ use super::availability::{Availability, Cohort};
 use super::clock::Clock;
 use super::closing::Late;
 use super::error::FederationError;
+use super::faults::{MOST_FAULTS, Victim};
 use super::frames::Coding;
 use super::links::Links;
 use super::participation;
@@ -105,6 +106,10 @@ impl World {
                 ));
             }
         }
+        if rules.faults.entries.len() > MOST_FAULTS {
+            let what = format!("a run has {MOST_FAULTS} kinds of faults at most");
+            return Err(FederationError::Impossible(what));
+        }
         if let Late::Fold(_) = rules.closing.late {
             let why = match &rules.privacy.secure {
                 Some(_) => Some("masks are those of one round".to_string()),
@@ -136,7 +141,7 @@ impl World {
             coding: Arc::new(setup.coding.clone()),
             charged: setup.charged,
             clock: Clock::new(rules.compute.clone(), rules.seed),
-            links: Links::new(rules.links.clone(), rules.faults, rules.seed),
+            links: Links::new(rules.links.clone(), rules.faults.clone(), rules.seed),
             rules,
         })
     }
@@ -218,6 +223,11 @@ impl World {
                     .collect(),
             )),
         }
+    }
+
+    /// A seat as faults see it.
+    pub fn victim(&self, round: Round, seat: &Seat) -> Victim {
+        Victim { client: seat.client, round, unit: seat.unit_in_keys() }
     }
 
     /// Samples per block of an evaluation.

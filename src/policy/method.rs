@@ -320,6 +320,8 @@ pub enum Failure {
     OutOfRange(String),
     /// The client vanished (a fault of the scenario).
     Crashed,
+    /// The Down was damaged on its way; says how that was found.
+    Corrupt(String),
     /// The Down found the client away.
     Away,
     /// The client went away before its work was done.
@@ -334,7 +336,8 @@ impl fmt::Display for Failure {
             Failure::Data(why)
             | Failure::Policy(why)
             | Failure::OutOfRange(why)
-            | Failure::Memory(why) => f.write_str(why),
+            | Failure::Memory(why)
+            | Failure::Corrupt(why) => f.write_str(why),
             Failure::Panicked(why) => write!(f, "training panicked: {why}"),
             Failure::Crashed => f.write_str("the client crashed"),
             Failure::Away => f.write_str("the client was away"),

@@ -22,6 +22,7 @@ pub fn outcome_word(outcome: FrameOutcome) -> &'static str {
         FrameOutcome::Delivered => "delivered",
         FrameOutcome::Late => "late",
         FrameOutcome::Lost => "lost",
+        FrameOutcome::Duplicate => "duplicate",
     }
 }
 

@@ -6,6 +6,9 @@ use super::{
     Population, Scenario, TaskSplit, Unit,
 };
 
+/// So many entries of `[[faults]]` at most.
+const MOST_FAULTS: usize = 16;
+
 struct Checker<'a> {
     root: &'a Node,
     report: &'a mut Report,
@@ -29,6 +32,28 @@ impl Scenario {
         self.check_partition(&mut checker);
         self.check_sizes(&mut checker);
         self.check_privacy(&mut checker);
+        self.check_faults(&mut checker);
+    }
+
+    fn check_faults(&self, checker: &mut Checker<'_>) {
+        if self.faults.len() > MOST_FAULTS {
+            checker.reject(
+                &["faults"],
+                &format!("there are {} faults, and at most {MOST_FAULTS}", self.faults.len()),
+                "too many",
+                "give one entry several `clients` and `rounds`",
+            );
+        }
+        let clients = self.federation.clients;
+        let named = self.faults.iter().flat_map(|fault| &fault.clients);
+        if let Some(client) = named.copied().find(|client| *client >= clients) {
+            checker.reject(
+                &["faults"],
+                &format!("a fault is for client {client}, and there are {clients}, counted from 0"),
+                "nobody to strike",
+                "name other clients, or raise `federation.clients`",
+            );
+        }
     }
 
     /// What secure aggregation contradicts, whatever the method.

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, ClientSection, Close, Complaint,
-    DataSection, DevicesSection, FaultsSection, FederationSection, LinksSection, MethodCatalogue,
+    DataSection, DevicesSection, FaultSection, FederationSection, LinksSection, MethodCatalogue,
     MethodSection, Override, ParticipationSection, PartitionSection, Preset, PrivacySection,
     RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds, TasksSection, TimeSection,
     WireSection,
@@ -126,7 +126,7 @@ impl Scenario {
             client: table.table("client", ClientSection::read),
             time: table.table("time", |table| TimeSection::read(table, preset)),
             links: table.table("links", |table| LinksSection::read(table, preset)),
-            faults: table.table("faults", |table| FaultsSection::read(table, preset)),
+            faults: table.tables("faults", FaultSection::of(preset), FaultSection::read),
             wire: table.table("wire", WireSection::read),
             privacy: table.table("privacy", PrivacySection::read),
             cache: table.table("cache", CacheSection::read),

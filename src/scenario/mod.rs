@@ -66,7 +66,7 @@ pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Pack, Workers};
 pub use error::ScenarioError;
-pub use faults::FaultsSection;
+pub use faults::{BadUpdate, CrashMoment, FaultChoice, FaultSection, Way};
 pub use federation::{FederationSection, OnBadUpdate};
 pub use law::{LawSection, ShapeSection};
 pub use links::LinksSection;
@@ -127,7 +127,7 @@ pub struct Scenario {
     /// How long messages take on the simulated clock.
     pub links: LinksSection,
     /// What goes wrong.
-    pub faults: FaultsSection,
+    pub faults: Vec<FaultSection>,
     /// How messages are encoded.
     pub wire: WireSection,
     /// What the server may see of uploads.

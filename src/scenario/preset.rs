@@ -1,6 +1,6 @@
 //! `preset`: sets of defaults for how fast clients and links are and what fails.
 //!
-//! A preset fills in the defaults of `[time]`, `[links]`, `[faults]` and `[round]`; every key given beside it
+//! A preset fills in the defaults of `[time]`, `[links]`, `[[faults]]` and `[round]`; every key given beside it
 //! wins. Each of the first two tables can name a preset of its own. Medians and spreads, with the deviation
 //! of the logarithm in brackets:
 //!
@@ -53,7 +53,7 @@ impl Choice for Preset {
 mod tests {
     use super::*;
     use crate::scenario::law::{LawSection, ShapeSection};
-    use crate::scenario::{FaultsSection, LinksSection, TimeSection};
+    use crate::scenario::{FaultSection, LinksSection, TimeSection};
 
     /// A law as the table above writes it.
     fn brief(law: &LawSection) -> String {
@@ -85,7 +85,7 @@ mod tests {
                 brief(&links.jitter),
                 brief(&links.rtt_ms),
                 links.loss.to_string(),
-                FaultsSection::of(*preset).crash.to_string(),
+                FaultSection::of(*preset).first().map_or(0.0, |crash| crash.rate).to_string(),
             ];
             let line = format!("//! | {} |", cells.join(" | "));
             assert!(page.lines().any(|found| found == line), "the table lacks\n{line}");

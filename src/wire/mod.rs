@@ -11,6 +11,7 @@
 //! ```
 
 mod body;
+mod checksum;
 pub mod codec;
 mod decode;
 mod encode;
@@ -27,6 +28,7 @@ mod transmit;
 mod values;
 
 pub use body::{Body, Inspection, Section};
+pub use checksum::checksum;
 pub use codec::{Codec, CodecPlan};
 pub use decode::decode;
 pub use encode::encode;

@@ -5,15 +5,15 @@ use crate::federation::privacy::{
     FixedPoint, Modulus, Noise, NoiseTarget, PrivacyRules, SecureAggregation,
 };
 use crate::federation::{
-    AssetCache, ClosingRules, ComputeRules, Curve, Enough, FaultRules, Late, LinkRules,
-    OnBadUpdate, OverSelection, Participation, Population, Rules, Share, Staleness, Unit,
-    UnitRules,
+    AssetCache, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault, FaultKind,
+    FaultRules, Late, LinkRules, OnBadUpdate, OverSelection, Participation, Population, Rules,
+    Share, Spoilage, Staleness, Unit, UnitRules,
 };
-use crate::quantity::{ClientId, VirtualTime};
+use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::scenario::{
-    self, AvailabilityPattern, AvailabilitySection, Cache, Close, Evaluate, LinksSection, Metric,
-    Participants, ParticipationSection, PrivacySection, RingSize, RoundSection, Scenario,
-    Stragglers, TimeSection,
+    self, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close, CrashMoment, Evaluate,
+    FaultChoice, FaultSection, LinksSection, Metric, Participants, ParticipationSection,
+    PrivacySection, RingSize, RoundSection, Scenario, Stragglers, TimeSection, Way,
 };
 
 /// All rules of a run.
@@ -34,9 +34,9 @@ pub fn rules(scenario: &Scenario) -> Rules {
         compute: compute(&scenario.time),
         links: links(&scenario.links),
         faults: FaultRules {
-            crash: scenario.faults.crash,
             lose_down: scenario.links.loss,
             lose_up: scenario.links.loss,
+            entries: scenario.faults.iter().map(fault).collect(),
         },
         on_bad_update: match scenario.federation.on_bad_update {
             scenario::OnBadUpdate::Drop => OnBadUpdate::Drop,
@@ -92,6 +92,34 @@ fn participation(section: &ParticipationSection) -> Participation {
             scenario::Population::Fixed => Population::Fixed,
             scenario::Population::Fresh => Population::Fresh,
         },
+    }
+}
+
+fn fault(section: &FaultSection) -> Fault {
+    let way = |way: Way| match way {
+        Way::Down => Direction::Down,
+        Way::Up => Direction::Up,
+    };
+    let kind = match section.kind {
+        FaultChoice::Crash { when } => FaultKind::Crash(match when {
+            CrashMoment::Before => CrashTime::Before,
+            CrashMoment::While => CrashTime::While,
+            CrashMoment::After => CrashTime::After,
+        }),
+        FaultChoice::Lose { direction } => FaultKind::Lose(way(direction)),
+        FaultChoice::Duplicate { direction } => FaultKind::Duplicate(way(direction)),
+        FaultChoice::Corrupt { direction } => FaultKind::Corrupt(way(direction)),
+        FaultChoice::BadUpdate { how } => FaultKind::Spoil(match how {
+            BadUpdate::Nan => Spoilage::NotANumber,
+            BadUpdate::Infinite => Spoilage::Infinite,
+            BadUpdate::WrongShape => Spoilage::WrongShape,
+        }),
+    };
+    Fault {
+        kind,
+        rate: section.rate,
+        clients: section.clients.iter().copied().map(ClientId).collect(),
+        rounds: section.rounds.iter().map(|round| Round(round - 1)).collect(),
     }
 }
 

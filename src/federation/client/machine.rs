@@ -12,7 +12,8 @@ use super::idler::{self, Idler};
 use super::training::{self, Stop, Trained};
 use super::upload::{self, tell_server};
 use crate::federation::effect::{Effect, Message};
-use crate::federation::event::{Event, Numbers};
+use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
+use crate::federation::faults::CrashTime;
 use crate::federation::figure::Digest;
 use crate::federation::frames::SentDown;
 use crate::federation::packs::Ticket;
@@ -20,8 +21,7 @@ use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
-use crate::numerics::distributions::chance;
-use crate::numerics::streams::{Domain, StreamKey};
+use crate::numerics::distributions::unit;
 use crate::policy::{AnyState, Failure, RoundContext, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId, TaskId, VirtualTime};
 
@@ -35,8 +35,8 @@ pub(crate) enum ToClient {
     Trained(Box<Trained>),
     /// Local work would be over, had anything been computed.
     Idles(Box<Idler>),
-    /// It goes away before the work of a seat is over.
-    Leaves(Arc<RoundContext>, SeatId),
+    /// It goes away, or crashes, before the work of a seat is over.
+    Stops(Arc<RoundContext>, SeatId, Failure),
 }
 
 /// A Down on its way to a seat.
@@ -89,9 +89,9 @@ impl ClientMachine {
             ToClient::Broadcast(broadcast) => self.receive(now, *broadcast, &mut effects),
             ToClient::Trained(trained) => self.finish(now, *trained, &mut effects),
             ToClient::Idles(idler) => self.send_blank(now, *idler, &mut effects),
-            ToClient::Leaves(context, seat) => {
+            ToClient::Stops(context, seat, failure) => {
                 self.open -= 1;
-                self.fail(now, &context, seat, Failure::Left, &mut effects);
+                self.fail(now, &context, seat, failure, &mut effects);
             }
         }
         if self.open == 0 && self.world.method.stateless() {
@@ -101,44 +101,50 @@ impl ClientMachine {
     }
 
     fn receive(&mut self, now: VirtualTime, mut broadcast: Broadcast, effects: &mut Vec<Effect>) {
-        effects.extend(broadcast.charge.take().map(|charge| Effect::Record(charge, None)));
         let (context, seat) = (&broadcast.context, &broadcast.seat);
-        let unit = seat.unit_in_keys();
+        let victim = self.world.victim(context.round, seat);
+        let (faults, seed) = (&self.world.rules.faults, self.world.rules.seed);
+        if let Some(charge) = broadcast.charge.take() {
+            let again = faults.duplicates(seed, victim, Direction::Down);
+            let again = again.then(|| charge.clone().with_outcome(FrameOutcome::Duplicate));
+            effects.push(Effect::Record(charge, None));
+            effects.extend(again.map(|again| Effect::Record(again, None)));
+        }
         // Whoever is not computed keeps its pack waiting no longer.
         let out = || Effect::DropOut(Ticket { round: context.round, seat: seat.id });
         // Load clients are always there.
         let off = (seat.kind != SeatKind::Load)
             .then(|| self.world.availability.next_off(self.id, now))
             .flatten();
-        if off == Some(now) {
+        let crash = faults.crash(seed, victim);
+        let failure = match &crash {
+            _ if off == Some(now) => Some(Failure::Away),
+            Some((CrashTime::Before, _)) => Some(Failure::Crashed),
+            _ => upload::damaged_down(&self.world, &broadcast).map(Failure::Corrupt),
+        };
+        if let Some(failure) = failure {
             effects.push(out());
-            self.fail(now, context, seat.id, Failure::Away, effects);
+            self.fail(now, context, seat.id, failure, effects);
             return;
-        }
-        let crash = self.world.rules.faults.crash;
-        if crash > 0.0 {
-            let key = StreamKey::new(self.world.rules.seed, Domain::Fault)
-                .client(self.id.0)
-                .round(context.round.0)
-                .unit(unit);
-            if chance(&mut key.rng(), crash) {
-                effects.push(out());
-                self.fail(now, &broadcast.context, seat.id, Failure::Crashed, effects);
-                return;
-            }
         }
         let shard = self.world.seat_shard(context.phase_name, seat);
         let passes = self.world.method.work(context.phase, shard.len(), &self.world.training);
-        let work = self.world.clock.work(self.id, context.round, unit, passes);
-        let end = self.busy_until.max(now) + work;
+        let work = self.world.clock.work(self.id, context.round, victim.unit, passes);
+        let begin = self.busy_until.max(now);
+        let end = begin + work;
         self.open += 1;
-        if let Some(off) = off.filter(|off| *off < end) {
+        let crash = crash.filter(|(when, _)| *when == CrashTime::While).map(|(_, mut rng)| {
+            let done = (work.0 as f64 * unit(&mut rng)) as u64;
+            (begin + VirtualTime(done), Failure::Crashed)
+        });
+        let left = off.filter(|off| *off < end).map(|off| (off, Failure::Left));
+        if let Some((at, failure)) = crash.into_iter().chain(left).min_by_key(|(at, _)| *at) {
             // What it has computed by then is lost, so nobody computes it.
-            self.busy_until = off;
+            self.busy_until = at;
             effects.push(out());
-            let message = Message::Client(ToClient::Leaves(Arc::clone(context), seat.id));
+            let message = ToClient::Stops(Arc::clone(context), seat.id, failure);
             let (class, to) = (Class::Timer, ActorId::Client(self.id));
-            effects.push(Effect::Tell { at: off, class, to, message });
+            effects.push(Effect::Tell { at, class, to, message: Message::Client(message) });
             return;
         }
         self.busy_until = end;
@@ -199,12 +205,23 @@ impl ClientMachine {
                         ..Numbers::default()
                     }),
                 ));
-                let (round, id, up) = (context.round, seat.id, done.up);
-                let bytes = Arc::clone(&up.bytes);
-                let arrived = move |charge| {
-                    ToServer::Arrived(Box::new(Arrival { round, seat: id, up, charge }))
-                };
-                effects.push(upload::send(&self.world, now, (&context, &seat), &bytes, arrived));
+                if self.crashes_after(&context, &seat) {
+                    self.fail(now, &context, seat.id, Failure::Crashed, effects);
+                } else {
+                    let (round, id, up) = (context.round, seat.id, done.up);
+                    let twice = upload::arrives_twice(&self.world, &context, &seat);
+                    let bytes = Arc::clone(&up.bytes);
+                    let arrived = move |charge| {
+                        ToServer::Arrived(Box::new(Arrival { round, seat: id, up, charge, twice }))
+                    };
+                    effects.push(upload::send(
+                        &self.world,
+                        now,
+                        (&context, &seat),
+                        &bytes,
+                        arrived,
+                    ));
+                }
             }
         }
         self.compute(effects);
@@ -225,11 +242,21 @@ impl ClientMachine {
             worked: worked.0,
         };
         effects.extend((!load).then_some(Effect::Record(skipped, None)));
+        if self.crashes_after(&context, &seat) {
+            return self.fail(now, &context, seat.id, Failure::Crashed, effects);
+        }
         let arrived = move |charge| match load {
             true => ToServer::Loaded { round, seat: id, charge },
             false => ToServer::Untrained { round, charge },
         };
         effects.push(upload::send(&self.world, now, (&context, &seat), &bytes, arrived));
+    }
+
+    /// Whether the client of a seat crashes between learning and sending.
+    fn crashes_after(&self, context: &RoundContext, seat: &Seat) -> bool {
+        let victim = self.world.victim(context.round, seat);
+        let crash = self.world.rules.faults.crash(self.world.rules.seed, victim);
+        crash.is_some_and(|(when, _)| when == CrashTime::After)
     }
 
     fn fail(
@@ -254,6 +281,7 @@ pub(crate) fn failed(
 ) -> Event {
     let (reason, detail) = match failure {
         Failure::Crashed => ("crashed", String::new()),
+        Failure::Corrupt(why) => ("corrupt", why.clone()),
         Failure::Away => ("away", String::new()),
         Failure::Left => ("left", String::new()),
         Failure::NoData => ("no_data", String::new()),

@@ -10,6 +10,8 @@ use super::machine::{Broadcast, ToClient};
 use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
+use crate::federation::event::Direction;
+use crate::federation::faults::{damage, spoil};
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
 use crate::federation::halving::{Full, in_halves};
@@ -23,7 +25,7 @@ use crate::policy::{
     RoundContext, Seat, UpMeta,
 };
 use crate::quantity::{TaskId, VirtualTime};
-use crate::wire::{Body, FrameHeader, WireError};
+use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
 
 /// What a training job answers.
 pub(crate) struct Trained {
@@ -221,16 +223,33 @@ fn seal(
         sequence: seat.id.0,
     };
     let meta = UpMeta::timely(seat.clone(), context.round);
+    let (faults, seed) = (&world.rules.faults, world.rules.seed);
+    let victim = world.victim(context.round, seat);
+    let spoilt = |body| match faults.spoils(seed, victim) {
+        Some((how, mut rng)) => spoil(body, how, &mut rng),
+        None => body,
+    };
     let send = || match &place.masking {
         Some(masking) => {
-            let body = mask(method, masking, &member.down, &told, &sketch, &meta)?;
+            let body = spoilt(method.pack_up(&told));
+            let body = mask(method, masking, (&member.down, &told), (&body, &sketch), &meta)?;
             Ok(send_masked(body, told, &world.coding, &header))
         }
-        None => Ok(send_up(method, told, &sketch, &world.coding, &header)),
+        None => {
+            let body = spoilt(method.pack_up(&told));
+            Ok(send_up((told, body), &sketch, &world.coding, &header))
+        }
     };
     let up = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
     // The client's own model is the one without noise.
-    let up = SentUp { payload: own, ..up.map_err(|error| refused(seat, context, error))? };
+    let mut up = SentUp { payload: own, ..up.map_err(|error| refused(seat, context, error))? };
+    let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| world.charged);
+    if let Some(mut rng) = corrupt.filter(|_| up.fault.is_none()) {
+        let lossless = CodecPlan::default();
+        let plan = if place.masking.is_some() { &lossless } else { &world.coding.up };
+        let frame = encode(&header, &up.body, plan).map_err(|e| refused(seat, context, e))?;
+        up.fault = damage(frame, &mut rng);
+    }
     let metrics =
         outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
     Ok(Done { up, metrics })
@@ -252,16 +271,14 @@ fn add_noise(
 fn mask(
     method: &dyn AnyMethod,
     masking: &Masking,
-    down: &Payload,
-    up: &Payload,
-    sketch: &ExchangeSketch,
+    (down, up): (&Payload, &Payload),
+    (body, sketch): (&Body, &ExchangeSketch),
     meta: &UpMeta,
 ) -> Result<Body, Failure> {
-    let body = method.pack_up(up);
     if let Some(tensor) = body.first_not_finite() {
         return Err(Failure::NonFinite(format!("tensor `{}`", tensor.name())));
     }
-    if let Some(fault) = shape_fault(&body, sketch) {
+    if let Some(fault) = shape_fault(body, sketch) {
         return Err(Failure::Policy(fault));
     }
     let summand = method.summand(down, up, meta)?;

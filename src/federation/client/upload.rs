@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::machine::Broadcast;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
+use crate::federation::faults::damage;
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
 use crate::federation::queue::{ActorId, Class};
@@ -11,6 +13,7 @@ use crate::federation::server::ToServer;
 use crate::federation::world::World;
 use crate::policy::{RoundContext, Seat};
 use crate::quantity::VirtualTime;
+use crate::wire::{FrameHeader, encode};
 
 /// What becomes of a seat's Up of this size.
 pub(super) fn fate(world: &World, context: &RoundContext, seat: &Seat, bytes: u64) -> Fate {
@@ -25,6 +28,30 @@ pub(super) fn fate(world: &World, context: &RoundContext, seat: &Seat, bytes: u6
         true => world.links.send(transfer, bytes),
         false => Fate::instant(bytes),
     }
+}
+
+/// Whether a seat's Up arrives a second time.
+pub(super) fn arrives_twice(world: &World, context: &RoundContext, seat: &Seat) -> bool {
+    let victim = world.victim(context.round, seat);
+    world.charged && world.rules.faults.duplicates(world.rules.seed, victim, Direction::Up)
+}
+
+/// What a client finds wrong with a Down that was damaged on its way.
+pub(super) fn damaged_down(world: &World, broadcast: &Broadcast) -> Option<String> {
+    let Broadcast { context, seat, down, .. } = broadcast;
+    let victim = world.victim(context.round, seat);
+    let mut rng = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
+    let header = FrameHeader {
+        kind: context.phase as u16,
+        run: context.run_seed,
+        sender: FrameHeader::SERVER,
+        receiver: seat.client.0,
+        round: context.round.0,
+        task: context.period.task.0,
+        sequence: seat.id.0,
+    };
+    let body = world.method.pack_down(&down.payload);
+    damage(encode(&header, &body, &world.coding.down).ok()?, &mut rng)
 }
 
 /// Sends a seat's Up; `arrived` makes what the server is told when it arrives, with its charge where

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::SecureAggregation;
 use crate::federation::event::{Direction, FrameBytes};
-use crate::federation::links::{Fate, Links, Transfer};
+use crate::federation::links::{Fate, Links, PROTOCOL_FRAMES, Transfer};
 use crate::policy::Seat;
 use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::wire::{BodySketch, CodecPlan, Dtype, FrameSize, Kind, SectionSketch, TensorSketch};
@@ -66,7 +66,7 @@ impl Leg {
 
     /// Numbers of its frames, beyond those of messages and assets, whose draws stay as they were.
     fn frame(self) -> u32 {
-        (1 << 16) + self as u32
+        PROTOCOL_FRAMES + self as u32
     }
 }
 
@@ -230,8 +230,9 @@ impl Walk<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::federation::FaultRules;
     use crate::federation::privacy::{FixedPoint, Modulus};
-    use crate::federation::rules::{FaultRules, LinkRules, Rules};
+    use crate::federation::rules::{LinkRules, Rules};
     use crate::federation::testing::{seat, setup};
 
     const RULES: SecureAggregation = SecureAggregation {
@@ -245,7 +246,7 @@ mod tests {
     }
 
     fn links(loss: f64, seed: u64) -> Links {
-        let faults = FaultRules { crash: 0.0, lose_down: loss, lose_up: loss };
+        let faults = FaultRules { lose_down: loss, lose_up: loss, ..FaultRules::default() };
         Links::new(LinkRules::MOBILE, faults, seed)
     }
 

@@ -17,10 +17,23 @@ impl ServerMachine {
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let Arrival { round, seat, mut up, charge } = arrival;
+        // The seat is accounted for when its second copy comes.
+        let copy = arrival.charge.clone().filter(|_| arrival.twice);
+        let result = self.first_arrival(arrival, effects);
+        let copy = copy.map(|charge| charge.with_outcome(FrameOutcome::Duplicate));
+        effects.extend(copy.map(|copy| Effect::Record(copy, None)));
+        result
+    }
+
+    fn first_arrival(
+        &mut self,
+        arrival: Arrival,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let Arrival { round, seat, mut up, charge, twice } = arrival;
         if !self.waits_for(round) {
             self.straggler_is_back(effects);
-            let arrival = Arrival { round, seat, up, charge };
+            let arrival = Arrival { round, seat, up, charge, twice };
             return match self.underway.remove(&(round, seat)) {
                 Some(sent) => self.stale(Stale { sent, arrival }, effects),
                 None => {
@@ -146,9 +159,6 @@ impl ServerMachine {
 }
 
 /// The charge of a frame that nobody waits for any more.
-pub(super) fn late(mut charge: Event) -> Event {
-    if let Event::FrameCharged { outcome, .. } = &mut charge {
-        *outcome = FrameOutcome::Late;
-    }
-    charge
+pub(super) fn late(charge: Event) -> Event {
+    charge.with_outcome(FrameOutcome::Late)
 }

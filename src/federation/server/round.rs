@@ -30,6 +30,8 @@ pub(crate) struct Arrival {
     pub seat: SeatId,
     pub up: SentUp,
     pub charge: Option<Event>,
+    /// Whether the network delivers it a second time at once.
+    pub twice: bool,
 }
 
 /// What is known of a seat.

@@ -174,7 +174,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::FrameCharged { round, seat, outcome, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.traffic.take(&entry.event)?;
-                    if *outcome != FrameOutcome::Delivered {
+                    if matches!(outcome, FrameOutcome::Late | FrameOutcome::Lost) {
                         row.settle(*seat);
                     }
                 }

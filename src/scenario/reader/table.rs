@@ -140,6 +140,49 @@ impl<'a> TableReader<'a> {
         value
     }
 
+    /// A list of tables, `[[name]]`; `absent` where it is not written.
+    pub fn tables<C: Clone>(
+        &mut self,
+        name: &'static str,
+        absent: Vec<C>,
+        mut read: impl FnMut(&mut TableReader<'_>) -> C,
+    ) -> Vec<C> {
+        self.known.push(name);
+        let path = self.path_of(name);
+        let (_, readout) = TableReader::nested(
+            &Node::empty_table(),
+            path.clone(),
+            &mut Report::default(),
+            &mut read,
+        );
+        let prefixed = |doc: KeyDoc| KeyDoc { key: format!("{name}.{}", doc.key), ..doc };
+        self.read.keys.extend(readout.keys.into_iter().map(prefixed));
+        let Some(node) = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node) else {
+            return absent;
+        };
+        let items = match &node.value {
+            Value::Array(items) => items,
+            _ => {
+                let mut fault = Fault::wrong_type(node, "a list of tables");
+                fault.message = format!("`{path}` must be a list of tables");
+                let help = format!("write `[[{path}]]` and the keys of one entry below it");
+                self.report.fault(fault.help(help));
+                return absent;
+            }
+        };
+        let mut entries = Vec::with_capacity(items.len());
+        for item in items {
+            if item.as_table().is_none() {
+                let mut fault = Fault::wrong_type(item, "a table");
+                fault.message = format!("every entry of `{path}` must be a table");
+                self.report.fault(fault);
+                continue;
+            }
+            entries.push(TableReader::nested(item, path.clone(), self.report, &mut read).0);
+        }
+        entries
+    }
+
     /// A table inside this one that may be absent.
     pub fn optional_table<C>(
         &mut self,

@@ -1,0 +1,291 @@
+//! What goes wrong: messages lost at random, and faults that a scenario asks for.
+//!
+//! Whether a fault strikes is drawn for a seat from the fault's own stream, so it depends on nothing that
+//! happened before. Every fault ends in events that are there without it, too: a failed client, a lost
+//! frame, a rejected update, a frame that arrives twice.
+//!
+//! ```
+//! use fedcast::federation::{CrashTime, Fault, FaultKind, FaultRules, Victim};
+//! use fedcast::quantity::{ClientId, Round};
+//! let crash = Fault { clients: vec![ClientId(2)], ..Fault::of(FaultKind::Crash(CrashTime::After)) };
+//! let faults = FaultRules { entries: vec![crash], ..FaultRules::default() };
+//! let strikes = |client| faults.crash(7, Victim { client: ClientId(client), round: Round(0), unit: 0 });
+//! assert!(strikes(1).is_none());
+//! assert_eq!(strikes(2).map(|(when, _)| when), Some(CrashTime::After));
+//! ```
+
+use rand_chacha::ChaCha8Rng;
+
+use super::event::Direction;
+use crate::numerics::distributions::{below, chance};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::{ClientId, Round};
+use crate::wire::{Body, NamedTensor, Values, checksum};
+
+/// So many entries at most; losses are drawn at the steps after theirs.
+pub const MOST_FAULTS: usize = 16;
+
+/// What goes wrong in a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FaultRules {
+    /// Probability that a Down is lost on its way.
+    pub lose_down: f64,
+    /// Probability that an Up is lost on its way.
+    pub lose_up: f64,
+    /// What else; [`MOST_FAULTS`] at most.
+    pub entries: Vec<Fault>,
+}
+
+/// One kind of fault, and whom it strikes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// What happens.
+    pub kind: FaultKind,
+    /// Probability per seat.
+    pub rate: f64,
+    /// Only to these clients; to all where there are none.
+    pub clients: Vec<ClientId>,
+    /// Only in these rounds; in all where there are none.
+    pub rounds: Vec<Round>,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The client crashes.
+    Crash(CrashTime),
+    /// Its messages of this direction are lost.
+    Lose(Direction),
+    /// Its message arrives twice, at the same moment.
+    Duplicate(Direction),
+    /// A bit of its message flips under way.
+    Corrupt(Direction),
+    /// It sends what no method can use.
+    Spoil(Spoilage),
+}
+
+/// When a client crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashTime {
+    /// As the Down arrives.
+    Before,
+    /// Somewhere in its work, which is lost.
+    While,
+    /// When it has learnt, and remembers that, before it sends.
+    After,
+}
+
+/// What is wrong with an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoilage {
+    /// A number of it is not one.
+    NotANumber,
+    /// A number of it is infinite.
+    Infinite,
+    /// Its first tensor lacks an element.
+    WrongShape,
+}
+
+/// A seat that a fault may strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Its client.
+    pub client: ClientId,
+    /// Its round.
+    pub round: Round,
+    /// Unit of the client plus one, or zero.
+    pub unit: u32,
+}
+
+impl Fault {
+    /// A fault that strikes everybody, always.
+    pub fn of(kind: FaultKind) -> Fault {
+        Fault { kind, rate: 1.0, clients: Vec::new(), rounds: Vec::new() }
+    }
+
+    fn may_strike(&self, victim: Victim) -> bool {
+        let listed = self.clients.is_empty() || self.clients.contains(&victim.client);
+        listed && (self.rounds.is_empty() || self.rounds.contains(&victim.round))
+    }
+}
+
+impl FaultRules {
+    /// Clients that crash before they train, with this probability.
+    pub fn crashing(rate: f64) -> FaultRules {
+        let crash = Fault { rate, ..Fault::of(FaultKind::Crash(CrashTime::Before)) };
+        FaultRules { entries: vec![crash], ..FaultRules::default() }
+    }
+
+    /// When the client of a seat crashes, and a stream for what else must be drawn.
+    pub fn crash(&self, seed: u64, victim: Victim) -> Option<(CrashTime, ChaCha8Rng)> {
+        self.strike(seed, victim, |kind| match kind {
+            FaultKind::Crash(when) => Some(when),
+            _ => None,
+        })
+    }
+
+    /// Whether the messages of a seat are lost.
+    pub fn loses(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
+        let lose = FaultKind::Lose(direction);
+        self.strike(seed, victim, |kind| (kind == lose).then_some(())).is_some()
+    }
+
+    /// Whether a message of a seat arrives twice.
+    pub fn duplicates(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
+        let duplicate = FaultKind::Duplicate(direction);
+        self.strike(seed, victim, |kind| (kind == duplicate).then_some(())).is_some()
+    }
+
+    /// Where a message of a seat is damaged, a stream that says at which bit.
+    pub fn corrupts(&self, seed: u64, victim: Victim, direction: Direction) -> Option<ChaCha8Rng> {
+        let corrupt = FaultKind::Corrupt(direction);
+        self.strike(seed, victim, |kind| (kind == corrupt).then_some(())).map(|((), rng)| rng)
+    }
+
+    /// What is wrong with the upload of a seat.
+    pub fn spoils(&self, seed: u64, victim: Victim) -> Option<(Spoilage, ChaCha8Rng)> {
+        self.strike(seed, victim, |kind| match kind {
+            FaultKind::Spoil(how) => Some(how),
+            _ => None,
+        })
+    }
+
+    /// The first fault of some kind that strikes.
+    fn strike<T>(
+        &self,
+        seed: u64,
+        victim: Victim,
+        wanted: impl Fn(FaultKind) -> Option<T>,
+    ) -> Option<(T, ChaCha8Rng)> {
+        let Victim { client, round, unit } = victim;
+        let key = StreamKey::new(seed, Domain::Fault).client(client.0).round(round.0).unit(unit);
+        self.entries.iter().enumerate().find_map(|(place, fault)| {
+            let found = wanted(fault.kind).filter(|_| fault.may_strike(victim))?;
+            let mut rng = key.step(place as u64).rng();
+            chance(&mut rng, fault.rate).then_some((found, rng))
+        })
+    }
+}
+
+/// An upload with something wrong in it, where it has a tensor that can go wrong so.
+pub fn spoil(mut body: Body, how: Spoilage, rng: &mut ChaCha8Rng) -> Body {
+    let mut tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
+    let spoilt = tensors.find_map(|tensor| {
+        let spoilt = match how {
+            Spoilage::NotANumber => with_number(tensor, f64::NAN, rng),
+            Spoilage::Infinite => with_number(tensor, f64::INFINITY, rng),
+            Spoilage::WrongShape => shorter(tensor),
+        };
+        spoilt.map(|spoilt| (tensor, spoilt))
+    });
+    if let Some((tensor, spoilt)) = spoilt {
+        *tensor = spoilt;
+    }
+    body
+}
+
+fn with_number(tensor: &NamedTensor, number: f64, rng: &mut ChaCha8Rng) -> Option<NamedTensor> {
+    fn at<T: Copy>(values: &[T], place: u64, number: T) -> Vec<T> {
+        let mut values = values.to_vec();
+        values[place as usize] = number;
+        values
+    }
+    let place = below(rng, tensor.elements());
+    let values = match tensor.values() {
+        Values::F32(values) if !values.is_empty() => {
+            Values::F32(at(values, place, number as f32).into())
+        }
+        Values::F64(values) if !values.is_empty() => Values::F64(at(values, place, number).into()),
+        _ => return None,
+    };
+    NamedTensor::new(tensor.name().clone(), tensor.shape(), values).ok()
+}
+
+fn shorter(tensor: &NamedTensor) -> Option<NamedTensor> {
+    let fewer = usize::try_from(tensor.elements()).ok()?.checked_sub(1)?;
+    let values = match tensor.values() {
+        Values::F32(values) => Values::F32(values[..fewer].into()),
+        Values::F64(values) => Values::F64(values[..fewer].into()),
+        _ => return None,
+    };
+    NamedTensor::new(tensor.name().clone(), [fewer], values).ok()
+}
+
+/// Flips a bit of a frame under way; answers what its receiver finds wrong with it.
+pub fn damage(mut frame: Vec<u8>, rng: &mut ChaCha8Rng) -> Option<String> {
+    let sent = checksum(&frame);
+    let bit = below(rng, 8 * frame.len() as u64);
+    *frame.get_mut((bit / 8) as usize)? ^= 1 << (bit % 8);
+    let arrived = checksum(&frame);
+    (arrived != sent).then(|| {
+        format!("the frame is corrupt: its checksum is {arrived:016x} instead of {sent:016x}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Kind, Section};
+    use proptest::prelude::*;
+
+    fn victim(client: u32, round: u32) -> Victim {
+        Victim { client: ClientId(client), round: Round(round), unit: 0 }
+    }
+
+    #[test]
+    fn a_fault_strikes_at_its_rate_and_only_whom_it_names() {
+        let lose = Fault { rate: 0.25, ..Fault::of(FaultKind::Lose(Direction::Up)) };
+        let of = |fault: &Fault| FaultRules { entries: vec![fault.clone()], ..Default::default() };
+        let count = |rules: &FaultRules| {
+            (0..4000).filter(|client| rules.loses(3, victim(*client, 1), Direction::Up)).count()
+        };
+        let all = of(&lose);
+        assert!((850..1150).contains(&count(&all)), "{}", count(&all));
+        assert!((0..4000).all(|client| !all.loses(3, victim(client, 1), Direction::Down)));
+        let some =
+            of(&Fault { clients: vec![ClientId(5), ClientId(9)], rate: 1.0, ..lose.clone() });
+        assert_eq!(count(&some), 2);
+        let once = of(&Fault { rounds: vec![Round(2)], rate: 1.0, ..lose });
+        assert_eq!(count(&once), 0);
+        assert!(once.loses(3, victim(1, 2), Direction::Up));
+    }
+
+    #[test]
+    fn faults_of_other_kinds_move_no_draw() {
+        let crash = Fault { rate: 0.5, ..Fault::of(FaultKind::Crash(CrashTime::While)) };
+        let alone = FaultRules { entries: vec![crash.clone()], ..Default::default() };
+        let nan = Fault::of(FaultKind::Spoil(Spoilage::NotANumber));
+        let both = FaultRules { entries: vec![crash, nan], ..Default::default() };
+        for client in 0..50 {
+            let when = |rules: &FaultRules| rules.crash(1, victim(client, 0)).map(|(when, _)| when);
+            assert_eq!(when(&alone), when(&both));
+        }
+    }
+
+    fn body() -> Body {
+        let counts = NamedTensor::u32("counts", [2], vec![1, 2]).unwrap();
+        let head = NamedTensor::f32("head", [2, 3], vec![0.5; 6]).unwrap();
+        Body::new(vec![], vec![Section::new(Kind::Head, vec![counts, head])])
+    }
+
+    #[test]
+    fn spoilt_uploads_are_what_they_are_called() {
+        let mut rng = StreamKey::new(1, Domain::Fault).rng();
+        for how in [Spoilage::NotANumber, Spoilage::Infinite] {
+            let spoilt = spoil(body(), how, &mut rng);
+            assert_eq!(spoilt.sketch(), body().sketch());
+            assert_eq!(&**spoilt.first_not_finite().expect("one is").name(), "head");
+        }
+        let spoilt = spoil(body(), Spoilage::WrongShape, &mut rng);
+        assert!(spoilt.is_finite() && !spoilt.fills(&body().sketch()));
+    }
+
+    proptest! {
+        /// Whichever bit flips, the checksum tells.
+        #[test]
+        fn a_flipped_bit_is_found(frame in prop::collection::vec(any::<u8>(), 1..200), seed: u64) {
+            let mut rng = StreamKey::new(seed, Domain::Fault).rng();
+            prop_assert!(damage(frame, &mut rng).is_some());
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! A checksum over whole frames, as the transport below them carries it (it is not part of a frame's bytes).
+
+/// The first eight bytes of the BLAKE3 hash of a frame.
+///
+/// ```
+/// use fedcast::wire::checksum;
+/// assert_ne!(checksum(&[0, 1]), checksum(&[0, 3]));
+/// ```
+pub fn checksum(frame: &[u8]) -> u64 {
+    let hash = blake3::hash(frame);
+    let (first, _) = hash.as_bytes().split_at(8);
+    first.iter().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+}
