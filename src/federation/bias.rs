@@ -49,7 +49,7 @@ fn prototypes(
     shard: &Shard,
 ) -> Result<BTreeMap<u32, Vec<f64>>, PolicyError> {
     let mut sums: BTreeMap<u32, (u64, Vec<f64>)> = BTreeMap::new();
-    let loader = lab.frozen(lab.statistics_loader(shard), predictor.frozen_part())?;
+    let loader = lab.frozen_of(lab.statistics_loader(shard), predictor)?;
     for batch in loader.in_order(lab.evaluation_batch.max(1)) {
         let batch = batch?;
         let features = predictor.batch_features(&batch, &lab.device)?;

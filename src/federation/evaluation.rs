@@ -55,7 +55,7 @@ pub(super) fn score(
     );
     let copy = predictor.at(lab)?;
     let predictor = copy.as_deref().unwrap_or(predictor);
-    let loader = lab.frozen(loader, predictor.frozen_part())?;
+    let loader = lab.frozen_of(loader, predictor)?;
     let mut tally = Tally::new(seen);
     for batch in loader.in_order(world.evaluation_batch()) {
         let batch = batch?;

@@ -269,7 +269,7 @@ impl Classifier {
     fn above(&self, rows: Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         match self.frozen_part() {
             FrozenPart::Below(block) => self.backbone.features_from(&rows, block, adaptation),
-            FrozenPart::Whole | FrozenPart::Nothing => Ok(rows),
+            FrozenPart::Whole | FrozenPart::Adapted(_) | FrozenPart::Nothing => Ok(rows),
         }
     }
 

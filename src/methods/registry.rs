@@ -54,6 +54,19 @@ fn first_on(backbone: &str) -> &'static str {
     }
 }
 
+/// Names the first of two methods, in `[method.first]`.
+fn first_name(backbone: &str) -> Param<String> {
+    let doc = "the method of the first task, with its own keys beside this one; the features it leaves \
+               never change again. By default adapter on a transformer, fedavg on a residual network; \
+               `none`: the backbone's";
+    let name = Param::new("name", first_on(backbone).to_owned(), doc);
+    name.source("STSA: adapters, or the whole of a ResNet")
+}
+
+fn first_rounds() -> Param<u32> {
+    Param::unset("rounds", "its rounds, where not `federation.rounds`").at_least(1.0)
+}
+
 /// Reads the settings of a method from its `[method]` table.
 pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send + Sync>;
 
@@ -83,7 +96,15 @@ pub struct MethodEntry {
 impl MethodEntry {
     /// The keys of its `[method]` table, with defaults and sources.
     pub fn params(&self) -> Vec<KeyDoc> {
-        describe(|table| (self.read)(table))
+        describe(|table| {
+            (self.read)(table);
+            if self.upon_features {
+                table.table("first", |first| {
+                    first.get(&first_name("vit"));
+                    first.optional(&first_rounds());
+                });
+            }
+        })
     }
 }
 
@@ -215,13 +236,11 @@ impl Registry {
             table.reject("first", &message, "not here", "remove [method.first]");
         }
         let first = table.table("first", |table| {
-            let name = Param::new("name", first_on(backbone).to_owned(), "adapts the features");
-            let name = table.get(&name.source("STSA: adapters, or the whole of a ResNet"));
+            let name = table.get(&first_name(backbone));
             if name == NO_FIRST {
                 return None;
             }
-            let rounds = Param::unset("rounds", "its rounds, where not `federation.rounds`");
-            let rounds: Option<u32> = table.optional(&rounds.at_least(1.0));
+            let rounds = table.optional(&first_rounds());
             if let Err(unknown) = self.find(&name) {
                 table.reject("name", &unknown.to_string(), "unknown method", &unknown.help);
             }
@@ -418,6 +437,10 @@ mod tests {
         let upon = MethodEntry { name: "upon", upon_features: true, ..hgp_entry() };
         let section = MethodSection { name: "upon".into(), parameters };
         assert!(Registry::builtin().with(upon).build(&section, &facts()).is_ok());
+
+        let of = |name| Registry::builtin().find(name).unwrap().params();
+        assert!(of("stsa").iter().any(|key| key.key == "first.name"));
+        assert!(of("hgp").iter().all(|key| !key.key.starts_with("first")));
 
         let none: toml::Table = "[first]\nname = \"none\"".parse().unwrap();
         let section = MethodSection { name: "stsa".into(), parameters: none };

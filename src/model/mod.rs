@@ -58,7 +58,7 @@ pub use device::{DeviceError, is_out_of_memory};
 pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use from_scenario::backbone_config;
-pub use frozen::{FROZEN_BATCH, FrozenPart};
+pub use frozen::{FROZEN_BATCH, FrozenPart, in_frozen_batches};
 pub use gpu_memory::GpuMemory;
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};

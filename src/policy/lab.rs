@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 
 use super::{PolicyError, Predictor, RoundContext};
 use crate::data::{Batch, Curriculum, Dataset, Loader, SampleRows, Shard, Stacked, Transform};
-use crate::learning::{FeatureCache, TrainingPlan};
+use crate::learning::{FeatureCache, FeatureStore, TrainingPlan};
 use crate::model::{Backbone, FrozenPart, Place};
 
 /// Device, frozen backbone, data and the local training plan of a run.
@@ -78,9 +78,10 @@ impl Lab {
     /// missing of them is computed first. Where nothing is kept, as under a transform that draws, it comes
     /// back as it is: ask for `batch_features` or `batch_scores`, which take both.
     pub fn frozen(&self, loader: Loader, part: FrozenPart) -> Result<Loader, PolicyError> {
-        let (split, transform) = (loader.split(), loader.transform());
-        let store = self.cache.store(&self.backbone, split, transform, part)?;
-        let Some(store) = store else { return Ok(loader) };
+        if let FrozenPart::Adapted(_) = part {
+            return Ok(loader);
+        }
+        let Some(store) = self.store(&loader, part)? else { return Ok(loader) };
         store.fill(&self.backbone, &self.device, loader.shard())?;
         Ok(loader.with_rows(store))
     }
@@ -104,6 +105,30 @@ impl Lab {
         let mut rows = Vec::with_capacity(samples.len() * self.backbone.dim());
         samples.iter().try_for_each(|sample| store.read(*sample, &mut rows))?;
         Ok(Tensor::from_vec(rows, (samples.len(), self.backbone.dim()), &self.device)?)
+    }
+
+    /// [`frozen`](Lab::frozen) for what `predictor` answers from: where an earlier method adapted the
+    /// backbone and froze it, its features are kept as well.
+    pub fn frozen_of(
+        &self,
+        loader: Loader,
+        predictor: &dyn Predictor,
+    ) -> Result<Loader, PolicyError> {
+        let part = predictor.frozen_part();
+        let FrozenPart::Adapted(_) = part else { return self.frozen(loader, part) };
+        let Some(store) = self.store(&loader, part)? else { return Ok(loader) };
+        let rows = |pixels: &Tensor| predictor.features(pixels);
+        store.fill_with(&rows, &self.device, loader.shard())?;
+        Ok(loader.with_rows(store))
+    }
+
+    fn store(
+        &self,
+        loader: &Loader,
+        part: FrozenPart,
+    ) -> Result<Option<Arc<FeatureStore>>, PolicyError> {
+        let (split, transform) = (loader.split(), loader.transform());
+        Ok(self.cache.store(&self.backbone, split, transform, part)?)
     }
 
     /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.

@@ -45,7 +45,7 @@ pub trait Predictor: Send + Sync {
         Ok(None)
     }
 
-    /// How much of it is the frozen backbone of the lab: what a cache may hand over in place of
+    /// How much of it is frozen for the rest of the run: what a cache may hand over in place of
     /// pixels.
     fn frozen_part(&self) -> FrozenPart {
         FrozenPart::Nothing

@@ -6,11 +6,13 @@
 //! scenario (`[method.first]`), not a method of its own.
 //!
 //! What a client needs to compute the features itself ([`Predictor::feature_state`]) is an
-//! [`Asset`] named by every Down of the second method, shipped to whoever lacks it.
+//! [`Asset`] named by every Down of the second method, shipped to whoever lacks it. As these features
+//! never change again, they are computed once per sample and kept.
 //!
 //! In the first task the phases of the first method come first and those of the second follow.
 
 mod bodies;
+mod features;
 mod server;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::bodies::{DIGEST_BYTES, join, malformed, split, stage_of};
+use self::features::FrozenFeatures;
 use self::server::StagedServer;
 use super::{
     AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Asset, AssetSketch,
@@ -60,8 +63,9 @@ struct Frozen {
 }
 
 impl Shared {
-    fn freeze(&self, features: Arc<dyn Predictor>) -> Frozen {
-        let asset = Asset::new(FEATURES, 0, Kind::Weights, features.feature_state());
+    fn freeze(&self, network: Arc<dyn Predictor>) -> Frozen {
+        let asset = Asset::new(FEATURES, 0, Kind::Weights, network.feature_state());
+        let features = Arc::new(FrozenFeatures::new(network, asset.digest()));
         let frozen = Frozen { features, asset: Arc::new(asset) };
         let mut all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(frozen.asset.digest(), frozen.clone());

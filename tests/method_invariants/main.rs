@@ -10,6 +10,7 @@ mod gradients;
 mod hgp;
 mod joint;
 mod packs;
+mod staged;
 mod stsa;
 #[path = "../toys/mod.rs"]
 mod toys;

@@ -19,7 +19,7 @@ use crate::toys::{CLASSES, config, facts, lab};
 
 const WIDTH: u32 = 40;
 
-fn exact() -> StsaConfig {
+pub fn exact() -> StsaConfig {
     StsaConfig {
         width: WIDTH,
         lambda: Penalty::Relative(1e-3),
@@ -30,7 +30,7 @@ fn exact() -> StsaConfig {
     }
 }
 
-fn estimated() -> StsaConfig {
+pub fn estimated() -> StsaConfig {
     let estimation =
         Estimation { unit_count: UnitCount::Nonempty, one_unit: OneUnit::Mean, diagnostics: true };
     StsaConfig { variant: Variant::Estimated(estimation), ..exact() }

@@ -121,7 +121,7 @@ impl FeatureCache {
         let asked = match (part, backbone) {
             (FrozenPart::Nothing, _) | (_, Backbone::Pixels(_)) => false,
             (FrozenPart::Below(block), _) => self.tokens && block > 0 && backbone.vit().is_some(),
-            (FrozenPart::Whole, _) => true,
+            (FrozenPart::Whole | FrozenPart::Adapted(_), _) => true,
         };
         if !asked || self.place == Shelf::Off || !transform.is_deterministic() || split.is_empty() {
             return Ok(None);

@@ -33,16 +33,18 @@ pub(super) fn row_shape(backbone: &Backbone, part: FrozenPart) -> Vec<usize> {
 }
 
 impl Source {
-    fn compute(
+    fn compute<E: From<LearningError>>(
         &self,
-        backbone: &Backbone,
+        rows: &impl Fn(&Tensor) -> Result<Tensor, E>,
         device: &Device,
         samples: &[u32],
-    ) -> Result<Box<[f32]>, LearningError> {
-        let Stacked { pixels, shape } = self.split.pixels(&self.transform, samples)?;
-        let pixels = Tensor::from_vec(pixels, shape.as_slice(), device)?;
-        let values = backbone.frozen(&pixels, self.part)?;
-        Ok(values.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>()?.into())
+    ) -> Result<Box<[f32]>, E> {
+        let pixels = self.split.pixels(&self.transform, samples).map_err(LearningError::from);
+        let Stacked { pixels, shape } = pixels?;
+        let pixels = Tensor::from_vec(pixels, shape.as_slice(), device);
+        let found = rows(&pixels.map_err(LearningError::from)?)?;
+        let flat = found.flatten_all().and_then(|flat| flat.to_dtype(DType::F32)?.to_vec1::<f32>());
+        Ok(flat.map_err(LearningError::from)?.into())
     }
 }
 
@@ -104,11 +106,28 @@ impl FeatureStore {
         device: &Device,
         samples: &[u32],
     ) -> Result<(), LearningError> {
+        let rows = |pixels: &Tensor| -> Result<Tensor, LearningError> {
+            Ok(backbone.frozen(pixels, self.source.part)?)
+        };
+        self.fill_with(&rows, device, samples)
+    }
+
+    /// [`fill`](FeatureStore::fill) with what gives the rows of a batch of pixels, for networks that
+    /// are more than a backbone.
+    ///
+    /// # Errors
+    /// The same, and those of `rows`.
+    pub fn fill_with<E: From<LearningError>>(
+        &self,
+        rows: &impl Fn(&Tensor) -> Result<Tensor, E>,
+        device: &Device,
+        samples: &[u32],
+    ) -> Result<(), E> {
         let wanted: BTreeSet<usize> = samples.iter().map(|s| self.blocks.place(*s).0).collect();
         let mut missing: Vec<usize> = wanted.into_iter().filter(|b| !self.has(*b)).collect();
         while !missing.is_empty() {
             if let Some(claim) = self.claim_or_wait(&missing) {
-                let kept = self.make(backbone, device, claim.block)?;
+                let kept = self.make(rows, device, claim.block)?;
                 // Nobody else sets it: the block was claimed.
                 let _ = self.kept[claim.block].set(kept);
             }
@@ -145,12 +164,12 @@ impl FeatureStore {
         None
     }
 
-    fn make(
+    fn make<E: From<LearningError>>(
         &self,
-        backbone: &Backbone,
+        rows: &impl Fn(&Tensor) -> Result<Tensor, E>,
         device: &Device,
         block: usize,
-    ) -> Result<Kept, LearningError> {
+    ) -> Result<Kept, E> {
         let samples = self.blocks.samples(block);
         let count = samples.len() as u64;
         match self.file.as_ref().map(|file| file.holds(&self.blocks, block)) {
@@ -164,13 +183,13 @@ impl FeatureStore {
             Some(Held::Empty) | None => {}
         }
         let begun = Instant::now();
-        let values = self.source.compute(backbone, device, samples)?;
+        let values = self.source.compute(rows, device, samples)?;
         let compute_s = begun.elapsed().as_secs_f64();
         self.count(CacheFigures { computed: count, compute_s, ..CacheFigures::default() });
         Ok(match &self.file {
             None => Kept::Memory(values),
             Some(file) => {
-                file.put(&self.blocks, block, &values)?;
+                file.put(&self.blocks, block, &values).map_err(LearningError::from)?;
                 Kept::File
             }
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 
 use super::messages::ClassSums;
-use crate::data::{Batch, Shard, TaskView};
+use crate::data::{Batch, Loader, Shard, TaskView};
 use crate::model::{self, FrozenPart};
 use crate::numerics::projection::Projection;
 use crate::numerics::symmetric::Gram;
@@ -37,11 +37,20 @@ impl Frozen {
         })
     }
 
-    /// How much of it is the backbone as loaded.
+    /// How much of it never changes: all.
     pub fn part(&self) -> FrozenPart {
         match self {
             Frozen::Staged(staged) => staged.frozen_part(),
             Frozen::Backbone(_) => FrozenPart::Whole,
+        }
+    }
+
+    /// A shard in order, with features in place of pixels where they are kept.
+    fn loader(&self, lab: &Lab, shard: &Shard) -> Result<Loader, PolicyError> {
+        let loader = lab.statistics_loader(shard);
+        match self {
+            Frozen::Staged(staged) => lab.frozen_of(loader, &**staged),
+            Frozen::Backbone(_) => lab.frozen(loader, FrozenPart::Whole),
         }
     }
 
@@ -92,7 +101,7 @@ pub(super) fn collect(
     };
     let frozen = Frozen::of(lab);
     let (mut features, mut labels) = (Vec::new(), Vec::new());
-    let loader = lab.frozen(lab.statistics_loader(shard), frozen.part())?;
+    let loader = frozen.loader(lab, shard)?;
     for batch in loader.in_order(lab.evaluation_batch) {
         let batch = batch?;
         let found = frozen.batch_features(&batch, &lab.device)?;

@@ -1,0 +1,60 @@
+//! The first method's network, as it stays.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+
+use crate::data::Batch;
+use crate::model::{FrozenPart, in_frozen_batches};
+use crate::policy::{Lab, PolicyError, Predictor, Scope};
+use crate::wire::Body;
+
+/// A network that never changes any more, so that its features are worth keeping: they are known by
+/// the digest of what the first method added to the backbone.
+pub(super) struct FrozenFeatures {
+    network: Arc<dyn Predictor>,
+    digest: u64,
+}
+
+impl FrozenFeatures {
+    pub fn new(network: Arc<dyn Predictor>, digest: u64) -> FrozenFeatures {
+        FrozenFeatures { network, digest }
+    }
+}
+
+impl Predictor for FrozenFeatures {
+    /// The same bits for a sample whatever batch it comes in, so that keeping them changes nothing.
+    fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        in_frozen_batches(pixels, |pixels| self.network.features(pixels))
+    }
+
+    fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
+        self.network.scores(pixels, scope)
+    }
+
+    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let Some(network) = self.network.at(lab)? else { return Ok(None) };
+        Ok(Some(Arc::new(FrozenFeatures::new(network, self.digest))))
+    }
+
+    /// Where nothing was adapted these are the backbone's own features, which others may know already.
+    fn frozen_part(&self) -> FrozenPart {
+        match self.network.frozen_part() {
+            FrozenPart::Whole => FrozenPart::Whole,
+            _ => FrozenPart::Adapted(self.digest),
+        }
+    }
+
+    fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
+        match batch {
+            Batch::Features { values, shape, .. } => {
+                Ok(Tensor::from_slice(values, shape.as_slice(), device)?)
+            }
+            _ => self.features(&batch.pixels(device)?),
+        }
+    }
+
+    fn feature_state(&self) -> Body {
+        self.network.feature_state()
+    }
+}
