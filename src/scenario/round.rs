@@ -18,7 +18,7 @@
 //! `(1 + n)^-staleness_power` of a timely one after `n` aggregations, and nothing after more than
 //! `max_staleness`. The method must allow it: its uploads are differences to what was sent.
 //!
-//! An asynchronous server (FedBuff) keeps as many clients at work as [participation] says: when the
+//! An asynchronous server (FedBuff) keeps as many clients at work as `[participation]` says: when the
 //! buffer is full it asks a new one for each that came back.
 
 use serde::Serialize;
