@@ -11,7 +11,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Lines of the README's `sh` blocks that call fedcast, continuation lines joined.
+/// Lines of the README's `sh` blocks that call fedcast, continuation lines joined, without comments.
 fn commands() -> Vec<String> {
     let readme = include_str!("../README.md").replace("\\\n", " ");
     let mut inside = false;
@@ -24,7 +24,8 @@ fn commands() -> Vec<String> {
                 let call = line
                     .strip_prefix("fedcast ")
                     .or_else(|| line.strip_prefix("cargo run --release -- "));
-                found.extend(call.map(str::to_string));
+                let uncommented = |call: &str| call.split(" #").next().unwrap_or(call).to_string();
+                found.extend(call.map(uncommented));
             }
             _ => {}
         }
@@ -36,9 +37,14 @@ fn commands() -> Vec<String> {
 fn every_command_of_the_readme_works() {
     let commands = commands();
     assert!(commands.len() >= 5, "the README shows its commands in sh blocks: {commands:?}");
+    // No argument in quotes has a space in it.
     for line in commands {
-        let mut words: Vec<String> =
-            line.replace("$rate", "0.1").split_whitespace().map(String::from).collect();
+        let mut words: Vec<String> = line
+            .replace("$rate", "0.1")
+            .replace('\'', "")
+            .split_whitespace()
+            .map(String::from)
+            .collect();
         if words[0] == "run" {
             words[0] = "plan".into();
         }
