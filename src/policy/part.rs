@@ -63,12 +63,8 @@ impl WeightedDelta {
     /// The part of one seat. `base` and `value` have equal length.
     pub fn one(weight: f64, base: &[f32], value: &[f32]) -> Self {
         debug_assert_eq!(base.len(), value.len());
-        let mut sum = vec![0.0; base.len()];
-        wide(|| {
-            for ((sum, b), v) in sum.iter_mut().zip(base).zip(value) {
-                *sum = weight * (f64::from(*v) - f64::from(*b));
-            }
-        });
+        let step = |(v, b): (&f32, &f32)| weight * (f64::from(*v) - f64::from(*b));
+        let sum = wide(|| value.iter().zip(base).map(step).collect());
         WeightedDelta { weight, sum }
     }
 

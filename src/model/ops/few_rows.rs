@@ -69,7 +69,10 @@ fn four(rows: &[&[f32]; 4], w: &[f32]) -> [f32; 4] {
         accumulate(&mut c, z, w);
         accumulate(&mut d, u, w);
     }
-    let mut sums = [a, b, c, d].map(|lanes| lanes.iter().sum::<f32>());
+    // Put down before they are added up: compilers that see both together spread each lane of the four
+    // over one vector, at a shuffle per addition.
+    let lanes = std::hint::black_box([a, b, c, d]);
+    let mut sums = lanes.map(|lanes| lanes.iter().sum::<f32>());
     for (sum, row) in sums.iter_mut().zip(rows) {
         *sum += rest(row, w);
     }
