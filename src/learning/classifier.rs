@@ -13,56 +13,24 @@
 //! [`Classifier::pack`] trains the parameters of several clients at once, stacked along a leading axis,
 //! on the one frozen backbone.
 
+mod head_rows;
+mod prompt;
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{Device, Tensor, Var};
 
+pub use head_rows::{head_rows, with_head_rows};
+pub use prompt::{PromptShape, prompt_name};
+
+use self::head_rows::with_rows;
 use super::{LearningError, PackBatch};
 use crate::data::Batch;
 use crate::model::{
-    Adaptation, Backbone, ClassHead, Dropout, FrozenPart, HeadKind, ModelError, Parameter,
-    ParameterSet, Variables, adapters_of, is_adapter, ops,
+    Adaptation, Backbone, ClassHead, Dropout, FrozenPart, ModelError, Parameter, ParameterSet,
+    Variables, adapters_of, is_adapter, ops,
 };
-use crate::numerics::distributions::fill_normal;
-use crate::numerics::streams::StreamKey;
-
-/// Name of the prefix prompt of a block; names sort as blocks do.
-pub fn prompt_name(block: usize) -> String {
-    format!("prompt.{block:02}")
-}
-
-/// A prefix prompt for the first blocks of a backbone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PromptShape {
-    /// Blocks that have one, from block 0 on.
-    pub blocks: usize,
-    /// Rows per block, half of them keys and half values; even.
-    pub length: usize,
-    /// Width of a row.
-    pub dim: usize,
-}
-
-impl PromptShape {
-    /// Names and shapes, in order of blocks.
-    pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
-        (0..self.blocks).map(|j| (prompt_name(j), vec![self.length, self.dim])).collect()
-    }
-
-    /// Start values: normal with this standard deviation, or zeros for 0. Block `j` draws at
-    /// `key.step(1 + j)`; step 0 is the head's.
-    pub fn initial_parameters(&self, deviation: f32, key: StreamKey) -> ParameterSet {
-        let parameter = |block: usize| {
-            let mut values = vec![0.0; self.length * self.dim];
-            if deviation > 0.0 {
-                fill_normal(&mut key.step(1 + block as u64).rng(), &mut values);
-                values.iter_mut().for_each(|v| *v *= deviation);
-            }
-            Parameter { shape: vec![self.length, self.dim], values: values.into() }
-        };
-        (0..self.blocks).map(|block| (prompt_name(block), parameter(block))).collect()
-    }
-}
 
 /// A network that answers with scores over head rows, frozen or in training.
 #[derive(Clone, Debug)]
@@ -366,76 +334,6 @@ impl Classifier {
         }
         Ok(results)
     }
-}
-
-/// The same parameters with a head of these rows only.
-///
-/// # Errors
-/// When there is no head or it has fewer rows.
-pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet, ModelError> {
-    let mut cut = set.clone();
-    for &name in HeadKind::of(set).by_row() {
-        let missing = || ModelError::Input {
-            reason: format!("`{name}` with rows {rows:?} is not among the parameters"),
-        };
-        let whole = set.get(name).ok_or_else(missing)?;
-        let (count, others) = whole.shape.split_first().ok_or_else(missing)?;
-        if rows.end > *count {
-            return Err(missing());
-        }
-        if rows == (0..*count) {
-            continue; // shared, not copied
-        }
-        let width: usize = others.iter().product();
-        let mut shape = whole.shape.clone();
-        shape[0] = rows.len();
-        let values = whole.values[rows.start * width..rows.end * width].into();
-        cut.insert(name, Parameter { shape, values });
-    }
-    Ok(cut)
-}
-
-/// `set` with the rows from `first` on of its head replaced by the head of `part`, and all other
-/// parameters of `part` taken over.
-///
-/// # Errors
-/// When the rows do not fit.
-pub fn with_head_rows(
-    set: &ParameterSet,
-    part: &ParameterSet,
-    first: usize,
-) -> Result<ParameterSet, ModelError> {
-    let mut result = set.clone();
-    for (name, parameter) in part.iter() {
-        let is_head = HeadKind::of(set).by_row().contains(&&**name);
-        let parameter = match set.get(name).filter(|_| is_head) {
-            None => parameter.clone(),
-            Some(whole) => {
-                let rows = first..first + parameter.shape.first().copied().unwrap_or(0);
-                let fits = whole.shape.len() == parameter.shape.len()
-                    && whole.shape[1..] == parameter.shape[1..]
-                    && rows.end <= whole.shape[0];
-                if !fits {
-                    let reason = format!("rows {rows:?} of `{name}` do not fit the head");
-                    return Err(ModelError::Input { reason });
-                }
-                match parameter.shape == whole.shape {
-                    true => parameter.clone(), // shared, not copied
-                    false => with_rows(whole, rows, &parameter.values),
-                }
-            }
-        };
-        result.insert(Arc::clone(name), parameter);
-    }
-    Ok(result)
-}
-
-fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -> Parameter {
-    let width: usize = whole.shape[1..].iter().product();
-    let mut all: Arc<[f32]> = Arc::from(&whole.values[..]);
-    let own = Arc::make_mut(&mut all);
-    own[rows.start * width..rows.end * width].copy_from_slice(values);
-    Parameter { shape: whole.shape.clone(), values: all }
 }
 
 fn prompts(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {

@@ -1,0 +1,76 @@
+//! Rows of a head: one per class, of which a client holds those of its task.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::model::{HeadKind, ModelError, Parameter, ParameterSet};
+
+/// The same parameters with a head of these rows only.
+///
+/// # Errors
+/// When there is no head or it has fewer rows.
+pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet, ModelError> {
+    let mut cut = set.clone();
+    for &name in HeadKind::of(set).by_row() {
+        let missing = || ModelError::Input {
+            reason: format!("`{name}` with rows {rows:?} is not among the parameters"),
+        };
+        let whole = set.get(name).ok_or_else(missing)?;
+        let (count, others) = whole.shape.split_first().ok_or_else(missing)?;
+        if rows.end > *count {
+            return Err(missing());
+        }
+        if rows == (0..*count) {
+            continue; // shared, not copied
+        }
+        let width: usize = others.iter().product();
+        let mut shape = whole.shape.clone();
+        shape[0] = rows.len();
+        let values = whole.values[rows.start * width..rows.end * width].into();
+        cut.insert(name, Parameter { shape, values });
+    }
+    Ok(cut)
+}
+
+/// `set` with the rows from `first` on of its head replaced by the head of `part`, and all other
+/// parameters of `part` taken over.
+///
+/// # Errors
+/// When the rows do not fit.
+pub fn with_head_rows(
+    set: &ParameterSet,
+    part: &ParameterSet,
+    first: usize,
+) -> Result<ParameterSet, ModelError> {
+    let mut result = set.clone();
+    for (name, parameter) in part.iter() {
+        let is_head = HeadKind::of(set).by_row().contains(&&**name);
+        let parameter = match set.get(name).filter(|_| is_head) {
+            None => parameter.clone(),
+            Some(whole) => {
+                let rows = first..first + parameter.shape.first().copied().unwrap_or(0);
+                let fits = whole.shape.len() == parameter.shape.len()
+                    && whole.shape[1..] == parameter.shape[1..]
+                    && rows.end <= whole.shape[0];
+                if !fits {
+                    let reason = format!("rows {rows:?} of `{name}` do not fit the head");
+                    return Err(ModelError::Input { reason });
+                }
+                match parameter.shape == whole.shape {
+                    true => parameter.clone(), // shared, not copied
+                    false => with_rows(whole, rows, &parameter.values),
+                }
+            }
+        };
+        result.insert(Arc::clone(name), parameter);
+    }
+    Ok(result)
+}
+
+pub(super) fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -> Parameter {
+    let width: usize = whole.shape[1..].iter().product();
+    let mut all: Arc<[f32]> = Arc::from(&whole.values[..]);
+    let own = Arc::make_mut(&mut all);
+    own[rows.start * width..rows.end * width].copy_from_slice(values);
+    Parameter { shape: whole.shape.clone(), values: all }
+}

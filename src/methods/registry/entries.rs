@@ -1,0 +1,126 @@
+//! The methods of fedcast, as the registry lists them.
+
+use std::sync::Arc;
+
+use super::MethodEntry;
+use crate::methods::adapter::{self, AdapterConfig, AdapterMethod};
+use crate::methods::fedavg::{self, FedAvg, FedAvgConfig};
+use crate::methods::hgp::{self, Hgp, HgpConfig};
+use crate::methods::joint::{self, Joint, JointConfig};
+use crate::methods::stsa::{self, Stsa, StsaConfig};
+use crate::policy::{ModelFacts, erase};
+
+/// All of them, in the order in which they are shown.
+pub(super) fn builtin() -> Vec<MethodEntry> {
+    vec![hgp_entry(), fedavg_entry(), joint_entry(), adapter_entry(), stsa_entry(), stsa_e_entry()]
+}
+
+fn hgp_entry() -> MethodEntry {
+    MethodEntry {
+        name: "hgp",
+        idea: "One prefix prompt and a linear head on a frozen backbone, averaged over clients; \
+               after every round the server rebalances the head on features drawn from the \
+               clients' per-class Gaussians.",
+        source: "Salami, Buzzega, Mosconi, Verasani, Calderara: Federated Class-Incremental \
+                 Learning with Hierarchical Generative Prototypes, arXiv 2406.02447",
+        state: "server: prompt, head, a Gaussian per class and client; client: nothing",
+        messages: "down: prompt, head; up: prompt, head, sample count, and per class with at \
+                   least two samples (n, mean, variance)",
+        clip: Some(1.0),
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = HgpConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(Hgp::new(config.clone(), facts)))
+        }),
+        check: hgp::check,
+    }
+}
+
+fn fedavg_entry() -> MethodEntry {
+    MethodEntry {
+        name: "fedavg",
+        idea: "Every client trains what the server sent; the server takes the mean weighted by \
+               sample counts. Only the loss mask protects old classes: the lower bound.",
+        source: "McMahan et al.: Communication-Efficient Learning of Deep Networks from \
+                 Decentralized Data, AISTATS 2017",
+        state: "server: the parameters that train; client: nothing",
+        messages: "down: the parameters that train; up: the same and the sample count",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = FedAvgConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(FedAvg::new(config.clone(), facts)))
+        }),
+        check: fedavg::check,
+    }
+}
+
+fn adapter_entry() -> MethodEntry {
+    MethodEntry {
+        name: "adapter",
+        idea: "A bottleneck adapter in every block of a frozen transformer and a cosine head, \
+               averaged over clients; STSA's first stage.",
+        source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
+                 Aggregation, arXiv 2506.01327; adapters: Chen et al., AdaptFormer, NeurIPS 2022",
+        state: "server: adapters and head; client: nothing",
+        messages: "down: adapters and head; up: the same and the sample count",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = AdapterConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(AdapterMethod::new(config.clone(), facts)))
+        }),
+        check: adapter::check,
+    }
+}
+
+fn joint_entry() -> MethodEntry {
+    MethodEntry {
+        name: "joint",
+        idea: "One site with all data and all classes at once, one optimiser for the whole run: \
+               the upper bound.",
+        source: "the usual reference; no paper of the benchmark states its recipe",
+        state: "client: its optimiser between rounds; server: the parameters",
+        messages: "nothing crosses a network",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = JointConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(Joint::new(config.clone(), facts)))
+        }),
+        check: joint::check,
+    }
+}
+
+fn stsa_entry() -> MethodEntry {
+    MethodEntry {
+        name: "stsa",
+        idea: "A ridge head on random ReLU features of a frozen network, in closed form, from Gram \
+               matrices and class sums that add over clients and tasks; no gradient.",
+        source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
+                 Aggregation, arXiv 2506.01327",
+        state: "server: the sums and the head; client: nothing",
+        messages: "down: a seed; up, once per task: Gram matrix (D x D), sums of the task's classes",
+        clip: None,
+        upon_features: true,
+        read: Arc::new(|table| {
+            let config = StsaConfig::exact(table);
+            Box::new(move |facts: &ModelFacts| erase(Stsa::new(config, facts)))
+        }),
+        check: stsa::check,
+    }
+}
+
+fn stsa_e_entry() -> MethodEntry {
+    MethodEntry {
+        name: "stsa-e",
+        idea: "STSA whose clients send class sums and counts only: the server estimates the Gram \
+               matrix from the scatter of the units' class means.",
+        messages: "down: a seed; up, once per task and unit: sums and counts of the task's classes",
+        read: Arc::new(|table| {
+            let config = StsaConfig::estimated(table);
+            Box::new(move |facts: &ModelFacts| erase(Stsa::new(config, facts)))
+        }),
+        ..stsa_entry()
+    }
+}

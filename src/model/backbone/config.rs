@@ -1,0 +1,102 @@
+//! What a backbone is made of, without its parameters.
+
+use super::super::{ModelError, ResNetConfig, VitConfig};
+
+/// Dimensions of a [`Backbone`]: all that is known of it before any weight is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BackboneConfig {
+    /// A vision transformer.
+    Vit(VitConfig),
+    /// A residual network for small images.
+    ResNet(ResNetConfig),
+    /// The pixels as they are.
+    Pixels(PixelShape),
+}
+
+/// The shape of the images a [`Backbone::Pixels`] passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PixelShape {
+    /// Colour channels.
+    pub channels: usize,
+    /// Side of the (square) image in pixels.
+    pub image: usize,
+}
+
+impl BackboneConfig {
+    /// What a scenario calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            BackboneConfig::Vit(_) => "vit",
+            BackboneConfig::ResNet(_) => "resnet18",
+            BackboneConfig::Pixels(_) => "pixels",
+        }
+    }
+
+    /// Width of a feature.
+    pub fn dim(&self) -> usize {
+        match self {
+            BackboneConfig::Vit(vit) => vit.dim,
+            BackboneConfig::ResNet(network) => network.dim(),
+            BackboneConfig::Pixels(PixelShape { channels, image }) => channels * image * image,
+        }
+    }
+
+    /// `[channels, height, width]` of the images it takes.
+    pub fn input(&self) -> [usize; 3] {
+        let (channels, image) = match self {
+            BackboneConfig::Vit(vit) => (vit.channels, vit.image),
+            BackboneConfig::ResNet(network) => (network.channels, network.image),
+            BackboneConfig::Pixels(shape) => (shape.channels, shape.image),
+        };
+        [channels, image, image]
+    }
+
+    /// The transformer, where it is one.
+    pub fn vit(&self) -> Option<&VitConfig> {
+        match self {
+            BackboneConfig::Vit(vit) => Some(vit),
+            BackboneConfig::ResNet(_) | BackboneConfig::Pixels(_) => None,
+        }
+    }
+
+    /// The transformer, for `what` needs its blocks.
+    ///
+    /// # Errors
+    /// Where it is none, naming `what`.
+    pub fn blocks_for(&self, what: &str) -> Result<&VitConfig, ModelError> {
+        self.vit().ok_or_else(|| self.no_blocks_for(what))
+    }
+
+    pub(in crate::model) fn no_blocks_for(&self, what: &str) -> ModelError {
+        let kind = self.kind();
+        ModelError::Input {
+            reason: format!(
+                "{what} needs the blocks of a vision transformer, and the backbone is \"{kind}\""
+            ),
+        }
+    }
+
+    /// Name and shape of every parameter and buffer, sorted by name.
+    pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
+        match self {
+            BackboneConfig::Vit(vit) => vit.parameter_shapes(),
+            BackboneConfig::ResNet(network) => network.parameter_shapes(),
+            BackboneConfig::Pixels(_) => Vec::new(),
+        }
+    }
+
+    /// Scalars in all parameters; buffers are not among them.
+    pub fn parameter_count(&self) -> usize {
+        match self {
+            BackboneConfig::Vit(vit) => vit.parameter_count(),
+            BackboneConfig::ResNet(network) => network.parameter_count(),
+            BackboneConfig::Pixels(_) => 0,
+        }
+    }
+}
+
+impl From<VitConfig> for BackboneConfig {
+    fn from(vit: VitConfig) -> BackboneConfig {
+        BackboneConfig::Vit(vit)
+    }
+}
