@@ -2,7 +2,7 @@
 
 use super::super::{ModelError, ResNetConfig, VitConfig};
 
-/// Dimensions of a [`Backbone`]: all that is known of it before any weight is read.
+/// Dimensions of a [`Backbone`](super::Backbone): all that is known of it before any weight is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BackboneConfig {
     /// A vision transformer.
@@ -13,7 +13,7 @@ pub enum BackboneConfig {
     Pixels(PixelShape),
 }
 
-/// The shape of the images a [`Backbone::Pixels`] passes on.
+/// The shape of the images a [`Backbone::Pixels`](super::Backbone::Pixels) passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PixelShape {
     /// Colour channels.
