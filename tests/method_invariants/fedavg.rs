@@ -1,16 +1,19 @@
 //! The invariants of FedAvg.
 
+use std::sync::Arc;
+
 use candle_core::Device;
-use fedcast::data::Shard;
+use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan, train};
 use fedcast::methods::fedavg::Weights::{BySamples, Uniform};
 use fedcast::methods::fedavg::{self, FedAvg, FedAvgConfig, Train};
-use fedcast::model::{LinearHead, Parameter, ParameterSet};
-use fedcast::policy::{Method, Part, UpMeta, parameters_of};
+use fedcast::model::{BackboneConfig, LinearHead, Parameter, ParameterSet, ResNet, ResNetConfig};
+use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::policy::{Lab, Method, ModelFacts, Part, UpMeta, erase, parameters_of};
 use fedcast::quantity::Round;
 
-use crate::toys::round_loop::SEED;
-use crate::toys::{CLASSES, deal, facts, plan};
+use crate::toys::round_loop::{Engine, SEED};
+use crate::toys::{CLASSES, deal, facts, lab, plan};
 use crate::{engine, far, fedavg_of, head, values};
 
 /// Invariant 1: one client is central training with the optimiser made anew every round.
@@ -38,6 +41,36 @@ fn one_client_is_central_training() {
         let federated: Vec<f32> = federated.iter().flat_map(|(_, p)| p.values.to_vec()).collect();
         // The mean is base + difference in f64, rounded once: equal up to that rounding.
         assert!(far(&central, &federated) < 1e-5, "{what:?}: {}", far(&central, &federated));
+    }
+}
+
+/// Of a network with batch norm the running statistics are averaged like weights, and so is the number of
+/// batches behind them.
+#[test]
+fn running_statistics_are_averaged_like_weights() {
+    let network = ResNetConfig { image: 8, channels: 1, width: 4, blocks: [1; 4] };
+    let facts = ModelFacts { backbone: BackboneConfig::ResNet(network), ..facts() };
+    let start = ResNet::initial_parameters(&network, StreamKey::new(3, Domain::Init));
+    let backbone = ResNet::from_parameters(network, &start).unwrap();
+    let lab = Lab { backbone: Arc::new(backbone.into()), ..lab(3, ClassOrder::Native) };
+    let config = FedAvgConfig { train: Train::All, ..FedAvgConfig::default() };
+    let mut run = Engine::new(erase(FedAvg::new(config, &facts)), facts, lab);
+    let all = deal(&run.lab, &run.view(0), 1).remove(0);
+    let shards: Vec<Shard> = vec![all[..7].into(), all[7..].into()];
+    let weights = shards.iter().map(|shard| shard.len() as f32 / all.len() as f32);
+    let weights: Vec<f32> = weights.collect();
+    run.task(0, &shards, 1);
+
+    let uploads = run.exchanges.iter().map(|exchange| exchange.up.as_ref().unwrap());
+    let uploads: Vec<ParameterSet> = uploads.map(|up| parameters_of(up).unwrap()).collect();
+    let server = parameters_of(&run.server.save()).unwrap();
+    for name in ["bn1.running_mean", "layer2.0.bn2.running_var", "bn1.num_batches_tracked"] {
+        let of = |set: &ParameterSet| set.get(name).unwrap().values.to_vec();
+        assert!(uploads.iter().all(|up| of(up) != of(&start)), "{name} moved while training");
+        let mean =
+            |i: usize| -> f32 { uploads.iter().zip(&weights).map(|(up, w)| w * of(up)[i]).sum() };
+        let mean: Vec<f32> = (0..of(&start).len()).map(mean).collect();
+        assert!(far(&of(&server), &mean) < 1e-5, "{name}: {:?} and {mean:?}", of(&server));
     }
 }
 
