@@ -40,7 +40,7 @@ fn state_stays_with_its_client_from_round_to_round() {
     assert!(!method.stateless());
     let run = engine(method).run(4, 2);
     let totals = run.server.save();
-    let totals = totals.tensor(Kind::Control, "totals").unwrap().as_u64().unwrap();
+    let totals = totals.tensor(Kind::Settings, "totals").unwrap().as_u64().unwrap();
     // Three tasks of two rounds: every client's count is the number of the round.
     assert_eq!(totals[..], [4, 8, 12, 16, 20, 24]);
     assert_eq!(run.states.len(), 4);
@@ -50,7 +50,7 @@ fn state_stays_with_its_client_from_round_to_round() {
 fn every_seat_gets_a_down_of_its_own() {
     let run = engine(erase(Personal)).run(3, 1);
     let heard = run.server.save();
-    let heard = heard.tensor(Kind::Control, "heard").unwrap().as_u64().unwrap();
+    let heard = heard.tensor(Kind::Settings, "heard").unwrap().as_u64().unwrap();
     assert_eq!(heard[..6], [0, 1, 100, 121, 400, 441]);
     assert_eq!(run.exchanges.len(), 3 * 6, "two seats for each of three clients and tasks");
     let downs: std::collections::BTreeSet<u64> =

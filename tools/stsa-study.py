@@ -45,7 +45,7 @@ def run(args, method, beta, clients, units):
     command = [args.fedcast, "run", SCENARIO, "-q", "--force", "-o", out]
     for override in overrides:
         command += ["--set", override]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return json.loads((out / "summary.json").read_text())
 
 

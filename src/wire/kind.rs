@@ -26,8 +26,9 @@ pub enum Kind {
     SyntheticData = 7,
     /// Stored real samples.
     Exemplars = 8,
-    /// Sample and class counts, seeds, losses, flags.
-    Control = 9,
+    /// Sample and class counts, seeds, losses, flags, where they travel as tensors. (What frames need besides
+    /// their tensors is counted as `control`, not as a kind.)
+    Settings = 9,
     /// Keys, shares and member lists of secure aggregation.
     SecureAggregation = 10,
 }
@@ -46,7 +47,7 @@ impl Kind {
         Kind::Generator,
         Kind::SyntheticData,
         Kind::Exemplars,
-        Kind::Control,
+        Kind::Settings,
         Kind::SecureAggregation,
     ];
 
@@ -66,7 +67,7 @@ impl Kind {
             Kind::Generator => "generator",
             Kind::SyntheticData => "synthetic_data",
             Kind::Exemplars => "exemplars",
-            Kind::Control => "control",
+            Kind::Settings => "settings",
             Kind::SecureAggregation => "secure_aggregation",
         }
     }

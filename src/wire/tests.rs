@@ -181,7 +181,7 @@ fn hgp_costs_what_its_card_says() {
             ];
             let samples = vec![TensorSketch::new("samples", [], Dtype::U32)];
             sections.push(SectionSketch::new(Kind::Prototypes, gaussians));
-            sections.push(SectionSketch::new(Kind::Control, samples));
+            sections.push(SectionSketch::new(Kind::Settings, samples));
         }
         BodySketch::new(0, sections)
     };

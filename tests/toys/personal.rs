@@ -111,11 +111,11 @@ impl ServerPolicy<Personal> for PersonalServer {
     fn save(&self) -> Body {
         let heard = Values::U64(self.heard.clone().into());
         let heard = NamedTensor::new("heard", [self.heard.len()], heard).unwrap();
-        Body::new(Vec::new(), vec![Section::new(Kind::Control, vec![heard])])
+        Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![heard])])
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.heard = saved.tensor(Kind::Control, "heard")?.as_u64()?.to_vec();
+        self.heard = saved.tensor(Kind::Settings, "heard")?.as_u64()?.to_vec();
         Ok(())
     }
 }

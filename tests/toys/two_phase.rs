@@ -30,11 +30,11 @@ impl Message for Talk {
             Talk::Proposal(samples) => (2, *samples),
         };
         let value = NamedTensor::u32("value", [], vec![value]).unwrap();
-        Body::new(vec![tag], vec![Section::new(Kind::Control, vec![value])])
+        Body::new(vec![tag], vec![Section::new(Kind::Settings, vec![value])])
     }
 
     fn unpack(body: &Body) -> Result<Self, WireError> {
-        let value = body.tensor(Kind::Control, "value")?.as_u32()?[0];
+        let value = body.tensor(Kind::Settings, "value")?.as_u32()?[0];
         match body.meta[..] {
             [0] => Ok(Talk::Collect(value)),
             [1] => Ok(Talk::Agree(value == 1)),

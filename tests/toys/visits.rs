@@ -137,11 +137,11 @@ impl ServerPolicy<Visits> for VisitsServer {
             [self.totals.len()],
             Values::U64(self.totals.clone().into()),
         );
-        Body::new(Vec::new(), vec![Section::new(Kind::Control, vec![totals.unwrap()])])
+        Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![totals.unwrap()])])
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.totals = saved.tensor(Kind::Control, "totals")?.as_u64()?.to_vec();
+        self.totals = saved.tensor(Kind::Settings, "totals")?.as_u64()?.to_vec();
         Ok(())
     }
 }

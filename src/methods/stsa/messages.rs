@@ -24,7 +24,7 @@ impl Down {
     /// Its shape.
     pub fn sketch() -> BodySketch {
         let seed = TensorSketch::new(SEED, [], Dtype::U64);
-        BodySketch::new(0, vec![SectionSketch::new(Kind::Control, vec![seed])])
+        BodySketch::new(0, vec![SectionSketch::new(Kind::Settings, vec![seed])])
     }
 }
 
@@ -32,12 +32,12 @@ impl Message for Down {
     fn pack(&self) -> Body {
         let seed = NamedTensor::new(SEED, [], Values::U64([self.seed].into()));
         let seed = seed.expect("one value fills a scalar");
-        Body::new(Vec::new(), vec![Section::new(Kind::Control, vec![seed])])
+        Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![seed])])
     }
 
     fn unpack(body: &Body) -> Result<Self, WireError> {
         MetaReader::new(&body.meta).finish()?;
-        Ok(Down { seed: body.tensor(Kind::Control, SEED)?.shaped(&[])?.as_u64()?[0] })
+        Ok(Down { seed: body.tensor(Kind::Settings, SEED)?.shaped(&[])?.as_u64()?[0] })
     }
 }
 
