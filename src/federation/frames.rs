@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use super::event::FrameBytes;
-use crate::policy::{AnyMethod, Asset, ExchangeSketch, Payload, PolicyError, UpSize};
+use crate::policy::{
+    AnyMethod, Asset, ExchangeSketch, Payload, PolicyError, RoundContext, Seat, UpSize,
+};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, FrameSize, WireError};
 
 /// How messages travel.
@@ -18,6 +20,19 @@ pub struct Coding {
     pub up: CodecPlan,
     /// Encode and decode every message and compare.
     pub verify: bool,
+}
+
+/// The header of what the server sends to a seat.
+pub(crate) fn down_header(context: &RoundContext, seat: &Seat) -> FrameHeader {
+    FrameHeader {
+        kind: context.phase as u16,
+        run: context.run_seed,
+        sender: FrameHeader::SERVER,
+        receiver: seat.client.0,
+        round: context.round.0,
+        task: context.period.task.0,
+        sequence: seat.id.0,
+    }
 }
 
 /// A Down as its receivers get it.

@@ -12,6 +12,7 @@ use fedcast::quantity::Round;
 use fedcast::wire::Kind;
 
 use crate::engine;
+use crate::gradients::every_variable_has_a_gradient;
 use crate::toys::{CLASSES, deal, facts, lab, rows_of};
 
 fn method(change: impl Fn(&mut AdapterConfig)) -> AdapterMethod {
@@ -56,14 +57,8 @@ fn every_trainable_has_a_gradient() {
     let model = Classifier::trainable(&lab.backbone, &received, view.rows.clone()).unwrap();
     let batch = lab.train_loader(&shards[0]).in_order(16).next().unwrap().unwrap();
     let loss = model.masked_loss(&lab.pixels(&batch).unwrap(), batch.labels()).unwrap();
-    let gradients = loss.backward().unwrap();
     assert_eq!(model.variables().len(), received.len());
-    for (name, variable) in model.variables() {
-        let gradient = gradients.get(variable).unwrap_or_else(|| panic!("{name}: none"));
-        let gradient = gradient.flatten_all().unwrap().to_vec1::<f32>().unwrap();
-        assert!(gradient.iter().all(|g| g.is_finite()), "{name} is not finite");
-        assert!(gradient.iter().any(|g| *g != 0.0), "{name} is all zero");
-    }
+    every_variable_has_a_gradient(&model, &loss);
 }
 
 #[test]

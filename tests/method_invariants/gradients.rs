@@ -1,5 +1,6 @@
 //! What trains gets gradients, what is masked gets none.
 
+use candle_core::Tensor;
 use fedcast::data::ClassOrder;
 use fedcast::learning::Classifier;
 use fedcast::methods::fedavg::Train;
@@ -9,6 +10,17 @@ use fedcast::policy::parameters_of;
 use crate::toys::round_loop::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{far, fedavg_of, hgp_with};
+
+/// Present, finite and not all zero.
+pub fn every_variable_has_a_gradient(model: &Classifier, loss: &Tensor) {
+    let gradients = loss.backward().unwrap();
+    for (name, variable) in model.variables() {
+        let gradient = gradients.get(variable).unwrap_or_else(|| panic!("{name}: none"));
+        let gradient = gradient.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert!(gradient.iter().all(|g| g.is_finite()), "{name} is not finite");
+        assert!(gradient.iter().any(|g| *g != 0.0), "{name} is all zero");
+    }
+}
 
 /// Every declared trainable gets a gradient that is present, finite and not all zero.
 #[test]
@@ -23,14 +35,8 @@ fn every_trainable_trains() {
         let shard = deal(&lab, &run.view(1), 1).remove(0);
         let batch = lab.train_loader(&shard).in_order(16).next().unwrap().unwrap();
         let loss = model.masked_loss(&lab.pixels(&batch).unwrap(), batch.labels()).unwrap();
-        let gradients = loss.backward().unwrap();
         assert_eq!(model.variables().len(), received.len());
-        for (name, variable) in model.variables() {
-            let gradient = gradients.get(variable).unwrap_or_else(|| panic!("{name}: none"));
-            let gradient = gradient.flatten_all().unwrap().to_vec1::<f32>().unwrap();
-            assert!(gradient.iter().all(|g| g.is_finite()), "{name} is not finite");
-            assert!(gradient.iter().any(|g| *g != 0.0), "{name} is all zero");
-        }
+        every_variable_has_a_gradient(&model, &loss);
     }
 }
 

@@ -6,6 +6,7 @@ use super::machine::Broadcast;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::faults::damage;
+use crate::federation::frames::down_header;
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
 use crate::federation::queue::{ActorId, Class};
@@ -13,7 +14,7 @@ use crate::federation::server::ToServer;
 use crate::federation::world::World;
 use crate::policy::{RoundContext, Seat};
 use crate::quantity::VirtualTime;
-use crate::wire::{FrameHeader, encode};
+use crate::wire::encode;
 
 /// What becomes of a seat's Up of this size.
 pub(super) fn fate(world: &World, context: &RoundContext, seat: &Seat, bytes: u64) -> Fate {
@@ -41,15 +42,7 @@ pub(super) fn damaged_down(world: &World, broadcast: &Broadcast) -> Option<Strin
     let Broadcast { context, seat, down, .. } = broadcast;
     let victim = world.victim(context.round, seat);
     let mut rng = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
-    let header = FrameHeader {
-        kind: context.phase as u16,
-        run: context.run_seed,
-        sender: FrameHeader::SERVER,
-        receiver: seat.client.0,
-        round: context.round.0,
-        task: context.period.task.0,
-        sequence: seat.id.0,
-    };
+    let header = down_header(context, seat);
     let body = world.method.pack_down(&down.payload);
     damage(encode(&header, &body, &world.coding.down).ok()?, &mut rng)
 }

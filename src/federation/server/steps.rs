@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
 use crate::federation::figure::Figure;
-use crate::federation::frames::{SentDown, send_down};
+use crate::federation::frames::{SentDown, down_header, send_down};
 use crate::federation::privacy::{MaskedSum, Masking};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
@@ -15,7 +15,7 @@ use crate::policy::{
     RoundContext, Seat,
 };
 use crate::quantity::ClientId;
-use crate::wire::{BodySketch, FrameHeader};
+use crate::wire::BodySketch;
 
 /// The policy and what it answered.
 pub(crate) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
@@ -109,15 +109,7 @@ fn opening(
             sent.push(Arc::clone(known));
             continue;
         }
-        let header = FrameHeader {
-            kind: context.phase as u16,
-            run: context.run_seed,
-            sender: FrameHeader::SERVER,
-            receiver: seat.client.0,
-            round: context.round.0,
-            task: context.period.task.0,
-            sequence: seat.id.0,
-        };
+        let header = down_header(context, seat);
         let down: Payload = Arc::clone(down);
         let send = || send_down(&*world.method, down, &world.coding, &header);
         let new = count_as(JobKind::Codec, send).map_err(policy("pack a broadcast"))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::AdapterMethod;
 use crate::learning::Classifier;
-use crate::methods::fedavg::{Down, Trained, Up, train_members};
+use crate::methods::fedavg::{Down, Up, train_members, uploads};
 use crate::policy::{
     ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, together,
 };
@@ -25,13 +25,7 @@ impl ClientPolicy<AdapterMethod> for AdapterClient {
             let optimiser =
                 |model: &Classifier| rule.clone().over_pack(model.vars(), model.members());
             let trained = train_members(members, lab, self.method.config.dropout, optimiser)?;
-            let outcomes = members.iter().zip(trained).map(|(member, trained)| {
-                let Trained { parameters, report } = trained?;
-                let rows = self.method.up_rows(&member.seat.view);
-                let up = Up::cut(&parameters, rows, member.shard.len())?;
-                Ok(Outcome { up, metrics: report.metrics() })
-            });
-            Ok(outcomes.collect())
+            Ok(uploads(members, trained, |view| self.method.up_rows(view)))
         })
     }
 

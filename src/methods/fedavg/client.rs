@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Down, FedAvg, Train, Trained, Up, train_members};
+use super::{Down, FedAvg, Train, Up, train_members, uploads};
 use crate::learning::Classifier;
 use crate::policy::{
     ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, together,
@@ -22,13 +22,7 @@ impl ClientPolicy<FedAvg> for FedAvgClient {
         together(members, |members| {
             let optimiser = |model: &Classifier| self.method.optimiser(model, &lab.training);
             let trained = train_members(members, lab, 0.0, optimiser)?;
-            let outcomes = members.iter().zip(trained).map(|(member, trained)| {
-                let Trained { parameters, report } = trained?;
-                let rows = self.method.up_rows(&member.seat.view);
-                let up = Up::cut(&parameters, rows, member.shard.len())?;
-                Ok(Outcome { up, metrics: report.metrics() })
-            });
-            Ok(outcomes.collect())
+            Ok(uploads(members, trained, |view| self.method.up_rows(view)))
         })
     }
 

@@ -1,10 +1,13 @@
 //! Local training of a pack: what FedAvg's clients do, and those of every method that builds on it.
 
-use super::Down;
+use std::ops::Range;
+
+use super::{Down, Up};
+use crate::data::TaskView;
 use crate::learning::{Classifier, Course, LearningError, Optimiser, TrainingReport, train_pack};
 use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::Domain;
-use crate::policy::{Lab, Member, Method, PolicyError};
+use crate::policy::{Lab, Learnt, Member, Method, Outcome, PolicyError};
 
 /// What a member has after its training.
 pub(in crate::methods) struct Trained {
@@ -45,4 +48,18 @@ pub(in crate::methods) fn train_members<M: Method<Down = Down>>(
     })?;
     let trained = model.pack_parameters()?.into_iter().zip(reports);
     Ok(trained.map(|(parameters, report)| Ok(Trained { parameters, report: report? })).collect())
+}
+
+/// What the members send where an upload is what they trained: of the head the rows that `up_rows` names.
+pub(in crate::methods) fn uploads<M: Method<Down = Down>>(
+    members: &[Member<'_, M>],
+    trained: Vec<Result<Trained, LearningError>>,
+    up_rows: impl Fn(&TaskView) -> Range<usize>,
+) -> Learnt<Up> {
+    let upload = |(member, trained): (&Member<'_, M>, Result<Trained, LearningError>)| {
+        let Trained { parameters, report } = trained?;
+        let up = Up::cut(&parameters, up_rows(&member.seat.view), member.shard.len())?;
+        Ok(Outcome { up, metrics: report.metrics() })
+    };
+    members.iter().zip(trained).map(upload).collect()
 }

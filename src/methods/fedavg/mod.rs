@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub(super) use additive::{part, sum_of, summand};
 pub use client::FedAvgClient;
 pub use config::{FedAvgConfig, Train, Weights};
-pub(super) use local::{Trained, train_members};
+pub(super) use local::{Trained, train_members, uploads};
 pub use messages::{Down, Up};
 pub use server::FedAvgServer;
 
