@@ -117,6 +117,16 @@ fn impossible_participation() {
 }
 
 #[test]
+fn ratios_are_for_clients_that_do_not_come_back() {
+    let ratios = changed("kind = \"dirichlet\"\nbeta = 0.1", "kind = \"ratios\"\nsplit = 0.2");
+    insta::assert_snapshot!(refusal(&ratios, &["partition.samples_per_client=30"]));
+    let fresh = ["participation={count=5, population=\"fresh\"}"];
+    assert!(read(&ratios, &fresh).is_ok());
+    let told = refusal(&ratios, &[fresh[0], "partition.category=1.5"]);
+    assert!(told.contains("partition.category"), "{told}");
+}
+
+#[test]
 fn impossible_tasks_and_partitions() {
     insta::assert_snapshot!(refusal(&changed("count = 5", "sizes = [5, 4]"), &[]));
     insta::assert_snapshot!(refusal(&changed("count = 5", "count = 7"), &[]));

@@ -158,6 +158,7 @@ fn setup(case: &Case) -> Setup {
         evaluation_batch: 64,
         cache: Arc::default(),
         staged: None,
+        reported: None,
     };
     let participation = Participation { share: Share::Count(100), ..Participation::default() };
     Setup {

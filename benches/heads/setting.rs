@@ -143,6 +143,7 @@ impl Federation {
                 evaluation_batch: 64,
                 cache: self.cache,
                 staged: None,
+                reported: None,
             },
             test_transform: transform,
             shards: ShardSource::Drawn(shards),

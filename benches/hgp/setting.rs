@@ -85,6 +85,7 @@ impl Setting {
                 evaluation_batch: SAMPLES as usize,
                 cache: Arc::new(FeatureCache::default()),
                 staged: None,
+                reported: None,
             },
             test_transform: transform,
             shards: ShardSource::Drawn(vec![(0..CLIENTS).map(shard).collect()]),

@@ -176,7 +176,14 @@ impl Curriculum {
 
 impl Partitioner {
     /// The rule of `[partition]` among `clients` that hold data; `seed` is `seed.partition`.
-    pub fn from_scenario(section: &PartitionSection, clients: u32, seed: u64) -> Partitioner {
+    ///
+    /// # Errors
+    /// A rule that has no meaning for a whole task.
+    pub fn from_scenario(
+        section: &PartitionSection,
+        clients: u32,
+        seed: u64,
+    ) -> Result<Partitioner, DataError> {
         let kind = match section.kind {
             KindKey::Iid => PartitionKind::Iid,
             KindKey::Dirichlet { beta } => PartitionKind::Dirichlet { beta },
@@ -187,9 +194,15 @@ impl Partitioner {
             KindKey::Extended { beta, picks, picks_beta } => {
                 PartitionKind::Extended { beta, reserve_beta: picks_beta, picks }
             }
+            KindKey::Ratios { .. } => {
+                return Err(DataError::unfit(
+                    "these shards are drawn client by client, for clients that do not come back",
+                    "set participation.population = \"fresh\"",
+                ));
+            }
         };
         let (min_samples, attempts) = (section.min_samples, section.attempts);
-        Partitioner { kind, clients, min_samples, attempts, seed }
+        Ok(Partitioner { kind, clients, min_samples, attempts, seed })
     }
 }
 
@@ -197,7 +210,8 @@ impl Partitioner {
 const EVEN: f64 = 1e9;
 
 impl FreshClients {
-    /// The stateless population of `[partition]`: its concentration and `samples_per_client`.
+    /// The stateless population of `[partition]`: its ratios, or its concentration and
+    /// `samples_per_client`.
     ///
     /// # Errors
     /// A rule that has no meaning for single clients, or no size.
@@ -205,10 +219,14 @@ impl FreshClients {
         let beta = match section.kind {
             KindKey::Dirichlet { beta } => beta,
             KindKey::Iid => EVEN,
+            KindKey::Ratios { split, category, imbalance, counts_only } => {
+                let law = FreshLaw::Ratios { split, category, imbalance, counts_only };
+                return Ok(FreshClients { law, seed });
+            }
             KindKey::Capped { .. } | KindKey::Quantity { .. } | KindKey::Extended { .. } => {
                 return Err(DataError::unfit(
                     "fresh clients are drawn one by one, this partition divides a task among all",
-                    "use partition.kind = \"dirichlet\" or \"iid\" with a fresh population",
+                    "use partition.kind = \"dirichlet\", \"iid\" or \"ratios\" with a fresh population",
                 ));
             }
         };

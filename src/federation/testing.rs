@@ -151,6 +151,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
         evaluation_batch: 64,
         cache: Arc::default(),
         staged: None,
+        reported: None,
     };
     let shards = vec![vec![(0..7).collect(); rules.clients as usize]; 2];
     Setup {

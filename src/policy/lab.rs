@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{PolicyError, Predictor, RoundContext};
-use crate::data::{Batch, Curriculum, Dataset, Loader, SampleRows, Shard, Stacked, Transform};
+use super::{ClassCounts, PolicyError, Predictor, RoundContext, Seat};
+use crate::data::{
+    Batch, Curriculum, Dataset, FreshClients, Loader, SampleRows, Shard, Stacked, Transform,
+};
 use crate::learning::{FeatureCache, FeatureStore, TrainingPlan};
 use crate::model::{Backbone, FrozenPart, Place};
 
@@ -35,6 +37,9 @@ pub struct Lab {
     pub cache: Arc<FeatureCache>,
     /// Features frozen by the first of two staged methods.
     pub staged: Option<Arc<dyn Predictor>>,
+    /// Who knows what clients report where that is not what they hold
+    /// ([`FreshClients::reported`]).
+    pub reported: Option<FreshClients>,
 }
 
 impl Lab {
@@ -62,6 +67,24 @@ impl Lab {
             Arc::clone(&self.curriculum),
             Arc::clone(&self.statistics_transform),
         )
+    }
+
+    /// How many samples of which head row a seat says it has: those of its shard, unless the partition
+    /// says otherwise.
+    pub fn label_counts(&self, seat: &Seat, shard: &Shard) -> ClassCounts {
+        let said = self.reported.as_ref().and_then(|fresh| {
+            fresh.reported(&seat.view, seat.client, &self.dataset.class_sizes())
+        });
+        let mut counts = ClassCounts::new();
+        match said {
+            Some(said) => counts.extend(seat.view.rows.clone().map(|row| row as u32).zip(said)),
+            None => shard.iter().for_each(|sample| {
+                let class = self.dataset.train.labels()[*sample as usize];
+                *counts.entry(self.curriculum.row_of(class)).or_default() += 1;
+            }),
+        }
+        counts.retain(|_, count| *count > 0);
+        counts
     }
 
     /// This lab at another place, with a copy of the backbone there; what a worker of a GPU starts

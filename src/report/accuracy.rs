@@ -24,6 +24,8 @@ pub struct Accuracy {
     pub forgetting: Option<f64>,
     /// `(1/(T-1)) sum_{i<T} [max_s a_si - a_Ti]`, never negative, as the STSA code counts.
     pub forgetting_from_best: Option<f64>,
+    /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, the F_N of HePCo's line.
+    pub forgetting_consecutive: Option<f64>,
 }
 
 impl Accuracy {
@@ -43,6 +45,7 @@ impl Accuracy {
             average_incremental_micro: Some(stages.average_incremental_accuracy_micro()),
             forgetting: Some(stages.forgetting()),
             forgetting_from_best: Some(stages.forgetting_from_best_ever()),
+            forgetting_consecutive: Some(stages.forgetting_consecutive()),
             matrix,
         }
     }
@@ -70,6 +73,7 @@ mod tests {
         assert_eq!(accuracy.average_incremental_micro, Some((0.8 + 19.0 / 40.0) / 2.0));
         assert!((accuracy.forgetting.unwrap() + 0.05).abs() < 1e-12); // it rose: negative
         assert_eq!(accuracy.forgetting_from_best, Some(0.0)); // never negative
+        assert!((accuracy.forgetting_consecutive.unwrap() + 0.05).abs() < 1e-12);
         assert_eq!(Accuracy::of(&[]), Accuracy::default());
     }
 }

@@ -83,13 +83,15 @@ fn accuracies(summary: &Summary) -> String {
          average incremental accuracy (macro)                {:>6} %\n\
          average incremental accuracy (micro)                {:>6} %\n\
          forgetting since learnt (mean over all tasks)       {:>6} points\n\
-         forgetting since best (mean over old tasks)         {:>6} points\n",
+         forgetting since best (mean over old tasks)         {:>6} points\n\
+         forgetting from task to task (mean drop)            {:>6} points\n",
         percent(accuracy.faa),
         percent(accuracy.micro),
         percent(accuracy.average_incremental),
         percent(accuracy.average_incremental_micro),
         percent(accuracy.forgetting),
         percent(accuracy.forgetting_from_best),
+        percent(accuracy.forgetting_consecutive),
     );
     for (name, value) in &summary.figures {
         let _ = writeln!(text, "{:<52}{value:>12.5}", name.replace('_', " "));

@@ -19,7 +19,7 @@ pub fn plan_table(plan: &Plan) -> String {
         grouped(plan.samples as u64),
         backbone(&plan.backbone)
     );
-    text.push_str(&phases(&plan.phases, plan.charged));
+    text.push_str(&phases(plan));
     text.push('\n');
     if plan.charged {
         text.push_str(&kinds(plan));
@@ -49,8 +49,9 @@ fn backbone(of: &Backbone) -> String {
     }
 }
 
-fn phases(rows: &[PlannedPhase], charged: bool) -> String {
-    if !charged {
+fn phases(plan: &Plan) -> String {
+    let rows = &plan.phases;
+    if !plan.charged {
         let mut table = TextTable::new(["task", "phase", "classes", "rounds", "seats"]).left(2);
         rows.iter().for_each(|row| table.row(head(row)));
         return table.render();
@@ -83,6 +84,7 @@ fn phases(rows: &[PlannedPhase], charged: bool) -> String {
     }
     let mut text = table.render();
     text.push_str("bytes of one message to or from one client; classes: new/seen\n");
+    text.push_str(&share_of_backbone(plan));
     if rows.iter().any(|row| !row.protocol_up.is_empty()) {
         text.push_str("totals include the frames of secure aggregation\n");
     }
@@ -96,6 +98,17 @@ fn phases(rows: &[PlannedPhase], charged: bool) -> String {
         text.push_str("uploads depend on learned values: the run decides their size\n");
     }
     text
+}
+
+/// What papers call the share of the model that is communicated.
+fn share_of_backbone(plan: &Plan) -> String {
+    let (down, all) = (plan.numbers_down(), plan.backbone.parameters as u64);
+    if down == 0 || all == 0 {
+        return String::new();
+    }
+    let share = 100.0 * down as f64 / all as f64;
+    let down = grouped(down);
+    format!("a message down holds at most {down} numbers, {share:.1} % of the backbone's parameters\n")
 }
 
 fn head(row: &PlannedPhase) -> [String; 5] {

@@ -131,8 +131,24 @@ impl Scenario {
                 "set `round.close = \"first\"`, or remove `over_selection`",
             );
         }
+        let ratios = matches!(self.partition.kind, PartitionKind::Ratios { .. });
+        if ratios && self.partition.samples_per_client.is_some() {
+            checker.reject(
+                &["partition.samples_per_client"],
+                "the ratios of this partition say how large a shard is",
+                "no effect here",
+                "remove this line",
+            );
+        }
         if self.participation.population == Population::Fixed {
-            if self.partition.samples_per_client.is_some() {
+            if ratios {
+                checker.reject(
+                    &["partition.kind"],
+                    "these shards are drawn client by client and overlap, for clients that do not come back",
+                    "for a fresh population",
+                    "set `participation = { count = 5, population = \"fresh\" }`",
+                );
+            } else if self.partition.samples_per_client.is_some() {
                 checker.reject(
                     &["partition.samples_per_client"],
                     "`samples_per_client` is for fresh clients, and these come back",
@@ -167,7 +183,7 @@ impl Scenario {
                 "add `count = 10` or `fraction = 0.001` to [participation]",
             );
         }
-        if self.partition.samples_per_client.is_none() {
+        if self.partition.samples_per_client.is_none() && !ratios {
             checker.reject(
                 population,
                 "fresh clients need the size of their shards",
@@ -186,7 +202,7 @@ impl Scenario {
                 &["partition.kind"],
                 "this partition deals with every client of a task at once, and fresh clients come by themselves",
                 "not for a fresh population",
-                "use \"dirichlet\" or \"iid\"",
+                "use \"dirichlet\", \"iid\" or \"ratios\"",
             );
         }
         if self.wire.cache != Cache::None {

@@ -13,6 +13,9 @@ pub struct ClientSection {
     pub batch: u32,
     /// The step rule, made anew every round. Default AdamW.
     pub optimiser: OptimiserSection,
+    /// The learning rate from epoch to epoch of a round. Default constant.
+    #[serde(skip_serializing_if = "EpochSchedule::is_constant")]
+    pub epoch_schedule: EpochSchedule,
     /// The learning rate from round to round of a task. Default constant.
     pub round_schedule: RoundSchedule,
     /// Largest global norm of the gradient; 0 is off. Unset: the method decides.
@@ -55,6 +58,33 @@ impl OptimiserSection {
             OptimiserSection::Adamw { lr, .. } | OptimiserSection::Sgd { lr, .. } => *lr,
         }
     }
+}
+
+/// How the learning rate changes over the epochs of a round; every round begins anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EpochSchedule {
+    /// The same in every epoch.
+    #[default]
+    Constant,
+    /// Half a cosine: `lr/2 (1 + cos(pi e / epochs))` in epoch `e` from 0.
+    Cosine,
+    /// Nearly a quarter of a cosine: `lr cos(99 pi e / (200 (epochs - 1)))`.
+    QuarterCosine,
+}
+
+impl EpochSchedule {
+    fn is_constant(&self) -> bool {
+        *self == EpochSchedule::Constant
+    }
+}
+
+impl Choice for EpochSchedule {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("constant", EpochSchedule::Constant, "the same rate in every epoch"),
+        ("cosine", EpochSchedule::Cosine, "half a cosine, towards zero"),
+        ("quarter-cosine", EpochSchedule::QuarterCosine, "nearly a quarter of a cosine (HePCo)"),
+    ];
 }
 
 /// How the learning rate changes over the rounds of a task's phase; within a round it stays.
@@ -109,11 +139,14 @@ impl ClientSection {
         let epochs = Param::new("epochs", 5, "passes over the shard per round").at_least(1.0);
         let batch = Param::new("batch", 16, "samples of a step").at_least(1.0);
         let clip = Param::unset("clip", "largest global norm of the gradient, 0 is off");
+        let epoch_schedule =
+            Param::new("epoch_schedule", EpochSchedule::Constant, "the rate from epoch to epoch");
         let augment = Param::new("augment", true, "train on [data.train], not on [data.test]");
         ClientSection {
             epochs: table.get(&epochs.source("HGP")),
             batch: table.get(&batch.source("HGP")),
             optimiser: table.table("optimiser", OptimiserSection::read),
+            epoch_schedule: table.get(&epoch_schedule.source("HePCo: quarter-cosine")),
             round_schedule: table.table("round_schedule", RoundSchedule::read),
             clip: table.optional(&clip.at_least(0.0)),
             augment: table.get(&augment),

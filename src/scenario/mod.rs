@@ -61,7 +61,7 @@ pub use backbone::{
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
-pub use client::{ClientSection, OptimiserSection, RoundSchedule};
+pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Pack, Workers};

@@ -1,7 +1,7 @@
 //! `[partition]`: which client holds which training samples of a task.
 //!
 //! Definitions: the HGP benchmark's "distribution-based label imbalance" and its two relatives
-//! (arXiv 2406.02447 and the public framework of the same group).
+//! (arXiv 2406.02447 and the public framework of the same group), and HePCo's three ratios.
 
 use serde::Serialize;
 
@@ -52,6 +52,19 @@ pub enum PartitionKind {
         /// Concentration of the classes of reserved samples. Default 0.05.
         picks_beta: f64,
     },
+    /// HePCo's: every client of a fresh population draws a share of the task's classes and of
+    /// each a share of its samples, on its own; shards may overlap.
+    Ratios {
+        /// Gamma: share of each held class. Default 0.1.
+        split: f64,
+        /// Kappa: share of the task's classes that a client holds. Default 0.6.
+        category: f64,
+        /// Beta: size of the last held class relative to the first; 1 is balanced. Default 1.
+        imbalance: f64,
+        /// Whether `imbalance` applies to the label counts that clients report and not to what
+        /// they hold, as in two classes of HePCo's release. Default false.
+        counts_only: bool,
+    },
 }
 
 /// [`PartitionKind`] without its numbers.
@@ -62,6 +75,7 @@ enum Kind {
     Iid,
     Quantity,
     Extended,
+    Ratios,
 }
 
 impl Choice for Kind {
@@ -71,6 +85,7 @@ impl Choice for Kind {
         ("iid", Kind::Iid, "shuffled and dealt evenly"),
         ("quantity", Kind::Quantity, "every client draws `classes_per_client` classes"),
         ("extended", Kind::Extended, "dirichlet, after a few reserved samples per client"),
+        ("ratios", Kind::Ratios, "every fresh client a share of the classes, of each a share"),
     ];
 }
 
@@ -102,8 +117,18 @@ impl PartitionSection {
                     picks_beta: table.get(&picks_beta.source("public code of HGP").at_least(1e-6)),
                 }
             }
+            Some(Kind::Ratios) => ratios(table),
         };
-        let of_other_kinds = ["beta", "classes_per_client", "picks", "picks_beta"];
+        let of_other_kinds = [
+            "beta",
+            "classes_per_client",
+            "picks",
+            "picks_beta",
+            "split",
+            "category",
+            "imbalance",
+            "counts_only",
+        ];
         table.foreign(&of_other_kinds, &format!("kind = \"{word}\""));
         let min_samples = Param::new("min_samples", 6, "samples every client has of every task");
         let attempts = Param::new("attempts", 9_999, "draws before giving up").at_least(1.0);
@@ -114,5 +139,19 @@ impl PartitionSection {
             attempts: table.get(&attempts.source("public code of HGP")),
             samples_per_client: table.optional(&fresh.at_least(1.0)),
         }
+    }
+}
+
+fn ratios(table: &mut TableReader<'_>) -> PartitionKind {
+    let share = |name: &'static str, default: f64, what: &'static str| {
+        Param::new(name, default, what).source("HePCo").above(0.0).at_most(1.0)
+    };
+    let counts_only =
+        Param::new("counts_only", false, "thin out what clients report, not what they hold");
+    PartitionKind::Ratios {
+        split: table.get(&share("split", 0.1, "share of each held class (gamma)")),
+        category: table.get(&share("category", 0.6, "share of the classes held (kappa)")),
+        imbalance: table.get(&share("imbalance", 1.0, "last held class against the first (beta)")),
+        counts_only: table.get(&counts_only.source("two classes of HePCo's release")),
     }
 }

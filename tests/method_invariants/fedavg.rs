@@ -6,10 +6,10 @@ use candle_core::Device;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan, train};
 use fedcast::methods::fedavg::Weights::{BySamples, Uniform};
-use fedcast::methods::fedavg::{self, FedAvg, FedAvgConfig, Train};
+use fedcast::methods::fedavg::{self, FedAvg, FedAvgConfig, OldLogits, Train};
 use fedcast::model::{BackboneConfig, LinearHead, Parameter, ParameterSet, ResNet, ResNetConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, Method, ModelFacts, Part, UpMeta, erase, parameters_of};
+use fedcast::policy::{Lab, Method, ModelFacts, Part, UpMeta, WireForm, erase, parameters_of};
 use fedcast::quantity::Round;
 
 use crate::toys::round_loop::{Engine, SEED};
@@ -107,6 +107,34 @@ fn rows_of_other_tasks_never_change() {
         for row in 0..CLASSES {
             let same = head(&before, row..row + 1) == head(&after, row..row + 1);
             assert_eq!(same, !run.view(task).rows.contains(&row), "task {task}, row {row}");
+        }
+    }
+}
+
+/// Card of FedAvg-FT, invariants 4 and 5: without the mask old rows move, and every tensor with them.
+#[test]
+fn without_the_mask_rows_of_earlier_tasks_move() {
+    let config = FedAvgConfig {
+        train: Train::All,
+        weights: Uniform,
+        old_logits: OldLogits::Keep,
+        ..FedAvgConfig::default()
+    };
+    for form in [WireForm::Full, WireForm::Lean] {
+        let facts = ModelFacts { form, ..facts() };
+        let method = erase(FedAvg::new(config.clone(), &facts));
+        let mut run = Engine::new(method, facts, lab(3, ClassOrder::Native));
+        for task in 0..2 {
+            let before = run.server.save();
+            run.task(task, &deal(&run.lab, &run.view(task), 2), 1);
+            let after = run.server.save();
+            let (was, is) = (parameters_of(&before).unwrap(), parameters_of(&after).unwrap());
+            assert!(was.iter().zip(is.iter()).all(|(was, is)| was.1 != is.1), "{form:?}");
+            for row in 0..CLASSES {
+                let same = head(&before, row..row + 1) == head(&after, row..row + 1);
+                let seen = run.view(task).seen();
+                assert_eq!(same, row >= seen, "{form:?}, task {task}, row {row}");
+            }
         }
     }
 }

@@ -368,6 +368,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::default(),
         staged: None,
+        reported: None,
     };
     Setup {
         name: "softmax".to_string(),

@@ -92,6 +92,7 @@ pub fn lab(tasks: usize, order: ClassOrder) -> Lab {
         evaluation_batch: 16,
         cache: Arc::default(),
         staged: None,
+        reported: None,
     }
 }
 

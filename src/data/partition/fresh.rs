@@ -2,6 +2,8 @@
 //!
 //! A client's shard is keyed by (task, client) alone and drawn when it is needed; a population of a million costs
 //! nothing until somebody is asked. Shards of different clients are independent and **may overlap**.
+//! Who is asked in a round is a function of the round alone, so the shards of round 40 are drawn without
+//! those of rounds 1 to 39.
 
 use rand::RngCore;
 
@@ -30,6 +32,8 @@ pub enum FreshLaw {
         split: f64,
         /// Beta: the tail's size relative to the head's, 1 for balanced.
         imbalance: f64,
+        /// Whether `imbalance` thins out only what clients [report](FreshClients::reported).
+        counts_only: bool,
     },
 }
 
@@ -67,6 +71,23 @@ impl FreshClients {
         self.draw(&mut self.key(view, client).rng(), &sizes)
     }
 
+    /// What `client` says that it holds, where that is something else than [`Self::counts`]: HePCo's long
+    /// tail as two classes of its release have it, whose data stays balanced.
+    pub fn reported(
+        &self,
+        view: &TaskView,
+        client: ClientId,
+        class_sizes: &[usize],
+    ) -> Option<Vec<u32>> {
+        match self.law {
+            FreshLaw::Ratios { category, split, imbalance, counts_only: true } => {
+                let law = FreshLaw::Ratios { category, split, imbalance, counts_only: false };
+                Some(FreshClients { law, ..*self }.counts(view, client, class_sizes))
+            }
+            _ => None,
+        }
+    }
+
     fn key(&self, view: &TaskView, client: ClientId) -> StreamKey {
         StreamKey::new(self.seed, Domain::Partition)
             .task(u32::from(view.task.0))
@@ -77,7 +98,8 @@ impl FreshClients {
     fn draw(&self, rng: &mut impl RngCore, sizes: &[usize]) -> Vec<u32> {
         match self.law {
             FreshLaw::Dirichlet { beta, samples } => by_labels(rng, sizes, beta, samples),
-            FreshLaw::Ratios { category, split, imbalance } => {
+            FreshLaw::Ratios { category, split, imbalance, counts_only } => {
+                let imbalance = if counts_only { 1.0 } else { imbalance };
                 by_ratios(rng, sizes, category, split, imbalance)
             }
         }
@@ -123,27 +145,37 @@ fn by_ratios(
     imbalance: f64,
 ) -> Vec<u32> {
     let classes = sizes.len();
-    let held = classes - ((1.0 - category) * classes as f64 + 1e-9).floor() as usize;
+    let held = (classes - floor((1.0 - category) * classes as f64) as usize).max(1);
     let mut order: Vec<usize> = (0..classes).collect();
     shuffle(rng, &mut order);
     let average = sizes.iter().sum::<usize>() as f64 / classes as f64;
     let mut counts = vec![0; classes];
     for (i, &class) in order.iter().take(held).enumerate() {
-        let available = if imbalance == 1.0 {
-            sizes[class] as f64
-        } else {
-            let depth = i as f64 / (held - 1).max(1) as f64;
-            (average * libm::pow(imbalance, depth)).floor().min(sizes[class] as f64)
+        let available = match imbalance {
+            1.0 => sizes[class] as f64,
+            _ => tail(i, held, average, imbalance).min(sizes[class] as f64),
         };
-        counts[class] = (split * available + 1e-9).floor() as u32;
+        counts[class] = floor(split * available) as u32;
     }
     counts
+}
+
+/// What the long tail leaves of the class at a place of the order, before the split.
+fn tail(place: usize, held: usize, average: f64, imbalance: f64) -> f64 {
+    let depth = place as f64 / (held - 1).max(1) as f64;
+    floor(average * libm::pow(imbalance, depth))
+}
+
+/// A product such as 0.29 * 100 lies just below the whole number that is meant.
+fn floor(x: f64) -> f64 {
+    (x + 1e-9).floor()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::{ClassOrder, Curriculum, TaskSizes};
+    use crate::golden::Golden;
 
     fn task() -> (std::sync::Arc<TaskView>, Vec<Vec<u32>>) {
         let by_class = (0..20u32).map(|c| (c * 500..(c + 1) * 500).collect()).collect();
@@ -163,7 +195,7 @@ mod tests {
         let sizes = vec![500; 20];
         let laws = [
             FreshLaw::Dirichlet { beta: 0.1, samples: 120 },
-            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 1.0 },
+            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 1.0, counts_only: false },
         ];
         for law in laws {
             let fresh = FreshClients { law, seed: 4 };
@@ -200,5 +232,56 @@ mod tests {
         assert_eq!(even, [50, 50, 50, 50, 50, 50, 0, 0, 0, 0]);
         let tail = sorted(by_ratios(&mut rng, &sizes, 0.6, 0.1, 0.01));
         assert_eq!(tail, [50, 19, 7, 3, 1, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn golden_metrics_of_the_long_tail() {
+        let Some(golden) = Golden::open("metrics") else { return };
+        let (args, counts) = (golden.f64("longtail.args"), golden.i64("longtail.counts"));
+        for (args, wanted) in args.chunks(4).zip(counts.chunks(12)) {
+            let [beta, gamma, held, average] = args.try_into().unwrap();
+            let count = |i| floor(gamma * tail(i, held as usize, average, beta)) as i64;
+            let wanted: Vec<i64> = wanted.iter().copied().filter(|n| *n >= 0).collect();
+            assert_eq!((0..held as usize).map(count).collect::<Vec<_>>(), wanted, "{args:?}");
+        }
+    }
+
+    /// The protocol's check 1: class sets of two clients meet as two draws of 6 of 10 do.
+    #[test]
+    fn class_sets_of_clients_are_independent() {
+        let (view, _) = task();
+        let law =
+            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 1.0, counts_only: false };
+        let fresh = FreshClients { law, seed: 9 };
+        let held = |client| fresh.counts(&view, ClientId(client), &[500; 20]);
+        let (mut shared, pairs) = ([0u32; 11], 4_000);
+        for pair in 0..pairs {
+            let (a, b) = (held(2 * pair), held(2 * pair + 1));
+            assert_eq!((a.iter().sum::<u32>(), a.iter().max()), (300, Some(&50)));
+            shared[a.iter().zip(&b).filter(|(a, b)| **a > 0 && **b > 0).count()] += 1;
+        }
+        // C(6, k) C(4, 6 - k) / C(10, 6) for k = 2..=6.
+        for (k, ways) in [(2, 15.0), (3, 80.0), (4, 90.0), (5, 24.0), (6, 1.0)] {
+            let (expected, found) = (ways / 210.0, f64::from(shared[k]) / f64::from(pairs));
+            assert!((expected - found).abs() < 0.03, "{k}: {found} for {expected}");
+        }
+        assert_eq!(shared[..2], [0, 0]);
+    }
+
+    #[test]
+    fn counts_alone_can_have_the_tail() {
+        let (view, by_class) = task();
+        let law =
+            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.01, counts_only: true };
+        let fresh = FreshClients { law, seed: 9 };
+        let held = per_class(&fresh.shard(&view, ClientId(3), &by_class));
+        let said = fresh.reported(&view, ClientId(3), &[500; 20]).unwrap();
+        assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (300, 80));
+        assert!(held.iter().zip(&said).all(|(held, said)| said <= held));
+        let real =
+            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.01, counts_only: false };
+        let real = FreshClients { law: real, seed: 9 };
+        assert_eq!(per_class(&real.shard(&view, ClientId(3), &by_class)), said);
+        assert_eq!(real.reported(&view, ClientId(3), &[500; 20]), None);
     }
 }

@@ -24,7 +24,7 @@ pub enum Holders {
 pub fn holders(scenario: &Scenario, clients: u32) -> Result<Holders, DataError> {
     let (section, seed) = (&scenario.partition, scenario.seed.partition);
     Ok(match scenario.participation.population {
-        Population::Fixed => Holders::Fixed(Partitioner::from_scenario(section, clients, seed)),
+        Population::Fixed => Holders::Fixed(Partitioner::from_scenario(section, clients, seed)?),
         Population::Fresh => Holders::Fresh(FreshClients::from_scenario(section, seed)?),
     })
 }

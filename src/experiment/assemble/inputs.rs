@@ -62,6 +62,10 @@ pub fn assemble(
     };
     let method = methods.build(&scenario.method, &facts)?;
     let shards = shards(scenario, &dataset, &curriculum)?;
+    let reported = match &shards {
+        ShardSource::Fresh(fresh) => Some(*fresh),
+        ShardSource::Drawn(_) => None,
+    };
     let rules = rules(scenario);
     let client = ClientSize {
         backbone: config,
@@ -85,6 +89,7 @@ pub fn assemble(
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
         staged: None,
+        reported,
     };
     let setup = Setup {
         rules,

@@ -4,7 +4,7 @@ use crate::learning::optimiser::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
 use crate::policy::WireForm;
-use crate::scenario::{Form, OptimiserSection, RoundSchedule, Scenario, WireSection};
+use crate::scenario::{EpochSchedule, Form, OptimiserSection, RoundSchedule, Scenario, WireSection};
 
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
@@ -29,7 +29,11 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         epochs: section.epochs,
         batch: section.batch as usize,
         optimiser,
-        schedule: Schedule::Constant,
+        schedule: match section.epoch_schedule {
+            EpochSchedule::Constant => Schedule::Constant,
+            EpochSchedule::Cosine => Schedule::Cosine,
+            EpochSchedule::QuarterCosine => Schedule::QuarterCosine,
+        },
         round_schedule: match &section.round_schedule {
             RoundSchedule::Constant => Schedule::Constant,
             RoundSchedule::Cosine => Schedule::Cosine,

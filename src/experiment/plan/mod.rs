@@ -46,6 +46,17 @@ pub struct Plan {
     pub total: Total,
 }
 
+impl Plan {
+    /// What goes to one client in a round: the numbers of the largest frame, before codecs.
+    pub fn numbers_down(&self) -> u64 {
+        let largest = self.phases.iter().map(|row| row.down.largest.raw).max();
+        largest.unwrap_or(0) / BYTES_PER_NUMBER
+    }
+}
+
+/// Before codecs every tensor holds numbers of 32 bits, or is too small to matter.
+const BYTES_PER_NUMBER: u64 = 4;
+
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Backbone {

@@ -1,7 +1,7 @@
 //! The accuracy matrix and everything that is read from it.
 //!
 //! Definitions follow the HGP benchmark (`protocol-hgp.md`, section 6) and, for forgetting, also Chaudhry
-//! et al. (2018) and the STSA release. With uneven test sets macro and micro differ: macro averages
+//! et al. (2018), the STSA release and the prompt line of HePCo. With uneven test sets macro and micro differ: macro averages
 //! tasks, micro averages samples.
 //!
 //! ```
@@ -129,6 +129,15 @@ impl AccuracyMatrix {
         mean((0..last).map(|i| self.best(i, last + 1) - self.stages[last][i]))
     }
 
+    /// Mean consecutive drop, the F_N of HePCo's line (`protocol-others.md`, section 1):
+    /// `1/(T-1) sum_{s=2..T} 1/s sum_{i<s} (a_{s-1,i} - a_{s,i})`, `s` from 1.
+    pub fn forgetting_consecutive(&self) -> f64 {
+        mean((1..self.tasks()).map(|s| {
+            let drops = (0..s).map(|i| self.stages[s - 1][i] - self.stages[s][i]);
+            drops.sum::<f64>() / (s + 1) as f64
+        }))
+    }
+
     /// Mean accuracy on a task right after training it (learning accuracy).
     pub fn new_task_accuracy(&self) -> f64 {
         mean((0..self.tasks()).map(|i| self.stages[i][i]))
@@ -179,6 +188,7 @@ mod tests {
         golden.assert_close("forget_last_mean_old", &[matrix.forgetting_of_old()]);
         golden.assert_close("forget_max_before", &[matrix.forgetting_from_best()]);
         golden.assert_close("forget_max_any", &[matrix.forgetting_from_best_ever()]);
+        golden.assert_close("forget_consecutive", &[matrix.forgetting_consecutive()]);
         let forgetting = stages(&|j| matrix.forgetting_from_best_after(j));
         golden.assert_close("forget_stage", &forgetting);
         golden.assert_close("learning_accuracy", &[matrix.new_task_accuracy()]);

@@ -18,6 +18,9 @@ pub enum Schedule {
     /// `base/2 (1 + cos(pi e / epochs))` (Loshchilov and Hutter 2017): `e = 0` gives the base
     /// rate, and the last epoch is not yet zero.
     Cosine,
+    /// `base cos(99 pi e / (200 (epochs - 1)))`: the first quarter of a cosine, but for its last
+    /// hundredth (HePCo's code).
+    QuarterCosine,
     /// `base * factor^k`, `k` the number of `milestones` reached.
     MultiStep {
         /// Epochs at which the rate falls, ascending.
@@ -35,6 +38,10 @@ impl Schedule {
             Schedule::Cosine => {
                 let share = f64::from(epoch) / f64::from(epochs.max(1));
                 base * (1.0 + libm::cos(PI * share)) / 2.0
+            }
+            Schedule::QuarterCosine => {
+                let share = f64::from(epoch) / f64::from(epochs.saturating_sub(1).max(1));
+                base * libm::cos(99.0 * PI * share / 200.0)
             }
             Schedule::MultiStep { milestones, factor } => {
                 let passed = milestones.iter().filter(|&&m| epoch >= m).count();

@@ -109,6 +109,7 @@ fn golden_optimisers_schedules() {
     };
     rates(Schedule::Cosine, 0.01, "lr.cosine5");
     rates(Schedule::Cosine, 0.2, "lr.cosine_rounds10");
+    rates(Schedule::QuarterCosine, 1e-3, "lr.hepco");
     let steps = Schedule::MultiStep { milestones: vec![50, 75], factor: 0.1 };
     rates(steps, 0.1, "lr.multistep");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::AdapterMethod;
 use crate::learning::Classifier;
-use crate::methods::fedavg::{Down, Up, train_members, uploads};
+use crate::methods::fedavg::{Down, OldLogits, Up, train_members, uploads};
 use crate::policy::{
     ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, together,
 };
@@ -24,7 +24,8 @@ impl ClientPolicy<AdapterMethod> for AdapterClient {
             let rule = &lab.training.optimiser;
             let optimiser =
                 |model: &Classifier| rule.clone().over_pack(model.vars(), model.members());
-            let trained = train_members(members, lab, self.method.config.dropout, optimiser)?;
+            let dropout = self.method.config.dropout;
+            let trained = train_members(members, lab, OldLogits::Mask, dropout, optimiser)?;
             Ok(uploads(members, trained, |view| self.method.up_rows(view)))
         })
     }

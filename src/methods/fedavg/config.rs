@@ -1,5 +1,8 @@
 //! The settings of FedAvg.
 
+use std::ops::Range;
+
+use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::model::HeadKind;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -21,6 +24,33 @@ impl Choice for Train {
         ("head", Train::Head, "the head on frozen features (linear probe)"),
         ("prompt", Train::Prompt, "a prefix prompt and the head"),
     ];
+}
+
+/// What the loss of a client does with the logits of earlier tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OldLogits {
+    /// Leaves them out: classes of the current task compete among themselves.
+    #[default]
+    Mask,
+    /// All classes seen compete, so that those nobody holds are pushed down.
+    Keep,
+}
+
+impl Choice for OldLogits {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("mask", OldLogits::Mask, "classes of the current task compete among themselves"),
+        ("keep", OldLogits::Keep, "all classes seen compete"),
+    ];
+}
+
+impl OldLogits {
+    /// The head rows that compete, which are those that train.
+    pub fn rows(self, view: &TaskView) -> Range<usize> {
+        match self {
+            OldLogits::Mask => view.rows.clone(),
+            OldLogits::Keep => 0..view.seen(),
+        }
+    }
 }
 
 /// How much a client counts.
@@ -56,6 +86,8 @@ pub struct FedAvgConfig {
     pub train: Train,
     /// How much a client counts.
     pub weights: Weights,
+    /// What the loss does with the logits of earlier tasks.
+    pub old_logits: OldLogits,
     /// Which classifier stands upon the features.
     pub classifier: HeadKind,
     /// Which head rows messages carry.
@@ -78,8 +110,11 @@ impl FedAvgConfig {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> FedAvgConfig {
         let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
+        let old_logits =
+            Param::new("old_logits", OldLogits::Mask, "logits of earlier tasks in the loss");
         let config = FedAvgConfig {
             weights: table.get(&weights.source("McMahan et al., algorithm 1")),
+            old_logits: table.get(&old_logits.source("HGP; HePCo's FedAvg-FT has keep")),
             ..FedAvgConfig::learning(table)
         };
         let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
@@ -104,6 +139,7 @@ impl FedAvgConfig {
         let config = FedAvgConfig {
             train,
             weights: Weights::BySamples,
+            old_logits: OldLogits::Mask,
             classifier: table.get(&classifier.source("linear; STSA's first stage has cosine")),
             head: HeadForm::Fixed,
             backbone_lr: table.get(&backbone_lr),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Down, Up};
+use super::{Down, OldLogits, Up};
 use crate::data::TaskView;
 use crate::learning::{Classifier, Course, LearningError, Optimiser, TrainingReport, train_pack};
 use crate::model::{Dropout, MaskPlace, ParameterSet};
@@ -17,18 +17,19 @@ pub(in crate::methods) struct Trained {
     pub report: TrainingReport,
 }
 
-/// Minimises the cross-entropy over the rows of the current task, for all members of a pack at once.
-/// `optimiser` is made for the classifier of the pack, `dropout` is the share of entries dropped inside
-/// adapters; a member fails alone.
+/// Minimises the cross-entropy over the rows of the current task, or with the `old` ones, for all members
+/// of a pack at once. `optimiser` is made for the classifier of the pack, `dropout` is the share of
+/// entries dropped inside adapters; a member fails alone.
 pub(in crate::methods) fn train_members<M: Method<Down = Down>>(
     members: &[Member<'_, M>],
     lab: &Lab,
+    old: OldLogits,
     dropout: f64,
     optimiser: impl FnOnce(&Classifier) -> Optimiser,
 ) -> Result<Vec<Result<Trained, LearningError>>, PolicyError> {
     let Some(first) = members.first() else { return Ok(Vec::new()) };
     let received = members.iter().map(|member| member.down.parameters.clone()).collect();
-    let model = Classifier::pack(&lab.backbone, received, first.seat.view.rows.clone())?;
+    let model = Classifier::pack(&lab.backbone, received, old.rows(&first.seat.view))?;
     let loader =
         |member: &Member<'_, M>| lab.frozen(lab.train_loader(&member.shard), model.frozen_part());
     let loaders = members.iter().map(loader).collect::<Result<Vec<_>, _>>()?;

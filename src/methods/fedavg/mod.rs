@@ -5,11 +5,12 @@
 //! loss (only rows of the current task compete) keeps old classes alive.
 //!
 //! ```text
-//! client   theta <- down;  E epochs: minimise CE over the rows of the current task
+//! client   theta <- down;  E epochs: minimise CE over the rows of the current task, or of all seen
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
 //! ```
 //! `train` says what theta is: the whole network, the head alone (linear probe), or a prefix
-//! prompt and the head. On plain pixels, which have no parameters, all there is is the head:
+//! prompt and the head. With `old_logits = "keep"`, uniform weights and clipping at 1 it is HePCo's
+//! lower bound FedAvg-FT. On plain pixels, which have no parameters, all there is is the head:
 //! logistic regression. Clients keep nothing between rounds.
 
 mod additive;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 pub(super) use additive::{part, sum_of, summand};
 pub use client::FedAvgClient;
-pub use config::{FedAvgConfig, Train, Weights};
+pub use config::{FedAvgConfig, OldLogits, Train, Weights};
 pub(super) use local::{Trained, train_members, uploads};
 pub use messages::{Down, Up};
 pub use server::FedAvgServer;
@@ -66,8 +67,12 @@ impl FedAvg {
         self.config.weights.of(up.samples)
     }
 
+    /// Head rows of an upload: in the lean form those that train.
     pub(super) fn up_rows(&self, view: &TaskView) -> Range<usize> {
-        self.config.head.up_rows(view, self.classes, self.form)
+        match self.form {
+            WireForm::Full => self.config.head.down_rows(view, self.classes),
+            WireForm::Lean => self.config.old_logits.rows(view),
+        }
     }
 
     /// Names and shapes of what trains beside the head.

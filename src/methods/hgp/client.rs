@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::messages::{Down, Up};
 use super::{ClassGaussian, ClassStatistics, CovarianceForm, Hgp, Rebalance};
 use crate::learning::Classifier;
-use crate::methods::fedavg;
+use crate::methods::fedavg::{self, OldLogits};
 use crate::numerics::gaussian::{Diagonal, Full};
 use crate::numerics::streams::Domain;
 use crate::policy::{
@@ -27,7 +27,7 @@ impl ClientPolicy<Hgp> for HgpClient {
             let rule = &lab.training.optimiser;
             let optimiser =
                 |model: &Classifier| rule.clone().over_pack(model.vars(), model.members());
-            let trained = fedavg::train_members(members, lab, 0.0, optimiser)?;
+            let trained = fedavg::train_members(members, lab, OldLogits::Mask, 0.0, optimiser)?;
             let outcomes = members.iter().zip(trained).map(|(member, trained)| {
                 let fedavg::Trained { parameters, report } = trained?;
                 let local = Classifier::frozen(&lab.backbone, &parameters)?;
