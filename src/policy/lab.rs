@@ -72,9 +72,10 @@ impl Lab {
     /// How many samples of which head row a seat says it has: those of its shard, unless the partition
     /// says otherwise.
     pub fn label_counts(&self, seat: &Seat, shard: &Shard) -> ClassCounts {
-        let said = self.reported.as_ref().and_then(|fresh| {
-            fresh.reported(&seat.view, seat.client, &self.dataset.class_sizes())
-        });
+        let said = self
+            .reported
+            .as_ref()
+            .and_then(|fresh| fresh.reported(&seat.view, seat.client, &self.dataset.class_sizes()));
         let mut counts = ClassCounts::new();
         match said {
             Some(said) => counts.extend(seat.view.rows.clone().map(|row| row as u32).zip(said)),

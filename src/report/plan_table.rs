@@ -108,7 +108,9 @@ fn share_of_backbone(plan: &Plan) -> String {
     }
     let share = 100.0 * down as f64 / all as f64;
     let down = grouped(down);
-    format!("a message down holds at most {down} numbers, {share:.1} % of the backbone's parameters\n")
+    format!(
+        "a message down holds at most {down} numbers, {share:.1} % of the backbone's parameters\n"
+    )
 }
 
 fn head(row: &PlannedPhase) -> [String; 5] {

@@ -4,7 +4,9 @@ use crate::learning::optimiser::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
 use crate::policy::WireForm;
-use crate::scenario::{EpochSchedule, Form, OptimiserSection, RoundSchedule, Scenario, WireSection};
+use crate::scenario::{
+    EpochSchedule, Form, OptimiserSection, RoundSchedule, Scenario, WireSection,
+};
 
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {

@@ -21,7 +21,8 @@ impl ClientPolicy<FedAvg> for FedAvgClient {
     ) -> Vec<Result<Outcome<Up>, Failure>> {
         together(members, |members| {
             let optimiser = |model: &Classifier| self.method.optimiser(model, &lab.training);
-            let trained = train_members(members, lab, self.method.config.old_logits, 0.0, optimiser)?;
+            let trained =
+                train_members(members, lab, self.method.config.old_logits, 0.0, optimiser)?;
             Ok(uploads(members, trained, |view| self.method.up_rows(view)))
         })
     }
