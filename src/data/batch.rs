@@ -29,6 +29,13 @@ pub enum Batch {
         /// Index of each image in its split, `(batch)`.
         samples: Vec<u32>,
     },
+    /// Samples with their queries: the features that the unprompted frozen network gives for them.
+    Queried {
+        /// The samples; never itself queried.
+        inputs: Box<Batch>,
+        /// One query per sample, row-major.
+        queries: Vec<f32>,
+    },
     /// Token sequences, padded to one length.
     Tokens {
         /// `(batch, length)`, row-major.
@@ -59,6 +66,7 @@ impl Batch {
             Batch::Images { labels, .. }
             | Batch::Features { labels, .. }
             | Batch::Tokens { labels, .. } => labels,
+            Batch::Queried { inputs, .. } => inputs.labels(),
         }
     }
 
@@ -68,7 +76,26 @@ impl Batch {
             Batch::Images { samples, .. }
             | Batch::Features { samples, .. }
             | Batch::Tokens { samples, .. } => samples,
+            Batch::Queried { inputs, .. } => inputs.samples(),
         }
+    }
+
+    /// The samples without their queries.
+    pub fn inputs(&self) -> &Batch {
+        match self {
+            Batch::Queried { inputs, .. } => inputs,
+            plain => plain,
+        }
+    }
+
+    /// The queries on a device, f32 `(batch, dim)`, where the loader brought them.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn queries(&self, device: &Device) -> Result<Option<Tensor>, DataError> {
+        let Batch::Queried { queries, .. } = self else { return Ok(None) };
+        let shape = (self.len(), queries.len() / self.len().max(1));
+        Ok(Some(Tensor::from_slice(queries, shape, device)?))
     }
 
     /// Several batches as one, in their order.
@@ -111,6 +138,10 @@ impl Batch {
                 labels.extend(l);
                 samples.extend(s);
             }
+            (Batch::Queried { inputs, queries }, Batch::Queried { inputs: its, queries: q }) => {
+                inputs.append(*its)?;
+                queries.extend(q);
+            }
             _ => return Err(cannot_join()),
         }
         Ok(())
@@ -125,6 +156,7 @@ impl Batch {
             Batch::Images { pixels, shape, .. } => {
                 Ok(Tensor::from_slice(pixels, shape.as_slice(), device)?)
             }
+            Batch::Queried { inputs, .. } => inputs.pixels(device),
             Batch::Features { .. } => Err(DataError::unfit(
                 "a batch of features has no pixels any more",
                 "read the loader of images where pixels are needed",

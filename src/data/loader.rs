@@ -35,6 +35,8 @@ pub struct Loader {
     transform: Arc<Transform>,
     /// What stands for the samples in place of their pixels.
     rows: Option<Arc<dyn SampleRows>>,
+    /// What comes beside them.
+    queries: Option<Arc<dyn SampleRows>>,
 }
 
 impl Loader {
@@ -45,13 +47,18 @@ impl Loader {
         curriculum: Arc<Curriculum>,
         transform: Arc<Transform>,
     ) -> Loader {
-        Loader { split, shard, curriculum, transform, rows: None }
+        Loader { split, shard, curriculum, transform, rows: None, queries: None }
     }
 
     /// The same samples, order and labels, with rows in place of pixels: its batches are
     /// [`Batch::Features`]. Only for transforms that draw nothing.
     pub fn with_rows(self, rows: Arc<dyn SampleRows>) -> Loader {
         Loader { rows: Some(rows), ..self }
+    }
+
+    /// The same samples with a query beside each: its batches are [`Batch::Queried`].
+    pub fn with_queries(self, queries: Arc<dyn SampleRows>) -> Loader {
+        Loader { queries: Some(queries), ..self }
     }
 
     /// The split it reads.
@@ -155,6 +162,14 @@ pub struct Batches<'a> {
 
 impl Batches<'_> {
     fn read(&mut self, samples: &[u32]) -> Result<Batch, DataError> {
+        let inputs = self.read_inputs(samples)?;
+        let Some(rows) = &self.loader.queries else { return Ok(inputs) };
+        let mut queries = Vec::new();
+        samples.iter().try_for_each(|sample| rows.read(*sample, &mut queries))?;
+        Ok(Batch::Queried { inputs: Box::new(inputs), queries })
+    }
+
+    fn read_inputs(&mut self, samples: &[u32]) -> Result<Batch, DataError> {
         let Loader { split, transform, rows, .. } = self.loader;
         let labels = samples.iter().map(|&i| self.loader.row(i)).collect();
         let samples = samples.to_vec();

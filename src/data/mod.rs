@@ -38,7 +38,7 @@ pub use from_scenario::{Transforms, nominal_class_sizes};
 pub use loader::{Batches, Loader};
 pub use partition::{FreshClients, FreshLaw, PartitionKind, Partitioner};
 pub use prepared::Prepared;
-pub use rows::SampleRows;
+pub use rows::{HeldRows, SampleRows};
 pub use stack::Stacked;
 pub use transform::{Kernel, Normalisation, Step, Transform, Workspace};
 

@@ -1,5 +1,6 @@
 //! Rows that stand for samples in place of their pixels.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use super::DataError;
@@ -14,4 +15,57 @@ pub trait SampleRows: Debug + Send + Sync {
     /// # Errors
     /// When it is not there.
     fn read(&self, sample: u32, out: &mut Vec<f32>) -> Result<(), DataError>;
+}
+
+/// Rows of some samples, in memory.
+#[derive(Clone, Debug)]
+pub struct HeldRows {
+    shape: Vec<usize>,
+    /// Where the row of each sample begins.
+    starts: BTreeMap<u32, usize>,
+    values: Vec<f32>,
+}
+
+impl HeldRows {
+    /// The rows of `samples`, one behind the other; each has this shape.
+    pub fn new(samples: &[u32], shape: Vec<usize>, values: Vec<f32>) -> HeldRows {
+        let width: usize = shape.iter().product();
+        let starts = samples.iter().enumerate().map(|(row, sample)| (*sample, row * width));
+        HeldRows { starts: starts.collect(), shape, values }
+    }
+}
+
+impl SampleRows for HeldRows {
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn read(&self, sample: u32, out: &mut Vec<f32>) -> Result<(), DataError> {
+        let width: usize = self.shape.iter().product();
+        let start = self.starts.get(&sample).copied();
+        let row = start.and_then(|start| self.values.get(start..start + width));
+        let missing = || {
+            let reason = format!("nothing was computed for sample {sample}");
+            DataError::unfit(reason, "ask the lab for the rows of the whole shard")
+        };
+        out.extend_from_slice(row.ok_or_else(missing)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_their_sample() -> Result<(), DataError> {
+        let rows = HeldRows::new(&[7, 3], vec![2], vec![0.0, 1.0, 2.0, 3.0]);
+        let mut read = Vec::new();
+        rows.read(3, &mut read)?;
+        rows.read(7, &mut read)?;
+        assert_eq!((read, rows.shape()), (vec![2.0, 3.0, 0.0, 1.0], &[2][..]));
+        let error = rows.read(4, &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("sample 4"), "{error}");
+        Ok(())
+    }
 }

@@ -8,7 +8,9 @@
 //! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
-//! What it does not hold stays frozen as the lab's backbone has it.
+//! What it does not hold stays frozen as the lab's backbone has it. With a
+//! [`Prompting`](super::Prompting) everything named `prompt.*` is its own, and what the backbone gets depends on
+//! the query of each sample.
 //!
 //! [`Classifier::pack`] trains the parameters of several clients at once, stacked along a leading axis,
 //! on the one frozen backbone.
@@ -25,8 +27,10 @@ pub use head_rows::{head_rows, with_head_rows};
 pub use prompt::{PromptShape, prompt_name};
 
 use self::head_rows::with_rows;
+use super::prompting::{PromptPool, Prompting, is_prompt};
 use super::{LearningError, PackBatch};
 use crate::data::Batch;
+use crate::model::ops::Groups;
 use crate::model::{
     Adaptation, Backbone, ClassHead, Dropout, FrozenPart, ModelError, Parameter, ParameterSet,
     Variables, adapters_of, is_adapter, ops,
@@ -36,7 +40,10 @@ use crate::model::{
 #[derive(Clone, Debug)]
 pub struct Classifier {
     backbone: Arc<Backbone>,
+    /// What all samples get.
     adaptation: Adaptation,
+    /// What each sample gets by its query.
+    pool: Option<PromptPool>,
     head: ClassHead,
     /// The rows of the whole head that `head` holds.
     rows: Range<usize>,
@@ -56,20 +63,34 @@ impl Classifier {
     /// # Errors
     /// When parameters are missing or do not fit the backbone.
     pub fn frozen(backbone: &Arc<Backbone>, received: &ParameterSet) -> Result<Self, ModelError> {
+        Classifier::frozen_with(backbone, received, None)
+    }
+
+    /// [`Classifier::frozen`] with prompts that depend on queries.
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn frozen_with(
+        backbone: &Arc<Backbone>,
+        received: &ParameterSet,
+        prompting: Option<Arc<dyn Prompting>>,
+    ) -> Result<Self, ModelError> {
         let backbone = match backbone.is_in(received) {
             false => Arc::clone(backbone),
             true => Arc::new(backbone.frozen_here(received)?),
         };
         let device = &backbone.place().device;
+        let shared = prompts(received, prompting.is_none());
         let prompts: Vec<Tensor> =
-            prompts(received).map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
+            shared.map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
+        let pool = prompting.map(|own| PromptPool::frozen(own, received, device)).transpose()?;
         let (head, copies) = (ClassHead::frozen_at(received, device)?, Copies::default());
         let (rows, variables) = (0..head.classes()?, Variables::new());
         let named = |name: &str| received.get(name).map(|parameter| parameter.tensor(device));
         let adapters = adapters_of(named)?;
         let adaptation = Adaptation { adapters, ..Adaptation::prompts(&prompts)? };
         let received = vec![received.clone()];
-        Ok(Classifier { backbone, adaptation, head, rows, variables, received, copies })
+        Ok(Classifier { backbone, adaptation, pool, head, rows, variables, received, copies })
     }
 
     /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
@@ -95,6 +116,20 @@ impl Classifier {
         received: Vec<ParameterSet>,
         rows: Range<usize>,
     ) -> Result<Self, ModelError> {
+        Classifier::pack_with(backbone, received, rows, None)
+    }
+
+    /// [`Classifier::pack`] with prompts that depend on queries: of their parameters the rows train that
+    /// `prompting` names.
+    ///
+    /// # Errors
+    /// As [`Classifier::pack`].
+    pub fn pack_with(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+        prompting: Option<Arc<dyn Prompting>>,
+    ) -> Result<Self, ModelError> {
         let stacked = ParameterSet::stacked(&received)?;
         if backbone.is_in(&received[0]) && received.len() > 1 {
             let reason = "a pack shares one backbone, and this one trains; use packs of one".into();
@@ -109,13 +144,20 @@ impl Classifier {
                 Arc::new(own)
             }
         };
-        let prompt_set: ParameterSet =
-            prompts(&stacked).map(|(name, p)| (Arc::clone(name), p.clone())).collect();
+        let shared = prompts(&stacked, prompting.is_none());
+        let prompt_set: ParameterSet = shared.map(|(n, p)| (Arc::clone(n), p.clone())).collect();
         let device = &backbone.place().device;
         let prompt_variables = prompt_set.variables(device)?;
         let mut adaptation =
             Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
         variables.extend(prompt_variables);
+        let mut pool = None;
+        if let Some(prompting) = prompting {
+            let (own, trained) =
+                PromptPool::trainable(prompting, &stacked, received.len(), device)?;
+            variables.extend(trained);
+            pool = Some(own);
+        }
         let adapter_variables = stacked.filter(is_adapter).variables(device)?;
         let named = |wanted: &str| {
             let found = adapter_variables.iter().find(|(name, _)| &**name == wanted);
@@ -129,7 +171,7 @@ impl Classifier {
         variables.extend(of_head);
         variables.sort_by(|a, b| a.0.cmp(&b.0));
         let copies = Copies::default();
-        Ok(Classifier { backbone, adaptation, head, rows, variables, received, copies })
+        Ok(Classifier { backbone, adaptation, pool, head, rows, variables, received, copies })
     }
 
     /// Members of the pack it trains; 1 where there is no pack.
@@ -151,7 +193,9 @@ impl Classifier {
         if let Some(copy) = copies.iter().find(|copy| copy.backbone.place().same(place)) {
             return Ok(Some(Arc::clone(copy)));
         }
-        let copy = Arc::new(Classifier::frozen(backbone, &self.parameters()?)?);
+        let prompting = self.pool.as_ref().map(|pool| Arc::clone(pool.prompting()));
+        let copy = Classifier::frozen_with(backbone, &self.parameters()?, prompting)?;
+        let copy = Arc::new(copy);
         copies.push(Arc::clone(&copy));
         Ok(Some(copy))
     }
@@ -191,12 +235,45 @@ impl Classifier {
     /// # Errors
     /// When the pixels do not fit the backbone.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
-        self.below_head(pixels, &self.adaptation)
+        let queries = match &self.pool {
+            Some(_) => Some(self.backbone.frozen(pixels, FrozenPart::Whole)?),
+            None => None,
+        };
+        self.below_head(pixels, &self.adaptation_for(queries.as_ref(), None)?)
+    }
+
+    /// Whether it asks for queries; where a batch brings none it computes them itself.
+    pub fn asks_queries(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    /// What samples with these queries get; `groups` says whose they are where there is a pack.
+    fn adaptation_for(
+        &self,
+        queries: Option<&Tensor>,
+        groups: Option<&Groups>,
+    ) -> Result<Adaptation, ModelError> {
+        match (&self.pool, queries) {
+            (Some(pool), Some(queries)) => pool.adapt(queries, groups),
+            _ => Ok(Adaptation { groups: groups.cloned(), ..self.adaptation.clone() }),
+        }
+    }
+
+    /// The queries of a batch: its own, or those of its pixels.
+    fn queries_of(&self, batch: &Batch, device: &Device) -> Result<Option<Tensor>, LearningError> {
+        if self.pool.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(match batch.queries(device)? {
+            Some(queries) => queries,
+            None => self.backbone.frozen(&batch.pixels(device)?, FrozenPart::Whole)?,
+        }))
     }
 
     /// How much of it is the backbone it was made upon: what a cache may hand over in place of pixels.
     pub fn frozen_part(&self) -> FrozenPart {
-        match self.adaptation.first_adapted_block() {
+        let prompted = self.pool.as_ref().map(|pool| pool.prompting().first_block());
+        match prompted.or_else(|| self.adaptation.first_adapted_block()) {
             _ if self.backbone.is_in(self.received()) => FrozenPart::Nothing,
             None => FrozenPart::Whole,
             Some(0) => FrozenPart::Nothing,
@@ -210,7 +287,8 @@ impl Classifier {
     /// # Errors
     /// When the batch does not fit the backbone.
     pub fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
-        self.adapted_features(batch, device, &self.adaptation)
+        let queries = self.queries_of(batch, device)?;
+        self.adapted_features(batch, device, &self.adaptation_for(queries.as_ref(), None)?)
     }
 
     fn adapted_features(
@@ -219,7 +297,7 @@ impl Classifier {
         device: &Device,
         adaptation: &Adaptation,
     ) -> Result<Tensor, LearningError> {
-        let Batch::Features { values, shape, .. } = batch else {
+        let Batch::Features { values, shape, .. } = batch.inputs() else {
             return Ok(self.below_head(&batch.pixels(device)?, adaptation)?);
         };
         Ok(self.above(Tensor::from_slice(values, shape.as_slice(), device)?, adaptation)?)
@@ -283,18 +361,50 @@ impl Classifier {
         device: &Device,
         dropout: Option<Dropout>,
     ) -> Result<Tensor, LearningError> {
+        Ok(self.pack_outputs(step, device, dropout)?.losses)
+    }
+
+    /// [`pack_losses`](Classifier::pack_losses) with the features they come from.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pack_outputs(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+        dropout: Option<Dropout>,
+    ) -> Result<PackOutputs, LearningError> {
         let PackBatch { batch, groups, .. } = step;
-        let adaptation = Adaptation { dropout, ..self.adaptation.grouped(groups) };
+        let queries = self.queries_of(batch, device)?;
+        let adaptation = self.adaptation_for(queries.as_ref(), Some(groups))?;
+        let adaptation = Adaptation { dropout, ..adaptation };
         let features = self.adapted_features(batch, device, &adaptation)?;
         let logits = self.head.pack_logits(&features, groups)?;
         let labels = self.own_rows(batch.labels());
-        Ok(ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?)
+        let losses = ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?;
+        let own = match (&self.pool, &queries) {
+            (Some(pool), Some(queries)) => pool.losses(queries, groups)?,
+            _ => None,
+        };
+        let losses = match own {
+            Some(own) => (losses + own)?,
+            None => losses,
+        };
+        Ok(PackOutputs { features, losses })
     }
 
     /// Head rows as rows of this head.
     fn own_rows(&self, labels: &[u32]) -> Vec<u32> {
         let start = self.rows.start as u32;
         labels.iter().map(|label| label.wrapping_sub(start)).collect()
+    }
+
+    /// The rows of a parameter that train, of one of which some do.
+    fn trained_rows(&self, name: &str, whole: &Parameter) -> Range<usize> {
+        match &self.pool {
+            Some(pool) if is_prompt(name) => pool.prompting().trained(name, whole.shape[0]),
+            _ => self.rows.clone(),
+        }
     }
 
     /// Everything received, with what trained as it is now; of a pack, the first member's.
@@ -321,7 +431,7 @@ impl Classifier {
                 let parameter = match whole.values.len() == values.len() {
                     true if alone => Parameter { shape, values: Arc::clone(&now.values) },
                     true => Parameter { shape, values: values.into() },
-                    false => with_rows(whole, self.rows.clone(), values),
+                    false => with_rows(whole, self.trained_rows(name, whole), values),
                 };
                 result.insert(Arc::clone(name), parameter);
             }
@@ -336,6 +446,16 @@ impl Classifier {
     }
 }
 
-fn prompts(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
-    set.iter().filter(|(name, _)| name.starts_with("prompt."))
+/// What a pass over the samples of a pack gives.
+#[derive(Clone, Debug)]
+pub struct PackOutputs {
+    /// `(b, d)`.
+    pub features: Tensor,
+    /// `(members)`.
+    pub losses: Tensor,
+}
+
+/// The prefix prompts of all samples, where there are any.
+fn prompts(set: &ParameterSet, any: bool) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
+    set.iter().filter(move |(name, _)| any && is_prompt(name))
 }

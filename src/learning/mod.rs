@@ -24,8 +24,11 @@ pub mod losses;
 pub mod metrics;
 pub mod optimiser;
 pub mod pretrain;
+mod prompting;
 
-pub use classifier::{Classifier, PromptShape, head_rows, prompt_name, with_head_rows};
+pub use classifier::{
+    Classifier, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
+};
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Shelf};
@@ -35,3 +38,4 @@ pub use local_training::{
 };
 pub use metrics::AccuracyMatrix;
 pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};
+pub use prompting::{PromptTensors, Prompting, QueryView};

@@ -1,13 +1,13 @@
 //! What a method adds to the frozen network: plain tensors, handed over per forward pass.
 //!
-//! A method computes tensors (from `Var`s, prompts pools, generators ...) and puts them
-//! here; the network never learns which method they come from. Prompt tokens and LoRA pairs will
-//! be further fields of [`Adaptation`].
+//! A method computes tensors (from `Var`s, prompt pools, generators ...) and puts them
+//! here; the network never learns which method they come from. LoRA pairs will be a further field of
+//! [`Adaptation`].
 
 use candle_core::{D, Tensor};
 
 use super::ops::Groups;
-use super::{Adapter, Dropout, ModelError};
+use super::{Adapter, Dropout, ModelError, PromptTokens};
 
 /// Extra keys and values of one block's attention, seen by every query of the block; not
 /// projected, not normalised, without position.
@@ -44,6 +44,10 @@ impl Prefix {
 pub struct Adaptation {
     /// By block; blocks beyond the end have none.
     pub prefix: Vec<Option<Prefix>>,
+    /// Whether prefixes are `(b, L, d)`, one per sample, also where there is a pack.
+    pub per_sample: bool,
+    /// Tokens between CLS and the patches.
+    pub tokens: Option<PromptTokens>,
     /// For blocks 0, 1, ...; blocks beyond the end have none.
     pub adapters: Vec<Adapter>,
     /// In training: what is dropped inside adapters.
@@ -82,7 +86,7 @@ impl Adaptation {
     /// The first block that differs from the plain network: whatever lies below can be
     /// computed once per sample. `None` when nothing is adapted.
     pub fn first_adapted_block(&self) -> Option<usize> {
-        let adapted = (!self.adapters.is_empty()).then_some(0);
+        let adapted = (!self.adapters.is_empty() || self.tokens.is_some()).then_some(0);
         adapted.or_else(|| self.prefix.iter().position(Option::is_some))
     }
 

@@ -43,6 +43,8 @@ mod head;
 pub mod ops;
 mod parameters;
 mod place;
+mod prompt_tokens;
+pub mod prompts;
 pub mod resnet;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -63,6 +65,7 @@ pub use gpu_memory::GpuMemory;
 pub use head::LinearHead;
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;
+pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
 pub use resnet::{ResNet, ResNetConfig};
 pub use vit::{Vit, VitConfig};
 pub use weights_file::to_safetensors;

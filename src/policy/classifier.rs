@@ -23,6 +23,10 @@ impl Predictor for Classifier {
         Classifier::frozen_part(self)
     }
 
+    fn asks_queries(&self) -> bool {
+        Classifier::asks_queries(self)
+    }
+
     fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
         Ok(Classifier::batch_features(self, batch, device)?)
     }

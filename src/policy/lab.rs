@@ -6,9 +6,10 @@ use candle_core::{Device, Tensor};
 
 use super::{ClassCounts, PolicyError, Predictor, RoundContext, Seat};
 use crate::data::{
-    Batch, Curriculum, Dataset, FreshClients, Loader, SampleRows, Shard, Stacked, Transform,
+    Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard, Split, Stacked,
+    Transform,
 };
-use crate::learning::{FeatureCache, FeatureStore, TrainingPlan};
+use crate::learning::{FeatureCache, FeatureStore, QueryView, TrainingPlan};
 use crate::model::{Backbone, FrozenPart, Place};
 
 /// Device, frozen backbone, data and the local training plan of a run.
@@ -110,34 +111,60 @@ impl Lab {
         Ok(loader.with_rows(store))
     }
 
-    /// Queries of prompt methods, `(batch, dim)`: the unprompted backbone's features of the samples of
-    /// `batch` as `loader` sees them. Where its transform draws nothing they are the rows of
-    /// [`frozen`](Lab::frozen), computed once per sample, whatever `batch` itself holds; where it draws,
-    /// `batch` is one of its own, and queries are those of its pixels.
-    pub fn queries(&self, loader: &Loader, batch: &Batch) -> Result<Tensor, PolicyError> {
-        let (split, transform, part) = (loader.split(), loader.transform(), FrozenPart::Whole);
-        if !transform.is_deterministic() {
-            return Ok(self.backbone.frozen(&self.pixels(batch)?, part)?);
-        }
-        let samples = batch.samples();
-        let Some(store) = self.cache.store(&self.backbone, split, transform, part)? else {
-            let Stacked { pixels, shape } = split.pixels(transform, samples)?;
-            let pixels = Tensor::from_vec(pixels, shape.as_slice(), &self.device)?;
-            return Ok(self.backbone.frozen(&pixels, part)?);
+    /// The same loader with the query of every sample beside it, for what
+    /// [asks queries](Predictor::asks_queries): the unprompted backbone's feature of the sample.
+    ///
+    /// Queries of a transform that draws nothing are kept as features are, and shared with whoever asks for
+    /// those. A loader that augments gets queries of the samples as the statistics transform sees them, or, for
+    /// [`QueryView::Augmented`], none: they are then computed from the pixels of each batch.
+    pub fn queried(&self, loader: Loader, view: QueryView) -> Result<Loader, PolicyError> {
+        let transform = match view {
+            _ if loader.transform().is_deterministic() => loader.transform(),
+            QueryView::Clean if self.statistics_transform.is_deterministic() => {
+                &self.statistics_transform
+            }
+            QueryView::Clean | QueryView::Augmented => return Ok(loader),
         };
-        store.fill(&self.backbone, &self.device, samples)?;
-        let mut rows = Vec::with_capacity(samples.len() * self.backbone.dim());
-        samples.iter().try_for_each(|sample| store.read(*sample, &mut rows))?;
-        Ok(Tensor::from_vec(rows, (samples.len(), self.backbone.dim()), &self.device)?)
+        let (split, shard) = (loader.split(), loader.shard());
+        let store = self.cache.store(&self.backbone, split, transform, FrozenPart::Whole)?;
+        let rows: Arc<dyn SampleRows> = match store {
+            Some(store) => {
+                store.fill(&self.backbone, &self.device, shard)?;
+                store
+            }
+            None => Arc::new(self.whole_rows(split, transform, shard)?),
+        };
+        Ok(loader.with_queries(rows))
+    }
+
+    /// The backbone's features of some samples where no cache keeps them.
+    fn whole_rows(
+        &self,
+        split: &Split,
+        transform: &Transform,
+        samples: &[u32],
+    ) -> Result<HeldRows, PolicyError> {
+        let mut values = Vec::with_capacity(samples.len() * self.backbone.dim());
+        for chunk in samples.chunks(self.evaluation_batch.max(1)) {
+            let Stacked { pixels, shape } = split.pixels(transform, chunk)?;
+            let pixels = Tensor::from_vec(pixels, shape.as_slice(), &self.device)?;
+            let found = self.backbone.frozen(&pixels, FrozenPart::Whole)?;
+            values.extend(found.flatten_all()?.to_vec1::<f32>()?);
+        }
+        Ok(HeldRows::new(samples, vec![self.backbone.dim()], values))
     }
 
     /// [`frozen`](Lab::frozen) for what `predictor` answers from: where an earlier method adapted the
-    /// backbone and froze it, its features are kept as well.
+    /// backbone and froze it, its features are kept as well; where it asks queries, they come along.
     pub fn frozen_of(
         &self,
         loader: Loader,
         predictor: &dyn Predictor,
     ) -> Result<Loader, PolicyError> {
+        let loader = match predictor.asks_queries() {
+            true => self.queried(loader, QueryView::Clean)?,
+            false => loader,
+        };
         let part = predictor.frozen_part();
         let FrozenPart::Adapted(_) = part else { return self.frozen(loader, part) };
         let Some(store) = self.store(&loader, part)? else { return Ok(loader) };

@@ -51,6 +51,12 @@ pub trait Predictor: Send + Sync {
         FrozenPart::Nothing
     }
 
+    /// Whether answers depend on queries, the features of the unprompted backbone. Batches that bring
+    /// them ([`Lab::queried`]) spare it a pass through the backbone.
+    fn asks_queries(&self) -> bool {
+        false
+    }
+
     /// [`features`](Predictor::features) of a batch of images, or of what
     /// [`frozen_part`](Predictor::frozen_part) gives for them.
     fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {

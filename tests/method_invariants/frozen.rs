@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 use fedcast::data::{Batch, Loader, Shard, Step, Transform};
-use fedcast::learning::{CacheFigures, FeatureCache, Shelf};
+use fedcast::learning::{CacheFigures, FeatureCache, QueryView, Shelf};
 use fedcast::model::{Adaptation, FrozenPart, Prefix};
 use fedcast::policy::Lab;
 
@@ -55,37 +55,42 @@ fn the_stream_below_the_first_adapted_block_is_computed_once() {
     assert_eq!((computed, read), (samples, 3 * samples));
 }
 
+/// The queries that a loader brings, batch by batch.
+fn brought(loader: &Loader) -> Vec<Vec<Vec<f32>>> {
+    let of = |batch: &Batch| values(&batch.queries(&Device::Cpu).unwrap().expect("queried"));
+    batches(loader).iter().map(of).collect()
+}
+
 #[test]
 fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
     let lab = lab(1, ClassOrder::Native);
     let loader = lab.statistics_loader(&all(&lab));
+    let whole = |batch: &Batch| {
+        values(&lab.backbone.frozen(&lab.pixels(batch).unwrap(), FrozenPart::Whole).unwrap())
+    };
+    let expected: Vec<Vec<Vec<f32>>> = batches(&loader).iter().map(whole).collect();
     for _ in 0..2 {
-        for batch in batches(&loader) {
-            let pixels = lab.pixels(&batch).unwrap();
-            let expected = values(&lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap());
-            assert_eq!(values(&lab.queries(&loader, &batch).unwrap()), expected);
-            assert_eq!(values(&uncached(&lab).queries(&loader, &batch).unwrap()), expected);
-        }
+        assert_eq!(brought(&lab.queried(loader.clone(), QueryView::Clean).unwrap()), expected);
     }
+    let computed = uncached(&lab).queried(loader.clone(), QueryView::Augmented).unwrap();
+    assert_eq!(brought(&computed), expected);
     // Whoever asks for features finds them there.
     lab.frozen(loader, FrozenPart::Whole).unwrap();
     assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
 }
 
 #[test]
-fn queries_of_augmented_images_are_those_of_the_batch_and_never_kept() {
+fn queries_of_augmented_images_are_clean_and_kept_or_none() {
     let mut lab = lab(1, ClassOrder::Native);
     let steps = vec![Step::Flip { probability: 0.5 }];
     lab.train_transform = Arc::new(Transform { steps, ..Transform::default() });
-    let (augmented, clean) = (lab.train_loader(&all(&lab)), lab.statistics_loader(&all(&lab)));
-    let mut differ = false;
-    for batch in batches(&augmented) {
-        let pixels = lab.pixels(&batch).unwrap();
-        let queries = values(&lab.queries(&augmented, &batch).unwrap());
-        assert_eq!(queries, values(&lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap()));
-        // The same samples, as they are on file.
-        differ |= queries != values(&lab.queries(&clean, &batch).unwrap());
-    }
-    assert!(differ);
+    let (augmented, plain) = (lab.train_loader(&all(&lab)), lab.statistics_loader(&all(&lab)));
+    let clean = lab.queried(augmented.clone(), QueryView::Clean).unwrap();
+    let of_plain = brought(&lab.queried(plain, QueryView::Clean).unwrap());
+    assert_eq!(brought(&clean), of_plain);
     assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
+    let own = lab.queried(augmented, QueryView::Augmented).unwrap();
+    for batch in batches(&own) {
+        assert!(batch.queries(&Device::Cpu).unwrap().is_none(), "a classifier computes them");
+    }
 }

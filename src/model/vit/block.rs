@@ -49,7 +49,7 @@ impl Block {
     ) -> Result<Tensor> {
         let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
         let packed = self.qkv.linear(&self.norm1.norm(x, config.norm_eps)?, groups)?;
-        let mixed = match groups {
+        let mixed = match groups.filter(|_| !adaptation.per_sample) {
             None => ops::attention(&packed, config.heads, prefix, queries)?,
             Some(groups) => ops::grouped_attention(&packed, config.heads, prefix, queries, groups)?,
         };

@@ -11,7 +11,7 @@ use super::block::{Affine, Block};
 use super::{Checkpoint, VitConfig};
 use crate::model::ops::{self, Groups};
 use crate::model::parameters::{ParameterSet, Variables};
-use crate::model::{Adaptation, ModelError, Place};
+use crate::model::{Adaptation, ModelError, Place, PromptTokens};
 
 /// A vision transformer with timm's parameters, frozen or over variables.
 ///
@@ -216,13 +216,13 @@ impl Vit {
         Ok(digest)
     }
 
-    /// CLS after the final norm: `pixels` `(b, c, h, w)`, normalised, to `(b, d)`.
+    /// CLS after the final norm, or what the prompt tokens of `adaptation` say: `pixels` `(b, c, h, w)`,
+    /// normalised, to `(b, d)`.
     ///
     /// # Errors
     /// When pixels or adaptation do not fit.
     pub fn features(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
-        let tokens = self.embed_pack(pixels, adaptation.groups.as_ref())?;
-        self.features_from(&tokens, 0, adaptation)
+        self.features_from(&self.embed_with(pixels, adaptation)?, 0, adaptation)
     }
 
     /// The rest of [`Vit::features`] for tokens `(b, n, d)` that have passed the blocks below
@@ -236,15 +236,20 @@ impl Vit {
         first: usize,
         adaptation: &Adaptation,
     ) -> Result<Tensor, ModelError> {
+        let prompts = adaptation.tokens.as_ref();
+        let needed = prompts.map_or(Ok(1), PromptTokens::outputs)?;
         let last = self.blocks.len().saturating_sub(1);
-        let cls = if first <= last && !self.blocks.is_empty() {
-            // In the last block only CLS needs queries, projection and perceptron.
+        let outputs = if first <= last && !self.blocks.is_empty() {
+            // In the last block only what makes a feature needs queries, projection and perceptron.
             let tokens = self.advance(tokens, first..last, adaptation)?;
-            self.block(&tokens, last, adaptation, 1)?
+            self.block(&tokens, last, adaptation, needed)?
         } else {
-            tokens.narrow(1, 0, 1)?
+            tokens.narrow(1, 0, needed)?
         };
-        self.final_norm(&cls.squeeze(1)?)
+        match prompts {
+            None => self.final_norm(&outputs.squeeze(1)?),
+            Some(prompts) => Ok(prompts.pool(&self.final_norm(&outputs)?)?),
+        }
     }
 
     /// All tokens after the final norm, `(b, n, d)`; token 0 is CLS.
@@ -252,7 +257,7 @@ impl Vit {
     /// # Errors
     /// When pixels or adaptation do not fit.
     pub fn tokens(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
-        let tokens = self.embed_pack(pixels, adaptation.groups.as_ref())?;
+        let tokens = self.embed_with(pixels, adaptation)?;
         let tokens = self.advance(&tokens, 0..self.blocks.len(), adaptation)?;
         self.final_norm(&tokens)
     }
@@ -295,6 +300,14 @@ impl Vit {
     /// When the pixels are not `(b, channels, image, image)`.
     pub fn embed(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         self.embed_pack(pixels, None)
+    }
+
+    /// The input of block 0 with the prompt tokens of an adaptation.
+    fn embed_with(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
+        let embedded = self.embed_pack(pixels, adaptation.groups.as_ref())?;
+        let Some(prompts) = &adaptation.tokens else { return Ok(embedded) };
+        let (cls, positions) = (self.cls.reshape((1, self.config.dim))?, self.position.squeeze(0)?);
+        Ok(prompts.insert(&embedded, &cls, &positions)?)
     }
 
     /// [`Vit::embed`] for the members of a pack.

@@ -6,8 +6,8 @@ use super::{cls, flat, gradient, labels, on_both_paths, prefixes, stored, tensor
 use crate::golden::{Golden, Wave};
 use crate::model::vit::{Vit, VitConfig};
 use crate::model::{
-    Adaptation, Adapter, AdapterShape, CosineHead, LinearHead, ModelError, Parameter, adapters_of,
-    ops, testing,
+    Adaptation, Adapter, AdapterShape, CosineHead, LinearHead, ModelError, Parameter, Pooling,
+    PromptPosition, PromptTokens, adapters_of, ops, testing,
 };
 use crate::numerics::streams::{Domain, StreamKey};
 
@@ -124,6 +124,47 @@ fn vit_tokens_prefix() -> Result<(), ModelError> {
     let grads = loss.backward()?;
     let by_prompt: Vec<f32> = prompts.iter().flat_map(|p| gradient(&grads, p)).collect();
     golden.assert_close("prefix.grad", &by_prompt);
+    Ok(())
+}
+
+/// Prompt tokens behind CLS, with each kind of positions.
+#[test]
+fn golden_vit_tokens_inserted() -> Result<(), ModelError> {
+    on_both_paths(vit_tokens_inserted)
+}
+
+fn vit_tokens_inserted() -> Result<(), ModelError> {
+    let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
+    let (vit, x) = (vit(&golden, Wave::Chirp, 1.0), stored(&golden, "x"));
+    let filled = |name: &str, scale: f64| tensor(golden.fill(name, &[6, 48], scale), &[6, 48]);
+    let tokens = filled("tokens", 0.5).broadcast_as((x.dim(0)?, 6, 48))?.contiguous()?;
+    let offsets = tensor(golden.fill("offsets", &[1, 6, 48], 0.02), &[6, 48]);
+    let kinds = [
+        ("tokens.cls_copy", PromptPosition::ClsCopy),
+        ("tokens.misordered", PromptPosition::Misordered(offsets)),
+        ("tokens.none", PromptPosition::None),
+    ];
+    for (name, position) in kinds {
+        let prompts = PromptTokens { tokens: tokens.clone(), position, pooling: Pooling::Cls };
+        let pooled = |pooling| {
+            let tokens = PromptTokens { pooling, ..prompts.clone() };
+            vit.features(&x, &Adaptation { tokens: Some(tokens), ..Adaptation::none() })
+        };
+        let adaptation = Adaptation { tokens: Some(prompts.clone()), ..Adaptation::none() };
+        let outputs = vit.tokens(&x, &adaptation)?.narrow(1, 0, 7)?;
+        golden.assert_close(name, &flat(&outputs));
+        // Features are made of these outputs.
+        let (first, prompts) = (outputs.narrow(1, 0, 1)?, outputs.narrow(1, 1, 6)?);
+        for (pooling, expected) in [
+            (Pooling::Cls, first.squeeze(1)?),
+            (Pooling::ClsAndPrompts, outputs.mean(1)?),
+            (Pooling::Prompts, prompts.mean(1)?),
+        ] {
+            let (found, expected) = (flat(&pooled(pooling)?), flat(&expected));
+            let near = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-4);
+            assert!(near, "{name}, {pooling:?}");
+        }
+    }
     Ok(())
 }
 

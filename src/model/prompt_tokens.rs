@@ -1,0 +1,87 @@
+//! Prompt tokens: a transformer reads them between CLS and the patches, in every block (L2P's shallow
+//! prompting).
+
+use candle_core::{Result, Tensor};
+
+/// Tokens for every sample, and what becomes of them.
+#[derive(Clone, Debug)]
+pub struct PromptTokens {
+    /// `(b, n, d)`; `n` at least 1.
+    pub tokens: Tensor,
+    /// Which positions they carry.
+    pub position: PromptPosition,
+    /// What a feature is made of.
+    pub pooling: Pooling,
+}
+
+/// The position embeddings of prompt tokens.
+#[derive(Clone, Debug)]
+pub enum PromptPosition {
+    /// All carry that of CLS (the centralised port of L2P).
+    ClsCopy,
+    /// None.
+    None,
+    /// The table `[offsets (n, d) ; positions]` in the order of tokens, so that CLS carries the first
+    /// offset and the last prompt the position of CLS: a slip of the reference code of the HGP benchmark.
+    Misordered(Tensor),
+}
+
+/// Which outputs of the last block, after the final norm, make a feature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pooling {
+    /// CLS alone.
+    #[default]
+    Cls,
+    /// The mean of CLS and the prompt tokens.
+    ClsAndPrompts,
+    /// The mean of the prompt tokens.
+    Prompts,
+}
+
+impl PromptTokens {
+    /// How many there are.
+    pub fn count(&self) -> Result<usize> {
+        self.tokens.dim(1)
+    }
+
+    /// `embedded` `(b, 1 + patches, d)`, CLS and patches with their positions, with the tokens behind CLS.
+    /// `cls` `(1, d)` is CLS without a position and `positions` `(1 + patches, d)`.
+    pub(super) fn insert(
+        &self,
+        embedded: &Tensor,
+        cls: &Tensor,
+        positions: &Tensor,
+    ) -> Result<Tensor> {
+        let ((batch, count, dim), dtype) = (self.tokens.dims3()?, embedded.dtype());
+        let of_cls = positions.narrow(0, 0, 1)?;
+        let patches = embedded.narrow(1, 1, embedded.dim(1)? - 1)?;
+        let (first, tokens) = match &self.position {
+            PromptPosition::None => (embedded.narrow(1, 0, 1)?, self.tokens.clone()),
+            PromptPosition::ClsCopy => {
+                (embedded.narrow(1, 0, 1)?, self.tokens.broadcast_add(&of_cls)?)
+            }
+            PromptPosition::Misordered(offsets) => {
+                let first = (cls + offsets.narrow(0, 0, 1)?)?.unsqueeze(0)?;
+                let shifted = Tensor::cat(&[offsets.narrow(0, 1, count - 1)?, of_cls], 0)?;
+                (first.broadcast_as((batch, 1, dim))?, self.tokens.broadcast_add(&shifted)?)
+            }
+        };
+        let parts = [first, tokens, patches];
+        let parts = parts.iter().map(|part| part.to_dtype(dtype)?.contiguous());
+        Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 1)?.contiguous()
+    }
+
+    /// Tokens of the last block's output that a feature needs.
+    pub(super) fn outputs(&self) -> Result<usize> {
+        Ok(if self.pooling == Pooling::Cls { 1 } else { 1 + self.count()? })
+    }
+
+    /// The feature `(b, d)` of the first outputs `(b, outputs, d)`.
+    pub(super) fn pool(&self, outputs: &Tensor) -> Result<Tensor> {
+        match self.pooling {
+            Pooling::Cls => outputs.narrow(1, 0, 1)?.squeeze(1),
+            Pooling::ClsAndPrompts => outputs.mean(1),
+            Pooling::Prompts => outputs.narrow(1, 1, outputs.dim(1)? - 1)?.mean(1),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Cosines between queries and keys, and sums that they weight.
+
+use candle_core::{D, Result, Tensor};
+
+use crate::model::ops;
+
+/// A norm below it counts as this.
+const LEAST_NORM: f64 = 1e-12;
+
+/// Rows divided by their norms, `(n, d)`.
+fn normalised(rows: &Tensor) -> Result<Tensor> {
+    rows.broadcast_div(&norm(&rows.sqr()?.sum_keepdim(D::Minus1)?)?)
+}
+
+/// The root of a squared norm. The floor is inside, where the slope of the root is finite.
+fn norm(squared: &Tensor) -> Result<Tensor> {
+    squared.maximum(LEAST_NORM * LEAST_NORM)?.sqrt()
+}
+
+/// `cos(q_i, k_j)` of queries `(b, d)` and keys `(n, d)`, `(b, n)`.
+///
+/// # Errors
+/// When widths differ.
+pub fn cosines(queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
+    ops::linear(&normalised(queries)?, &normalised(keys)?, None)
+}
+
+/// `cos(q_i * a_j, k_j)`, the product of query and attention taken entry by entry: queries `(b, d)`, keys
+/// and attention `(n, d)`, to `(b, n)` (CODA-Prompt, equation 5).
+///
+/// # Errors
+/// When shapes differ.
+pub fn attended_cosines(queries: &Tensor, keys: &Tensor, attention: &Tensor) -> Result<Tensor> {
+    // q . (a k / |k|) over the root of q^2 . a^2: no tensor of b x n x d.
+    let products = ops::linear(queries, &(attention * normalised(keys)?)?, None)?;
+    let squares = ops::linear(&queries.sqr()?, &attention.sqr()?, None)?;
+    products / norm(&squares)?
+}
+
+/// `sum_j w_ij p_j` of weights `(b, n)` and prompts `(n, L, d)`, `(b, L, d)`.
+///
+/// # Errors
+/// When there are not as many weights as prompts.
+pub fn weighted(weights: &Tensor, prompts: &Tensor) -> Result<Tensor> {
+    let (count, length, dim) = prompts.dims3()?;
+    let by_entry = prompts.reshape((count, length * dim))?.t()?.contiguous()?;
+    ops::linear(weights, &by_entry, None)?.reshape((weights.dim(0)?, length, dim))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, Var};
+
+    fn rows(count: usize, dim: usize, shift: f32) -> Tensor {
+        let values: Vec<f32> = (0..count * dim).map(|i| (i as f32 * 0.7 + shift).sin()).collect();
+        Tensor::from_vec(values, (count, dim), &Device::Cpu).unwrap()
+    }
+
+    fn close(a: &Tensor, b: &Tensor) -> bool {
+        let (a, b) = (a.flatten_all().unwrap(), b.flatten_all().unwrap());
+        let (a, b) = (a.to_vec1::<f32>().unwrap(), b.to_vec1::<f32>().unwrap());
+        a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-5)
+    }
+
+    #[test]
+    fn cosines_do_not_see_scale_and_are_odd() -> Result<()> {
+        let (queries, keys, attention) = (rows(3, 8, 0.0), rows(4, 8, 1.0), rows(4, 8, 2.0));
+        let plain = cosines(&queries, &keys)?;
+        assert!(close(&plain, &cosines(&(&queries * 5.0)?, &(&keys * 0.3)?)?));
+        assert!(close(&plain.neg()?, &cosines(&queries.neg()?, &keys)?));
+        let attended = attended_cosines(&queries, &keys, &attention)?;
+        let scaled = attended_cosines(&(&queries * 5.0)?, &(&keys * 0.3)?, &(&attention * 7.0)?)?;
+        assert!(close(&attended, &scaled));
+        // Attention that looks everywhere alike is none.
+        assert!(close(&plain, &attended_cosines(&queries, &keys, &keys.ones_like()?)?));
+        Ok(())
+    }
+
+    #[test]
+    fn a_prompt_is_linear_in_its_components() -> Result<()> {
+        let prompts = |shift| rows(4, 6, shift).reshape((4, 2, 3));
+        let (a, b, w) = (prompts(0.0)?, prompts(1.0)?, rows(2, 4, 3.0));
+        let together = weighted(&w, &((&a * 2.0)? - &b)?)?;
+        assert!(close(&together, &((weighted(&w, &a)? * 2.0)? - weighted(&w, &b)?)?));
+        assert_eq!(together.dims(), [2, 2, 3]);
+        Ok(())
+    }
+
+    #[test]
+    fn zeros_have_cosine_zero_and_finite_gradients() -> Result<()> {
+        let keys = Var::zeros((2, 8), candle_core::DType::F32, &Device::Cpu)?;
+        let attention = Var::zeros((2, 8), candle_core::DType::F32, &Device::Cpu)?;
+        let queries = rows(3, 8, 0.0);
+        for found in [cosines(&queries, &keys)?, attended_cosines(&queries, &keys, &attention)?] {
+            assert!(found.flatten_all()?.to_vec1::<f32>()?.iter().all(|c| *c == 0.0));
+            let grads = found.sum_all()?.backward()?;
+            let by_keys = grads.get(&keys).unwrap().flatten_all()?.to_vec1::<f32>()?;
+            assert!(by_keys.iter().all(|g| g.is_finite()));
+        }
+        Ok(())
+    }
+}

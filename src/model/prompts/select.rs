@@ -1,0 +1,25 @@
+//! Which prompts a query picks: decided on the host, without gradient.
+
+use candle_core::{DType, Result, Tensor};
+
+/// The `count` best columns of each row of similarities `(b, n)`, in falling order; of equals the lower
+/// index.
+///
+/// # Errors
+/// What the device reports.
+pub fn selection(similarities: &Tensor, count: usize) -> Result<Vec<Vec<u32>>> {
+    let rows = similarities.detach().to_dtype(DType::F32)?.to_vec2::<f32>()?;
+    Ok(rows.iter().map(|row| best(row, count)).collect())
+}
+
+/// The indices of the `count` largest values, in falling order; of equals the lower index.
+///
+/// ```
+/// assert_eq!(fedcast::model::prompts::best(&[0.1, 0.5, -1.0, 0.5], 3), [1, 3, 0]);
+/// ```
+pub fn best(values: &[f32], count: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..values.len() as u32).collect();
+    order.sort_by(|a, b| values[*b as usize].total_cmp(&values[*a as usize]).then(a.cmp(b)));
+    order.truncate(count);
+    order
+}
