@@ -28,7 +28,7 @@ fn every_kind() -> Vec<FaultKind> {
 
 /// Client 2 in the second of ten rounds.
 fn once(kind: FaultKind) -> FaultRules {
-    let (clients, rounds) = (vec![ClientId(2)], vec![Round(1)]);
+    let (clients, rounds) = ([ClientId(2)].into(), vec![Round(1)]);
     FaultRules { entries: vec![Fault { clients, rounds, ..Fault::of(kind) }], ..Default::default() }
 }
 

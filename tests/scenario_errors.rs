@@ -368,6 +368,10 @@ fn faults_are_judged_one_by_one() {
         ("{kind=\"crush\"}", "crush"),
         ("{kind=\"crash\",direction=\"up\"}", "`faults.direction` has no meaning"),
         ("{kind=\"bad-update\"}", "[faults] lacks the key `how`"),
+        ("{kind=\"malicious\"}", "[faults] lacks the key `how`"),
+        ("{kind=\"malicious\",how=\"noise\",factor=2}", "`faults.factor` has no meaning"),
+        ("{kind=\"malicious\",how=\"scaled\",share=1.5}", "must be above 0 and at most 1"),
+        ("{kind=\"lose\",share=0.5,clients=[1]}", "`clients` names whom this fault is for"),
         ("{kind=\"lose\",rate=0}", "must be above 0 and at most 1"),
         ("{kind=\"lose\",rounds=[0]}", "`faults.rounds` must be at least 1"),
         ("{kind=\"lose\",clients=[900]}", "a fault is for client 900"),
@@ -384,6 +388,26 @@ fn faults_are_judged_one_by_one() {
     assert_eq!(read(&text, &[]).expect("is right").scenario.faults.len(), 2);
     let production = read(GOOD, &["preset=production", "participation.count=3"]).expect("is right");
     assert_eq!(production.scenario.faults.len(), 1);
+}
+
+#[test]
+fn a_fold_takes_its_own_parameters() {
+    for (overrides, wanted) in [
+        (vec!["federation.fold=medain"], "did you mean \"median\"?"),
+        (vec!["federation.fold=norm-clipped"], "lacks the key `clip_norm`"),
+        (vec!["federation.fold=trimmed-mean", "federation.trim=0.5"], "at least 0 and below 0.5"),
+        (vec!["federation.fold=median", "federation.trim=0.2"], "`federation.trim` has no meaning"),
+        (
+            vec!["federation.fold=median", "privacy.secure_aggregation=true"],
+            "nothing but the sum of uploads",
+        ),
+    ] {
+        let told = refusal(GOOD, &overrides);
+        assert!(told.contains(wanted), "{overrides:?} gives\n{told}");
+    }
+    let loaded = read(GOOD, &["federation.fold=norm-clipped", "federation.clip_norm=2"]);
+    let effective = loaded.expect("is right").scenario.to_effective_toml();
+    assert!(effective.contains("fold = \"norm-clipped\"\nclip_norm = 2.0"), "{effective}");
 }
 
 #[cfg(unix)]

@@ -282,6 +282,19 @@ pub enum Event {
         /// Nanoseconds of simulated work.
         worked: u64,
     },
+    /// A malicious client sends something else than what it just learnt.
+    UpdateForged {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// The seat.
+        seat: SeatId,
+        /// The client.
+        client: ClientId,
+        /// What it made of its update.
+        how: String,
+    },
     /// A client would have finished its local work now, certainly too late for its round; it
     /// was not computed.
     Skipped {
@@ -433,6 +446,7 @@ impl Event {
             Event::ClientDrawn { .. } => "client_drawn",
             Event::FrameCharged { .. } => "frame_charged",
             Event::Trained { .. } => "trained",
+            Event::UpdateForged { .. } => "update_forged",
             Event::Skipped { .. } => "skipped",
             Event::ClientFailed { .. } => "client_failed",
             Event::UpdateRejected { .. } => "update_rejected",

@@ -1,23 +1,27 @@
 //! What goes wrong: messages lost at random, and faults that a scenario asks for.
 //!
 //! Whether a fault strikes is drawn for a seat from the fault's own stream, so it depends on nothing that
-//! happened before. Every fault ends in events that are there without it, too: a failed client, a lost
-//! frame, a rejected update, a frame that arrives twice.
+//! happened before. Every fault ends in events: a failed client, a lost frame, a rejected
+//! update, a frame that arrives twice, an update that was forged.
 //!
 //! ```
 //! use fedcast::federation::{CrashTime, Fault, FaultKind, FaultRules, Victim};
 //! use fedcast::quantity::{ClientId, Round};
-//! let crash = Fault { clients: vec![ClientId(2)], ..Fault::of(FaultKind::Crash(CrashTime::After)) };
+//! let crash = Fault { clients: [ClientId(2)].into(), ..Fault::of(FaultKind::Crash(CrashTime::After)) };
 //! let faults = FaultRules { entries: vec![crash], ..FaultRules::default() };
 //! let strikes = |client| faults.crash(7, Victim { client: ClientId(client), round: Round(0), unit: 0 });
 //! assert!(strikes(1).is_none());
 //! assert_eq!(strikes(2).map(|(when, _)| when), Some(CrashTime::After));
 //! ```
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use rand_chacha::ChaCha8Rng;
 
 use super::event::Direction;
-use crate::numerics::distributions::{below, chance};
+use super::permutation::Permutation;
+use crate::numerics::distributions::{below, chance, normal};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round};
 use crate::wire::{Body, NamedTensor, Values, checksum};
@@ -44,13 +48,13 @@ pub struct Fault {
     /// Probability per seat.
     pub rate: f64,
     /// Only to these clients; to all where there are none.
-    pub clients: Vec<ClientId>,
+    pub clients: BTreeSet<ClientId>,
     /// Only in these rounds; in all where there are none.
     pub rounds: Vec<Round>,
 }
 
 /// What happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultKind {
     /// The client crashes.
     Crash(CrashTime),
@@ -62,6 +66,39 @@ pub enum FaultKind {
     Corrupt(Direction),
     /// It sends what no method can use.
     Spoil(Spoilage),
+    /// It sends something else than it learnt, which looks as good.
+    Lie(Malice),
+}
+
+/// What a malicious client makes of its update, the difference between what it learnt and what it was
+/// sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Malice {
+    /// So many times the update; a negative factor leads the other way.
+    Scaled(f64),
+    /// The update and Gaussian noise of this deviation.
+    Noisy(f64),
+}
+
+impl fmt::Display for Malice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Malice::Scaled(factor) => write!(f, "scaled by {factor}"),
+            Malice::Noisy(deviation) => write!(f, "with noise of deviation {deviation}"),
+        }
+    }
+}
+
+impl Malice {
+    /// What is sent instead of a number that learning made of another.
+    pub fn of(self, before: f32, after: f32, rng: &mut ChaCha8Rng) -> f32 {
+        let (before, after) = (f64::from(before), f64::from(after));
+        let sent = match self {
+            Malice::Scaled(factor) => before + factor * (after - before),
+            Malice::Noisy(deviation) => normal(rng, after, deviation),
+        };
+        sent as f32
+    }
 }
 
 /// When a client crashes.
@@ -100,7 +137,18 @@ pub struct Victim {
 impl Fault {
     /// A fault that strikes everybody, always.
     pub fn of(kind: FaultKind) -> Fault {
-        Fault { kind, rate: 1.0, clients: Vec::new(), rounds: Vec::new() }
+        Fault { kind, rate: 1.0, clients: BTreeSet::new(), rounds: Vec::new() }
+    }
+
+    /// The clients of a share of so many, drawn once for the entry in this place: rounded down, at least
+    /// one.
+    pub fn chosen(share: f64, clients: u32, seed: u64, place: usize) -> BTreeSet<ClientId> {
+        // Nothing else of faults is drawn at a task.
+        let key = StreamKey::new(seed, Domain::Fault).task(1).step(place as u64);
+        let order = Permutation::new(u64::from(clients), key);
+        let count = (share * f64::from(clients) + 1e-9) as u64;
+        let count = count.clamp(1, u64::from(clients.max(1)));
+        (0..count.min(u64::from(clients))).map(|at| ClientId(order.at(at) as u32)).collect()
     }
 
     fn may_strike(&self, victim: Victim) -> bool {
@@ -140,6 +188,14 @@ impl FaultRules {
     pub fn corrupts(&self, seed: u64, victim: Victim, direction: Direction) -> Option<ChaCha8Rng> {
         let corrupt = FaultKind::Corrupt(direction);
         self.strike(seed, victim, |kind| (kind == corrupt).then_some(())).map(|((), rng)| rng)
+    }
+
+    /// What the client of a seat sends instead of what it learnt.
+    pub fn lies(&self, seed: u64, victim: Victim) -> Option<(Malice, ChaCha8Rng)> {
+        self.strike(seed, victim, |kind| match kind {
+            FaultKind::Lie(malice) => Some(malice),
+            _ => None,
+        })
     }
 
     /// What is wrong with the upload of a seat.
@@ -243,7 +299,7 @@ mod tests {
         assert!((850..1150).contains(&count(&all)), "{}", count(&all));
         assert!((0..4000).all(|client| !all.loses(3, victim(client, 1), Direction::Down)));
         let some =
-            of(&Fault { clients: vec![ClientId(5), ClientId(9)], rate: 1.0, ..lose.clone() });
+            of(&Fault { clients: [ClientId(5), ClientId(9)].into(), rate: 1.0, ..lose.clone() });
         assert_eq!(count(&some), 2);
         let once = of(&Fault { rounds: vec![Round(2)], rate: 1.0, ..lose });
         assert_eq!(count(&once), 0);

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::devices::guard;
 use super::privacy::{MaskedSum, Modulus};
+use super::robust::{FoldRule, Voices};
 use crate::policy::{AnyMethod, AnyPart, Payload, PolicyError, UpMeta};
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
@@ -48,6 +49,8 @@ pub enum Folding {
     Parts(Arc<dyn AnyMethod>),
     /// Masked sums in this ring, whatever they hold.
     Masked(Modulus),
+    /// Parts of the method that are folded by another rule than the mean.
+    Robust(Arc<dyn AnyMethod>, FoldRule),
 }
 
 impl Folding {
@@ -55,6 +58,10 @@ impl Folding {
         match self {
             Folding::Parts(method) => method.lift(down, up, meta),
             Folding::Masked(modulus) => Ok(Box::new(MaskedSum::one(*modulus, meta.seat.id, up)?)),
+            Folding::Robust(method, rule) => {
+                let part = method.lift(down, up, meta)?;
+                Ok(Box::new(Voices::one(&**method, *rule, part)?))
+            }
         }
     }
 
@@ -62,6 +69,9 @@ impl Folding {
         match self {
             Folding::Parts(method) => method.merge(earlier, later),
             Folding::Masked(_) => Box::new(MaskedSum::of(earlier).merge(MaskedSum::of(later))),
+            Folding::Robust(method, rule) => {
+                Box::new(Voices::of(earlier).merge(&**method, *rule, Voices::of(later)))
+            }
         }
     }
 }

@@ -45,6 +45,7 @@ mod permutation;
 pub mod privacy;
 pub mod queue;
 mod recorder;
+mod robust;
 mod rules;
 mod seating;
 mod server;
@@ -65,11 +66,12 @@ pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
     JOURNAL_FORMAT, Numbers, TaskScore,
 };
-pub use faults::{CrashTime, Fault, FaultKind, FaultRules, MOST_FAULTS, Spoilage, Victim};
+pub use faults::{CrashTime, Fault, FaultKind, FaultRules, MOST_FAULTS, Malice, Spoilage, Victim};
 pub use figure::{Digest, Figure};
 pub use frames::Coding;
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
+pub use robust::FoldRule;
 pub use rules::{
     AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participation,
     Population, Rules, Share, Unit, UnitRules,

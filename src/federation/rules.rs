@@ -11,6 +11,7 @@ use super::availability::AvailabilityRules;
 use super::closing::{Closing, ClosingRules};
 use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
+use super::robust::FoldRule;
 use crate::numerics::law::{Law, Shape};
 use crate::policy::{CohortRule, Phase};
 
@@ -249,6 +250,8 @@ pub struct Rules {
     pub participation: Participation,
     /// When rounds close.
     pub closing: ClosingRules,
+    /// What mean of uploads the server takes.
+    pub fold: FoldRule,
     /// When they can be reached.
     pub availability: AvailabilityRules,
     /// Time of local work.
@@ -295,6 +298,7 @@ impl Default for Rules {
             rounds: 1,
             participation: Participation::default(),
             closing: ClosingRules::default(),
+            fold: FoldRule::default(),
             availability: AvailabilityRules::default(),
             compute: ComputeRules::IDEAL,
             links: LinkRules::IDEAL,

@@ -7,10 +7,11 @@ use super::availability::{Availability, Cohort};
 use super::clock::Clock;
 use super::closing::Late;
 use super::error::FederationError;
-use super::faults::{MOST_FAULTS, Victim};
+use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
 use super::frames::Coding;
 use super::links::Links;
 use super::participation;
+use super::robust::FoldRule;
 use super::rules::{Population, Rules};
 use super::workforce::Workforce;
 use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
@@ -105,6 +106,27 @@ impl World {
                         .into(),
                 ));
             }
+        }
+        if rules.fold != FoldRule::Mean {
+            let why = match &rules.privacy.secure {
+                Some(_) => Some("secure aggregation shows the server nothing but a sum".into()),
+                None => setup.method.not_averaged(),
+            };
+            if let Some(why) = why {
+                return Err(FederationError::Impossible(format!(
+                    "uploads of `{}` cannot be folded robustly: {why}",
+                    setup.name
+                )));
+            }
+        }
+        let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Lie(_));
+        if let (true, Some(why)) =
+            (rules.faults.entries.iter().any(lies), setup.method.not_averaged())
+        {
+            return Err(FederationError::Impossible(format!(
+                "clients of `{}` cannot send malicious updates: {why}",
+                setup.name
+            )));
         }
         if rules.faults.entries.len() > MOST_FAULTS {
             let what = format!("a run has {MOST_FAULTS} kinds of faults at most");

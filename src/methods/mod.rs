@@ -2,6 +2,7 @@
 //! line.
 
 pub mod adapter;
+mod averaged;
 pub mod fedavg;
 mod head_form;
 pub mod hgp;

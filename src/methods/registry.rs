@@ -17,6 +17,7 @@ mod entries;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::averaged;
 use super::late;
 use super::privacy;
 use crate::data::TaskView;
@@ -256,11 +257,13 @@ impl MethodCatalogue for Registry {
         let mut complaints = self.check(scenario);
         complaints.extend(self.check_units(scenario));
         let late = scenario.round.folds_late();
-        if complaints.is_empty() && (late || privacy::used(&scenario.privacy)) {
+        let asked = late || averaged::needed(scenario) || privacy::used(&scenario.privacy);
+        if complaints.is_empty() && asked {
             let facts = privacy::facts(scenario);
             if let Ok(method) = self.build(&scenario.method, &facts) {
                 complaints = privacy::complaints(scenario, &*method, &facts);
                 complaints.extend(late::complaint(scenario, &*method));
+                complaints.extend(averaged::complaints(scenario, &*method));
             }
         }
         complaints

@@ -1,10 +1,11 @@
 //! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
-//! features, symmetric matrices and ridge regression.
+//! features, symmetric matrices, ridge regression and robust means.
 pub mod alias;
 pub mod distributions;
 pub mod gaussian;
 pub mod law;
 pub mod projection;
 pub mod ridge;
+pub mod robust;
 pub mod streams;
 pub mod symmetric;

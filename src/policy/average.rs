@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Part, PolicyError, WeightedDelta};
 use crate::model::{Parameter, ParameterSet};
+use crate::numerics::robust::Weighted;
 
 /// `sum over seats of weight * (value - base)` for every parameter.
 ///
@@ -43,14 +44,51 @@ impl ParameterAverage {
         Ok(ParameterAverage { weight, deltas })
     }
 
-    /// The same step, so many times shorter, in a mean over the same weights: what staleness leaves
-    /// of a late upload (FedBuff).
+    /// The same step, so many times as long, in a mean over the same weights: what staleness leaves
+    /// of a late upload (FedBuff), and clipping of a long one.
     pub fn discounted(mut self, factor: f64) -> ParameterAverage {
         if factor != 1.0 {
             let sums = self.deltas.values_mut().flat_map(|delta| &mut delta.sum);
             sums.for_each(|sum| *sum *= factor);
         }
         self
+    }
+
+    /// Another mean than the weighted one: number by number what `mean` makes of the differences of all
+    /// updates, each of which has a weight above zero. A number that an update lacks is unchanged.
+    pub fn by_number(
+        updates: &[ParameterAverage],
+        mut mean: impl FnMut(&mut [Weighted]) -> f64,
+    ) -> ParameterAverage {
+        let weight = updates.iter().map(|update| update.weight).sum();
+        let mut lengths: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
+        for (name, delta) in updates.iter().flat_map(|update| &update.deltas) {
+            let length = lengths.entry(name).or_default();
+            *length = delta.sum.len().max(*length);
+        }
+        let mut voices = vec![Weighted { value: 0.0, weight: 0.0 }; updates.len()];
+        let sums = lengths.into_iter().map(|(name, length)| {
+            let said: Vec<&[f64]> =
+                updates.iter().map(|update| update.sum(name).unwrap_or_default()).collect();
+            let of_number = |at: usize| {
+                for ((voice, said), update) in voices.iter_mut().zip(&said).zip(updates) {
+                    let value = said.get(at).map_or(0.0, |sum| sum / update.weight);
+                    *voice = Weighted { value, weight: update.weight };
+                }
+                weight * mean(&mut voices)
+            };
+            (Arc::clone(name), (0..length).map(of_number).collect())
+        });
+        ParameterAverage::from_sums(weight, sums.collect::<Vec<_>>())
+    }
+
+    /// Euclidean norm of the mean difference, over all parameters; zero without weight.
+    pub fn norm(&self) -> f64 {
+        if self.weight <= 0.0 {
+            return 0.0;
+        }
+        let sums = self.deltas.values().flat_map(|delta| &delta.sum);
+        sums.map(|sum| (sum / self.weight) * (sum / self.weight)).sum::<f64>().sqrt()
     }
 
     /// Sum of the weights.

@@ -8,9 +8,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::additive::UNMARKED;
+use super::averaged;
 use super::{
     Asset, AssetSketch, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab,
-    Member, Message, Method, Next, Outcome, Part, Period, Phase, PolicyError, Predictor,
+    Member, Message, Method, Next, Outcome, ParameterAverage, Part, Period, Phase, PolicyError, Predictor,
     RoundContext, Seat, ServerPolicy, SketchFacts, UpMeta,
 };
 use crate::data::{Shard, TaskView};
@@ -125,6 +126,26 @@ pub trait AnyMethod: Send + Sync {
         let _ = sum;
         Err(no_sum(UNMARKED))
     }
+    /// Why uploads do not fold to one mean of parameters, naming the field that is kept; `None` where they
+    /// do (see [`Averaged`](super::Averaged)).
+    fn not_averaged(&self) -> Option<String> {
+        Some(averaged::UNMARKED.to_string())
+    }
+    /// See [`Averaged::average`](super::Averaged::average); nothing for methods that are not averaged.
+    fn average<'a>(&self, part: &'a mut AnyPart) -> Option<&'a mut ParameterAverage> {
+        let _ = part;
+        None
+    }
+    /// See [`Averaged::changed`](super::Averaged::changed).
+    fn changed(
+        &self,
+        down: &Payload,
+        up: &Payload,
+        change: &mut dyn FnMut(f32, f32) -> f32,
+    ) -> Result<Payload, PolicyError> {
+        let _ = (down, up, change);
+        Err(no_mean(averaged::UNMARKED))
+    }
     /// Why its uploads cannot be folded into a later round; none where they can.
     fn not_late(&self) -> Option<String>;
 
@@ -177,6 +198,16 @@ pub fn erase<M: Method>(method: M) -> Arc<dyn AnyMethod> {
 struct Erased<M: Method> {
     method: M,
     client: M::Client,
+}
+
+impl<M: Method> Erased<M> {
+    /// That the server keeps a field whole, and what for.
+    fn kept(&self, why: Option<&str>) -> Option<String> {
+        let mut fields = self.method.fields().iter();
+        let Field { name, .. } = fields.find(|field| field.folding == Folding::Keep)?;
+        let why = why.map(|why| format!(", {why}")).unwrap_or_default();
+        Some(format!("the server keeps the field `{name}` of every client whole{why}"))
+    }
 }
 
 struct ErasedServer<M: Method>(M::Server);
@@ -307,12 +338,8 @@ impl<M: Method> AnyMethod for Erased<M> {
     }
 
     fn not_a_sum(&self) -> Option<String> {
-        let kept = self.method.fields().iter().find(|field| field.folding == Folding::Keep);
         let why = self.method.additive().err();
-        let Some(Field { name, .. }) = kept else { return why.map(str::to_string) };
-        let why = why.filter(|why| *why != UNMARKED).map(|why| format!(", {why}"));
-        let why = why.unwrap_or_default();
-        Some(format!("the server keeps the field `{name}` of every client whole{why}"))
+        self.kept(why.filter(|why| *why != UNMARKED)).or_else(|| why.map(str::to_string))
     }
 
     fn summand(&self, down: &Payload, up: &Payload, meta: &UpMeta) -> Result<Body, PolicyError> {
@@ -322,6 +349,26 @@ impl<M: Method> AnyMethod for Erased<M> {
 
     fn part_of_sum(&self, sum: &Body) -> Result<AnyPart, PolicyError> {
         Ok(Box::new(self.method.additive().map_err(no_sum)?.part(sum)?))
+    }
+
+    fn not_averaged(&self) -> Option<String> {
+        let why = self.method.averaged().err();
+        self.kept(why.filter(|why| *why != averaged::UNMARKED)).or_else(|| why.map(str::to_string))
+    }
+
+    fn average<'a>(&self, part: &'a mut AnyPart) -> Option<&'a mut ParameterAverage> {
+        let averaged = self.method.averaged().ok()?;
+        Some(averaged.average(part.downcast_mut().expect("part belongs to this method")))
+    }
+
+    fn changed(
+        &self,
+        down: &Payload,
+        up: &Payload,
+        change: &mut dyn FnMut(f32, f32) -> f32,
+    ) -> Result<Payload, PolicyError> {
+        let averaged = self.method.averaged().map_err(no_mean)?;
+        Ok(Arc::new(averaged.changed(open::<M::Down>(down), open::<M::Up>(up), change)?))
     }
 
     fn not_late(&self) -> Option<String> {
@@ -335,6 +382,10 @@ impl<M: Method> AnyMethod for Erased<M> {
 
 fn no_sum(why: &str) -> PolicyError {
     PolicyError::Unsupported(format!("uploads are no plain sums: {why}"))
+}
+
+fn no_mean(why: &str) -> PolicyError {
+    PolicyError::Unsupported(format!("uploads fold to no mean of parameters: {why}"))
 }
 
 impl<M: Method> AnyServer for ErasedServer<M> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::additive::UNMARKED;
+use super::averaged;
 use super::{
-    Additive, ExchangeSketch, Field, Lab, Message, Part, Period, Phase, PolicyError, Predictor,
+    Additive, Averaged, ExchangeSketch, Field, Lab, Message, Part, Period, Phase, PolicyError, Predictor,
     RoundContext, Seat, SketchFacts,
 };
 use crate::data::Shard;
@@ -67,6 +68,12 @@ pub trait Method: Send + Sync + Sized + 'static {
     /// must see each of them.
     fn additive(&self) -> Result<&dyn Additive<Self>, &'static str> {
         Err(UNMARKED)
+    }
+
+    /// This method as one whose uploads fold to one weighted mean of parameters, or the reason why
+    /// they do not.
+    fn averaged(&self) -> Result<&dyn Averaged<Self>, &'static str> {
+        Err(averaged::UNMARKED)
     }
 
     /// Whether an upload may be folded into a later round than the one that asked for it, its

@@ -13,6 +13,7 @@
 
 mod additive;
 mod average;
+mod averaged;
 mod classifier;
 mod erased;
 mod error;
@@ -28,6 +29,7 @@ mod staged;
 
 pub use additive::{Additive, summand_sketch};
 pub use average::ParameterAverage;
+pub use averaged::Averaged;
 pub use erased::{AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Payload, erase};
 pub use error::PolicyError;
 pub use lab::Lab;

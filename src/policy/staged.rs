@@ -24,7 +24,7 @@ use self::features::FrozenFeatures;
 use self::server::StagedServer;
 use super::{
     AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Asset, AssetSketch,
-    ExchangeSketch, Failure, Field, Lab, Payload, Period, Phase, PolicyError, Predictor,
+    ExchangeSketch, Failure, Field, Lab, ParameterAverage, Payload, Period, Phase, PolicyError, Predictor,
     SketchFacts, UpMeta, placed,
 };
 use crate::data::TaskView;
@@ -329,6 +329,26 @@ impl AnyMethod for Staged {
         let (second, inner) = stage_of(sum)?;
         let inner = self.method_of(second).part_of_sum(&inner)?;
         Ok(Box::new(StagedPart { inner, second }))
+    }
+
+    fn not_averaged(&self) -> Option<String> {
+        self.first.not_averaged().or_else(|| self.then.not_averaged())
+    }
+
+    fn average<'a>(&self, part: &'a mut AnyPart) -> Option<&'a mut ParameterAverage> {
+        let part: &mut StagedPart = part.downcast_mut().expect("part belongs to the staged method");
+        self.method_of(part.second).average(&mut part.inner)
+    }
+
+    fn changed(
+        &self,
+        down: &Payload,
+        up: &Payload,
+        change: &mut dyn FnMut(f32, f32) -> f32,
+    ) -> Result<Payload, PolicyError> {
+        let (down, up) = (open::<StagedDown>(down), open::<StagedUp>(up));
+        let inner = self.method_of(up.second).changed(&down.inner, &up.inner, change)?;
+        Ok(Arc::new(StagedUp { inner, second: up.second }))
     }
 
     fn not_late(&self) -> Option<String> {

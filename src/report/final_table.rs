@@ -35,6 +35,9 @@ pub fn final_table(summary: &Summary) -> String {
             summary.failed, summary.rejected
         );
     }
+    if summary.forged > 0 {
+        let _ = writeln!(text, "malice      {} updates were forged", summary.forged);
+    }
     if let Some(digests) = &summary.digests {
         let _ = writeln!(text, "digests     {digests}");
     }

@@ -44,6 +44,9 @@ pub struct Summary {
     pub failed: u64,
     /// Uploads that were refused.
     pub rejected: u64,
+    /// Uploads that malicious clients forged.
+    #[serde(skip_serializing_if = "is_none")]
+    pub forged: u64,
     /// Simulated seconds until the server was done; stragglers may have come later.
     pub virtual_s: f64,
     /// Measures of federated bias, mean over the rounds that measured them.
@@ -60,6 +63,10 @@ pub struct Summary {
     scores: Vec<Vec<TaskScore>>,
     #[serde(skip)]
     bias_sums: BTreeMap<String, (f64, u32)>,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Summary {
@@ -103,6 +110,7 @@ impl EventSink for Summary {
             entry.event,
             Event::FrameCharged { .. }
                 | Event::Trained { .. }
+                | Event::UpdateForged { .. }
                 | Event::Skipped { .. }
                 | Event::ClientFailed { .. }
         );
@@ -126,6 +134,7 @@ impl EventSink for Summary {
             }
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,
+            Event::UpdateForged { .. } => self.forged += 1,
             Event::RoundClosed { .. } => {
                 self.rounds += 1;
                 let figures = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);

@@ -88,6 +88,15 @@ impl Scenario {
                 "set `round.late = \"drop\"`, or `privacy.secure_aggregation = false`",
             );
         }
+        if !self.federation.fold.is_mean() {
+            checker.reject(
+                &["federation.fold"],
+                "secure aggregation shows the server nothing but the sum of uploads, and only a mean \
+                 can be made of that",
+                "needs to see every upload",
+                "set `fold = \"mean\"`, or `privacy.secure_aggregation = false`",
+            );
+        }
         let clients = self.federation.clients;
         let asked = self.participation.participants.of(clients);
         if asked < 2 {

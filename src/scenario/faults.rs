@@ -10,8 +10,16 @@
 //! | `corrupt` | `direction` | a bit of its message flips | down: it failed: `corrupt`; up: its update is rejected |
 //! | `bad-update` | `how = "nan"`, `"infinite"`, `"wrong-shape"` | it sends what no method can use | its update is rejected |
 //!
+//! | `malicious` | `how = "scaled"`, `factor` | it sends so many times its update | its update is `forged`, and folded |
+//! | | `"sign-flipped"`, `factor` | the same, the other way | the same |
+//! | | `"noise"`, `deviation` | it adds Gaussian noise to its update | the same |
+//!
+//! An update is the difference between what a client learnt and what it was sent, so malicious clients need
+//! a method whose uploads fold to a mean of parameters; `federation.fold` says which mean the server takes.
+//!
 //! Every entry has a `rate`, the probability per client and round (default 1), and may name `clients` (from 0)
-//! and `rounds` (from 1, as in `rounds.csv`) that it is for. A run goes on after any of them;
+//! and `rounds` (from 1, as in `rounds.csv`) that it is for. `share = 0.3` instead of `clients` is for three
+//! tenths of them, drawn once for the run. A run goes on after any of them;
 //! what a rejected update means is for `federation.on_bad_update` to say. Corrupt messages are found by
 //! the checksum of the transport below a frame.
 
@@ -31,6 +39,9 @@ pub struct FaultSection {
     /// Only these clients; all where none are named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<u32>,
+    /// Only this share of clients, drawn once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
     /// Only these rounds, from 1; all where none are named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<u32>,
@@ -65,6 +76,68 @@ pub enum FaultChoice {
         /// What is wrong with it.
         how: BadUpdate,
     },
+    /// It sends something else than it learnt, which looks as good.
+    Malicious {
+        /// What it makes of its update.
+        #[serde(flatten)]
+        how: Forgery,
+    },
+}
+
+/// What a malicious client makes of its update.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "how", rename_all = "kebab-case")]
+pub enum Forgery {
+    /// So many times the update.
+    Scaled {
+        /// How many. Default 10.
+        factor: f64,
+    },
+    /// The same, the other way.
+    SignFlipped {
+        /// How many times. Default 1.
+        factor: f64,
+    },
+    /// The update with Gaussian noise.
+    Noise {
+        /// Its deviation. Default 1.
+        deviation: f64,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum ForgeryWord {
+    Scaled,
+    SignFlipped,
+    Noise,
+}
+
+impl Choice for ForgeryWord {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("scaled", ForgeryWord::Scaled, "`factor` times its update"),
+        ("sign-flipped", ForgeryWord::SignFlipped, "`factor` times its update, the other way"),
+        ("noise", ForgeryWord::Noise, "its update with Gaussian noise of this `deviation`"),
+    ];
+}
+
+impl Forgery {
+    fn read(table: &mut TableReader<'_>) -> Forgery {
+        let how = Param::required("how", ForgeryWord::Scaled, "what it makes of its update");
+        let how = table.get(&how);
+        let mut factor = |default| {
+            table.get(&Param::new("factor", default, "times its update").above(0.0).at_most(1e9))
+        };
+        let forgery = match how {
+            ForgeryWord::Scaled => Forgery::Scaled { factor: factor(10.0) },
+            ForgeryWord::SignFlipped => Forgery::SignFlipped { factor: factor(1.0) },
+            ForgeryWord::Noise => {
+                let deviation = Param::new("deviation", 1.0, "of the noise on every number");
+                Forgery::Noise { deviation: table.get(&deviation.above(0.0).at_most(1e9)) }
+            }
+        };
+        table.foreign(&["factor", "deviation"], &format!("how = \"{}\"", how.word()));
+        forgery
+    }
 }
 
 /// When a client crashes.
@@ -129,6 +202,7 @@ enum Kind {
     Duplicate,
     Corrupt,
     BadUpdate,
+    Malicious,
 }
 
 impl Choice for Kind {
@@ -138,6 +212,7 @@ impl Choice for Kind {
         ("duplicate", Kind::Duplicate, "its message arrives twice"),
         ("corrupt", Kind::Corrupt, "a bit of its message flips"),
         ("bad-update", Kind::BadUpdate, "it sends what no method can use"),
+        ("malicious", Kind::Malicious, "it sends something else than it learnt"),
     ];
 }
 
@@ -148,6 +223,7 @@ impl FaultSection {
             kind: FaultChoice::Crash { when: CrashMoment::Before },
             rate: 0.017,
             clients: Vec::new(),
+            share: None,
             rounds: Vec::new(),
         };
         if preset == Preset::Production { vec![crash] } else { Vec::new() }
@@ -168,13 +244,22 @@ impl FaultSection {
                 let how = Param::required("how", BadUpdate::Nan, "what is wrong with it");
                 FaultChoice::BadUpdate { how: table.get(&how) }
             }
+            Kind::Malicious => FaultChoice::Malicious { how: Forgery::read(table) },
         };
-        table.foreign(&["when", "direction", "how"], &format!("kind = \"{}\"", kind.word()));
+        let others = ["when", "direction", "how", "factor", "deviation"];
+        table.foreign(&others, &format!("kind = \"{}\"", kind.word()));
         let rate = Param::new("rate", 1.0, "probability per client and round");
         let clients: Param<Vec<u32>> = Param::new("clients", Vec::new(), "only these, from 0");
         let rounds: Param<Vec<u32>> = Param::new("rounds", Vec::new(), "only these, from 1");
+        let share = Param::unset("share", "only this share of clients, drawn once for the run");
+        let share = table.optional(&share.above(0.0).at_most(1.0));
+        if share.is_some() && table.given("clients") {
+            let help = "remove `share` or `clients`";
+            table.reject("share", "`clients` names whom this fault is for", "drawn or named?", help);
+        }
         FaultSection {
             kind: kind_read,
+            share,
             rate: table.get(&rate.above(0.0).at_most(1.0)),
             clients: table.get(&clients),
             rounds: table.get(&rounds.at_least(1.0)),

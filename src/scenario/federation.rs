@@ -20,9 +20,81 @@ pub struct FederationSection {
     pub load: u32,
     /// What happens after an update with NaN, infinity or a wrong shape. Default `drop`.
     pub on_bad_update: OnBadUpdate,
+    /// What mean of uploads the server takes. Default `mean`.
+    #[serde(flatten, skip_serializing_if = "FoldChoice::is_mean")]
+    pub fold: FoldChoice,
     /// Parts of shards that act as clients of their own.
     #[serde(skip_serializing_if = "UnitsSection::is_off")]
     pub units: UnitsSection,
+}
+
+/// What mean of uploads the server takes, where the method folds them to a mean of parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "fold", rename_all = "kebab-case")]
+pub enum FoldChoice {
+    /// The method's own.
+    #[default]
+    Mean,
+    /// Number by number the median, without weights. Keeps all updates of a round.
+    Median,
+    /// Number by number the mean without the extremes. Keeps all updates of a round.
+    TrimmedMean {
+        /// Share of updates left out at either end. Default 0.1.
+        trim: f64,
+    },
+    /// The mean of updates none of which is longer than this.
+    NormClipped {
+        /// Largest Euclidean norm.
+        clip_norm: f64,
+    },
+}
+
+impl FoldChoice {
+    /// Whether it is the method's own.
+    pub fn is_mean(&self) -> bool {
+        *self == FoldChoice::Mean
+    }
+
+    fn read(table: &mut TableReader<'_>) -> FoldChoice {
+        let fold = "what mean of uploads the server takes, where the method folds them to a mean of \
+                    parameters";
+        let fold = table.get(&Param::new("fold", FoldWord::Mean, fold));
+        let choice = match fold {
+            FoldWord::Mean => FoldChoice::Mean,
+            FoldWord::Median => FoldChoice::Median,
+            FoldWord::TrimmedMean => {
+                let trim = Param::new("trim", 0.1, "share of updates left out at either end");
+                FoldChoice::TrimmedMean { trim: table.get(&trim.at_least(0.0).below(0.5)) }
+            }
+            FoldWord::NormClipped => {
+                let norm = Param::required("clip_norm", 1.0, "the largest norm of an update");
+                FoldChoice::NormClipped { clip_norm: table.get(&norm.above(0.0)) }
+            }
+        };
+        table.foreign(&["trim", "clip_norm"], &format!("fold = \"{}\"", fold.word()));
+        choice
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum FoldWord {
+    Mean,
+    Median,
+    TrimmedMean,
+    NormClipped,
+}
+
+impl Choice for FoldWord {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("mean", FoldWord::Mean, "the method's own, weighted as it says"),
+        ("median", FoldWord::Median, "number by number, without weights; keeps all updates"),
+        (
+            "trimmed-mean",
+            FoldWord::TrimmedMean,
+            "number by number without the extremes; keeps all updates",
+        ),
+        ("norm-clipped", FoldWord::NormClipped, "the mean of updates of limited length"),
+    ];
 }
 
 fn is_none(count: &u32) -> bool {
@@ -60,6 +132,7 @@ impl FederationSection {
             idle_clients: table.get(&idle),
             load: table.get(&load),
             on_bad_update: table.get(&bad),
+            fold: FoldChoice::read(table),
             units: table.table("units", UnitsSection::read),
         }
     }

@@ -6,13 +6,13 @@ use crate::federation::privacy::{
 };
 use crate::federation::{
     AssetCache, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault, FaultKind,
-    FaultRules, Late, LinkRules, OnBadUpdate, OverSelection, Participation, Population, Rules,
+    FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection, Participation, Population, Rules,
     Share, Spoilage, Staleness, Unit, UnitRules,
 };
 use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::scenario::{
     self, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close, CrashMoment, Evaluate,
-    FaultChoice, FaultSection, LinksSection, Metric, Participants, ParticipationSection,
+    FaultChoice, FaultSection, FoldChoice, Forgery, LinksSection, Metric, Participants, ParticipationSection,
     PrivacySection, RingSize, RoundSection, Scenario, Stragglers, TimeSection, Way,
 };
 
@@ -30,13 +30,19 @@ pub fn rules(scenario: &Scenario) -> Rules {
         rounds: scenario.federation.rounds,
         participation: participation(&scenario.participation),
         closing: closing(&scenario.round),
+        fold: match scenario.federation.fold {
+            FoldChoice::Mean => FoldRule::Mean,
+            FoldChoice::Median => FoldRule::Median,
+            FoldChoice::TrimmedMean { trim } => FoldRule::TrimmedMean { trim },
+            FoldChoice::NormClipped { clip_norm } => FoldRule::NormClipped { norm: clip_norm },
+        },
         availability: availability(&scenario.availability),
         compute: compute(&scenario.time),
         links: links(&scenario.links),
         faults: FaultRules {
             lose_down: scenario.links.loss,
             lose_up: scenario.links.loss,
-            entries: scenario.faults.iter().map(fault).collect(),
+            entries: faults(scenario),
         },
         on_bad_update: match scenario.federation.on_bad_update {
             scenario::OnBadUpdate::Drop => OnBadUpdate::Drop,
@@ -95,6 +101,19 @@ fn participation(section: &ParticipationSection) -> Participation {
     }
 }
 
+fn faults(scenario: &Scenario) -> Vec<Fault> {
+    let of = |(place, section): (usize, &FaultSection)| {
+        let chosen = |share| {
+            Fault::chosen(share, scenario.federation.clients, scenario.seed.run, place)
+        };
+        let named = || section.clients.iter().copied().map(ClientId).collect();
+        let clients = section.share.map_or_else(named, chosen);
+        Fault { clients, ..fault(section) }
+    };
+    scenario.faults.iter().enumerate().map(of).collect()
+}
+
+/// One of them, for everybody.
 fn fault(section: &FaultSection) -> Fault {
     let way = |way: Way| match way {
         Way::Down => Direction::Down,
@@ -114,13 +133,14 @@ fn fault(section: &FaultSection) -> Fault {
             BadUpdate::Infinite => Spoilage::Infinite,
             BadUpdate::WrongShape => Spoilage::WrongShape,
         }),
+        FaultChoice::Malicious { how } => FaultKind::Lie(match how {
+            Forgery::Scaled { factor } => Malice::Scaled(factor),
+            Forgery::SignFlipped { factor } => Malice::Scaled(-factor),
+            Forgery::Noise { deviation } => Malice::Noisy(deviation),
+        }),
     };
-    Fault {
-        kind,
-        rate: section.rate,
-        clients: section.clients.iter().copied().map(ClientId).collect(),
-        rounds: section.rounds.iter().map(|round| Round(round - 1)).collect(),
-    }
+    let rounds = section.rounds.iter().map(|round| Round(round - 1)).collect();
+    Fault { rate: section.rate, rounds, ..Fault::of(kind) }
 }
 
 fn closing(section: &RoundSection) -> ClosingRules {

@@ -205,6 +205,15 @@ impl ClientMachine {
                         ..Numbers::default()
                     }),
                 ));
+                let (round, task) = (context.round, context.period.task);
+                let forged = done.forged.map(|how| Event::UpdateForged {
+                    round,
+                    task,
+                    seat: seat.id,
+                    client: self.id,
+                    how,
+                });
+                effects.extend(forged.map(|event| Effect::Record(event, None)));
                 if self.crashes_after(&context, &seat) {
                     self.fail(now, &context, seat.id, Failure::Crashed, effects);
                 } else {

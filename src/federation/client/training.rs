@@ -60,6 +60,8 @@ impl From<Failure> for Stop {
 /// A success.
 pub(crate) struct Done {
     pub up: SentUp,
+    /// What a malicious client made of its update.
+    pub forged: Option<String>,
     pub metrics: BTreeMap<String, Figure>,
 }
 
@@ -207,11 +209,21 @@ fn seal(
 ) -> Result<Done, Stop> {
     let method = &*world.method;
     let own = outcome.up;
-    let told = match &world.rules.privacy.noise {
-        Some(noise) => add_noise(method, noise, &own, member.key)?,
-        None => Arc::clone(&own),
-    };
     let (context, seat) = (&*place.context, &member.seat);
+    let (faults, seed) = (&world.rules.faults, world.rules.seed);
+    let victim = world.victim(context.round, seat);
+    let (told, forged) = match faults.lies(seed, victim) {
+        Some((malice, mut rng)) => {
+            let mut change = |before, after| malice.of(before, after, &mut rng);
+            let lie = method.changed(&member.down, &own, &mut change).map_err(Failure::from)?;
+            (lie, Some(malice.to_string()))
+        }
+        None => (Arc::clone(&own), None),
+    };
+    let told = match &world.rules.privacy.noise {
+        Some(noise) => add_noise(method, noise, &told, member.key)?,
+        None => told,
+    };
     let sketch = world.sketch(context, seat, &member.shard);
     let header = FrameHeader {
         kind: context.phase as u16,
@@ -223,8 +235,6 @@ fn seal(
         sequence: seat.id.0,
     };
     let meta = UpMeta::timely(seat.clone(), context.round);
-    let (faults, seed) = (&world.rules.faults, world.rules.seed);
-    let victim = world.victim(context.round, seat);
     let spoilt = |body| match faults.spoils(seed, victim) {
         Some((how, mut rng)) => spoil(body, how, &mut rng),
         None => body,
@@ -241,7 +251,7 @@ fn seal(
         }
     };
     let up = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
-    // The client's own model is the one without noise.
+    // The client's own model is the one without noise and lies.
     let mut up = SentUp { payload: own, ..up.map_err(|error| refused(seat, context, error))? };
     let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| world.charged);
     if let Some(mut rng) = corrupt.filter(|_| up.fault.is_none()) {
@@ -252,7 +262,7 @@ fn seal(
     }
     let metrics =
         outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
-    Ok(Done { up, metrics })
+    Ok(Done { up, forged, metrics })
 }
 
 /// The upload as the server may see it.

@@ -10,6 +10,7 @@ use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Folded;
 use crate::federation::privacy::MaskedSum;
+use crate::federation::robust::{FoldRule, Voices};
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
 use crate::policy::Next;
@@ -58,6 +59,9 @@ impl ServerMachine {
         let context = Arc::clone(&round.context);
         let part = match (folded.part, &round.masking) {
             (Some(sum), Some(masking)) => Fold::Sum(Arc::clone(masking), MaskedSum::of(sum)),
+            (Some(voices), None) if self.world.rules.fold != FoldRule::Mean => {
+                Fold::Voices(self.world.rules.fold, Voices::of(voices))
+            }
             (part, _) => Fold::Part(part),
         };
         let test = self.world.rules.curve == Curve::Round;

@@ -18,6 +18,7 @@ use crate::federation::network::{Journey, Parcel};
 use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
+use crate::federation::robust::FoldRule;
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::policy::{Payload, RoundContext, Seat, UpMeta};
@@ -87,9 +88,10 @@ impl OpenRound {
         now: VirtualTime,
     ) -> OpenRound {
         let Opening { seats, downs, layout, .. } = opening;
-        let folding = match &world.rules.privacy.secure {
-            Some(rules) => Folding::Masked(rules.numbers.modulus),
-            None => Folding::Parts(Arc::clone(&world.method)),
+        let folding = match (&world.rules.privacy.secure, world.rules.fold) {
+            (Some(rules), _) => Folding::Masked(rules.numbers.modulus),
+            (None, FoldRule::Mean) => Folding::Parts(Arc::clone(&world.method)),
+            (None, rule) => Folding::Robust(Arc::clone(&world.method), rule),
         };
         let (fold, folded) = Fold::new(folding, seats.len());
         OpenRound {

@@ -8,6 +8,7 @@ use crate::federation::error::FederationError;
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentDown, down_header, send_down};
 use crate::federation::privacy::{MaskedSum, Masking};
+use crate::federation::robust::{Figures, FoldRule, Voices};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::policy::{
@@ -134,13 +135,19 @@ pub(super) enum Fold {
     Part(Option<AnyPart>),
     /// The sum of masked uploads.
     Sum(Arc<Masking>, MaskedSum),
+    /// Updates that a robust rule folds.
+    Voices(FoldRule, Voices),
 }
 
 impl Fold {
-    fn part(self, method: &dyn AnyMethod) -> Result<Option<AnyPart>, PolicyError> {
+    /// The part, and figures of how it came about.
+    fn part(self, method: &dyn AnyMethod) -> Result<(Option<AnyPart>, Figures), PolicyError> {
         match self {
-            Fold::Part(part) => Ok(part),
-            Fold::Sum(masking, sum) => Ok(Some(method.part_of_sum(&masking.open(sum)?)?)),
+            Fold::Part(part) => Ok((part, Figures::new())),
+            Fold::Sum(masking, sum) => {
+                Ok((Some(method.part_of_sum(&masking.open(sum)?)?), Figures::new()))
+            }
+            Fold::Voices(rule, voices) => voices.fold(method, rule),
         }
     }
 }
@@ -154,11 +161,14 @@ pub(super) fn close(
     folded: Fold,
     test: bool,
 ) -> Answer<Changed> {
-    let answer = folded
-        .part(method)
-        .map_err(policy("open a sum of masked uploads"))
-        .and_then(|part| server.end_round(context, part, lab).map_err(policy("close a round")))
-        .and_then(|next| changed(&*server, lab, next, test));
+    let folded = folded.part(method).map_err(policy("fold uploads"));
+    let answer = folded.and_then(|(part, figures)| {
+        let next = server.end_round(context, part, lab).map_err(policy("close a round"))?;
+        let mut changed = changed(&*server, lab, next, test)?;
+        let named = |(name, figure): (&str, f64)| (name.to_string(), Figure(figure));
+        changed.figures.extend(figures.into_iter().map(named));
+        Ok(changed)
+    });
     (server, answer)
 }
 

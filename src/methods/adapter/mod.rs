@@ -24,7 +24,7 @@ use crate::methods::transformer::needs_blocks;
 use crate::model::{AdapterShape, CosineHead, HeadKind, HeadShape};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
+    Additive, Averaged, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
     PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
 };
 use crate::scenario::{Complaint, Scenario};
@@ -67,6 +67,21 @@ impl Additive<AdapterMethod> for AdapterMethod {
 
     fn part(&self, sum: &Body) -> Result<ParameterAverage, PolicyError> {
         fedavg::sum_of(sum)
+    }
+}
+
+impl Averaged<AdapterMethod> for AdapterMethod {
+    fn average<'a>(&self, part: &'a mut ParameterAverage) -> &'a mut ParameterAverage {
+        part
+    }
+
+    fn changed(
+        &self,
+        down: &Down,
+        up: &Up,
+        change: &mut dyn FnMut(f32, f32) -> f32,
+    ) -> Result<Up, PolicyError> {
+        fedavg::changed(down, up, change)
     }
 }
 
@@ -122,6 +137,10 @@ impl Method for AdapterMethod {
     }
 
     fn additive(&self) -> Result<&dyn Additive<AdapterMethod>, &'static str> {
+        Ok(self)
+    }
+
+    fn averaged(&self) -> Result<&dyn Averaged<AdapterMethod>, &'static str> {
         Ok(self)
     }
 }

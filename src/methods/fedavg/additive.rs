@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use super::messages::SAMPLES;
 use super::{Down, FedAvg, Up};
-use crate::learning::head_rows;
-use crate::model::LinearHead;
 use crate::policy::{Additive, Message, ParameterAverage, PolicyError, UpMeta, kind_of};
 use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, WireError};
 
@@ -30,10 +28,7 @@ pub(in crate::methods) fn sum_of(sum: &Body) -> Result<ParameterAverage, PolicyE
 
 /// The weighted differences of what was learnt, and the weight, in the layout of the Up.
 pub(in crate::methods) fn summand(weight: f64, down: &Down, up: &Up) -> Result<Body, PolicyError> {
-    let first = up.first_row as usize;
-    let rows = up.parameters.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
-    let base = head_rows(&down.parameters, first..first + rows)?;
-    let average = ParameterAverage::one(weight, &base, &up.parameters)?;
+    let average = ParameterAverage::one(weight, &up.base(down)?, &up.parameters)?;
     let Body { meta, sections } = up.pack();
     let count = [weight];
     let adding = |section: Section| -> Result<Section, WireError> {
@@ -70,7 +65,7 @@ pub(in crate::methods) fn part(
 mod tests {
     use super::*;
     use crate::methods::fedavg::FedAvgConfig;
-    use crate::model::{BackboneConfig, CosineHead, HeadKind, Parameter, ParameterSet, VitConfig};
+    use crate::model::{BackboneConfig, CosineHead, HeadKind, LinearHead, Parameter, ParameterSet, VitConfig};
     use crate::policy::{Method, ModelFacts, Part, Role, Seat, SeatKind, WireForm};
     use crate::quantity::{ClientId, Round, SeatId, TaskId};
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::learning::{head_rows, with_head_rows};
-use crate::model::{HeadShape, ModelError, ParameterSet};
+use crate::model::{HeadShape, LinearHead, ModelError, ParameterSet};
 use crate::policy::{Message, parameter_sections, parameter_sketches, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
@@ -77,6 +77,16 @@ impl Up {
     /// When they do not fit what was sent.
     pub fn whole(&self, down: &Down) -> Result<ParameterSet, ModelError> {
         with_head_rows(&down.parameters, &self.parameters, self.first_row as usize)
+    }
+
+    /// Of what was sent, the part that comes back in this upload.
+    ///
+    /// # Errors
+    /// When it holds more head rows than were sent.
+    pub fn base(&self, down: &Down) -> Result<ParameterSet, ModelError> {
+        let rows = self.parameters.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
+        let first = self.first_row as usize;
+        head_rows(&down.parameters, first..first + rows)
     }
 
     /// What the sections of a body say, whose meta said `first_row`.

@@ -14,6 +14,7 @@
 //! logistic regression. Clients keep nothing between rounds.
 
 mod additive;
+mod averaged;
 mod client;
 mod config;
 mod local;
@@ -24,6 +25,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use additive::{part, sum_of, summand};
+pub(super) use averaged::changed;
 pub use client::FedAvgClient;
 pub use config::{FedAvgConfig, OldLogits, Train, Weights};
 pub(super) use local::{Trained, train_members, uploads};
@@ -36,7 +38,7 @@ use crate::methods::transformer::needs_blocks;
 use crate::model::{Backbone, BackboneConfig, HeadShape, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
+    Additive, Averaged, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
     PolicyError, SketchFacts, UpMeta, UpSize, WireForm, kind_of, parameter_sketches,
 };
 use crate::scenario::{Complaint, Scenario};
@@ -173,6 +175,10 @@ impl Method for FedAvg {
     }
 
     fn additive(&self) -> Result<&dyn Additive<FedAvg>, &'static str> {
+        Ok(self)
+    }
+
+    fn averaged(&self) -> Result<&dyn Averaged<FedAvg>, &'static str> {
         Ok(self)
     }
 }

@@ -41,7 +41,7 @@ use crate::methods::transformer::needs_blocks;
 use crate::model::{HeadKind, HeadShape, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, ExchangeSketch, Field, Folding, Keep, Lab, Message, Method, ModelFacts,
+    Additive, Averaged, ExchangeSketch, Field, Folding, Keep, Lab, Message, Method, ModelFacts,
     ParameterAverage, Part, PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
 };
 use crate::quantity::ClientId;
@@ -112,6 +112,22 @@ impl Additive<Hgp> for Hgp {
     fn part(&self, sum: &Body) -> Result<HgpPart, PolicyError> {
         let first_row = MetaReader::new(&sum.meta).u64()? as usize;
         Ok(HgpPart { average: fedavg::part(sum, first_row)?, classes: Keep(Vec::new()) })
+    }
+}
+
+/// Without rebalancing an upload is FedAvg's.
+impl Averaged<Hgp> for Hgp {
+    fn average<'a>(&self, part: &'a mut HgpPart) -> &'a mut ParameterAverage {
+        &mut part.average
+    }
+
+    fn changed(
+        &self,
+        down: &Down,
+        up: &Up,
+        change: &mut dyn FnMut(f32, f32) -> f32,
+    ) -> Result<Up, PolicyError> {
+        Ok(Up { learnt: fedavg::changed(down, &up.learnt, change)?, ..up.clone() })
     }
 }
 
@@ -188,6 +204,13 @@ impl Method for Hgp {
     }
 
     fn additive(&self) -> Result<&dyn Additive<Hgp>, &'static str> {
+        match self.config.rebalance {
+            Rebalance::None => Ok(self),
+            _ => Err("to draw from each of them"),
+        }
+    }
+
+    fn averaged(&self) -> Result<&dyn Averaged<Hgp>, &'static str> {
         match self.config.rebalance {
             Rebalance::None => Ok(self),
             _ => Err("to draw from each of them"),

@@ -1,0 +1,286 @@
+//! Folding that bears liars: another mean than the weighted one, of uploads that are
+//! [averaged](crate::policy::Averaged).
+//!
+//! | rule | what becomes of the differences to what was sent | memory |
+//! |---|---|---|
+//! | [`Mean`](FoldRule::Mean) | their mean, weighted as the method says | one update per level of the tree |
+//! | [`Median`](FoldRule::Median) | number by number the median, **unweighted** | all updates of a round, in f64 |
+//! | [`TrimmedMean`](FoldRule::TrimmedMean) | number by number, without so many of the smallest and of the largest, the weighted mean of the others | the same |
+//! | [`NormClipped`](FoldRule::NormClipped) | every update longer than the norm is shortened to it; their weighted mean | as the mean |
+//!
+//! Median and trimmed mean: Yin et al., "Byzantine-Robust Distributed Learning", ICML 2018; clipping: Sun
+//! et al., "Can You Really Backdoor Federated Learning?", 2019. Weights are what clients say of
+//! themselves, so a median that counted them could be bought with a lie; in the other two rules they
+//! count, because without trimming and clipping those are the mean. A number that a client did not send (a
+//! head row of another task) counts as unchanged, as in the mean.
+//!
+//! What a rule did stands among the figures of a round: `fold_updates`, and `fold_trimmed` (updates
+//! left out of every number), `fold_clipped` and `fold_largest_norm`.
+
+use crate::numerics::robust::{median, trimmed_mean};
+use crate::policy::{AnyMethod, AnyPart, ParameterAverage, PolicyError};
+
+/// What mean of uploads the server takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum FoldRule {
+    /// The weighted mean.
+    #[default]
+    Mean,
+    /// The median of every number.
+    Median,
+    /// The mean without the extremes.
+    TrimmedMean {
+        /// Share of updates left out at either end, rounded down; below a half.
+        trim: f64,
+    },
+    /// The mean of updates of limited length.
+    NormClipped {
+        /// Largest Euclidean norm of an update, over all of its numbers.
+        norm: f64,
+    },
+}
+
+/// The figures of a fold, in a fixed order.
+pub(super) type Figures = Vec<(&'static str, f64)>;
+
+impl FoldRule {
+    /// Updates left out at either end of so many.
+    fn cut(trim: f64, updates: usize) -> usize {
+        // A product such as 0.29 * 100 lies just below the whole number that is meant.
+        let cut = (trim * updates as f64 + 1e-9) as usize;
+        cut.min(updates.saturating_sub(1) / 2)
+    }
+}
+
+/// Updates on their way into a robust fold.
+pub(super) struct Voices {
+    /// In seat order; clipped updates are merged already.
+    parts: Vec<AnyPart>,
+    updates: u32,
+    clipped: u32,
+    largest: f64,
+}
+
+impl Voices {
+    /// What one upload was lifted to.
+    pub fn one(
+        method: &dyn AnyMethod,
+        rule: FoldRule,
+        mut part: AnyPart,
+    ) -> Result<Voices, PolicyError> {
+        let average = average(method, &mut part)?;
+        let (mut clipped, mut largest) = (0, 0.0);
+        if let FoldRule::NormClipped { norm } = rule {
+            largest = average.norm();
+            if largest > norm {
+                clipped = 1;
+                *average = std::mem::take(average).discounted(norm / largest);
+            }
+        }
+        Ok(Voices { parts: vec![part], updates: 1, clipped, largest })
+    }
+
+    /// The voices that a fold holds as a part.
+    pub fn of(part: AnyPart) -> Voices {
+        *part.downcast().expect("a robust fold holds voices")
+    }
+
+    /// With those of later seats.
+    pub fn merge(mut self, method: &dyn AnyMethod, rule: FoldRule, later: Voices) -> Voices {
+        self.updates += later.updates;
+        self.clipped += later.clipped;
+        self.largest = self.largest.max(later.largest);
+        match (rule, self.parts.pop(), later.parts) {
+            (FoldRule::NormClipped { .. }, Some(mine), mut theirs) if !theirs.is_empty() => {
+                self.parts.push(method.merge(mine, theirs.remove(0)));
+            }
+            (_, last, theirs) => self.parts.extend(last.into_iter().chain(theirs)),
+        }
+        self
+    }
+
+    /// The part of the method that the rule makes of them, and what it did.
+    pub fn fold(
+        self,
+        method: &dyn AnyMethod,
+        rule: FoldRule,
+    ) -> Result<(Option<AnyPart>, Figures), PolicyError> {
+        let Voices { mut parts, updates, clipped, largest } = self;
+        let mut figures = vec![("fold_updates", f64::from(updates))];
+        let mut averages = Vec::with_capacity(parts.len());
+        let combined = match rule {
+            FoldRule::Mean => None,
+            FoldRule::NormClipped { .. } => {
+                figures.push(("fold_clipped", f64::from(clipped)));
+                figures.push(("fold_largest_norm", largest));
+                None
+            }
+            FoldRule::Median | FoldRule::TrimmedMean { .. } => {
+                for part in &mut parts {
+                    averages.push(std::mem::take(average(method, part)?));
+                }
+                // An update without weight says nothing.
+                averages.retain(|average| average.weight() > 0.0);
+                Some(match rule {
+                    FoldRule::TrimmedMean { trim } => {
+                        let cut = FoldRule::cut(trim, averages.len());
+                        figures.push(("fold_trimmed", 2.0 * cut as f64));
+                        ParameterAverage::by_number(&averages, |voices| trimmed_mean(voices, cut))
+                    }
+                    _ => ParameterAverage::by_number(&averages, median),
+                })
+            }
+        };
+        let mut parts = parts.into_iter();
+        let mut folded = parts.next();
+        match (combined, &mut folded) {
+            (Some(combined), Some(folded)) => *average(method, folded)? = combined,
+            _ => folded = parts.fold(folded, |sum, part| Some(join(method, sum, part))),
+        }
+        Ok((folded, figures))
+    }
+}
+
+fn join(method: &dyn AnyMethod, sum: Option<AnyPart>, part: AnyPart) -> AnyPart {
+    match sum {
+        Some(sum) => method.merge(sum, part),
+        None => part,
+    }
+}
+
+fn average<'a>(
+    method: &dyn AnyMethod,
+    part: &'a mut AnyPart,
+) -> Result<&'a mut ParameterAverage, PolicyError> {
+    let none = || PolicyError::Unsupported("uploads fold to no mean of parameters".into());
+    method.average(part).ok_or_else(none)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::methods::fedavg::{FedAvg, FedAvgConfig};
+    use crate::model::{BackboneConfig, Parameter, ParameterSet, PixelShape};
+    use crate::policy::{ModelFacts, WireForm, erase};
+    use proptest::prelude::*;
+
+    const N: usize = 5;
+
+    fn method() -> Arc<dyn AnyMethod> {
+        let backbone = BackboneConfig::Pixels(PixelShape { channels: 1, image: 8 });
+        let facts = ModelFacts { backbone, classes: 2, form: WireForm::Full };
+        erase(FedAvg::new(FedAvgConfig::default(), &facts))
+    }
+
+    fn set(values: &[f32]) -> ParameterSet {
+        let parameter = Parameter { shape: vec![values.len()], values: values.into() };
+        [("a", parameter)].into_iter().collect()
+    }
+
+    type Update = (u32, Vec<f32>);
+
+    /// What a model of zeros becomes, and the figures.
+    fn fold(rule: FoldRule, updates: &[Update]) -> (Vec<f32>, Figures) {
+        let method = method();
+        let base = set(&[0.0; N]);
+        let voices = updates.iter().map(|(weight, values)| {
+            let part = ParameterAverage::one(f64::from(*weight), &base, &set(values)).unwrap();
+            Voices::one(&*method, rule, Box::new(part)).unwrap()
+        });
+        let all = voices.reduce(|a, b| a.merge(&*method, rule, b)).unwrap();
+        let (folded, figures) = all.fold(&*method, rule).unwrap();
+        let folded: ParameterAverage = *folded.unwrap().downcast().unwrap();
+        (folded.apply(&base).get("a").unwrap().values.to_vec(), figures)
+    }
+
+    fn close(a: &[f32], b: &[f32]) -> bool {
+        a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-6 * (1.0 + b.abs()))
+    }
+
+    fn updates() -> impl Strategy<Value = Vec<Update>> {
+        prop::collection::vec((1u32..500, prop::collection::vec(-3f32..3.0, N)), 1..9)
+    }
+
+    proptest! {
+        /// To a tolerance: the mean adds in a tree, the trimmed mean in the order of values.
+        #[test]
+        fn without_trimming_the_trimmed_mean_is_the_mean(updates in updates()) {
+            let (mean, _) = fold(FoldRule::Mean, &updates);
+            let (trimmed, figures) = fold(FoldRule::TrimmedMean { trim: 0.0 }, &updates);
+            prop_assert!(close(&trimmed, &mean));
+            prop_assert_eq!(figures[1], ("fold_trimmed", 0.0));
+        }
+
+        /// To the bit.
+        #[test]
+        fn without_a_limit_the_clipped_mean_is_the_mean(updates in updates()) {
+            let (mean, _) = fold(FoldRule::Mean, &updates);
+            let (clipped, figures) = fold(FoldRule::NormClipped { norm: f64::INFINITY }, &updates);
+            prop_assert_eq!(clipped, mean);
+            prop_assert_eq!(figures[1], ("fold_clipped", 0.0));
+        }
+
+        /// To the bit for the rules that sort; clipped updates are added in seat order.
+        #[test]
+        fn the_order_of_clients_changes_nothing(updates in updates(), turn in 0usize..9) {
+            let mut turned = updates.clone();
+            turned.rotate_left(turn % updates.len());
+            for rule in [FoldRule::Median, FoldRule::TrimmedMean { trim: 0.2 }] {
+                prop_assert_eq!(fold(rule, &turned), fold(rule, &updates));
+            }
+            let clip = FoldRule::NormClipped { norm: 2.0 };
+            prop_assert!(close(&fold(clip, &turned).0, &fold(clip, &updates).0));
+        }
+
+        /// The median stays among the honest, whatever fewer than half send and claim to weigh; so does
+        /// a mean that trims as many. A clipped liar moves a number by its share of the norm at most.
+        #[test]
+        fn liars_in_the_minority_move_nothing_out_of_the_honest(
+            honest in updates(),
+            lie in -1e6f32..1e6,
+        ) {
+            let liars = (honest.len() - 1) / 2;
+            let mut all = honest.clone();
+            all.extend(vec![(1_000_000, vec![lie; N]); liars]);
+            let trim = liars as f64 / all.len() as f64;
+            for rule in [FoldRule::Median, FoldRule::TrimmedMean { trim }] {
+                for (at, value) in fold(rule, &all).0.iter().enumerate() {
+                    let told = honest.iter().map(|(_, values)| values[at]);
+                    let (low, high) =
+                        told.fold((f32::MAX, f32::MIN), |(l, h), v| (l.min(v), h.max(v)));
+                    // A lie that is as small as the truth may be taken for it.
+                    let (low, high) = match lie.abs() < 3.0 {
+                        true => (low.min(lie), high.max(lie)),
+                        false => (low, high),
+                    };
+                    prop_assert!(low - 1e-5 <= *value && *value <= high + 1e-5);
+                }
+            }
+            let (clipped, _) = fold(FoldRule::NormClipped { norm: 1.0 }, &all);
+            let length = clipped.iter().map(|v| v * v).sum::<f32>().sqrt();
+            prop_assert!(length <= 1.0 + 1e-5);
+        }
+    }
+
+    #[test]
+    fn figures_say_what_a_rule_did() {
+        let updates: Vec<Update> =
+            [1.0, 2.0, 3.0, 4.0, 100.0].map(|value| (1, vec![value, 0.0, 0.0, 0.0, 0.0])).into();
+        let first = |rule| {
+            let (values, figures) = fold(rule, &updates);
+            (values[0], figures[1..].to_vec())
+        };
+        assert_eq!(first(FoldRule::Median), (3.0, vec![]));
+        let trimmed = FoldRule::TrimmedMean { trim: 0.2 };
+        assert_eq!(first(trimmed), (3.0, vec![("fold_trimmed", 2.0)]));
+        let clipped = FoldRule::NormClipped { norm: 3.0 };
+        let figures = vec![("fold_clipped", 2.0), ("fold_largest_norm", 100.0)];
+        assert_eq!(first(clipped), (2.4, figures));
+        // So many cannot be left out of so few.
+        assert_eq!(FoldRule::cut(0.49, 3), 1);
+        assert_eq!(FoldRule::cut(0.49, 1), 0);
+        assert_eq!(FoldRule::cut(0.3, 10), 3);
+    }
+}
