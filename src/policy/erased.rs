@@ -11,8 +11,8 @@ use super::additive::UNMARKED;
 use super::averaged;
 use super::{
     Asset, AssetSketch, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab,
-    Member, Message, Method, Next, Outcome, ParameterAverage, Part, Period, Phase, PolicyError, Predictor,
-    RoundContext, Seat, ServerPolicy, SketchFacts, UpMeta,
+    Member, Message, Method, Next, Outcome, ParameterAverage, Part, Period, Phase, PolicyError,
+    Predictor, RoundContext, Seat, ServerPolicy, SketchFacts, UpMeta,
 };
 use crate::data::{Shard, TaskView};
 use crate::learning::TrainingPlan;

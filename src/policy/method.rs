@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::additive::UNMARKED;
 use super::averaged;
 use super::{
-    Additive, Averaged, ExchangeSketch, Field, Lab, Message, Part, Period, Phase, PolicyError, Predictor,
-    RoundContext, Seat, SketchFacts,
+    Additive, Averaged, ExchangeSketch, Field, Lab, Message, Part, Period, Phase, PolicyError,
+    Predictor, RoundContext, Seat, SketchFacts,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;

@@ -24,8 +24,8 @@ use self::features::FrozenFeatures;
 use self::server::StagedServer;
 use super::{
     AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Asset, AssetSketch,
-    ExchangeSketch, Failure, Field, Lab, ParameterAverage, Payload, Period, Phase, PolicyError, Predictor,
-    SketchFacts, UpMeta, placed,
+    ExchangeSketch, Failure, Field, Lab, ParameterAverage, Payload, Period, Phase, PolicyError,
+    Predictor, SketchFacts, UpMeta, placed,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;

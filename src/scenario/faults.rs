@@ -255,7 +255,12 @@ impl FaultSection {
         let share = table.optional(&share.above(0.0).at_most(1.0));
         if share.is_some() && table.given("clients") {
             let help = "remove `share` or `clients`";
-            table.reject("share", "`clients` names whom this fault is for", "drawn or named?", help);
+            table.reject(
+                "share",
+                "`clients` names whom this fault is for",
+                "drawn or named?",
+                help,
+            );
         }
         FaultSection {
             kind: kind_read,

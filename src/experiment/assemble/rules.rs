@@ -6,14 +6,15 @@ use crate::federation::privacy::{
 };
 use crate::federation::{
     AssetCache, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault, FaultKind,
-    FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection, Participation, Population, Rules,
-    Share, Spoilage, Staleness, Unit, UnitRules,
+    FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection, Participation,
+    Population, Rules, Share, Spoilage, Staleness, Unit, UnitRules,
 };
 use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::scenario::{
     self, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close, CrashMoment, Evaluate,
-    FaultChoice, FaultSection, FoldChoice, Forgery, LinksSection, Metric, Participants, ParticipationSection,
-    PrivacySection, RingSize, RoundSection, Scenario, Stragglers, TimeSection, Way,
+    FaultChoice, FaultSection, FoldChoice, Forgery, LinksSection, Metric, Participants,
+    ParticipationSection, PrivacySection, RingSize, RoundSection, Scenario, Stragglers,
+    TimeSection, Way,
 };
 
 /// All rules of a run.
@@ -103,9 +104,8 @@ fn participation(section: &ParticipationSection) -> Participation {
 
 fn faults(scenario: &Scenario) -> Vec<Fault> {
     let of = |(place, section): (usize, &FaultSection)| {
-        let chosen = |share| {
-            Fault::chosen(share, scenario.federation.clients, scenario.seed.run, place)
-        };
+        let chosen =
+            |share| Fault::chosen(share, scenario.federation.clients, scenario.seed.run, place);
         let named = || section.clients.iter().copied().map(ClientId).collect();
         let clients = section.share.map_or_else(named, chosen);
         Fault { clients, ..fault(section) }

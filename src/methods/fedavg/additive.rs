@@ -65,7 +65,9 @@ pub(in crate::methods) fn part(
 mod tests {
     use super::*;
     use crate::methods::fedavg::FedAvgConfig;
-    use crate::model::{BackboneConfig, CosineHead, HeadKind, LinearHead, Parameter, ParameterSet, VitConfig};
+    use crate::model::{
+        BackboneConfig, CosineHead, HeadKind, LinearHead, Parameter, ParameterSet, VitConfig,
+    };
     use crate::policy::{Method, ModelFacts, Part, Role, Seat, SeatKind, WireForm};
     use crate::quantity::{ClientId, Round, SeatId, TaskId};
 
