@@ -4,7 +4,9 @@
 pub mod adapter;
 mod averaged;
 pub mod fedavg;
+pub mod fedavg_prompt;
 mod head_form;
+pub mod hepco;
 pub mod hgp;
 pub mod joint;
 mod late;

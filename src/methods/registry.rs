@@ -300,7 +300,9 @@ mod tests {
             |name| registry.find(name).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(of("fedvag").contains("did you mean `fedavg`?"), "{}", of("fedvag"));
         assert!(
-            of("xyz").contains("there are hgp, fedavg, joint, adapter, stsa, stsa-e"),
+            of("xyz").contains(
+                "there are hgp, fedavg, joint, adapter, stsa, stsa-e, fedavg-prompt, hepco"
+            ),
             "{}",
             of("xyz")
         );

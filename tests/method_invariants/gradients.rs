@@ -1,12 +1,16 @@
 //! What trains gets gradients, what is masked gets none.
 
+use std::sync::Arc;
+
 use candle_core::Tensor;
 use fedcast::data::ClassOrder;
-use fedcast::learning::Classifier;
+use fedcast::learning::{Classifier, QueryView};
 use fedcast::methods::fedavg::Train;
+use fedcast::methods::fedavg_prompt::WeightedPool;
 use fedcast::model::{LinearHead, ops};
 use fedcast::policy::parameters_of;
 
+use crate::hepco::fedavg_prompt;
 use crate::toys::round_loop::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{far, fedavg_of, hgp_with};
@@ -38,6 +42,23 @@ fn every_trainable_trains() {
         assert_eq!(model.variables().len(), received.len());
         every_variable_has_a_gradient(&model, &loss);
     }
+}
+
+/// The same for prompts that depend on a query.
+#[test]
+fn every_pool_trains() {
+    let lab = lab(3, ClassOrder::Native);
+    let run = Engine::new(fedavg_prompt(), facts(), lab.clone());
+    let received = parameters_of(&run.server.save()).unwrap();
+    let pool = Arc::new(WeightedPool { blocks: 2 });
+    let model =
+        Classifier::pack_with(&lab.backbone, vec![received.clone()], 2..4, Some(pool)).unwrap();
+    let shard = deal(&lab, &run.view(1), 1).remove(0);
+    let loader = lab.queried(lab.train_loader(&shard), QueryView::Clean).unwrap();
+    let batch = loader.in_order(16).next().unwrap().unwrap();
+    let loss = model.batch_loss(&batch, &lab.device).unwrap();
+    assert_eq!(model.variables().len(), received.len());
+    every_variable_has_a_gradient(&model, &loss);
 }
 
 /// Protocol 9.5: the masked loss gives rows outside the task a gradient of exactly zero, so

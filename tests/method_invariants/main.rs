@@ -1,4 +1,4 @@
-//! Promise: HGP, FedAvg, adapters, Joint and STSA keep every invariant of their method cards, on a tiny network.
+//! Promise: HGP, FedAvg, adapters, Joint, STSA, FedAvg-Prompt and HePCo keep every invariant of their method cards, on a tiny network.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
@@ -7,6 +7,7 @@ mod bytes;
 mod fedavg;
 mod frozen;
 mod gradients;
+mod hepco;
 mod hgp;
 mod joint;
 mod packs;

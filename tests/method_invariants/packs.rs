@@ -12,6 +12,7 @@ use fedcast::quantity::{ClientId, Round, SeatId, TaskId};
 use fedcast::wire::Body;
 
 use crate::adapter::adapter;
+use crate::hepco::{fedavg_prompt, hepco_with};
 use crate::toys::round_loop::Engine;
 use crate::toys::{facts, lab};
 use crate::{fedavg_of, hgp_with};
@@ -88,9 +89,17 @@ fn together(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Ve
     train(method, lab, &mut members(method, lab, spoilt))
 }
 
-fn packable() -> [Arc<dyn AnyMethod>; 5] {
+fn packable() -> [Arc<dyn AnyMethod>; 7] {
     let full = hgp_with(|c| c.covariance = fedcast::methods::hgp::CovarianceForm::Full);
-    [hgp_with(|_| ()), full, fedavg_of(Train::Head), fedavg_of(Train::Prompt), adapter()]
+    [
+        hgp_with(|_| ()),
+        full,
+        fedavg_of(Train::Head),
+        fedavg_of(Train::Prompt),
+        adapter(),
+        fedavg_prompt(),
+        hepco_with(|_| ()),
+    ]
 }
 
 #[test]

@@ -76,6 +76,7 @@ use candle_core::Tensor;
 pub(super) use pool::{PromptPool, is_prompt};
 
 use crate::model::{Adaptation, ModelError};
+use crate::scenario::reader::Choice;
 
 /// Which image a query is of, where training augments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +86,13 @@ pub enum QueryView {
     Clean,
     /// The augmented image: another pass through the backbone in every step.
     Augmented,
+}
+
+impl Choice for QueryView {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("clean", QueryView::Clean, "the image without augmentation, computed once"),
+        ("augmented", QueryView::Augmented, "the image as it is trained on, another pass a step"),
+    ];
 }
 
 /// How queries become what is added to a transformer, for one member of a pack.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::MethodEntry;
 use crate::methods::adapter::{self, AdapterConfig, AdapterMethod};
 use crate::methods::fedavg::{self, FedAvg, FedAvgConfig};
+use crate::methods::fedavg_prompt::{self, FedAvgPrompt, FedAvgPromptConfig};
+use crate::methods::hepco::{self, Hepco, HepcoConfig};
 use crate::methods::hgp::{self, Hgp, HgpConfig};
 use crate::methods::joint::{self, Joint, JointConfig};
 use crate::methods::stsa::{self, Stsa, StsaConfig};
@@ -12,7 +14,16 @@ use crate::policy::{ModelFacts, erase};
 
 /// All of them, in the order in which they are shown.
 pub(super) fn builtin() -> Vec<MethodEntry> {
-    vec![hgp_entry(), fedavg_entry(), joint_entry(), adapter_entry(), stsa_entry(), stsa_e_entry()]
+    vec![
+        hgp_entry(),
+        fedavg_entry(),
+        joint_entry(),
+        adapter_entry(),
+        stsa_entry(),
+        stsa_e_entry(),
+        fedavg_prompt_entry(),
+        hepco_entry(),
+    ]
 }
 
 fn hgp_entry() -> MethodEntry {
@@ -52,6 +63,45 @@ fn fedavg_entry() -> MethodEntry {
             Box::new(move |facts: &ModelFacts| erase(FedAvg::new(config.clone(), facts)))
         }),
         check: fedavg::check,
+    }
+}
+
+fn fedavg_prompt_entry() -> MethodEntry {
+    MethodEntry {
+        name: "fedavg-prompt",
+        idea: "HePCo's client with plain averaging: a pool of prompts per block, all of them used, weighted by \
+               the cosines of their keys with a query, and a linear head.",
+        source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
+                 Learning, TMLR 2024 (a baseline)",
+        state: "server: prompts, keys, head; client: nothing",
+        messages: "down: prompts, keys, head; up: the same and the sample count",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = FedAvgPromptConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(FedAvgPrompt::new(config, facts)))
+        }),
+        check: fedavg_prompt::check,
+    }
+}
+
+fn hepco_entry() -> MethodEntry {
+    MethodEntry {
+        name: "hepco",
+        idea: "FedAvg-Prompt whose server repairs the mean without data: generators make pseudo-queries of new \
+               and old classes, on which prompts and head are distilled from clients and from the last \
+               task's server.",
+        source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
+                 Learning, TMLR 2024",
+        state: "server: prompts, keys, head, the same of the last task's end, label counts; client: nothing",
+        messages: "down: prompts, keys, head; up: the same and the label counts of the task's classes",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = HepcoConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(Hepco::new(config.clone(), facts)))
+        }),
+        check: hepco::check,
     }
 }
 

@@ -1,0 +1,151 @@
+//! HePCo's prompt pool: many prompts per block, all of them used, weighted by a query.
+//!
+//! `rho_j(q) = sum_m cos(q, k_jm) P_jm` in block `j`: no softmax, no choice of the best, and cosines
+//! may be negative. The first half of its rows are keys of the block's attention, the second half values.
+
+use std::ops::Range;
+
+use candle_core::Tensor;
+
+use crate::learning::{PromptTensors, Prompting};
+use crate::model::{Adaptation, ModelError, Parameter, ParameterSet, prompts};
+use crate::numerics::distributions::unit;
+use crate::numerics::streams::StreamKey;
+
+/// The pools of the first blocks of a transformer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape {
+    /// Blocks that have a pool, from block 0 on.
+    pub blocks: usize,
+    /// Prompts of a block.
+    pub pool: usize,
+    /// Rows of a prompt, half of them keys and half values; even.
+    pub length: usize,
+    /// Width of a row, of a key and of a query.
+    pub dim: usize,
+}
+
+/// Name of the keys `(pool, d)` of a block.
+pub fn keys_name(block: usize) -> String {
+    format!("prompt.{block:02}.keys")
+}
+
+/// Name of the prompts `(pool, length, d)` of a block.
+pub fn prompts_name(block: usize) -> String {
+    format!("prompt.{block:02}.prompts")
+}
+
+impl PoolShape {
+    /// Names and shapes of the parameters.
+    pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let PoolShape { blocks, pool, length, dim } = *self;
+        let of = |block| {
+            [(keys_name(block), vec![pool, dim]), (prompts_name(block), vec![pool, length, dim])]
+        };
+        (0..blocks).flat_map(of).collect()
+    }
+
+    /// Start values, uniform on `[0, 1)`. The tensors draw at `key.step(1)`, `key.step(2)`, ...; step 0 is the
+    /// head's.
+    pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
+        let mut set = ParameterSet::new();
+        for (place, (name, shape)) in self.shapes().into_iter().enumerate() {
+            let mut rng = key.step(1 + place as u64).rng();
+            let values = (0..shape.iter().product()).map(|_: usize| unit(&mut rng) as f32);
+            let values = values.collect();
+            set.insert(name, Parameter { shape, values });
+        }
+        set
+    }
+}
+
+/// What the samples of a query get: the weighted prompt of every block that has a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightedPool {
+    /// Blocks that have one, from block 0 on.
+    pub blocks: usize,
+}
+
+impl Prompting for WeightedPool {
+    fn first_block(&self) -> usize {
+        0
+    }
+
+    /// Nothing is frozen: every task trains the whole pool.
+    fn trained(&self, _name: &str, rows: usize) -> Range<usize> {
+        0..rows
+    }
+
+    fn adapt(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Adaptation, ModelError> {
+        let block = |j| {
+            let weights = prompts::cosines(queries, pool.get(&keys_name(j))?)?;
+            Ok(prompts::weighted(&weights, pool.get(&prompts_name(j))?)?)
+        };
+        let all = (0..self.blocks).map(block).collect::<Result<Vec<_>, ModelError>>()?;
+        Adaptation::prompts(&all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use candle_core::Device;
+
+    use super::*;
+    use crate::numerics::streams::Domain;
+
+    const SHAPE: PoolShape = PoolShape { blocks: 2, pool: 5, length: 4, dim: 8 };
+
+    fn pool(seed: u64, scale: f32) -> ParameterSet {
+        let drawn = SHAPE.initial_parameters(StreamKey::new(seed, Domain::Init));
+        let scaled = drawn.iter().map(|(name, parameter)| {
+            let factor = if name.ends_with("prompts") { scale } else { 1.0 };
+            let values = parameter.values.iter().map(|v| v * factor).collect();
+            (Arc::clone(name), Parameter { shape: parameter.shape.clone(), values })
+        });
+        scaled.collect()
+    }
+
+    /// The keys of all blocks, and the values, of two samples.
+    fn prefixes(pool: &ParameterSet, factor: f32) -> Vec<f32> {
+        let tensors: PromptTensors = pool
+            .iter()
+            .map(|(name, p)| (Arc::clone(name), p.tensor(&Device::Cpu).unwrap()))
+            .collect();
+        let queries: Vec<f32> = (0..16).map(|i| factor * (i as f32 * 1.3).sin()).collect();
+        let queries = Tensor::from_vec(queries, (2, 8), &Device::Cpu).unwrap();
+        let adapted = WeightedPool { blocks: 2 }.adapt(&tensors, &queries).unwrap();
+        assert_eq!(adapted.prefix.len(), 2);
+        let all = adapted.prefix.into_iter().flatten().flat_map(|prefix| {
+            assert_eq!(prefix.keys.dims(), [2, 2, 8]);
+            [prefix.keys, prefix.values]
+        });
+        all.flat_map(|t| t.flatten_all().unwrap().to_vec1::<f32>().unwrap()).collect()
+    }
+
+    /// Invariant 2 of HePCo's card.
+    #[test]
+    fn prompts_are_linear_in_the_pool_odd_in_the_query_and_blind_to_its_length() {
+        let plain = prefixes(&pool(1, 1.0), 1.0);
+        let close = |a: &[f32], factor: f32| {
+            assert!(a.iter().zip(&plain).all(|(a, b)| (a - factor * b).abs() < 1e-5));
+        };
+        close(&prefixes(&pool(1, 3.0), 1.0), 3.0);
+        close(&prefixes(&pool(1, 1.0), 7.5), 1.0);
+        close(&prefixes(&pool(1, 1.0), -1.0), -1.0);
+        assert!(plain.iter().any(|v| v.abs() > 0.1));
+    }
+
+    #[test]
+    fn start_values_fill_the_unit_interval() {
+        let start = pool(4, 1.0);
+        let shapes: Vec<_> = start.iter().map(|(n, p)| (n.to_string(), p.shape.clone())).collect();
+        assert_eq!(shapes, SHAPE.shapes());
+        let all: Vec<f32> = start.iter().flat_map(|(_, p)| p.values.to_vec()).collect();
+        assert!(all.iter().all(|v| (0.0..1.0).contains(v)));
+        let mean = all.iter().sum::<f32>() / all.len() as f32;
+        assert!((mean - 0.5).abs() < 0.05, "{mean}");
+        assert_ne!(start.get(&keys_name(0)), start.get(&keys_name(1)));
+    }
+}

@@ -1,0 +1,138 @@
+//! The settings of HePCo: every default is the paper's or its release's, as noted.
+
+use super::consolidation::GenerationLoss;
+use crate::methods::fedavg_prompt::FedAvgPromptConfig;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+/// How much each client counts in the server's losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighting {
+    /// `omega_i(y) = n_i(y) / N`: clients count where they have samples, and not for old classes.
+    Omega,
+    /// 1, for every client and every label.
+    Plain,
+}
+
+impl Choice for Weighting {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("omega", Weighting::Omega, "by its share of the round's samples of the label"),
+        ("plain", Weighting::Plain, "plain sums over clients, as the paper is written"),
+    ];
+}
+
+/// The arguments of the divergence between heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KlForm {
+    /// `KL(client || server)`.
+    ClientServer,
+    /// `KL(server || client)`.
+    ServerClient,
+}
+
+impl Choice for KlForm {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("client-server", KlForm::ClientServer, "KL(client || server), the release"),
+        ("server-client", KlForm::ServerClient, "KL(server || client), as the paper is written"),
+    ];
+}
+
+/// The `[method]` table of HePCo.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HepcoConfig {
+    /// What clients train and how they are averaged.
+    pub client: FedAvgPromptConfig,
+    /// How much each client counts in the server's losses.
+    pub weighting: Weighting,
+    /// The arguments of the divergence.
+    pub kl: KlForm,
+    /// How much the divergence of heads counts for a generator; 0 is the ablation without it.
+    pub lambda_kl: f64,
+    /// How much the distance of weighted prompts counts for a generator; 0 is the ablation without it.
+    pub lambda_mse: f64,
+    /// Old pseudo-queries per new one; 0 is the ablation without the previous server.
+    pub replay_ratio: f64,
+    /// Steps of the generator of new classes.
+    pub generator_steps: u32,
+    /// Steps more per task of the generator of old classes.
+    pub old_steps_per_task: u32,
+    /// Steps of prompt distillation; 0 is the ablation without it.
+    pub prompt_steps: u32,
+    /// Steps of head distillation; 0 is the ablation without it.
+    pub head_steps: u32,
+    /// Pseudo-queries of new classes in a step.
+    pub server_batch: u32,
+    /// Learning rate of all steps of the server.
+    pub server_lr: f64,
+    /// Width of the generators' noise.
+    pub noise: u32,
+    /// Width of the generators' embedding of a class.
+    pub embedding: u32,
+    /// Widths of the generators' hidden layers.
+    pub hidden: [u32; 2],
+}
+
+impl Default for HepcoConfig {
+    fn default() -> Self {
+        defaults(HepcoConfig::read)
+    }
+}
+
+impl HepcoConfig {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> HepcoConfig {
+        let (paper, code) = ("paper", "public code");
+        let client = FedAvgPromptConfig::read(table);
+        let weighting =
+            Param::new("weighting", Weighting::Omega, "how a client counts in server losses");
+        let kl = Param::new("kl", KlForm::ClientServer, "the arguments of the divergence");
+        let lambda =
+            |name, default, doc| Param::new(name, default, doc).source(paper).at_least(0.0);
+        let steps = |name, default, doc| Param::new(name, default, doc).source(paper);
+        let width = |name, default, doc| Param::new(name, default, doc).source(code).at_least(1.0);
+        let replay = "old pseudo-queries per new one; 0: no previous server";
+        let hidden = Param::new("hidden", [256, 1024], "widths of the generators' hidden layers");
+        HepcoConfig {
+            client,
+            weighting: table.get(&weighting.source("public code; the paper writes plain sums")),
+            kl: table.get(&kl.source("public code; the paper writes the other")),
+            lambda_kl: table.get(&lambda("lambda_kl", 1.0, "weight of the divergence of heads")),
+            lambda_mse: table.get(&lambda("lambda_mse", 0.1, "weight of the distance of prompts")),
+            replay_ratio: table.get(&lambda("replay_ratio", 0.5, replay).at_most(100.0)),
+            generator_steps: table.get(&steps("generator_steps", 100, "steps of a generator")),
+            old_steps_per_task: table.get(
+                &Param::new("old_steps_per_task", 50, "more for the old generator, per task")
+                    .source(code),
+            ),
+            prompt_steps: table.get(&steps("prompt_steps", 200, "steps of prompt distillation")),
+            head_steps: table.get(&steps("head_steps", 200, "steps of head distillation")),
+            server_batch: table.get(
+                &Param::new("server_batch", 64, "new pseudo-queries of a step")
+                    .source(code)
+                    .at_least(2.0),
+            ),
+            server_lr: table.get(
+                &Param::new("server_lr", 1e-4, "learning rate of all server steps")
+                    .source(paper)
+                    .above(0.0),
+            ),
+            noise: table.get(&width("noise", 64, "width of the generators' noise")),
+            embedding: table.get(&width("embedding", 64, "width of the embedding of a class")),
+            hidden: table.get(&hidden.source(code).at_least(1.0)),
+        }
+    }
+
+    /// Old pseudo-queries in a step.
+    pub fn replayed(&self) -> usize {
+        // A product such as 0.29 * 100 lies just below the whole number that is meant.
+        (f64::from(self.server_batch) * self.replay_ratio + 1e-9) as usize
+    }
+
+    /// Whether the server does anything beyond averaging.
+    pub fn consolidates(&self) -> bool {
+        self.prompt_steps > 0 || self.head_steps > 0
+    }
+
+    pub(super) fn generation_loss(&self) -> GenerationLoss {
+        GenerationLoss { kl: self.lambda_kl, mse: self.lambda_mse, form: self.kl }
+    }
+}

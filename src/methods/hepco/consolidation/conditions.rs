@@ -1,0 +1,43 @@
+//! What a generator is asked for: labels in proportion to counts, and noise.
+
+use candle_core::{Device, Result, Tensor};
+
+use crate::numerics::distributions::{Categorical, fill_normal};
+use crate::numerics::streams::StreamKey;
+
+/// Draws labels as often as clients reported them.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    law: Categorical,
+    noise: usize,
+}
+
+/// The conditions of a batch of pseudo-queries.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Head rows.
+    pub labels: Vec<u32>,
+    /// `(b, noise)`.
+    pub noise: Tensor,
+}
+
+impl Conditions {
+    /// Of samples per head row, with noise of this width; `None` where there is no sample.
+    pub fn new(counts: &[u64], noise: usize) -> Option<Conditions> {
+        let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
+        Some(Conditions { law: Categorical::new(&weights)?, noise })
+    }
+
+    /// So many labels and their noise, at a place of their own.
+    ///
+    /// # Errors
+    /// What the tensor library reports.
+    pub fn draw(&self, size: usize, key: StreamKey) -> Result<Batch> {
+        let rng = &mut key.rng();
+        let labels = (0..size).map(|_| self.law.sample(rng) as u32).collect();
+        let mut noise = vec![0.0; size * self.noise];
+        fill_normal(rng, &mut noise);
+        let noise = Tensor::from_vec(noise, (size, self.noise), &Device::Cpu)?;
+        Ok(Batch { labels, noise })
+    }
+}

@@ -1,0 +1,124 @@
+//! How far the weighted prompts of teachers lie from the server's, where only the query moves.
+//!
+//! While a generator trains, all pools are fixed: prompts of `length * d` numbers enter through their
+//! inner products alone. With `c_w`, `c_i` the cosines of server and teacher and `D_i = P_w - P_i`,
+//!
+//! ```text
+//! rho_w - rho_i = (c_w - c_i) P_w + c_i D_i = v [P_w; D_i],   v = [c_w - c_i, c_i]
+//! |rho_w - rho_i|^2 = v G_i v^T,   G_i = [P_w; D_i] [P_w; D_i]^T
+//! ```
+//! so a step costs `(2 pool)^2` per query, block and teacher in place of `pool * length * d`. The form by
+//! differences is exactly zero between equal models.
+
+use candle_core::{Result, Tensor};
+
+use super::models::{Model, Teacher};
+use crate::learning::losses::closed_form;
+use crate::model::ops::matrix::{Matrix, MatrixMut};
+use crate::model::prompts::cosines;
+
+/// The pools of the server and its teachers, by block.
+pub struct Disagreement {
+    blocks: Vec<Block>,
+    pool: usize,
+}
+
+struct Block {
+    /// Keys of the server and of every teacher, `((1 + teachers) pool, d)`.
+    keys: Tensor,
+    /// `G_i`, `(2 pool, 2 pool)`, of every teacher.
+    products: Vec<Vec<f32>>,
+}
+
+impl Disagreement {
+    /// Of a server and its teachers.
+    ///
+    /// # Errors
+    /// When pools differ in shape.
+    pub fn new(server: &Model, teachers: &[Teacher]) -> Result<Disagreement> {
+        let block = |j: usize| -> Result<Block> {
+            let keys: Vec<&Tensor> = [server]
+                .into_iter()
+                .chain(teachers.iter().map(|teacher| &teacher.model))
+                .map(|model| &model.keys[j])
+                .collect();
+            let own = &server.prompts[j];
+            let products = teachers.iter().map(|teacher| {
+                let both = Tensor::cat(&[own, &(own - &teacher.model.prompts[j])?], 0)?;
+                inner_products(&both)
+            });
+            Ok(Block { keys: Tensor::cat(&keys, 0)?, products: products.collect::<Result<_>>()? })
+        };
+        let pool = server.keys.first().map_or(Ok(0), |keys| keys.dim(0))?;
+        Ok(Disagreement { blocks: (0..server.keys.len()).map(block).collect::<Result<_>>()?, pool })
+    }
+
+    /// `sum_b sum_i weights_i(b) sum_j |rho_w - rho_i|^2` of queries `(b, d)`, `[]`.
+    ///
+    /// # Errors
+    /// When queries have another width.
+    pub fn loss(&self, queries: &Tensor, weights: &[Vec<f32>]) -> Result<Tensor> {
+        let mut total: Option<Tensor> = None;
+        for Block { keys, products } in &self.blocks {
+            let found = cosines(queries, keys)?;
+            let loss = closed_form(&found, |c| quadratic(c, products, weights, self.pool))?;
+            total = Some(match total {
+                Some(total) => (total + loss)?,
+                None => loss,
+            });
+        }
+        match total {
+            Some(total) => Ok(total),
+            None => queries.zeros_like()?.sum_all(),
+        }
+    }
+}
+
+/// `rows rows^T`.
+fn inner_products(rows: &Tensor) -> Result<Vec<f32>> {
+    let (count, width) = rows.dims2()?;
+    let values = rows.flatten_all()?.to_vec1::<f32>()?;
+    let rows = Matrix::dense(&values, count, width);
+    let mut products = vec![0.0; count * count];
+    MatrixMut::dense(&mut products, count, count).set(1.0, rows, rows.t());
+    Ok(products)
+}
+
+/// Value and gradient of `sum_b sum_i w_i(b) v G_i v^T` in cosines `(b, (1 + teachers) pool)`.
+fn quadratic(
+    cosines: &[f32],
+    products: &[Vec<f32>],
+    weights: &[Vec<f32>],
+    pool: usize,
+) -> (f64, Vec<f32>) {
+    let width = (1 + products.len()) * pool;
+    let rows = cosines.len() / width.max(1);
+    let mut gradient = vec![0f32; cosines.len()];
+    let mut total = 0.0;
+    let (mut v, mut gv) = (vec![0f32; rows * 2 * pool], vec![0f32; rows * 2 * pool]);
+    for (i, (products, weights)) in products.iter().zip(weights).enumerate() {
+        let at = (i + 1) * pool;
+        for (c, v) in cosines.chunks_exact(width).zip(v.chunks_exact_mut(2 * pool)) {
+            let (apart, own) = v.split_at_mut(pool);
+            own.copy_from_slice(&c[at..at + pool]);
+            apart.iter_mut().zip(c).zip(&*own).for_each(|((apart, c), own)| *apart = c - own);
+        }
+        let vectors = Matrix::dense(&v, rows, 2 * pool);
+        MatrixMut::dense(&mut gv, rows, 2 * pool).set(
+            1.0,
+            vectors,
+            Matrix::dense(products, 2 * pool, 2 * pool),
+        );
+        let each = v.chunks_exact(2 * pool).zip(gv.chunks_exact(2 * pool));
+        for (((v, gv), w), gradient) in each.zip(weights).zip(gradient.chunks_exact_mut(width)) {
+            let square: f64 = v.iter().zip(gv).map(|(v, g)| f64::from(*v) * f64::from(*g)).sum();
+            total += f64::from(*w) * square;
+            let (by_apart, by_own) = gv.split_at(pool);
+            for m in 0..pool {
+                gradient[m] += 2.0 * w * by_apart[m];
+                gradient[at + m] += 2.0 * w * (by_own[m] - by_apart[m]);
+            }
+        }
+    }
+    (total, gradient)
+}

@@ -1,0 +1,119 @@
+//! What heads say about pseudo-queries: the classification loss of the teachers and their divergence
+//! from the server.
+
+use std::ops::AddAssign;
+
+use candle_core::{Result, Tensor};
+
+use super::models::{Model, Teacher};
+use crate::learning::losses::closed_form;
+use crate::methods::hepco::KlForm;
+use crate::model::ops;
+
+/// The heads of a server and of its teachers, one behind the other.
+pub struct Heads {
+    /// `((1 + teachers) seen, d)`.
+    weight: Tensor,
+    /// `((1 + teachers) seen)`.
+    bias: Tensor,
+    seen: usize,
+}
+
+/// The two terms, before they are weighted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Terms {
+    /// `sum_b sum_i w_i(b) CE(head_i(z_b), y_b)`.
+    pub classification: f64,
+    /// `sum_b sum_i w_i(b) KL`.
+    pub divergence: f64,
+}
+
+impl AddAssign for Terms {
+    fn add_assign(&mut self, other: Terms) {
+        self.classification += other.classification;
+        self.divergence += other.divergence;
+    }
+}
+
+impl Heads {
+    /// Of a server and its teachers.
+    ///
+    /// # Errors
+    /// When heads differ in shape.
+    pub fn new(server: &Model, teachers: &[Teacher]) -> Result<Heads> {
+        let all = || [server].into_iter().chain(teachers.iter().map(|teacher| &teacher.model));
+        let of = |part: fn(&Model) -> &Tensor| Tensor::cat(&all().map(part).collect::<Vec<_>>(), 0);
+        let (weight, bias) = (of(|model| &model.weight)?, of(|model| &model.bias)?);
+        Ok(Heads { weight, bias, seen: server.weight.dim(0)? })
+    }
+
+    /// `classification - lambda divergence` of queries `(b, d)`, `[]`, and the two terms.
+    ///
+    /// # Errors
+    /// When queries have another width.
+    pub fn loss(
+        &self,
+        queries: &Tensor,
+        labels: &[u32],
+        weights: &[Vec<f32>],
+        (lambda, form): (f64, KlForm),
+    ) -> Result<(Tensor, Terms)> {
+        let logits = ops::linear(queries, &self.weight, Some(&self.bias))?;
+        let mut terms = Terms::default();
+        let loss = closed_form(&logits, |logits| {
+            let mut gradient = vec![0f32; logits.len()];
+            let width = self.weight.dims()[0];
+            let rows = logits.chunks_exact(width).zip(gradient.chunks_exact_mut(width));
+            for (b, ((logits, gradient), label)) in rows.zip(labels).enumerate() {
+                let weights = weights.iter().map(|of| f64::from(of[b]));
+                terms +=
+                    row(logits, gradient, (*label as usize, self.seen), weights, (lambda, form));
+            }
+            (terms.classification - lambda * terms.divergence, gradient)
+        })?;
+        Ok((loss, terms))
+    }
+}
+
+/// One pseudo-query: logits of the server and of every teacher, each over the rows seen.
+fn row(
+    logits: &[f32],
+    gradient: &mut [f32],
+    (label, seen): (usize, usize),
+    weights: impl Iterator<Item = f64>,
+    (lambda, form): (f64, KlForm),
+) -> Terms {
+    let (server, teachers) = logits.split_at(seen);
+    let (by_server, by_teachers) = gradient.split_at_mut(seen);
+    let log_w = log_softmax(server);
+    let mut terms = Terms::default();
+    let each = teachers.chunks_exact(seen).zip(by_teachers.chunks_exact_mut(seen)).zip(weights);
+    for ((teacher, by_teacher), weight) in each {
+        let log_i = log_softmax(teacher);
+        let (from, to) = match form {
+            KlForm::ClientServer => (&log_i, &log_w),
+            KlForm::ServerClient => (&log_w, &log_i),
+        };
+        let kl: f64 = from.iter().zip(to).map(|(p, q)| libm::exp(*p) * (p - q)).sum();
+        terms += Terms { classification: -weight * log_i[label], divergence: weight * kl };
+        for c in 0..seen {
+            let (p_w, p_i) = (libm::exp(log_w[c]), libm::exp(log_i[c]));
+            let hit = f64::from(u8::from(c == label));
+            // By the first argument p (ln p - ln q - KL), by the second q - p.
+            let (kl_w, kl_i) = match form {
+                KlForm::ClientServer => (p_w - p_i, p_i * (log_i[c] - log_w[c] - kl)),
+                KlForm::ServerClient => (p_w * (log_w[c] - log_i[c] - kl), p_i - p_w),
+            };
+            by_server[c] += (-lambda * weight * kl_w) as f32;
+            by_teacher[c] += (weight * (p_i - hit - lambda * kl_i)) as f32;
+        }
+    }
+    terms
+}
+
+fn log_softmax(logits: &[f32]) -> Vec<f64> {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let shifted: Vec<f64> = logits.iter().map(|z| f64::from(*z) - f64::from(top)).collect();
+    let sum = libm::log(shifted.iter().map(|z| libm::exp(*z)).sum());
+    shifted.into_iter().map(|z| z - sum).collect()
+}

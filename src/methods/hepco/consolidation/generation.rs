@@ -1,0 +1,119 @@
+//! Training of a generator: pseudo-queries that the teachers classify as they were asked, and on which they
+//! disagree with the server.
+
+use candle_core::{Result, Tensor};
+
+use super::conditions::Conditions;
+use super::disagreement::Disagreement;
+use super::divergence::{Heads, Terms};
+use super::generator::{Generator, GeneratorShape};
+use super::models::{Model, Teacher};
+use crate::learning::optimiser::Adam;
+use crate::learning::{LearningError, OptimiserConfig};
+use crate::methods::hepco::KlForm;
+use crate::numerics::streams::StreamKey;
+
+/// How much disagreement counts, and in which direction it is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GenerationLoss {
+    /// Lambda of the divergence of heads.
+    pub kl: f64,
+    /// Lambda of the distance of weighted prompts.
+    pub mse: f64,
+    /// The arguments of the divergence.
+    pub form: KlForm,
+}
+
+/// What a generator minimises: server and teachers, which do not move.
+pub struct Objective<'a> {
+    teachers: &'a [Teacher],
+    heads: Heads,
+    disagreement: Option<Disagreement>,
+    loss: GenerationLoss,
+}
+
+/// The terms of the objective, before they are weighted; sums over a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Value {
+    /// Of the heads.
+    pub heads: Terms,
+    /// `sum_b sum_i w_i(b) sum_j |rho_w - rho_i|^2`; 0 where it does not count.
+    pub distance: f64,
+}
+
+impl<'a> Objective<'a> {
+    /// Of a server and its teachers.
+    ///
+    /// # Errors
+    /// When models differ in shape.
+    pub fn new(
+        server: &Model,
+        teachers: &'a [Teacher],
+        loss: GenerationLoss,
+    ) -> Result<Objective<'a>> {
+        let apart = || Disagreement::new(server, teachers);
+        let disagreement = (loss.mse != 0.0).then(apart).transpose()?;
+        Ok(Objective { teachers, heads: Heads::new(server, teachers)?, disagreement, loss })
+    }
+
+    /// `classification - kl * divergence - mse * distance` of pseudo-queries `(b, d)` that were made for these
+    /// labels, `[]`, and its terms.
+    ///
+    /// # Errors
+    /// When queries have another width.
+    pub fn value(&self, queries: &Tensor, labels: &[u32]) -> Result<(Tensor, Value)> {
+        let GenerationLoss { kl, mse, form } = self.loss;
+        let weights: Vec<_> = self.teachers.iter().map(|t| t.weights_of(labels)).collect();
+        let (total, heads) = self.heads.loss(queries, labels, &weights, (kl, form))?;
+        let Some(disagreement) = &self.disagreement else {
+            return Ok((total, Value { heads, distance: 0.0 }));
+        };
+        let apart = disagreement.loss(queries, &weights)?;
+        let distance = f64::from(apart.to_scalar::<f32>()?);
+        Ok(((total - (apart * mse)?)?, Value { heads, distance }))
+    }
+}
+
+/// A loop of single mini-batch steps of Adam.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steps {
+    /// How many.
+    pub count: u32,
+    /// Pseudo-queries of a step.
+    pub batch: usize,
+    /// Learning rate.
+    pub rate: f64,
+}
+
+/// The rule of every step on the server: no weight decay.
+pub fn adam(learning_rate: f64) -> OptimiserConfig {
+    OptimiserConfig::Adam(Adam { learning_rate, ..Adam::default() })
+}
+
+/// A fresh generator after its training, and the terms of its objective in the last step. Start values are drawn at
+/// `key.step(0)`, batch `s` at `key.step(1 + s)`.
+///
+/// # Errors
+/// What stops it as a whole; a loss that is not finite.
+pub fn train_generator(
+    shape: &GeneratorShape,
+    objective: &Objective<'_>,
+    conditions: &Conditions,
+    steps: Steps,
+    key: StreamKey,
+) -> std::result::Result<(Generator, Value), LearningError> {
+    let mut generator = Generator::new(shape, key.step(0))?;
+    let mut optimiser = adam(steps.rate).over(generator.vars());
+    let mut last = Value::default();
+    for step in 0..u64::from(steps.count) {
+        let batch = conditions.draw(steps.batch, key.step(1 + step))?;
+        let queries = generator.train(&batch.labels, &batch.noise)?;
+        let (total, value) = objective.value(&queries, &batch.labels)?;
+        last = value;
+        if !total.to_scalar::<f32>()?.is_finite() {
+            return Err(LearningError::NonFinite { what: "loss of the generator".into(), step });
+        }
+        optimiser.step(&total.backward()?, steps.rate, 1.0)?;
+    }
+    Ok((generator, last))
+}

@@ -1,0 +1,56 @@
+//! Distillation of the head: mean cross-entropy on pseudo-queries, all classes seen competing.
+
+use candle_core::{Result, Tensor, Var};
+
+use super::generation::adam;
+use super::models::Model;
+use crate::learning::{LearningError, Optimiser};
+use crate::model::ops;
+
+/// The seen rows of the server's head in training.
+pub struct HeadStudent {
+    /// `(seen, d)`.
+    pub weight: Var,
+    /// `(seen)`.
+    pub bias: Var,
+}
+
+impl HeadStudent {
+    /// As the server is.
+    ///
+    /// # Errors
+    /// What the tensor library reports.
+    pub fn new(server: &Model) -> Result<HeadStudent> {
+        let (weight, bias) = (server.weight.contiguous()?, server.bias.contiguous()?);
+        Ok(HeadStudent { weight: Var::from_tensor(&weight)?, bias: Var::from_tensor(&bias)? })
+    }
+
+    /// The optimiser of weight and bias.
+    pub fn optimiser(&self, rate: f64) -> Optimiser {
+        adam(rate).over(vec![self.weight.clone(), self.bias.clone()])
+    }
+
+    /// The loss of pseudo-queries `(b, d)` that were made for these labels, `[]`.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn loss(&self, queries: &Tensor, labels: &[u32]) -> Result<Tensor> {
+        let logits = ops::linear(queries, &self.weight, Some(&self.bias))?;
+        ops::cross_entropy(&logits, labels, 0..self.bias.elem_count())
+    }
+
+    /// One step; the loss before it.
+    ///
+    /// # Errors
+    /// When queries and labels do not fit.
+    pub fn step(
+        &mut self,
+        (queries, labels): (&Tensor, &[u32]),
+        optimiser: &mut Optimiser,
+        rate: f64,
+    ) -> std::result::Result<f64, LearningError> {
+        let loss = self.loss(queries, labels)?;
+        optimiser.step(&loss.backward()?, rate, 1.0)?;
+        Ok(f64::from(loss.to_scalar::<f32>()?))
+    }
+}

@@ -1,0 +1,320 @@
+//! HePCo's server step: what repairs the mean of pools, without any data.
+//!
+//! Prompts are used as `sum_m cos(q, k_m) P_m`, so the mean of pools is not the mean of what they do.
+//!
+//! ```text
+//! generators   one for the classes of the task, taught by the clients; from the second task on one for
+//!              earlier classes, taught by the server as it was at the end of the last task
+//! prompts      the server's pools learn on pseudo-queries to do what clients' and old ones do
+//! head         learns to tell apart what the generators were asked for
+//! ```
+//! A pseudo-query stands for the frozen transformer's query of an image and is the input of the head at
+//! the same time; that is the method. The "epochs" of the paper are single mini-batch steps. All of it runs
+//! on the CPU in `f32`, wherever clients train.
+
+mod conditions;
+mod disagreement;
+mod divergence;
+mod generation;
+mod generator;
+#[cfg(test)]
+mod golden;
+mod head_distillation;
+mod models;
+mod prompt_distillation;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use candle_core::Tensor;
+
+pub use conditions::Conditions;
+pub use divergence::Terms;
+pub use generation::{GenerationLoss, Steps, Value};
+pub use generator::{Generator, GeneratorShape};
+pub use models::omega;
+
+use self::generation::{Objective, train_generator};
+use self::head_distillation::HeadStudent;
+use self::models::{Model, Teacher};
+use self::prompt_distillation::{Lesson, Student};
+use super::{HepcoConfig, Weighting};
+use crate::data::TaskView;
+use crate::learning::{LearningError, with_head_rows};
+use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
+use crate::model::{LinearHead, Parameter, ParameterSet};
+use crate::numerics::streams::StreamKey;
+
+/// What a client sent.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// Its pools and head, with all head rows.
+    pub parameters: Arc<ParameterSet>,
+    /// Its samples by head row.
+    pub counts: Vec<u32>,
+}
+
+/// The server at the end of the last task.
+#[derive(Clone, Debug)]
+pub struct Previous {
+    /// Its pools and head; never changed.
+    pub parameters: ParameterSet,
+    /// Samples reported in all rounds so far, by head row.
+    pub counts: Vec<u64>,
+}
+
+/// Where a round's pseudo-queries come from.
+#[derive(Debug)]
+pub struct Generators {
+    /// For classes of the task.
+    pub new: Generator,
+    /// What its objective was made of in the last step.
+    pub new_value: Value,
+    /// For earlier ones, likewise.
+    pub old: Option<(Generator, Value)>,
+}
+
+/// A part of the server after its distillation.
+#[derive(Clone, Debug)]
+pub struct Distilled {
+    /// What moved.
+    pub parameters: ParameterSet,
+    /// Of the last step, before it.
+    pub loss: f64,
+}
+
+/// The consolidation of one round.
+pub struct Consolidation<'a> {
+    config: &'a HepcoConfig,
+    shape: PoolShape,
+    key: StreamKey,
+    /// Task from 0.
+    task: u32,
+    classes: usize,
+    averaged: &'a ParameterSet,
+    server: Model,
+    clients: Vec<Teacher>,
+    new: Conditions,
+    old: Option<Old>,
+}
+
+/// What earlier classes are replayed from.
+struct Old {
+    teachers: Vec<Teacher>,
+    conditions: Conditions,
+    /// Pseudo-queries of a step of distillation.
+    batch: usize,
+}
+
+/// What draws: the server's streams of a round, by `StreamKey::unit`.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Draws {
+    NewGenerator = 1,
+    OldGenerator = 2,
+    NewForPrompts = 3,
+    OldForPrompts = 4,
+    NewForHead = 5,
+    OldForHead = 6,
+}
+
+impl<'a> Consolidation<'a> {
+    /// Of the mean of clients' parameters; `None` where no client reported a sample.
+    ///
+    /// # Errors
+    /// When parameters do not fit the shape.
+    pub fn new(
+        (config, shape): (&'a HepcoConfig, PoolShape),
+        view: &TaskView,
+        averaged: &'a ParameterSet,
+        clients: &[Local],
+        previous: Option<&Previous>,
+        key: StreamKey,
+    ) -> Result<Option<Consolidation<'a>>, LearningError> {
+        // Who has no sample teaches nothing.
+        let clients: Vec<&Local> =
+            clients.iter().filter(|c| c.counts.iter().any(|n| *n > 0)).collect();
+        let counts: Vec<Vec<u32>> = clients.iter().map(|client| client.counts.clone()).collect();
+        let classes = counts.first().map_or(0, Vec::len);
+        let of_row = |row| counts.iter().map(|counts| u64::from(counts[row])).sum();
+        let totals: Vec<u64> = (0..classes).map(of_row).collect();
+        let Some(new) = Conditions::new(&totals, config.noise as usize) else { return Ok(None) };
+        let weights = match config.weighting {
+            Weighting::Omega => omega(&counts),
+            Weighting::Plain => vec![vec![1.0; classes]; clients.len()],
+        };
+        let seen = view.seen();
+        let teacher = |(client, weights): (&&Local, Vec<f32>)| -> Result<Teacher, LearningError> {
+            Ok(Teacher { model: Model::new(&client.parameters, &shape, seen)?, weights })
+        };
+        let batch = config.replayed();
+        let old = previous.filter(|_| batch > 0).map(|previous| -> Result<_, LearningError> {
+            let model = Model::new(&previous.parameters, &shape, seen)?;
+            let teachers = vec![Teacher { model, weights: vec![1.0; classes] }];
+            let conditions = Conditions::new(&previous.counts, config.noise as usize);
+            Ok(conditions.map(|conditions| Old { teachers, conditions, batch }))
+        });
+        Ok(Some(Consolidation {
+            config,
+            shape,
+            key,
+            task: u32::from(view.task.0),
+            classes,
+            averaged,
+            server: Model::new(averaged, &shape, seen)?,
+            clients: clients.iter().zip(weights).map(teacher).collect::<Result<_, _>>()?,
+            new,
+            old: old.transpose()?.flatten(),
+        }))
+    }
+
+    /// Steps 3 and 4: generators that are trained and never seen again.
+    ///
+    /// # Errors
+    /// A loss that is not finite.
+    pub fn generators(&self) -> Result<Generators, LearningError> {
+        let shape = GeneratorShape {
+            classes: self.classes,
+            embedding: self.config.embedding as usize,
+            noise: self.config.noise as usize,
+            hidden: self.config.hidden.map(|width| width as usize),
+            dim: self.shape.dim,
+        };
+        let train = |teachers, conditions, count, draws| {
+            let objective = Objective::new(&self.server, teachers, self.config.generation_loss())?;
+            let (batch, rate) = (self.config.server_batch as usize, self.config.server_lr);
+            let steps = Steps { count, batch, rate };
+            train_generator(&shape, &objective, conditions, steps, self.key.unit(draws as u32))
+        };
+        let count = self.config.generator_steps;
+        let (new, new_value) = train(&self.clients, &self.new, count, Draws::NewGenerator)?;
+        let Some(old) = &self.old else {
+            return Ok(Generators { new, new_value, old: None });
+        };
+        let count = count + self.config.old_steps_per_task * self.task;
+        let past = train(&old.teachers, &old.conditions, count, Draws::OldGenerator)?;
+        Ok(Generators { new, new_value, old: Some(past) })
+    }
+
+    /// Step 5: keys and prompts.
+    ///
+    /// # Errors
+    /// What the tensor library reports.
+    pub fn prompts(&self, generators: &Generators) -> Result<Distilled, LearningError> {
+        let mut student = Student::new(&self.server)?;
+        let mut optimiser = student.optimiser(self.config.server_lr);
+        let mut loss = 0.0;
+        for step in 0..self.config.prompt_steps {
+            let new = self.queries_of_new(generators, Draws::NewForPrompts, step)?;
+            let old = self.queries_of_old(generators, Draws::OldForPrompts, step)?;
+            let lessons = self.lessons(new, old)?;
+            loss = student.step(&lessons, &mut optimiser, self.config.server_lr)?;
+            finite(loss, "loss of the prompt distillation", step)?;
+        }
+        let mut parameters = ParameterSet::new();
+        let PoolShape { pool, length, dim, .. } = self.shape;
+        for (block, (keys, prompts)) in student.keys.iter().zip(&student.prompts).enumerate() {
+            parameters.insert(keys_name(block), Parameter::of(keys)?);
+            let prompts = prompts.reshape((pool, length, dim))?;
+            parameters.insert(prompts_name(block), Parameter::of(&prompts)?);
+        }
+        Ok(Distilled { parameters, loss })
+    }
+
+    /// Step 6: the seen rows of the head.
+    ///
+    /// # Errors
+    /// What the tensor library reports.
+    pub fn head(&self, generators: &Generators) -> Result<Distilled, LearningError> {
+        let mut student = HeadStudent::new(&self.server)?;
+        let mut optimiser = student.optimiser(self.config.server_lr);
+        let mut loss = 0.0;
+        for step in 0..self.config.head_steps {
+            let new = self.queries_of_new(generators, Draws::NewForHead, step)?;
+            let old = self.queries_of_old(generators, Draws::OldForHead, step)?;
+            let all = joined(new, old)?;
+            let batch = (&all.queries, all.labels.as_slice());
+            loss = student.step(batch, &mut optimiser, self.config.server_lr)?;
+            finite(loss, "loss of the head distillation", step)?;
+        }
+        let mut rows = ParameterSet::new();
+        rows.insert(LinearHead::WEIGHT, Parameter::of(&student.weight)?);
+        rows.insert(LinearHead::BIAS, Parameter::of(&student.bias)?);
+        let head = self.averaged.filter(|name| rows.get(name).is_some());
+        Ok(Distilled { parameters: with_head_rows(&head, &rows, 0)?, loss })
+    }
+
+    fn queries_of_new(
+        &self,
+        generators: &Generators,
+        draws: Draws,
+        step: u32,
+    ) -> Result<Asked, LearningError> {
+        let key = self.key.unit(draws as u32).step(u64::from(step));
+        asked(&generators.new, &self.new, self.config.server_batch as usize, key)
+    }
+
+    fn queries_of_old(
+        &self,
+        generators: &Generators,
+        draws: Draws,
+        step: u32,
+    ) -> Result<Option<Asked>, LearningError> {
+        let (Some((generator, _)), Some(old)) = (&generators.old, &self.old) else {
+            return Ok(None);
+        };
+        let key = self.key.unit(draws as u32).step(u64::from(step));
+        asked(generator, &old.conditions, old.batch, key).map(Some)
+    }
+
+    /// Clients teach about new classes, by the paper's sums about old ones, too; the previous server about
+    /// old ones.
+    fn lessons(&self, new: Asked, old: Option<Asked>) -> Result<Vec<Lesson<'_>>, LearningError> {
+        let by_previous = |asked: Asked, teachers| {
+            let Asked { queries, labels } = asked;
+            Lesson { queries, labels, teachers }
+        };
+        let past = match (&self.old, &old) {
+            (Some(known), Some(asked)) => Some(by_previous(asked.clone(), &known.teachers[..])),
+            _ => None,
+        };
+        let of_clients = match self.config.weighting {
+            Weighting::Omega => new,
+            Weighting::Plain => joined(new, old)?,
+        };
+        let clients = by_previous(of_clients, &self.clients[..]);
+        Ok([clients].into_iter().chain(past).collect())
+    }
+}
+
+/// Pseudo-queries `(b, d)` and the labels they were made for.
+#[derive(Clone)]
+struct Asked {
+    queries: Tensor,
+    labels: Vec<u32>,
+}
+
+fn asked(
+    generator: &Generator,
+    conditions: &Conditions,
+    size: usize,
+    key: StreamKey,
+) -> Result<Asked, LearningError> {
+    let batch = conditions.draw(size, key)?;
+    let queries = generator.generate(&batch.labels, &batch.noise)?;
+    Ok(Asked { queries, labels: batch.labels })
+}
+
+fn joined(new: Asked, old: Option<Asked>) -> Result<Asked, LearningError> {
+    let Some(old) = old else { return Ok(new) };
+    let queries = Tensor::cat(&[&new.queries, &old.queries], 0)?;
+    Ok(Asked { queries, labels: [new.labels, old.labels].concat() })
+}
+
+fn finite(loss: f64, what: &str, step: u32) -> Result<(), LearningError> {
+    match loss.is_finite() {
+        true => Ok(()),
+        false => Err(LearningError::NonFinite { what: what.into(), step: u64::from(step) }),
+    }
+}

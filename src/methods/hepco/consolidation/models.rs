@@ -1,0 +1,66 @@
+//! The models that a consolidation compares, on the CPU, and how much each counts for a label.
+
+use candle_core::{Device, Tensor};
+
+use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
+use crate::model::{LinearHead, ModelError, ParameterSet};
+
+/// Pool and head of one model; nothing of it trains here.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Keys `(pool, d)` by block.
+    pub keys: Vec<Tensor>,
+    /// Prompts `(pool, length * d)` by block.
+    pub prompts: Vec<Tensor>,
+    /// `(seen, d)`.
+    pub weight: Tensor,
+    /// `(seen)`.
+    pub bias: Tensor,
+}
+
+impl Model {
+    /// From parameters, with the head rows seen so far.
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn new(
+        parameters: &ParameterSet,
+        shape: &PoolShape,
+        seen: usize,
+    ) -> Result<Model, ModelError> {
+        let tensor = |name: &str| {
+            let missing = || ModelError::Input { reason: format!("the server lacks `{name}`") };
+            parameters.get(name).ok_or_else(missing)?.tensor(&Device::Cpu)
+        };
+        let flat = |block| tensor(&prompts_name(block))?.flatten_from(1).map_err(ModelError::from);
+        Ok(Model {
+            keys: (0..shape.blocks).map(|j| tensor(&keys_name(j))).collect::<Result<_, _>>()?,
+            prompts: (0..shape.blocks).map(flat).collect::<Result<_, _>>()?,
+            weight: tensor(LinearHead::WEIGHT)?.narrow(0, 0, seen)?,
+            bias: tensor(LinearHead::BIAS)?.narrow(0, 0, seen)?,
+        })
+    }
+}
+
+/// A model to learn from.
+#[derive(Clone, Debug)]
+pub struct Teacher {
+    /// As it came in.
+    pub model: Model,
+    /// How much it counts for every label, by head row: `omega_i(y)`, or 1.
+    pub weights: Vec<f32>,
+}
+
+impl Teacher {
+    /// How much it counts for each of some labels.
+    pub fn weights_of(&self, labels: &[u32]) -> Vec<f32> {
+        labels.iter().map(|label| self.weights[*label as usize]).collect()
+    }
+}
+
+/// `omega_i(y) = n_i(y) / N` of clients' label counts by head row; all of them together are 1.
+pub fn omega(counts: &[Vec<u32>]) -> Vec<Vec<f32>> {
+    let all: u64 = counts.iter().flatten().map(|count| u64::from(*count)).sum();
+    let share = |count: &u32| (f64::from(*count) / all.max(1) as f64) as f32;
+    counts.iter().map(|counts| counts.iter().map(share).collect()).collect()
+}

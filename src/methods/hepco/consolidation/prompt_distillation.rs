@@ -1,0 +1,148 @@
+//! Distillation of prompts: on pseudo-queries the server's weighted prompts learn to be those of its teachers.
+//!
+//! `L = sum_b sum_i w_i(b) sum_j |rho_w - rho_i|^2`. With `R = sum_i w_i (rho_w - rho_i)` its gradient is
+//! `2 c^T R` in the prompts and `2 R P^T` in the cosines. Server and teachers take the same
+//! products in the same shapes, so between equal models all of it is exactly zero.
+
+use candle_core::{Result, Tensor, Var};
+
+use super::generation::adam;
+use super::models::{Model, Teacher};
+use crate::learning::losses::closed_form;
+use crate::learning::optimiser::lend;
+use crate::learning::{LearningError, Optimiser};
+use crate::model::ops::matrix::{Matrix, MatrixMut};
+use crate::model::prompts::cosines;
+
+/// Pseudo-queries and those who teach about them.
+pub struct Lesson<'a> {
+    /// `(b, d)`.
+    pub queries: Tensor,
+    /// Head rows they were made for.
+    pub labels: Vec<u32>,
+    /// Each counts as its weights say.
+    pub teachers: &'a [Teacher],
+}
+
+/// The server's pools in training.
+pub struct Student {
+    /// `(pool, d)` by block.
+    pub keys: Vec<Var>,
+    /// `(pool, length * d)` by block.
+    pub prompts: Vec<Var>,
+    /// Of the prompts; reused from step to step.
+    pub(super) by_prompts: Vec<Vec<f32>>,
+}
+
+impl Student {
+    /// As the server is.
+    ///
+    /// # Errors
+    /// What the tensor library reports.
+    pub fn new(server: &Model) -> Result<Student> {
+        let vars = |tensors: &[Tensor]| tensors.iter().map(Var::from_tensor).collect::<Result<_>>();
+        let by_prompts = server.prompts.iter().map(|p| vec![0.0; p.elem_count()]).collect();
+        Ok(Student { keys: vars(&server.keys)?, prompts: vars(&server.prompts)?, by_prompts })
+    }
+
+    /// The optimiser of keys, then prompts.
+    pub fn optimiser(&self, rate: f64) -> Optimiser {
+        adam(rate).over(self.keys.iter().chain(&self.prompts).cloned().collect())
+    }
+
+    /// One step; the loss before it.
+    ///
+    /// # Errors
+    /// What the tensor library reports.
+    pub fn step(
+        &mut self,
+        lessons: &[Lesson<'_>],
+        optimiser: &mut Optimiser,
+        rate: f64,
+    ) -> std::result::Result<f64, LearningError> {
+        let (loss, by_keys) = self.gradients(lessons)?;
+        let all: Vec<&[f32]> = by_keys.iter().chain(&self.by_prompts).map(Vec::as_slice).collect();
+        optimiser.step_slices(&all, rate, 1.0)?;
+        Ok(loss)
+    }
+
+    /// The loss and its gradients, in the keys and (kept here) in the prompts.
+    pub(super) fn gradients(&mut self, lessons: &[Lesson<'_>]) -> Result<(f64, Vec<Vec<f32>>)> {
+        self.by_prompts.iter_mut().for_each(|gradient| gradient.fill(0.0));
+        let (mut total, mut by_keys) = (0.0, Vec::with_capacity(self.keys.len()));
+        for block in 0..self.keys.len() {
+            let mut sum = self.keys[block].zeros_like()?.sum_all()?;
+            for lesson in lessons {
+                let (value, loss) = self.block(block, lesson)?;
+                total += value;
+                sum = (sum + loss)?;
+            }
+            let gradients = sum.backward()?;
+            let found = gradients.get(&self.keys[block]);
+            let zeros = || vec![0.0; self.keys[block].elem_count()];
+            by_keys.push(found.map_or_else(|| Ok(zeros()), |g| g.flatten_all()?.to_vec1())?);
+        }
+        Ok((total, by_keys))
+    }
+
+    /// One block's part of a lesson: its value, and a loss that knows its gradient in the keys.
+    fn block(&mut self, block: usize, lesson: &Lesson<'_>) -> Result<(f64, Tensor)> {
+        let Lesson { queries, labels, teachers } = lesson;
+        let own = cosines(queries, &self.keys[block])?;
+        let (rows, pool) = own.dims2()?;
+        let width = self.prompts[block].dim(1)?;
+        let weighted = |cosines: &Tensor, prompts: &Tensor| {
+            lend(cosines, |c| {
+                lend(prompts, |p| {
+                    let mut rho = vec![0f32; rows * width];
+                    let product = (Matrix::dense(c, rows, pool), Matrix::dense(p, pool, width));
+                    MatrixMut::dense(&mut rho, rows, width).set(1.0, product.0, product.1);
+                    Ok(rho)
+                })
+            })
+        };
+        let rho = weighted(&own, &self.prompts[block])?;
+        let (mut value, mut residual) = (0.0, vec![0f32; rows * width]);
+        for Teacher { model, weights } in *teachers {
+            let theirs = weighted(&cosines(queries, &model.keys[block])?, &model.prompts[block])?;
+            let rows = rho.chunks_exact(width).zip(theirs.chunks_exact(width));
+            for ((rows, label), residual) in rows.zip(labels).zip(residual.chunks_exact_mut(width))
+            {
+                value += learn(rows, weights[*label as usize], residual);
+            }
+        }
+        let residual = Matrix::dense(&residual, rows, width);
+        let by_prompts = MatrixMut::dense(&mut self.by_prompts[block], pool, width);
+        lend(&own, |c| {
+            by_prompts.add(2.0, Matrix::dense(c, rows, pool).t(), residual);
+            Ok(())
+        })?;
+        let by_cosines = lend(&self.prompts[block], |p| {
+            let mut by_cosines = vec![0f32; rows * pool];
+            let prompts = Matrix::dense(p, pool, width).t();
+            MatrixMut::dense(&mut by_cosines, rows, pool).set(2.0, residual, prompts);
+            Ok(by_cosines)
+        })?;
+        Ok((value, closed_form(&own, |_| (value, by_cosines))?))
+    }
+}
+
+/// `weight |own - theirs|^2`; its residual is added.
+fn learn((own, theirs): (&[f32], &[f32]), weight: f32, residual: &mut [f32]) -> f64 {
+    if weight == 0.0 {
+        return 0.0;
+    }
+    let mut sum = 0.0;
+    // Partial sums in f32 over short runs, so that it is fast and long ones lose no digits.
+    let runs = own.chunks(64).zip(theirs.chunks(64)).zip(residual.chunks_mut(64));
+    for ((own, theirs), residual) in runs {
+        let mut part = 0f32;
+        for ((own, theirs), residual) in own.iter().zip(theirs).zip(residual) {
+            let gap = own - theirs;
+            part += gap * gap;
+            *residual += weight * gap;
+        }
+        sum += f64::from(part);
+    }
+    f64::from(weight) * sum
+}

@@ -1,0 +1,203 @@
+//! The invariants of HePCo's card that concern the server's step alone.
+
+use std::sync::Arc;
+
+use super::generation::{GenerationLoss, Objective};
+use super::*;
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::Domain;
+use crate::quantity::TaskId;
+
+const SHAPE: PoolShape = PoolShape { blocks: 2, pool: 3, length: 4, dim: 8 };
+const CLASSES: usize = 6;
+
+fn config() -> HepcoConfig {
+    HepcoConfig {
+        generator_steps: 3,
+        old_steps_per_task: 2,
+        prompt_steps: 4,
+        head_steps: 4,
+        server_batch: 8,
+        server_lr: 1e-2,
+        noise: 4,
+        embedding: 5,
+        hidden: [16, 12],
+        ..HepcoConfig::default()
+    }
+}
+
+fn key(place: u32) -> StreamKey {
+    StreamKey::new(3, Domain::Method).client(place)
+}
+
+fn parameters(seed: u32) -> ParameterSet {
+    let mut set = SHAPE.initial_parameters(key(seed));
+    let head = LinearHead::initial_parameters(CLASSES, SHAPE.dim, key(100 + seed));
+    head.iter().for_each(|(name, parameter)| set.insert(Arc::clone(name), parameter.clone()));
+    set
+}
+
+/// The second of three tasks.
+fn view() -> TaskView {
+    TaskView { task: TaskId(1), rows: 2..4, classes: vec![2, 3] }
+}
+
+fn client(seed: u32, counts: [u32; 2]) -> Local {
+    let counts = vec![0, 0, counts[0], counts[1], 0, 0];
+    Local { parameters: Arc::new(parameters(seed)), counts }
+}
+
+fn previous() -> Previous {
+    Previous { parameters: parameters(50), counts: vec![5, 7, 0, 0, 0, 0] }
+}
+
+/// Pools and head after the server's step.
+fn consolidated(
+    config: &HepcoConfig,
+    averaged: &ParameterSet,
+    clients: &[Local],
+    previous: Option<&Previous>,
+) -> ParameterSet {
+    let made = Consolidation::new((config, SHAPE), &view(), averaged, clients, previous, key(9));
+    let made = made.unwrap().unwrap();
+    let generators = made.generators().unwrap();
+    let mut all = made.prompts(&generators).unwrap().parameters;
+    let head = made.head(&generators).unwrap().parameters;
+    head.iter().for_each(|(name, parameter)| all.insert(Arc::clone(name), parameter.clone()));
+    all
+}
+
+/// Invariant 1.
+#[test]
+fn equal_models_do_not_disagree_and_prompts_keep_their_bits() {
+    let same = parameters(1);
+    let clients = [client(1, [3, 4]), client(1, [1, 0])];
+    let past = Previous { parameters: same.clone(), ..previous() };
+    let config = config();
+    let made = Consolidation::new((&config, SHAPE), &view(), &same, &clients, Some(&past), key(9));
+    let made = made.unwrap().unwrap();
+    let generators = made.generators().unwrap();
+    for value in [generators.new_value, generators.old.as_ref().unwrap().1] {
+        assert!(value.heads.divergence.abs() < 1e-9, "{value:?}");
+        assert!(value.distance.abs() < 1e-9, "{value:?}");
+        assert!(value.heads.classification > 0.0);
+    }
+    let prompts = made.prompts(&generators).unwrap();
+    assert_eq!(prompts.loss, 0.0);
+    assert_eq!(prompts.parameters.len(), 4);
+    for (name, parameter) in prompts.parameters.iter() {
+        assert_eq!(Some(parameter), same.get(name), "{name}");
+    }
+    // A server that is not its clients' model does move.
+    let moved = consolidated(&config, &parameters(2), &clients, Some(&past));
+    assert!(moved.iter().all(|(name, p)| Some(p) != parameters(2).get(name)));
+}
+
+/// Invariant 4.
+#[test]
+fn without_replay_there_is_no_previous_server() {
+    let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
+    let of = |ratio, previous: Option<&Previous>| {
+        let config = HepcoConfig { replay_ratio: ratio, ..config() };
+        consolidated(&config, &averaged, &clients, previous)
+    };
+    assert_eq!(of(0.0, Some(&previous())), of(0.5, None));
+    assert_ne!(of(0.5, Some(&previous())), of(0.5, None));
+    assert_eq!(HepcoConfig { replay_ratio: 0.29, server_batch: 100, ..config() }.replayed(), 29);
+}
+
+/// Invariant 4: with both lambdas at zero a generator learns classification alone.
+#[test]
+fn without_lambdas_the_generator_is_a_plain_one() {
+    let server = Model::new(&parameters(0), &SHAPE, 4).unwrap();
+    let model = Model::new(&parameters(1), &SHAPE, 4).unwrap();
+    let teachers = [Teacher { model, weights: vec![1.0; CLASSES] }];
+    let loss = GenerationLoss { kl: 0.0, mse: 0.0, form: config().kl };
+    let objective = Objective::new(&server, &teachers, loss).unwrap();
+    let queries = Tensor::from_vec(noise(16), (2, 8), &candle_core::Device::Cpu).unwrap();
+    let (total, value) = objective.value(&queries, &[2, 3]).unwrap();
+    let total = f64::from(total.to_scalar::<f32>().unwrap());
+    assert!((total - value.heads.classification).abs() < 1e-6);
+    assert_eq!(value.distance, 0.0);
+}
+
+fn noise(count: usize) -> Vec<f32> {
+    let mut values = vec![0.0; count];
+    fill_normal(&mut key(77).rng(), &mut values);
+    values
+}
+
+/// Invariant 5.
+#[test]
+fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
+    let averaged = parameters(0);
+    let (a, b, idle) = (client(1, [3, 4]), client(2, [6, 1]), client(3, [0, 0]));
+    for weighting in [Weighting::Omega, Weighting::Plain] {
+        let config = HepcoConfig { weighting, ..config() };
+        let of = |clients: &[Local]| consolidated(&config, &averaged, clients, Some(&previous()));
+        let both = of(&[a.clone(), b.clone()]);
+        assert_eq!(both, of(&[a.clone(), idle.clone(), b.clone()]));
+        let alone = [idle.clone()];
+        let nobody = Consolidation::new((&config, SHAPE), &view(), &averaged, &alone, None, key(9));
+        assert!(nobody.unwrap().is_none());
+    }
+    let shares = omega(&[a.counts.clone(), b.counts.clone(), idle.counts]);
+    assert!((shares.iter().flatten().sum::<f32>() - 1.0).abs() < 1e-6);
+    assert!(shares[2].iter().all(|share| *share == 0.0));
+
+    let server = Model::new(&averaged, &SHAPE, 4).unwrap();
+    let teach = |order: [usize; 2]| {
+        let teachers = order.map(|i| Teacher {
+            model: Model::new(&[&a, &b][i].parameters, &SHAPE, 4).unwrap(),
+            weights: shares[i].clone(),
+        });
+        let queries = Tensor::from_vec(noise(16), (2, 8), &candle_core::Device::Cpu).unwrap();
+        let objective = Objective::new(&server, &teachers, config().generation_loss()).unwrap();
+        let value = objective.value(&queries, &[2, 3]).unwrap().1;
+        let lesson = Lesson { queries, labels: vec![2, 3], teachers: &teachers };
+        let mut student = Student::new(&server).unwrap();
+        let (loss, by_keys) = student.gradients(&[lesson]).unwrap();
+        let gradients = [by_keys.concat(), student.by_prompts.concat()].concat();
+        (vec![value.heads.classification, value.heads.divergence, value.distance, loss], gradients)
+    };
+    let (one, other) = (teach([0, 1]), teach([1, 0]));
+    assert!(one.0.iter().zip(&other.0).all(|(a, b)| (a - b).abs() < 1e-6 * a.abs()));
+    assert!(one.1.iter().zip(&other.1).all(|(a, b)| (a - b).abs() < 1e-6 * (1.0 + a.abs())));
+    assert!(one.1.iter().any(|g| g.abs() > 1e-3));
+}
+
+/// Invariant 6: nobody asks for a class that no client of the round has.
+#[test]
+fn labels_are_those_of_the_round_as_often_as_reported() {
+    let conditions = Conditions::new(&[0, 0, 30, 10, 0, 0], 4).unwrap();
+    let batch = conditions.draw(4_000, key(1)).unwrap();
+    let count = |row| batch.labels.iter().filter(|label| **label == row).count();
+    assert_eq!(count(2) + count(3), 4_000);
+    assert!((count(2) as f64 / 4_000.0 - 0.75).abs() < 0.03, "{}", count(2));
+    assert_eq!(batch.noise.dims(), [4_000, 4]);
+    assert_eq!(batch.labels, conditions.draw(4_000, key(1)).unwrap().labels);
+    assert_ne!(batch.labels, conditions.draw(4_000, key(2)).unwrap().labels);
+}
+
+/// The forms of paper and release, in every combination, move the server in their own way.
+#[test]
+fn forms_differ() {
+    let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
+    let mut found = Vec::new();
+    for weighting in [Weighting::Omega, Weighting::Plain] {
+        for kl in [
+            crate::methods::hepco::KlForm::ClientServer,
+            crate::methods::hepco::KlForm::ServerClient,
+        ] {
+            let config = HepcoConfig { weighting, kl, ..config() };
+            found.push(consolidated(&config, &averaged, &clients, Some(&previous())));
+        }
+    }
+    for i in 0..4 {
+        (0..i).for_each(|j| assert_ne!(found[i], found[j], "{i} {j}"));
+    }
+    // Rows of classes to come stay as they are.
+    let head = found[0].get(LinearHead::WEIGHT).unwrap();
+    let was = averaged.get(LinearHead::WEIGHT).unwrap();
+    assert_eq!(head.values[4 * SHAPE.dim..], was.values[4 * SHAPE.dim..]);
+}

@@ -1,0 +1,194 @@
+//! The invariants of HePCo and FedAvg-Prompt that concern whole rounds. (Those of the server's step, the
+//! generators and the pools are tested beside their code.)
+
+use std::sync::Arc;
+
+use fedcast::data::{ClassOrder, Shard};
+use fedcast::methods::fedavg_prompt::{FedAvgPrompt, FedAvgPromptConfig};
+use fedcast::methods::hepco::{Hepco, HepcoConfig, Up};
+use fedcast::model::{LinearHead, ParameterSet};
+use fedcast::policy::{AnyMethod, Message, ModelFacts, WireForm, erase, parameters_of};
+use fedcast::wire::Body;
+
+use crate::toys::round_loop::Engine;
+use crate::toys::{CLASSES, deal, facts, lab};
+use crate::{engine, far, head};
+
+/// Three prompts of four rows in both blocks.
+fn pools() -> FedAvgPromptConfig {
+    FedAvgPromptConfig { pool: 3, prompt_len: 4, ..FedAvgPromptConfig::default() }
+}
+
+fn small(change: impl Fn(&mut HepcoConfig)) -> HepcoConfig {
+    let mut config = HepcoConfig {
+        client: pools(),
+        generator_steps: 4,
+        old_steps_per_task: 3,
+        prompt_steps: 4,
+        head_steps: 4,
+        server_batch: 8,
+        server_lr: 1e-3,
+        hidden: [12, 16],
+        ..HepcoConfig::default()
+    };
+    change(&mut config);
+    config
+}
+
+pub fn hepco_with(change: impl Fn(&mut HepcoConfig)) -> Arc<dyn AnyMethod> {
+    erase(Hepco::new(small(change), &facts()))
+}
+
+pub fn fedavg_prompt() -> Arc<dyn AnyMethod> {
+    erase(FedAvgPrompt::new(pools(), &facts()))
+}
+
+/// Pools and head as they are now.
+fn current(saved: &Body) -> ParameterSet {
+    parameters_of(saved).unwrap().filter(|name| !name.starts_with("previous."))
+}
+
+/// Pools and head as they were at the end of the last task.
+fn previous(saved: &Body) -> ParameterSet {
+    parameters_of(saved).unwrap().filter(|name| name.starts_with("previous."))
+}
+
+fn flat(set: &ParameterSet) -> Vec<f32> {
+    set.iter().flat_map(|(_, parameter)| parameter.values.to_vec()).collect()
+}
+
+/// FedAvg-Prompt's invariant 3.
+#[test]
+fn without_server_steps_it_is_fedavg_prompt_to_the_bit() {
+    let none = |c: &mut HepcoConfig| (c.prompt_steps, c.head_steps) = (0, 0);
+    let run = |method| engine(method, 3).run(3, 2);
+    let plain = run(fedavg_prompt());
+    let zero = run(hepco_with(none));
+    assert_eq!(current(&zero.server.save()), current(&plain.server.save()));
+    let full = run(hepco_with(|_| ()));
+    for (name, parameter) in current(&full.server.save()).iter() {
+        assert_ne!(Some(parameter), current(&plain.server.save()).get(name), "{name}");
+    }
+    assert!(zero.server.figures().is_empty());
+    let figures = full.server.figures();
+    let names: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names[..2], ["generator_classification", "generator_divergence"]);
+    assert!(names.contains(&"old_generator_distance"));
+    assert!(figures.iter().all(|(_, figure)| figure.is_finite()), "{figures:?}");
+}
+
+/// HePCo's invariant 3: in the first task there is no old generator; later the previous server stays as it
+/// was at the end of the task.
+#[test]
+fn the_previous_server_never_changes() {
+    let mut run = engine(hepco_with(|_| ()), 3);
+    run.task(0, &deal(&run.lab, &run.view(0), 2), 2);
+    assert!(!run.server.figures().iter().any(|(name, _)| name.starts_with("old_generator")));
+    let kept = previous(&run.server.save());
+    assert_eq!(flat(&kept), flat(&current(&run.server.save())));
+    let shards = deal(&run.lab, &run.view(1), 2);
+    run.first_phase(1, &shards, 2);
+    assert!(run.server.figures().iter().any(|(name, _)| name.starts_with("old_generator")));
+    assert_eq!(previous(&run.server.save()), kept);
+    assert_ne!(flat(&kept), flat(&current(&run.server.save())));
+}
+
+/// HePCo's invariant 6, on the client; label counts come up as they are.
+#[test]
+fn clients_leave_old_rows_alone_and_count_their_labels() {
+    let run = engine(hepco_with(|_| ()), 3).run(2, 1);
+    for exchange in &run.exchanges {
+        let (down, up) = (&exchange.down, exchange.up.as_ref().unwrap());
+        let rows = run.view(exchange.task).rows.clone();
+        for row in 0..CLASSES {
+            let same = head(down, row..row + 1) == head(up, row..row + 1);
+            assert_eq!(same, !rows.contains(&row), "task {}, row {row}", exchange.task);
+        }
+        let before = parameters_of(down).unwrap();
+        for (name, parameter) in parameters_of(up).unwrap().iter() {
+            assert_ne!(Some(parameter), before.get(name), "{name} does not train");
+        }
+        let up = Up::unpack(up).unwrap();
+        assert_eq!((up.counts, up.first_counted as usize), (vec![12, 12], rows.start));
+    }
+}
+
+/// Invariant 4 of FedAvg-Prompt and 6 of HePCo: nothing of the backbone travels or moves.
+#[test]
+fn the_backbone_never_changes() {
+    for method in [hepco_with(|_| ()), fedavg_prompt()] {
+        let mut run = engine(method, 2);
+        let before = run.lab.backbone.digest().unwrap();
+        run.task(0, &deal(&run.lab, &run.view(0), 2), 1);
+        assert_eq!(run.lab.backbone.digest().unwrap(), before);
+        let sent = parameters_of(&run.last().down).unwrap();
+        assert!(
+            sent.iter().all(|(name, _)| name.starts_with("prompt.") || name.starts_with("head."))
+        );
+    }
+}
+
+/// Invariant 5 of HePCo and 2 of FedAvg-Prompt: who has no data changes nothing, and clients that learn the
+/// same average to it.
+#[test]
+fn idle_clients_change_nothing() {
+    for method in [hepco_with(|_| ()), fedavg_prompt()] {
+        let mut alone = engine(Arc::clone(&method), 2);
+        let shards = deal(&alone.lab, &alone.view(0), 1);
+        alone.task(0, &shards, 1);
+        let mut joined = engine(Arc::clone(&method), 2);
+        joined.task(0, &[shards[0].clone(), Shard::from([])], 1);
+        assert_eq!(joined.server.save().digest(), alone.server.save().digest());
+    }
+    // The mean of one client is what it sent.
+    let mut run = engine(fedavg_prompt(), 2);
+    run.task(0, &deal(&run.lab, &run.view(0), 1), 1);
+    let sent = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
+    assert!(far(&flat(&sent), &flat(&current(&run.server.save()))) < 1e-6);
+}
+
+/// A saved server goes on as if it had never stopped, the previous one with it.
+#[test]
+fn a_loaded_hepco_goes_on() {
+    let whole = engine(hepco_with(|_| ()), 2).run(2, 1);
+    let mut begun = engine(hepco_with(|_| ()), 2);
+    begun.task(0, &deal(&begun.lab, &begun.view(0), 2), 1);
+    let mut resumed = engine(hepco_with(|_| ()), 2);
+    resumed.server.load(&begun.server.save()).unwrap();
+    resumed.round = begun.round;
+    resumed.task(1, &deal(&resumed.lab, &resumed.view(1), 2), 1);
+    assert_eq!(resumed.server.save().digest(), whole.server.save().digest());
+}
+
+/// Lean and growing messages carry less and teach the same.
+#[test]
+fn lean_messages_teach_the_same() {
+    let run = |form: WireForm, head: fedcast::methods::HeadForm| {
+        let facts = ModelFacts { form, ..facts() };
+        let config = small(|c| c.client.head = head);
+        let method = erase(Hepco::new(config, &facts));
+        Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1)
+    };
+    use fedcast::methods::HeadForm::{Fixed, Growing};
+    let full = run(WireForm::Full, Fixed);
+    let rows = |run: &Engine| {
+        let up = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
+        up.get(LinearHead::WEIGHT).unwrap().shape[0]
+    };
+    for (form, head) in [(WireForm::Lean, Fixed), (WireForm::Full, Growing)] {
+        let other = run(form, head);
+        assert_eq!(current(&other.server.save()), current(&full.server.save()), "{form:?}");
+        assert_eq!(rows(&other), if form == WireForm::Lean { 2 } else { CLASSES });
+    }
+}
+
+/// It learns: well above chance on pictures that a frozen random network tells apart.
+#[test]
+fn both_learn() {
+    for method in [hepco_with(|_| ()), fedavg_prompt()] {
+        let mut run = engine(method, 1);
+        run.task(0, &deal(&run.lab, &run.view(0), 2), 3);
+        let accuracy = run.accuracy(CLASSES);
+        assert!(accuracy > 0.5, "{accuracy}");
+    }
+}
