@@ -45,6 +45,39 @@ fn hgp_on_cifar100() {
     assert_eq!(all(&plan, "/seats"), [50; 10]);
 }
 
+/// Card of HePCo and of FedAvg-Prompt, sections 4: 100 prompts of 20 rows and their keys in 5 blocks, a
+/// head of 100 rows; label counts of the task's ten classes go up.
+#[test]
+fn hepco_on_cifar100() {
+    let planned = plan("scenarios/hepco/cifar100.toml", &[]);
+    assert_eq!(all(&planned, "/down/largest/payload"), [32_563_600; 10]);
+    assert_eq!(all(&planned, "/up/largest/payload"), [32_563_640; 10]);
+    assert_eq!(all(&planned, "/up/smallest/payload"), [32_563_640; 10]);
+    assert_eq!(all(&planned, "/seats"), [50; 10]);
+    assert_eq!(all(&planned, "/samples"), [50 * 300; 10]);
+    let lean = plan("scenarios/hepco/cifar100.toml", &["--set", "wire.form=lean"]);
+    let rows = [90 * 4 * 769; 10];
+    let up = all(&lean, "/up/largest/payload");
+    assert!(up.iter().zip(rows).all(|(lean, rows)| 32_563_640 - lean == rows), "{up:?}");
+    let plain = plan("scenarios/hepco/cifar100-fedavg-prompt.toml", &[]);
+    assert_eq!(all(&plain, "/down/largest/payload"), [32_563_600; 10]);
+}
+
+/// The share that papers state stands beside the bytes.
+#[test]
+fn the_share_of_the_model_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let share = |scenario: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario);
+        let told = tell(folder.path(), &["plan", path.to_str().unwrap()]);
+        let line = told.out.lines().find(|line| line.starts_with("a message down")).map(String::from);
+        line.unwrap_or_else(|| panic!("{}{}", told.out, told.err))
+    };
+    let hepco = share("scenarios/hepco/cifar100.toml");
+    assert!(hepco.contains("8,140,900 numbers, 9.5 % of the backbone"), "{hepco}");
+    assert!(share("scenarios/hgp/cifar100-beta0.5.toml").contains("1.0 %"));
+}
+
 /// Card of FedAvg, section 4.
 #[test]
 fn full_fine_tuning_on_cifar100() {
