@@ -391,6 +391,29 @@ fn faults_are_judged_one_by_one() {
 }
 
 #[test]
+fn an_arrival_takes_its_own_parameters() {
+    for (table, wanted) in [
+        ("count=5,arrival=\"per-client\"", "needs the lags of clients"),
+        ("count=5,arrival=\"paced\",lag_s=3", "`tasks.lag_s` has no meaning"),
+        ("count=5,arrival=\"paced\",lead=0", "must be above 0 and at most 1"),
+        ("count=5,arrival=\"per-client\",lag_s=-3", "`tasks.lag_s`"),
+        ("count=5,arrival=\"per-client\",file=\"no.csv\"", "cannot read"),
+        ("count=5,arrival=\"per-client\",file=\"no.csv\",lag_s=3", "`tasks.lag_s` has no meaning"),
+    ] {
+        let told = refusal(GOOD, &[&format!("tasks={{{table}}}")]);
+        assert!(told.contains(wanted), "{table} gives\n{told}");
+    }
+    for other in ["privacy.secure_aggregation=true", "participation.population=fresh"] {
+        let told = refusal(GOOD, &["tasks={count=5,arrival=\"paced\"}", other]);
+        assert!(told.contains("set `arrival = \"global\"`"), "{other} gives\n{told}");
+    }
+    let lag = "tasks={count=5,arrival=\"per-client\",lag_s={dist=\"exponential\",mean=60}}";
+    let effective = read(GOOD, &[lag]).expect("is right").scenario.to_effective_toml();
+    let again = read(&effective, &[]).expect("is right").scenario.to_effective_toml();
+    assert!(effective.contains("arrival = \"per-client\"") && again == effective, "{effective}");
+}
+
+#[test]
 fn a_fold_takes_its_own_parameters() {
     for (overrides, wanted) in [
         (vec!["federation.fold=medain"], "did you mean \"median\"?"),

@@ -179,6 +179,13 @@ pub enum Event {
         /// Dataset class ids, in the order of their head rows.
         classes: Vec<u32>,
     },
+    /// The next task has reached nobody yet.
+    TaskWaits {
+        /// The task.
+        task: TaskId,
+        /// Nanoseconds on the simulated clock when it reaches its first client.
+        until: u64,
+    },
     /// A phase of a task begins.
     PhaseStarted {
         /// The task.
@@ -211,6 +218,9 @@ pub enum Event {
         cohort: Vec<ClientId>,
         /// Number of seats.
         seats: u32,
+        /// Clients that still work on an earlier task, with that task.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        behind: Vec<(ClientId, TaskId)>,
     },
     /// A client is asked for the first time, and it differs from others in what follows.
     ClientDrawn {
@@ -440,6 +450,7 @@ impl Event {
         match self {
             Event::RunStarted { .. } => "run_started",
             Event::TaskStarted { .. } => "task_started",
+            Event::TaskWaits { .. } => "task_waits",
             Event::PhaseStarted { .. } => "phase_started",
             Event::RoundWaits { .. } => "round_waits",
             Event::RoundOpened { .. } => "round_opened",

@@ -15,6 +15,7 @@
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
 mod admission;
+pub mod arrivals;
 pub(crate) mod assets;
 pub mod availability;
 pub mod bandwidth;

@@ -7,6 +7,7 @@
 //! assert_eq!(rules.participation.count(rules.clients), 10);
 //! ```
 
+use super::arrivals::ArrivalRules;
 use super::availability::AvailabilityRules;
 use super::closing::{Closing, ClosingRules};
 use super::faults::FaultRules;
@@ -250,6 +251,8 @@ pub struct Rules {
     pub participation: Participation,
     /// When rounds close.
     pub closing: ClosingRules,
+    /// When tasks reach clients.
+    pub arrivals: ArrivalRules,
     /// What mean of uploads the server takes.
     pub fold: FoldRule,
     /// When they can be reached.
@@ -298,6 +301,7 @@ impl Default for Rules {
             rounds: 1,
             participation: Participation::default(),
             closing: ClosingRules::default(),
+            arrivals: ArrivalRules::default(),
             fold: FoldRule::default(),
             availability: AvailabilityRules::default(),
             compute: ComputeRules::IDEAL,

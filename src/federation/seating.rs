@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::error::FederationError;
 use super::rules::{Rules, UnitRules};
 use super::world::World;
-use crate::data::{Shard, TaskView, units};
-use crate::policy::{Seat, SeatKind};
+use crate::data::{Shard, units};
+use crate::policy::{Period, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId};
 
 impl UnitRules {
@@ -86,20 +86,21 @@ impl World {
         &self,
         phase: &str,
         seats: &[Seat],
-        view: &Arc<TaskView>,
+        period: &Period,
     ) -> Vec<(Seat, usize)> {
         let mut load: Vec<(Seat, usize)> = Vec::new();
         for client in self.rules.load_clients().take_while(|_| !seats.is_empty()) {
             let holder = self.rules.holder(client);
             let like = seats.iter().position(|seat| seat.client == holder).unwrap_or(0);
-            let samples = self.shard(view, holder).len();
+            let view = period.view_of(holder);
+            let samples = self.shard(&view, holder).len();
             let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
                 None => vec![None],
                 Some(units) => (0..units).map(Some).collect(),
             };
             for unit in units {
                 let id = SeatId((seats.len() + load.len()) as u32);
-                let (role, view) = (seats[like].role, Arc::clone(view));
+                let (role, view) = (seats[like].role, Arc::clone(&view));
                 load.push((Seat { id, client, role, unit, kind: SeatKind::Load, view }, like));
             }
         }

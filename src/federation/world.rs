@@ -1,8 +1,9 @@
 //! What everybody in a simulation knows and nobody changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::arrivals::{ArrivalRules, Arrivals, Moment};
 use super::availability::{Availability, Cohort};
 use super::clock::Clock;
 use super::closing::Late;
@@ -72,6 +73,7 @@ pub(super) struct World {
     pub coding: Arc<Coding>,
     pub charged: bool,
     pub availability: Availability,
+    pub arrivals: Arrivals,
     pub clock: Clock,
     pub links: Links,
 }
@@ -128,6 +130,19 @@ impl World {
                 setup.name
             )));
         }
+        if rules.arrivals != ArrivalRules::Global {
+            let why = match (&rules.privacy.secure, rules.participation.population) {
+                (Some(_), _) => Some("masked uploads must look alike".to_string()),
+                (None, Population::Fresh) => Some("fresh clients never come back".to_string()),
+                (None, Population::Fixed) => setup.method.not_mixed(),
+            };
+            if let Some(why) = why {
+                return Err(FederationError::Impossible(format!(
+                    "tasks of `{}` cannot reach clients at different times: {why}",
+                    setup.name
+                )));
+            }
+        }
         if rules.faults.entries.len() > MOST_FAULTS {
             let what = format!("a run has {MOST_FAULTS} kinds of faults at most");
             return Err(FederationError::Impossible(what));
@@ -151,6 +166,7 @@ impl World {
             ShardSource::Fresh(_) => Vec::new(),
         };
         Ok(World {
+            arrivals: Arrivals::new(rules.arrivals.clone(), rules.seed, rules.clients, tasks),
             availability: Availability::new(rules.availability.clone(), rules.seed, samples),
             name: setup.name.clone(),
             method: Arc::clone(&setup.method),
@@ -170,7 +186,23 @@ impl World {
 
     pub fn period(&self, task: usize) -> Period {
         let view = Arc::clone(&self.curriculum.tasks[task]);
-        Period { task: view.task, tasks: self.curriculum.tasks.len(), view }
+        Period::of(view, self.curriculum.tasks.len())
+    }
+
+    /// The period of a round, with those of its cohort, and of clients that load clients stand for, who
+    /// work on earlier tasks.
+    pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Period {
+        let period = self.period(task);
+        if self.arrivals.is_global() {
+            return period;
+        }
+        let load = self.rules.load_clients().map(|client| self.rules.holder(client));
+        let view = |client: ClientId| {
+            let of = self.arrivals.task_of(client, moment);
+            (of < period.task).then(|| (client, Arc::clone(&self.curriculum.tasks[of.index()])))
+        };
+        let behind: BTreeMap<_, _> = cohort.iter().copied().chain(load).filter_map(view).collect();
+        period.with_behind(behind)
     }
 
     /// What a client holds of a task.

@@ -35,6 +35,18 @@ impl HeadForm {
     }
 }
 
+impl HeadForm {
+    /// Whether seats of one round may learn different tasks: not where a Down carries the rows of the newest.
+    pub fn mixed(self) -> Result<(), &'static str> {
+        match self {
+            HeadForm::Fixed => Ok(()),
+            HeadForm::Growing => {
+                Err("its messages carry the rows of classes seen so far; set `head = \"fixed\"`")
+            }
+        }
+    }
+}
+
 impl Choice for HeadForm {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
         ("fixed", HeadForm::Fixed, "all rows from the first round on"),

@@ -10,6 +10,7 @@ pub mod hepco;
 pub mod hgp;
 pub mod joint;
 mod late;
+mod mixed;
 mod privacy;
 mod registry;
 pub mod stsa;

@@ -69,7 +69,7 @@ pub(super) fn complaints(
 fn upload_names(method: &dyn AnyMethod, facts: &ModelFacts, rounds: u32) -> BTreeSet<String> {
     let (task, rows) = (TaskId(0), 0..CLASSES);
     let view = Arc::new(TaskView { task, rows, classes: (0..CLASSES as u32).collect() });
-    let period = Period { task, tasks: 1, view: Arc::clone(&view) };
+    let period = Period::of(Arc::clone(&view), 1);
     let counts: ClassCounts = (0..CLASSES as u32).map(|row| (row, 8)).collect();
     let mut names = BTreeSet::new();
     for phase in 0..method.phases(&period, rounds).len() {

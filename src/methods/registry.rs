@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::averaged;
 use super::late;
+use super::mixed;
 use super::privacy;
 use crate::data::TaskView;
 use crate::model::VitConfig;
@@ -193,7 +194,7 @@ impl Registry {
         let method = self.build(&scenario.method, &facts).ok()?;
         let phases = |task: u16| {
             let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
-            let period = Period { task: TaskId(task), tasks: 2, view: Arc::new(view) };
+            let period = Period::of(Arc::new(view), 2);
             method.phases(&period, 1)
         };
         let known: BTreeSet<&str> =
@@ -257,12 +258,14 @@ impl MethodCatalogue for Registry {
         let mut complaints = self.check(scenario);
         complaints.extend(self.check_units(scenario));
         let late = scenario.round.folds_late();
-        let asked = late || averaged::needed(scenario) || privacy::used(&scenario.privacy);
+        let mixed = !scenario.tasks.arrival.is_global();
+        let asked = late || mixed || averaged::needed(scenario) || privacy::used(&scenario.privacy);
         if complaints.is_empty() && asked {
             let facts = privacy::facts(scenario);
             if let Ok(method) = self.build(&scenario.method, &facts) {
                 complaints = privacy::complaints(scenario, &*method, &facts);
                 complaints.extend(late::complaint(scenario, &*method));
+                complaints.extend(mixed::complaint(scenario, &*method));
                 complaints.extend(averaged::complaints(scenario, &*method));
             }
         }
@@ -342,7 +345,7 @@ mod tests {
             let facts = ModelFacts { backbone, ..facts() };
             let method = Registry::builtin().build(&section, &facts).unwrap();
             let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
-            let period = Period { task: TaskId(0), tasks: 2, view: Arc::new(view) };
+            let period = Period::of(Arc::new(view), 2);
             let sketch = method.feature_sketch();
             let names = sketch.sections.iter().flat_map(|section| &section.tensors);
             let first = names.map(|tensor| tensor.name.to_string()).next();

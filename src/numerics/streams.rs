@@ -58,6 +58,8 @@ pub enum Domain {
     /// Masks of secure aggregation: `client` is the earlier seat of a pair, `unit` the later one
     /// plus one, or zero for a seat's own mask.
     Mask = 19,
+    /// When tasks reach clients.
+    Arrival = 20,
 }
 
 /// The address of a stream: two equal keys give the same numbers, two different keys

@@ -148,6 +148,8 @@ pub trait AnyMethod: Send + Sync {
     }
     /// Why its uploads cannot be folded into a later round; none where they can.
     fn not_late(&self) -> Option<String>;
+    /// Why seats of one round cannot learn different tasks; none where they can.
+    fn not_mixed(&self) -> Option<String>;
 
     /// See [`Method::symmetric`].
     fn symmetric(&self) -> Vec<&'static str> {
@@ -373,6 +375,10 @@ impl<M: Method> AnyMethod for Erased<M> {
 
     fn not_late(&self) -> Option<String> {
         self.method.late().err().map(str::to_string)
+    }
+
+    fn not_mixed(&self) -> Option<String> {
+        self.method.mixed().err().map(str::to_string)
     }
 
     fn symmetric(&self) -> Vec<&'static str> {

@@ -82,6 +82,12 @@ pub trait Method: Send + Sync + Sized + 'static {
         Err("the method does not say what a late upload is worth")
     }
 
+    /// Whether seats of one round may learn different tasks, or the reason why not. The round's
+    /// [`Period`] is that of the newest of them.
+    fn mixed(&self) -> Result<(), &'static str> {
+        Err("the method does not say that seats of one round may learn different tasks")
+    }
+
     /// Names of tensors of an Up that are symmetric matrices; noise on them stays symmetric.
     fn symmetric(&self) -> &'static [&'static str] {
         &[]

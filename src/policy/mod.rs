@@ -22,6 +22,7 @@ mod message;
 mod method;
 mod parameters;
 mod part;
+mod period;
 mod predictor;
 mod seat;
 mod sketch;
@@ -40,8 +41,9 @@ pub use method::{
 };
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
 pub use part::{Field, Folding, Keep, Part, WeightedDelta};
+pub use period::Period;
 pub use predictor::{Predictor, Scope, placed};
-pub use seat::{CohortRule, Period, Phase, Role, RoundContext, Rounds, Seat, SeatKind};
+pub use seat::{CohortRule, Phase, Role, RoundContext, Rounds, Seat, SeatKind};
 pub use sketch::{
     AssetSketch, ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, UpSize, WireForm,
 };

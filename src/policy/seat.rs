@@ -1,4 +1,4 @@
-//! Who exchanges what with whom: seats, phases, rounds and periods.
+//! Who exchanges what with whom: seats, phases and rounds.
 //!
 //! The unit of exchange is a **seat**, not a client: one Down and one Up per seat. By default
 //! a sampled client has one seat; a unit (a sub-shard acting for itself), a role (learner,
@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Period;
 use crate::data::TaskView;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, Round, SeatId};
 
 /// What a seat does in its round; methods with more than one role number them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,25 +140,6 @@ impl Phase {
     }
 }
 
-/// A stretch of the timeline that gives every client a task view. With global task arrival
-/// a period is a task.
-#[derive(Clone, Debug)]
-pub struct Period {
-    /// The task that arrives.
-    pub task: TaskId,
-    /// How many tasks the run has.
-    pub tasks: usize,
-    /// The view that holds for every client.
-    pub view: Arc<TaskView>,
-}
-
-impl Period {
-    /// The classes and head rows `client` works on in this period.
-    pub fn view_of(&self, _client: ClientId) -> Arc<TaskView> {
-        Arc::clone(&self.view)
-    }
-}
-
 /// Where in the run a round stands.
 #[derive(Clone, Debug)]
 pub struct RoundContext {
@@ -193,6 +175,7 @@ const SERVER: u32 = u32::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::TaskId;
 
     #[test]
     fn roles_units_and_the_server_draw_from_places_of_their_own() {
@@ -207,7 +190,7 @@ mod tests {
         };
         let context = RoundContext {
             round: Round(0),
-            period: Period { task: TaskId(0), tasks: 1, view: Arc::clone(&view) },
+            period: Period::of(Arc::clone(&view), 1),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,

@@ -114,7 +114,7 @@ impl Staged {
     /// How many phases the first method has in the first task; it may not depend on how many
     /// rounds they have.
     fn first_phases(&self, view: &Arc<TaskView>) -> usize {
-        let period = Period { task: TaskId(0), tasks: 1, view: Arc::clone(view) };
+        let period = Period::of(Arc::clone(view), 1);
         self.first.phases(&period, 1).len()
     }
 
@@ -353,6 +353,10 @@ impl AnyMethod for Staged {
 
     fn not_late(&self) -> Option<String> {
         self.first.not_late().or_else(|| self.then.not_late())
+    }
+
+    fn not_mixed(&self) -> Option<String> {
+        Some("the task of a round says which of two methods learns".to_string())
     }
 
     fn symmetric(&self) -> Vec<&'static str> {

@@ -88,6 +88,14 @@ impl Scenario {
                 "set `round.late = \"drop\"`, or `privacy.secure_aggregation = false`",
             );
         }
+        if !self.tasks.arrival.is_global() {
+            checker.reject(
+                &["tasks.arrival"],
+                "secure aggregation adds uploads that look alike, and those of different tasks do not",
+                "mixes tasks in a round",
+                "set `arrival = \"global\"`, or `privacy.secure_aggregation = false`",
+            );
+        }
         if !self.federation.fold.is_mean() {
             checker.reject(
                 &["federation.fold"],
@@ -174,6 +182,14 @@ impl Scenario {
                 "what fresh clients hold is drawn when they are asked, so it cannot say whether they are there",
                 "not for a fresh population",
                 "use another `kind`, or `participation.population = \"fixed\"`",
+            );
+        }
+        if !self.tasks.arrival.is_global() {
+            checker.reject(
+                &["tasks.arrival"],
+                "fresh clients never come back, so none of them is behind",
+                "not for a fresh population",
+                "set `arrival = \"global\"`, or `participation.population = \"fixed\"`",
             );
         }
         if self.participation.unit == Unit::Task {

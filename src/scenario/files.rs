@@ -6,7 +6,7 @@ use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
 use super::law::{Bound, LawSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
-use super::{LinksSection, Scenario, ShapeSection, TimeSection};
+use super::{ArrivalChoice, LinksSection, Scenario, ShapeSection, TimeSection, arrival};
 
 /// Distributions with their keys and what their values must be.
 type Laws<'a> = Vec<(&'static str, Bound, &'a mut LawSection)>;
@@ -15,8 +15,9 @@ fn laws<'a>(
     time: &'a mut TimeSection,
     links: &'a mut LinksSection,
     (join, stay): (&'a mut LawSection, &'a mut LawSection),
+    lag: Option<&'a mut LawSection>,
 ) -> Laws<'a> {
-    vec![
+    let mut laws = vec![
         ("time.slowness", Bound::Positive, &mut time.slowness),
         ("time.jitter", Bound::Positive, &mut time.jitter),
         ("time.setup_ms", Bound::AtLeastZero, &mut time.setup_ms),
@@ -26,19 +27,25 @@ fn laws<'a>(
         ("links.rtt_ms", Bound::AtLeastZero, &mut links.rtt_ms),
         ("availability.join_s", Bound::AtLeastZero, join),
         ("availability.stay_s", Bound::Positive, stay),
-    ]
+    ];
+    laws.extend(lag.map(|lag| ("tasks.lag_s", Bound::AtLeastZero, lag)));
+    laws
 }
 
 impl Scenario {
     /// Every distribution with its key and what its values must be.
     pub(super) fn laws_mut(&mut self) -> Laws<'_> {
         let AvailabilitySection { join_s, stay_s, .. } = &mut self.availability;
-        laws(&mut self.time, &mut self.links, (join_s, stay_s))
+        let lag = match &mut self.tasks.arrival {
+            ArrivalChoice::Lag { lag_s } => Some(lag_s),
+            _ => None,
+        };
+        laws(&mut self.time, &mut self.links, (join_s, stay_s), lag)
     }
 
     /// Every path with its key.
     pub(super) fn paths_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
-        let Scenario { data, backbone, time, links, cache, availability, .. } = self;
+        let Scenario { data, tasks, backbone, time, links, cache, availability, .. } = self;
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
         let weights = backbone.weights_file_mut();
@@ -48,7 +55,15 @@ impl Scenario {
         if let AvailabilityPattern::Trace { file, .. } = pattern {
             paths.push(("availability.file".to_owned(), file));
         }
-        for (key, _, law) in laws(time, links, (join_s, stay_s)) {
+        let lag = match &mut tasks.arrival {
+            ArrivalChoice::Lag { lag_s } => Some(lag_s),
+            ArrivalChoice::File { file, .. } => {
+                paths.push(("tasks.file".to_owned(), file));
+                None
+            }
+            ArrivalChoice::Global | ArrivalChoice::Paced { .. } => None,
+        };
+        for (key, _, law) in laws(time, links, (join_s, stay_s), lag) {
             if let ShapeSection::Empirical { file, .. } = &mut law.shape {
                 paths.push((format!("{key}.file"), file));
             }
@@ -63,6 +78,14 @@ impl Scenario {
                 open("availability.file", file, root, report, availability::transitions)
         {
             *transitions = lines.into();
+        }
+        let (clients, tasks) = (self.federation.clients, self.tasks.count());
+        if let ArrivalChoice::File { file, lines } = &mut self.tasks.arrival
+            && let Some(read) = open("tasks.file", file, root, report, |text| {
+                arrival::lines(text, clients, tasks)
+            })
+        {
+            *lines = read.into();
         }
         for (key, bound, law) in self.laws_mut() {
             let ShapeSection::Empirical { file, column, values } = &mut law.shape else { continue };

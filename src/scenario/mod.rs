@@ -20,6 +20,7 @@
 //! # Ok::<(), fedcast::scenario::ScenarioError>(())
 //! ```
 
+mod arrival;
 pub mod availability;
 mod backbone;
 mod cache;
@@ -54,6 +55,7 @@ mod transform;
 mod units;
 mod wire;
 
+pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
     Architecture, BackboneSection, EMBEDDED_IMAGE, ResNetSection, StartWeights, VitSection,

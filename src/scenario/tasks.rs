@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::ArrivalChoice;
 use super::reader::{Choice, Param, TableReader};
 
 /// How classes arrive.
@@ -12,6 +13,9 @@ pub struct TasksSection {
     pub split: TaskSplit,
     /// Which classes come first. Default `native`.
     pub order: ClassOrder,
+    /// When tasks reach clients. Default `global`.
+    #[serde(flatten, skip_serializing_if = "ArrivalChoice::is_global")]
+    pub arrival: ArrivalChoice,
 }
 
 /// How many classes a task brings.
@@ -96,7 +100,7 @@ impl TasksSection {
         };
         table.foreign(&["count"], "sizes");
         let order = Param::new("order", ClassOrder::Native, "which classes come first");
-        TasksSection { split, order: table.get(&order) }
+        TasksSection { split, order: table.get(&order), arrival: ArrivalChoice::read(table) }
     }
 }
 
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     fn sizes(split: TaskSplit, classes: u32) -> Option<Vec<u32>> {
-        TasksSection { split, order: ClassOrder::Native }.sizes(classes)
+        TasksSection { split, order: ClassOrder::Native, arrival: ArrivalChoice::Global }.sizes(classes)
     }
 
     #[test]

@@ -26,7 +26,7 @@ const SHARDS: [usize; 5] = [21, 8, 1, 0, 13];
 fn members(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec<AnyMember> {
     let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
     let view = engine.view(0);
-    let period = fedcast::policy::Period { task: TaskId(0), tasks: 3, view: Arc::clone(&view) };
+    let period = fedcast::policy::Period::of(Arc::clone(&view), 3);
     let round = RoundContext {
         round: Round(0),
         period,

@@ -183,6 +183,9 @@ impl<S: Remember> Method for Softmax<S> {
     fn late(&self) -> Result<(), &'static str> {
         Ok(())
     }
+    fn mixed(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
 }
 
 impl<S: Remember> ServerPolicy<Softmax<S>> for Server {

@@ -108,6 +108,9 @@ impl AnyMethod for Poison {
     fn not_late(&self) -> Option<String> {
         self.inner.not_late()
     }
+    fn not_mixed(&self) -> Option<String> {
+        self.inner.not_mixed()
+    }
     fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
         self.inner.merge(earlier, later)
     }

@@ -15,7 +15,7 @@ use fedcast::policy::{
     Lab, ModelFacts, Next, Period, Phase, Predictor, RoundContext, Scope, Seat, SketchFacts,
     UpMeta, UpSize,
 };
-use fedcast::quantity::{ClientId, Round, TaskId};
+use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, decode, encode};
 
 pub const SEED: u64 = 5;
@@ -78,7 +78,7 @@ impl Engine {
     fn begin(&mut self, task: usize) -> Period {
         let tasks = &self.lab.curriculum.tasks;
         let (view, tasks) = (Arc::clone(&tasks[task]), tasks.len());
-        let period = Period { task: TaskId(task as u16), tasks, view };
+        let period = Period::of(view, tasks);
         self.server.begin_period(&period, &self.lab).unwrap();
         period
     }

@@ -1,5 +1,8 @@
 //! The scenario's sections as the federation's rules.
 
+use std::sync::Arc;
+
+use crate::federation::arrivals::ArrivalRules;
 use crate::federation::availability::{AvailabilityRules, Pattern, Trace};
 use crate::federation::privacy::{
     FixedPoint, Modulus, Noise, NoiseTarget, PrivacyRules, SecureAggregation,
@@ -9,9 +12,9 @@ use crate::federation::{
     FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection, Participation,
     Population, Rules, Share, Spoilage, Staleness, Unit, UnitRules,
 };
-use crate::quantity::{ClientId, Round, VirtualTime};
+use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    self, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close, CrashMoment, Evaluate,
+    self, ArrivalChoice, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close, CrashMoment, Evaluate,
     FaultChoice, FaultSection, FoldChoice, Forgery, LinksSection, Metric, Participants,
     ParticipationSection, PrivacySection, RingSize, RoundSection, Scenario, Stragglers,
     TimeSection, Way,
@@ -37,6 +40,7 @@ pub fn rules(scenario: &Scenario) -> Rules {
             FoldChoice::TrimmedMean { trim } => FoldRule::TrimmedMean { trim },
             FoldChoice::NormClipped { clip_norm } => FoldRule::NormClipped { norm: clip_norm },
         },
+        arrivals: arrivals(&scenario.tasks.arrival),
         availability: availability(&scenario.availability),
         compute: compute(&scenario.time),
         links: links(&scenario.links),
@@ -157,6 +161,22 @@ fn closing(section: &RoundSection) -> ClosingRules {
             Late::Fold(Staleness { power, most: section.max_staleness.unwrap_or(u32::MAX) })
         }),
         train_stragglers: section.stragglers == Some(Stragglers::Train),
+    }
+}
+
+fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
+    match choice {
+        ArrivalChoice::Global => ArrivalRules::Global,
+        ArrivalChoice::Lag { lag_s } => ArrivalRules::Lag(lag_s.law()),
+        ArrivalChoice::File { lines, .. } => {
+            let of = |(client, task, at): &(u32, u16, f64)| {
+                ((TaskId(task - 1), ClientId(*client)), VirtualTime::from_seconds(*at))
+            };
+            ArrivalRules::Trace(Arc::new(lines.iter().map(of).collect()))
+        }
+        ArrivalChoice::Paced { ahead, lead } => {
+            ArrivalRules::Paced { ahead: *ahead, lead: *lead }
+        }
     }
 }
 

@@ -55,7 +55,7 @@ pub fn received_values(
     rounds: u32,
 ) -> usize {
     let Some(view) = curriculum.tasks.last() else { return 0 };
-    let period = Period { task: view.task, tasks: curriculum.tasks.len(), view: Arc::clone(view) };
+    let period = Period::of(Arc::clone(view), curriculum.tasks.len());
     let counts = ClassCounts::new();
     let of_phase = |phase| {
         let round_in_phase = 0;

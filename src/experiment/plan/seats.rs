@@ -1,10 +1,12 @@
 //! The seats of a round that is never opened: clients, their units, load clients.
 
+use std::sync::Arc;
+
 use super::walk::Blueprint;
 use crate::data::units;
 use crate::experiment::assemble::TaskCounts;
 use crate::policy::{ClassCounts, Period, Role, Seat, SeatKind};
-use crate::quantity::{ClientId, SeatId};
+use crate::quantity::{ClientId, SeatId, TaskId};
 
 /// Where in a run a round stands.
 pub(super) struct Place<'a> {
@@ -27,20 +29,21 @@ pub(super) fn seats(
     of: &Blueprint,
     place: &Place<'_>,
     cohort: &[ClientId],
-    counts: &TaskCounts,
+    counts: &[TaskCounts],
 ) -> Vec<PlannedSeat> {
     let load = of.rules.load_clients().take_while(|_| !cohort.is_empty());
     let mut seats = Vec::new();
     for client in cohort.iter().copied().chain(load) {
         let holder = of.rules.holder(client);
-        let held = counts.of(holder, &of.class_sizes);
-        for (unit, counts) in parts(of, place, holder, held) {
+        let view = place.period.view_of(holder);
+        let held = counts[view.task.index()].of(holder, &of.class_sizes);
+        for (unit, counts) in parts(of, (place, view.task), holder, held) {
             let kind = match unit {
                 _ if holder != client => SeatKind::Load,
                 Some(_) => SeatKind::Unit,
                 None => SeatKind::Client,
             };
-            let (id, view) = (SeatId(seats.len() as u32), place.period.view_of(client));
+            let (id, view) = (SeatId(seats.len() as u32), Arc::clone(&view));
             let seat = Seat { id, client, role: Role::default(), unit, kind, view };
             seats.push(PlannedSeat { seat, counts });
         }
@@ -51,7 +54,7 @@ pub(super) fn seats(
 /// A shard as a whole, or what its units hold.
 fn parts(
     of: &Blueprint,
-    place: &Place<'_>,
+    (place, task): (&Place<'_>, TaskId),
     holder: ClientId,
     held: ClassCounts,
 ) -> Vec<(Option<u32>, ClassCounts)> {
@@ -59,7 +62,7 @@ fn parts(
     if of.rules.units.of(place.name, rows.len()).is_none() {
         return vec![(None, held)];
     }
-    let key = units::key(of.rules.seed, place.period.task, holder);
+    let key = units::key(of.rules.seed, task, holder);
     let cut = units::cut(rows.len(), of.rules.units.count, key);
     let count = |places: Vec<u32>| {
         let mut counts = ClassCounts::new();

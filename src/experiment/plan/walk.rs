@@ -12,6 +12,7 @@ use super::{Backbone, OneClient, Plan, PlannedPhase, Total};
 use crate::data::Curriculum;
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::{Holders, TaskCounts};
+use crate::federation::arrivals::{Arrivals, Moment};
 use crate::federation::assets::AssetCaches;
 use crate::federation::availability::{Availability, Cohort, Pattern};
 use crate::federation::clock::Clock;
@@ -63,7 +64,16 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         // Every client answers: nothing is lost, whatever the scenario's faults are.
         links: Links::new(rules.links.clone(), FaultRules::default(), rules.seed),
         availability: availability(blueprint)?,
+        arrivals: Arrivals::new(
+            rules.arrivals.clone(),
+            rules.seed,
+            rules.clients,
+            blueprint.curriculum.tasks.len(),
+        ),
         now: VirtualTime::ZERO,
+        began: Vec::new(),
+        done: 0,
+        rounds: 0,
         busy: Busy::new(),
         underway: Underway::new(rules.closing),
         round: Round(0),
@@ -71,14 +81,18 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         uploads: BTreeMap::new(),
         total: Total::default(),
     };
-    let mut phases = Vec::new();
+    let (mut phases, mut counts) = (Vec::new(), Vec::new());
     for view in &blueprint.curriculum.tasks {
+        walk.now = walk.now.max(walk.arrivals.due(view.task));
+        walk.began.push(walk.now);
         let tasks = blueprint.curriculum.tasks.len();
-        let period = Period { task: view.task, tasks, view: Arc::clone(view) };
-        let counts = blueprint.holders.counts(view, &blueprint.class_sizes)?;
+        let period = Period::of(Arc::clone(view), tasks);
+        counts.push(blueprint.holders.counts(view, &blueprint.class_sizes)?);
         let mut met = BTreeSet::new();
         walk.caches.begin_task();
         let listed = blueprint.method.phases(&period, blueprint.rules.rounds);
+        walk.done = 0;
+        walk.rounds = listed.iter().map(|phase| phase.rounds.limit()).sum();
         for (index, phase) in listed.into_iter().enumerate() {
             phases.push(walk.phase(&period, index, &phase, &counts, &mut met)?);
         }
@@ -129,7 +143,13 @@ struct Walk<'a> {
     clock: Clock,
     links: Links,
     availability: Availability,
+    arrivals: Arrivals,
     now: VirtualTime,
+    /// When the periods so far began.
+    began: Vec<VirtualTime>,
+    /// Rounds of the period, over and in all.
+    done: u32,
+    rounds: u32,
     busy: Busy,
     underway: Underway,
     round: Round,
@@ -145,7 +165,7 @@ impl Walk<'_> {
         period: &Period,
         index: usize,
         phase: &Phase,
-        counts: &TaskCounts,
+        counts: &[TaskCounts],
         met: &mut BTreeSet<ClientId>,
     ) -> Result<PlannedPhase, ExperimentError> {
         let mut row = PlannedPhase {
@@ -167,7 +187,8 @@ impl Walk<'_> {
         let mut protocol = Protocol::default();
         let began = self.now;
         for round_in_phase in 0..phase.rounds.limit() {
-            let cohort = self.cohort(phase.cohort, period, counts, met)?;
+            let cohort = self.cohort(phase.cohort, period, &counts[counts.len() - 1], met)?;
+            let period = &self.period_of_round(period, &cohort);
             let place = Place { period, phase: index, name: phase.name, round_in_phase };
             let seats = seats(self.of, &place, &cohort, counts);
             met.extend(cohort);
@@ -194,6 +215,7 @@ impl Walk<'_> {
             let end = room.map_or(end, |room| protocol.unmask(&room, &arrivals, end));
             self.now = self.now + end;
             self.total.rounds += 1;
+            self.done += 1;
             self.round = Round(self.round.0 + 1);
         }
         self.underway.clear();
@@ -211,6 +233,23 @@ impl Walk<'_> {
         self.total.down += down.iter().map(|range| range.sum.frame).sum::<u64>();
         self.total.up += row.up.sum.frame + row.protocol_up.sum.frame;
         Ok(row)
+    }
+
+    /// As a run does it.
+    fn period_of_round(&self, period: &Period, cohort: &[ClientId]) -> Period {
+        if self.arrivals.is_global() {
+            return period.clone();
+        }
+        let (began, now) = (&self.began, self.now);
+        let moment = Moment { began, now, round: self.done, rounds: self.rounds };
+        let rules = &self.of.rules;
+        let load = rules.load_clients().map(|client| rules.holder(client));
+        let view = |client: ClientId| {
+            let of = self.arrivals.task_of(client, &moment);
+            let view = &self.of.curriculum.tasks[of.index()];
+            (of < period.task).then(|| (client, Arc::clone(view)))
+        };
+        period.clone().with_behind(cohort.iter().copied().chain(load).filter_map(view).collect())
     }
 
     /// Those who are asked, as soon as anybody can be.
@@ -285,7 +324,7 @@ impl Walk<'_> {
     ) -> Exchange {
         let facts = SketchFacts {
             model: &self.of.facts,
-            view: &place.period.view,
+            view: &seat.view,
             phase: place.phase,
             round_in_phase: place.round_in_phase,
             counts,

@@ -321,7 +321,7 @@ mod tests {
         let view = Arc::clone(&seat.view);
         let context = RoundContext {
             round: Round(0),
-            period: crate::policy::Period { task: view.task, tasks: 2, view },
+            period: crate::policy::Period::of(view, 2),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,

@@ -16,6 +16,7 @@ use super::acquaintances::Acquaintances;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::stale::Stale;
 use super::steps::{self, Answer, Changed, Opening};
+use crate::federation::arrivals::Moment;
 use crate::federation::assets::AssetCaches;
 use crate::federation::availability::Cohort;
 use crate::federation::bias::Portrait;
@@ -39,6 +40,8 @@ use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 pub(crate) enum ToServer {
     /// The run begins.
     Start,
+    /// The next task has reached its first client.
+    TaskDue,
     /// The policy knows the new task.
     Begun(Result<Answer<()>, String>),
     /// Somebody can be reached again.
@@ -80,6 +83,8 @@ pub(crate) struct ServerMachine {
     pub(super) policy: Option<Box<dyn AnyServer>>,
     pub(super) caches: AssetCaches,
     task: usize,
+    /// When the periods so far began.
+    began: Vec<VirtualTime>,
     pub(super) phases: Vec<Phase>,
     pub(super) phase: usize,
     pub(super) round_in_phase: u32,
@@ -113,6 +118,7 @@ impl ServerMachine {
             world,
             policy: Some(policy),
             task: 0,
+            began: Vec::new(),
             phases: Vec::new(),
             phase: 0,
             round_in_phase: 0,
@@ -168,6 +174,7 @@ impl ServerMachine {
                 self.take_back("begin a task", answer)?;
                 self.begin_phase(now, effects)
             }
+            ToServer::TaskDue => self.begin_period(now, effects),
             ToServer::Reopen => self.open_round(now, effects),
             ToServer::Opened(answer) => {
                 let opening = self.take_back("open a round", answer)?;
@@ -271,6 +278,17 @@ impl ServerMachine {
             }
             return Ok(());
         };
+        let due = self.world.arrivals.due(view.task);
+        if now < due {
+            let event = Event::TaskWaits { task: view.task, until: due.0 };
+            effects.push(Effect::Record(event, None));
+            self.doing = "waits for a task to reach a client";
+            let (class, to) = (Class::Timer, ActorId::Server);
+            let message = Message::Server(ToServer::TaskDue);
+            effects.push(Effect::Tell { at: due, class, to, message });
+            return Ok(());
+        }
+        self.began.push(now);
         let started = Event::TaskStarted { task: view.task, classes: view.classes.clone() };
         effects.push(Effect::Record(started, None));
         let period = self.world.period(self.task);
@@ -338,6 +356,14 @@ impl ServerMachine {
                 )));
             }
         };
+        let before: u32 = self.phases[..self.phase].iter().map(|phase| phase.rounds.limit()).sum();
+        let moment = Moment {
+            began: &self.began,
+            now,
+            round: before + self.round_in_phase,
+            rounds: self.phases.iter().map(|phase| phase.rounds.limit()).sum(),
+        };
+        let period = self.world.period_of_round(self.task, &cohort, &moment);
         let context = Arc::new(RoundContext {
             round,
             period,
@@ -367,6 +393,7 @@ impl ServerMachine {
             phase: self.phase as u32,
             cohort: opening.cohort.clone(),
             seats: opening.seats.len() as u32,
+            behind: context.period.behind().collect(),
         };
         effects.push(Effect::Record(event, None));
         let clients = opening.seats.iter().map(|seat| seat.client);

@@ -122,7 +122,7 @@ fn opening(
         let shard = world.seat_shard(phase, seat);
         world.sketch(context, seat, &shard).up
     });
-    for (seat, like) in world.load_seats(phase, &seats, &context.period.view) {
+    for (seat, like) in world.load_seats(phase, &seats, &context.period) {
         sent.push(Arc::clone(&sent[like]));
         seats.push(seat);
     }

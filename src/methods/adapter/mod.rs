@@ -143,6 +143,10 @@ impl Method for AdapterMethod {
     fn averaged(&self) -> Result<&dyn Averaged<AdapterMethod>, &'static str> {
         Ok(self)
     }
+
+    fn mixed(&self) -> Result<(), &'static str> {
+        self.config.head.mixed()
+    }
 }
 
 /// Adapters need blocks to live in.

@@ -174,6 +174,10 @@ impl Method for FedAvg {
         Ok(())
     }
 
+    fn mixed(&self) -> Result<(), &'static str> {
+        self.config.head.mixed()
+    }
+
     fn additive(&self) -> Result<&dyn Additive<FedAvg>, &'static str> {
         Ok(self)
     }

@@ -224,6 +224,13 @@ impl Method for Hgp {
         }
     }
 
+    fn mixed(&self) -> Result<(), &'static str> {
+        match self.config.rebalance {
+            Rebalance::None => self.config.head.mixed(),
+            _ => Err("its server balances old classes against those of one task"),
+        }
+    }
+
     /// Training, and one forward pass (a third of a training pass) for the Gaussians.
     fn work(&self, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)

@@ -150,7 +150,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::PhaseStarted { phase, name, .. } => {
                 self.phases.insert(*phase, name.clone());
             }
-            Event::RoundOpened { round, task, phase, cohort, seats } => {
+            Event::RoundOpened { round, task, phase, cohort, seats, .. } => {
                 self.flush(false)?;
                 let phase = self.phases.get(phase).cloned().unwrap_or_else(|| phase.to_string());
                 self.open.push_back(Row {

@@ -66,6 +66,7 @@ fn journal() -> Vec<Entry> {
         phase: 0,
         cohort: vec![ClientId(0), ClientId(1)],
         seats: 2,
+        behind: vec![],
     };
     let trained = |round, client| Event::Trained {
         round: Round(round),

@@ -1,0 +1,156 @@
+//! When tasks reach clients: `tasks.arrival`.
+//!
+//! | `arrival` | keys | a client has a task |
+//! |---|---|---|
+//! | `global` | | as its period begins |
+//! | `per-client` | `lag_s`, a distribution | so many seconds after the first client, drawn per client and task |
+//! | | `file` | at the time that a CSV file says, with the columns `client` (from 0), `task` (from 1) and `time_s` |
+//! | `paced` | `ahead`, `lead` | in a group of this share of clients as its period begins, in the others after this share of its rounds |
+//!
+//! A task's period begins when its first client has it, and not before the rounds of the task before are
+//! over; it has as many rounds as ever. In them some clients may still work on earlier tasks, so a round
+//! has seats of different tasks. The first task is everybody's from the start, and a client works on the newest
+//! that it has. Classes count as seen from the beginning of their period. A client that a file does not name for a task has it
+//! then. The method must allow it: what its clients send is a mean over all of them, with a head of all rows.
+//!
+//! With `paced` and `lead = 0.5` half of the clients move to the next task while the others finish theirs
+//! (the asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::csv::{self, CsvFault};
+use super::law::{Bound, LawSection};
+use super::reader::{Choice, Param, TableReader};
+
+/// When tasks reach clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "arrival", rename_all = "kebab-case")]
+pub enum ArrivalChoice {
+    /// All at once.
+    #[default]
+    Global,
+    /// So long after the first.
+    #[serde(rename = "per-client")]
+    Lag {
+        /// Seconds on the simulated clock.
+        lag_s: LawSection,
+    },
+    /// At recorded times.
+    #[serde(rename = "per-client")]
+    File {
+        /// Client, task, time.
+        file: PathBuf,
+        /// What is in it; read when the scenario is loaded.
+        #[serde(skip)]
+        lines: Arc<[ArrivalLine]>,
+    },
+    /// A group before the others.
+    Paced {
+        /// Share of clients in the group. Default 0.5.
+        ahead: f64,
+        /// By this share of a task's rounds. Default 0.5.
+        lead: f64,
+    },
+}
+
+/// A client (from 0), a task (from 1) and the second in which the one has the other.
+pub type ArrivalLine = (u32, u16, f64);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Global,
+    PerClient,
+    Paced,
+}
+
+impl Choice for Kind {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("global", Kind::Global, "at all clients at once"),
+        ("per-client", Kind::PerClient, "by `lag_s` after the first, or as a `file` says"),
+        ("paced", Kind::Paced, "at a group earlier than at the others"),
+    ];
+}
+
+impl ArrivalChoice {
+    /// Whether tasks reach all clients at once.
+    pub fn is_global(&self) -> bool {
+        *self == ArrivalChoice::Global
+    }
+
+    pub(super) fn read(table: &mut TableReader<'_>) -> ArrivalChoice {
+        let kind = table.get(&Param::new("arrival", Kind::Global, "when tasks reach clients"));
+        let share = |name, doc| Param::new(name, 0.5, doc).above(0.0).at_most(1.0);
+        let choice = match kind {
+            Kind::Global => ArrivalChoice::Global,
+            Kind::PerClient => {
+                let doc = "a CSV file with client, task and time_s";
+                let file = table.optional(&Param::<String>::unset("file", doc));
+                match file {
+                    Some(file) => {
+                        table.foreign(&["lag_s"], "file");
+                        ArrivalChoice::File { file: PathBuf::from(file), lines: Arc::new([]) }
+                    }
+                    None => ArrivalChoice::Lag { lag_s: lag(table) },
+                }
+            }
+            Kind::Paced => ArrivalChoice::Paced {
+                ahead: table.get(&share("ahead", "share of clients that have tasks earlier")),
+                lead: table.get(&share("lead", "share of a task's rounds by which they do")),
+            },
+        };
+        let keys = ["lag_s", "file", "ahead", "lead"];
+        table.foreign(&keys, &format!("arrival = \"{}\"", kind.word()));
+        choice
+    }
+}
+
+fn lag(table: &mut TableReader<'_>) -> LawSection {
+    if !table.given("lag_s") {
+        let help = "add `lag_s = { dist = \"exponential\", mean = 60 }`, or a `file`";
+        table.reject("arrival", "`per-client` needs the lags of clients", "how late are they?", help);
+    }
+    let doc = "seconds after the first client, per client and task";
+    LawSection::read(table, "lag_s", &LawSection::constant(0.0), Bound::AtLeastZero, doc)
+}
+
+/// The lines of a file, for so many clients and tasks.
+pub(super) fn lines(text: &str, clients: u32, tasks: u32) -> Result<Vec<ArrivalLine>, CsvFault> {
+    let mut rows = csv::rows(text);
+    let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
+    let place = |name| csv::column(&header, name);
+    let (client, task, time) = (place("client")?, place("task")?, place("time_s")?);
+    let whole = |value: f64, least: u32, end: u32| {
+        value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
+    };
+    let (who, which) =
+        (format!("a client below {clients}"), format!("a task from 2 to {tasks}; the first is there"));
+    let mut lines = Vec::new();
+    for row in rows {
+        let cell = |place| csv::cell(&row, place, header.len());
+        let id = csv::number(cell(client)?, |id| whole(id, 0, clients), &who)?;
+        let task = csv::number(cell(task)?, |task| whole(task, 2, tasks + 1), &which)?;
+        let at = csv::number(cell(time)?, |at| (0.0..=1e9).contains(&at), "between 0 and 1e9")?;
+        lines.push((id as u32, task as u16, at));
+    }
+    if lines.is_empty() { Err(csv::nothing(text, "arrivals")) } else { Ok(lines) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_name_clients_from_0_and_tasks_from_2() {
+        let read = |text: &str| lines(text, 3, 2).map_err(|fault| fault.message);
+        assert_eq!(read("client,task,time_s\n0,2,5\n2, 2, 1.5"), Ok(vec![(0, 2, 5.0), (2, 2, 1.5)]));
+        for text in ["0,1,5", "0,3,5", "3,2,5", "0.5,2,5", "0,2,-1"] {
+            let told = read(&format!("client,task,time_s\n{text}")).unwrap_err();
+            assert!(told.contains("a value here must be"), "{text}: {told}");
+        }
+        assert!(read("client,task\n0,2").unwrap_err().contains("time_s"));
+        assert!(read("client,task,time_s\n").unwrap_err().contains("no arrivals"));
+    }
+}
