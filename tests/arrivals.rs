@@ -210,8 +210,7 @@ const SCENARIO: &str = r#"
 
 fn scenario(overrides: &[&str]) -> Scenario {
     let overrides: Vec<_> = overrides.iter().map(|text| Override::new(*text)).collect();
-    let read =
-        Scenario::from_toml(SCENARIO, "s", Path::new("."), &overrides, &Registry::builtin());
+    let read = Scenario::from_toml(SCENARIO, "s", Path::new("."), &overrides, &Registry::builtin());
     read.expect("is right").scenario
 }
 

@@ -82,12 +82,7 @@ impl World {
 
     /// The seats of load clients, after all others, in a round that has any other; each with the place
     /// of the seat whose Down it gets: its holder's, or the first.
-    pub fn load_seats(
-        &self,
-        phase: &str,
-        seats: &[Seat],
-        period: &Period,
-    ) -> Vec<(Seat, usize)> {
+    pub fn load_seats(&self, phase: &str, seats: &[Seat], period: &Period) -> Vec<(Seat, usize)> {
         let mut load: Vec<(Seat, usize)> = Vec::new();
         for client in self.rules.load_clients().take_while(|_| !seats.is_empty()) {
             let holder = self.rules.holder(client);

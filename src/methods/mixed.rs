@@ -35,7 +35,9 @@ mod tests {
             let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
             loaded.map(|_| ()).map_err(|error| error.to_string())
         };
-        for method in ["\"fedavg\"", "\"adapter\", head = \"fixed\"", "\"hgp\", rebalance = \"none\""] {
+        for method in
+            ["\"fedavg\"", "\"adapter\", head = \"fixed\"", "\"hgp\", rebalance = \"none\""]
+        {
             assert_eq!(read(&format!("name = {method}")), Ok(()));
         }
         for (method, why) in [

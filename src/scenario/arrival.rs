@@ -110,7 +110,12 @@ impl ArrivalChoice {
 fn lag(table: &mut TableReader<'_>) -> LawSection {
     if !table.given("lag_s") {
         let help = "add `lag_s = { dist = \"exponential\", mean = 60 }`, or a `file`";
-        table.reject("arrival", "`per-client` needs the lags of clients", "how late are they?", help);
+        table.reject(
+            "arrival",
+            "`per-client` needs the lags of clients",
+            "how late are they?",
+            help,
+        );
     }
     let doc = "seconds after the first client, per client and task";
     LawSection::read(table, "lag_s", &LawSection::constant(0.0), Bound::AtLeastZero, doc)
@@ -125,8 +130,10 @@ pub(super) fn lines(text: &str, clients: u32, tasks: u32) -> Result<Vec<ArrivalL
     let whole = |value: f64, least: u32, end: u32| {
         value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
     };
-    let (who, which) =
-        (format!("a client below {clients}"), format!("a task from 2 to {tasks}; the first is there"));
+    let (who, which) = (
+        format!("a client below {clients}"),
+        format!("a task from 2 to {tasks}; the first is there"),
+    );
     let mut lines = Vec::new();
     for row in rows {
         let cell = |place| csv::cell(&row, place, header.len());
@@ -145,7 +152,10 @@ mod tests {
     #[test]
     fn lines_name_clients_from_0_and_tasks_from_2() {
         let read = |text: &str| lines(text, 3, 2).map_err(|fault| fault.message);
-        assert_eq!(read("client,task,time_s\n0,2,5\n2, 2, 1.5"), Ok(vec![(0, 2, 5.0), (2, 2, 1.5)]));
+        assert_eq!(
+            read("client,task,time_s\n0,2,5\n2, 2, 1.5"),
+            Ok(vec![(0, 2, 5.0), (2, 2, 1.5)])
+        );
         for text in ["0,1,5", "0,3,5", "3,2,5", "0.5,2,5", "0,2,-1"] {
             let told = read(&format!("client,task,time_s\n{text}")).unwrap_err();
             assert!(told.contains("a value here must be"), "{text}: {told}");

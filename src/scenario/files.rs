@@ -81,9 +81,8 @@ impl Scenario {
         }
         let (clients, tasks) = (self.federation.clients, self.tasks.count());
         if let ArrivalChoice::File { file, lines } = &mut self.tasks.arrival
-            && let Some(read) = open("tasks.file", file, root, report, |text| {
-                arrival::lines(text, clients, tasks)
-            })
+            && let Some(read) =
+                open("tasks.file", file, root, report, |text| arrival::lines(text, clients, tasks))
         {
             *lines = read.into();
         }

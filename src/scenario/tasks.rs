@@ -109,7 +109,8 @@ mod tests {
     use super::*;
 
     fn sizes(split: TaskSplit, classes: u32) -> Option<Vec<u32>> {
-        TasksSection { split, order: ClassOrder::Native, arrival: ArrivalChoice::Global }.sizes(classes)
+        TasksSection { split, order: ClassOrder::Native, arrival: ArrivalChoice::Global }
+            .sizes(classes)
     }
 
     #[test]

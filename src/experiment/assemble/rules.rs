@@ -14,10 +14,10 @@ use crate::federation::{
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    self, ArrivalChoice, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close, CrashMoment, Evaluate,
-    FaultChoice, FaultSection, FoldChoice, Forgery, LinksSection, Metric, Participants,
-    ParticipationSection, PrivacySection, RingSize, RoundSection, Scenario, Stragglers,
-    TimeSection, Way,
+    self, ArrivalChoice, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close,
+    CrashMoment, Evaluate, FaultChoice, FaultSection, FoldChoice, Forgery, LinksSection, Metric,
+    Participants, ParticipationSection, PrivacySection, RingSize, RoundSection, Scenario,
+    Stragglers, TimeSection, Way,
 };
 
 /// All rules of a run.
@@ -174,9 +174,7 @@ fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
             };
             ArrivalRules::Trace(Arc::new(lines.iter().map(of).collect()))
         }
-        ArrivalChoice::Paced { ahead, lead } => {
-            ArrivalRules::Paced { ahead: *ahead, lead: *lead }
-        }
+        ArrivalChoice::Paced { ahead, lead } => ArrivalRules::Paced { ahead: *ahead, lead: *lead },
     }
 }
 
