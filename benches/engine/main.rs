@@ -180,6 +180,7 @@ fn setup(case: &Case) -> Setup {
         charged: true,
         workers: 2.into(),
         shaker: None,
+        past: None,
     }
 }
 

@@ -152,6 +152,7 @@ impl Federation {
             charged: true,
             workers: 2.into(),
             shaker: None,
+            past: None,
         }
     }
 }

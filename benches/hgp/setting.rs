@@ -94,6 +94,7 @@ impl Setting {
             charged: true,
             workers: workers.into(),
             shaker: None,
+            past: None,
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum Exit {
     Device = 20,
     /// The simulation waits for something that can never happen.
     Deadlock = 21,
-    /// Interrupted; the journal is valid as far as it goes.
+    /// Interrupted; the journal is valid as far as it goes, and `fedcast resume` goes on.
     Interrupted = 130,
 }
 
@@ -55,5 +55,5 @@ Exit codes:
   2 wrong usage               12 recording incomplete or damaged
   3 scenario invalid          20 device or memory failure
   4 nothing to do             21 simulation deadlock
-  5 sweep with failed cells  130 interrupted
+  5 sweep with failed cells  130 interrupted, resumable
   6 data or weights missing, truncated or wrong";

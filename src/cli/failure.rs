@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::Exit;
 use crate::data::DataError;
-use crate::experiment::{DirectoryError, ExperimentError, PretrainError};
+use crate::experiment::{DirectoryError, ExperimentError, PretrainError, ResumeError};
 use crate::federation::{FederationError, SinkError};
 use crate::scenario::ScenarioError;
 
@@ -79,6 +79,11 @@ fn experiment(error: &ExperimentError) -> Exit {
         ExperimentError::Device(_) => Exit::Device,
         ExperimentError::Weights(_) => Exit::Inputs,
         ExperimentError::Diverged(_) => Exit::Diverged,
+        ExperimentError::Resume(error) => match error {
+            ResumeError::Complete(_) => Exit::NothingToDo,
+            ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
+            ResumeError::OtherInputs(_) => Exit::Inputs,
+        },
         ExperimentError::Journal(_) => Exit::Recording,
         ExperimentError::Directory(error) => match error {
             DirectoryError::InUse(_)
@@ -87,7 +92,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             | DirectoryError::ForeignManifest(_)
             | DirectoryError::NotARun(_)
             | DirectoryError::Unreadable { .. } => Exit::Usage,
-            DirectoryError::Write { .. } => Exit::Recording,
+            DirectoryError::Read { .. } | DirectoryError::Write { .. } => Exit::Recording,
         },
         ExperimentError::Federation(error) => match error {
             FederationError::Sink(SinkError::Io(_)) => Exit::Recording,
@@ -98,6 +103,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             | FederationError::Memory(_) => Exit::Device,
             FederationError::Data(_) => Exit::Inputs,
             FederationError::Impossible(_) => Exit::Scenario,
+            FederationError::Unrecorded(_) => Exit::Recording,
             FederationError::Policy { .. }
             | FederationError::Panicked { .. }
             | FederationError::Evaluation(_)

@@ -11,6 +11,7 @@ mod methods;
 mod plan;
 mod pretrain;
 mod replay;
+mod resume;
 mod run;
 
 use std::ffi::OsString;
@@ -41,6 +42,7 @@ enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
     Plan(plan::PlanArgs),
+    Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
     Methods(methods::MethodsArgs),
     Pretrain(pretrain::PretrainArgs),
@@ -62,6 +64,7 @@ fn after_help() -> String {
   fedcast run scenarios/quickstart.toml        a federation of ten clients, in about a minute
   fedcast plan scenarios/quickstart.toml       its bytes, time and jobs, without computing it
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
+  fedcast resume runs/quickstart-…             go on with a run that was killed
   fedcast methods show hgp                     what a method does, sends and keeps
 
 Results go to stdout; progress and errors go to stderr.
@@ -84,6 +87,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(args) => run::execute(&args),
         Command::Check(args) => check::execute(&args),
         Command::Plan(args) => plan::execute(&args),
+        Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Methods(args) => methods::execute(&args),
         Command::Pretrain(args) => pretrain::execute(&args),

@@ -15,6 +15,7 @@ use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::tables::TableFiles;
 use crate::report::{Both, Profile, Progress, Shared, Summary, final_table};
+use crate::scenario::Scenario;
 
 /// Run a scenario: train the federation, record every event, print the results
 #[derive(Debug, Args)]
@@ -26,7 +27,8 @@ Examples:
 
 --set takes the dotted path of a key and a TOML value; a bare word is taken as a string.
 The number of workers changes how long a run takes and nothing else.
-Ctrl-C ends a run between two events: the journal stays valid and the exit code is 130.")]
+Ctrl-C ends a run between two events: the journal stays valid and the exit code is 130.
+`fedcast resume` goes on with a run that was interrupted or killed, from its last checkpoint.")]
 pub struct RunArgs {
     /// The scenario file
     pub file: PathBuf,
@@ -75,9 +77,21 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let scenario = load(&args.file, &args.overrides.all(), &methods)?;
     let options = RunOptions { workers: args.workers, out: args.out.clone(), force: args.force };
     let run = Run::prepare(&scenario, &methods, &options)?;
+    drive(run, &scenario, 0, args.quiet, args.format)
+}
+
+/// Executes a run that is ready, with everything that listens to it. Its first `told` entries are
+/// those of a run that goes on.
+pub(super) fn drive(
+    run: Run,
+    scenario: &Scenario,
+    told: u64,
+    quiet: bool,
+    format: Format,
+) -> Result<Exit, CliError> {
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
-    if !args.quiet {
+    if !quiet {
         eprintln!(
             "{}: {} workers, into {}",
             scenario.name,
@@ -93,8 +107,8 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         Box::new(summary.clone()),
         Box::new(histograms.clone()),
     ];
-    if !args.quiet {
-        readers.push(Box::new(Progress::on_stderr()));
+    if !quiet {
+        readers.push(Box::new(Progress::on_stderr().after(told)));
     }
     let spans = Both(profile.clone(), histograms.clone());
     let began = Instant::now();
@@ -117,7 +131,7 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     }
     let (finished, directory) = ended?;
     let summary = summary.lock();
-    match args.format {
+    match format {
         Format::Human => {
             print(&final_table(&summary))?;
             print(&format!("directory   {}\n", directory.path().display()))?;
@@ -126,7 +140,11 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     }
     Ok(match finished.reason {
         EndReason::Done => Exit::Done,
-        EndReason::Interrupted => Exit::Interrupted,
+        EndReason::Interrupted => {
+            let path = directory.path().display();
+            eprintln!("interrupted; go on with: fedcast resume {path}");
+            Exit::Interrupted
+        }
         EndReason::Aborted => Exit::Unexpected,
     })
 }

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::journal_file::JournalError;
+use super::resume::ResumeError;
 use super::run_directory::DirectoryError;
 use super::verify::Divergence;
 use crate::data::DataError;
@@ -46,6 +47,9 @@ pub enum ExperimentError {
     /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A run cannot go on.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
     /// A recomputed run is not the recorded one.
     #[error(transparent)]
     Diverged(#[from] Box<Divergence>),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::assemble::{Assembly, assemble};
+use super::checkpoint::{Mark, Shelf};
 use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
@@ -18,7 +19,7 @@ use crate::federation::{
 };
 use crate::learning::FeatureCache;
 use crate::methods::Registry;
-use crate::scenario::Scenario;
+use crate::scenario::{CheckpointEvery, Scenario};
 
 /// Where and how a run is executed; changes no result.
 #[derive(Clone, Debug, Default)]
@@ -58,11 +59,28 @@ fn compute(workers: &Workforce) -> &'static str {
     }
 }
 
+fn shelf(directory: &RunDirectory, scenario: &Scenario) -> Option<Shelf> {
+    let section = &scenario.record.checkpoint;
+    let folder = directory.path().join(names::CHECKPOINTS);
+    (section.every != CheckpointEvery::Never).then(|| Shelf::new(folder, section))
+}
+
 /// A run about to begin.
 pub struct Run {
     directory: RunDirectory,
     manifest: Manifest,
     setup: Setup,
+    shelf: Option<Shelf>,
+    begin: Begin,
+}
+
+/// Where a run begins to write.
+#[derive(Clone, Debug)]
+pub(super) enum Begin {
+    /// With its first entry.
+    Anew,
+    /// After what a checkpoint knows of; everything before it is in the journal already.
+    After(Mark),
 }
 
 /// How a run ended.
@@ -105,12 +123,41 @@ impl Run {
             devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
             compute: compute(&setup.workers).to_string(),
             machine: Machine::here(),
+            resumed: 0,
             events: None,
             digests: None,
         };
         directory.write_manifest(&manifest)?;
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
-        Ok(Run { directory, manifest, setup })
+        let shelf = shelf(&directory, scenario);
+        Ok(Run { directory, manifest, setup, shelf, begin: Begin::Anew })
+    }
+
+    /// A run that goes on in its directory, or begins again there.
+    pub(super) fn again(
+        directory: RunDirectory,
+        manifest: Manifest,
+        scenario: &Scenario,
+        setup: Setup,
+        begin: Begin,
+    ) -> Result<Run, ExperimentError> {
+        if matches!(begin, Begin::Anew) {
+            directory.clear()?;
+            directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
+        }
+        let manifest = Manifest {
+            status: Status::Running,
+            error: None,
+            level: level(&setup.workers),
+            workers: setup.workers.count(),
+            resumed: manifest.resumed + 1,
+            events: None,
+            digests: None,
+            ..manifest
+        };
+        directory.write_manifest(&manifest)?;
+        let shelf = shelf(&directory, scenario);
+        Ok(Run { directory, manifest, setup, shelf, begin })
     }
 
     /// The directory.
@@ -140,8 +187,9 @@ impl Run {
         interrupt: Interrupt,
         afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
     ) -> Result<(Finished, RunDirectory), ExperimentError> {
-        let Run { directory, mut manifest, setup } = self;
-        let recorder = Recorder::new(&directory, readers)?;
+        let Run { directory, mut manifest, setup, shelf, begin } = self;
+        let shelf = shelf.map(|shelf| (shelf, manifest.scenario.hash.clone()));
+        let recorder = Recorder::new(&directory, begin, readers, shelf)?;
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
         let ended = end.map_err(ExperimentError::from).and_then(|end| {

@@ -38,6 +38,8 @@ pub struct JournalWriter<W: Write> {
     journal: Journal,
     /// Entries that are in the file; the journal counts before it is known that they are.
     written: u64,
+    /// Bytes pushed, with those of seals.
+    position: u64,
 }
 
 impl<W: Write> JournalWriter<W> {
@@ -47,6 +49,7 @@ impl<W: Write> JournalWriter<W> {
             out: BufWriter::with_capacity(BUFFER, out),
             journal: Journal::new(),
             written: 0,
+            position: 0,
         }
     }
 
@@ -56,6 +59,7 @@ impl<W: Write> JournalWriter<W> {
         let line = self.journal.push(entry);
         self.out.write_all(line.as_bytes())?;
         self.out.write_all(b"\n")?;
+        self.position += line.len() as u64 + 1;
         let last = matches!(entry.event, Event::RunEnded { .. });
         if last || self.journal.entries().is_multiple_of(SEAL_EVERY) {
             self.seal()?;
@@ -72,13 +76,25 @@ impl<W: Write> JournalWriter<W> {
 
     fn seal(&mut self) -> io::Result<()> {
         let seal = Seal { entries: self.journal.entries(), digests: self.journal.digests() };
-        serde_json::to_writer(&mut self.out, &SealLine { seal })?;
-        self.out.write_all(b"\n")
+        let mut line = serde_json::to_vec(&SealLine { seal })?;
+        line.push(b'\n');
+        self.position += line.len() as u64;
+        self.out.write_all(&line)
     }
 
     /// Entries written; one that could not be written is not among them.
     pub fn entries(&self) -> u64 {
         self.written
+    }
+
+    /// Length of the file once everything is settled.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// What it writes to.
+    pub fn file(&self) -> &W {
+        self.out.get_ref()
     }
 
     /// Digests of what was written, as long as nothing failed.
@@ -111,7 +127,7 @@ pub enum JournalError {
     /// The last seal is missing.
     #[error(
         "{path} ends without its seal after {entries} entries: the run was killed or the disk was full. \
-         What is there is valid; run the scenario again for the rest"
+         What is there is valid; `fedcast resume` computes the rest"
     )]
     CutOff {
         /// The file.

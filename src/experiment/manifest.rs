@@ -116,12 +116,19 @@ pub struct Manifest {
     pub compute: String,
     /// Where it was computed.
     pub machine: Machine,
+    /// How often it went on after it was killed, interrupted or failed.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub resumed: u32,
     /// Journal lines written (known at the end).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub events: Option<u64>,
     /// The digests (known at the end).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digests: Option<Digests>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Before there were other devices.
@@ -168,6 +175,7 @@ mod tests {
             devices: cpu(),
             compute: full_precision(),
             machine: Machine::here(),
+            resumed: 0,
             events: None,
             digests: None,
         };

@@ -4,6 +4,7 @@
 //! scenario ──load──▶ Scenario ──blueprint──▶ plan        (no data, no weights)
 //!                        └────Run::prepare──▶ execute ──▶ run directory
 //! run directory ──replay──▶ reporters                     (no compute)
+//!               ├─resume──▶ execute, from the last checkpoint on
 //!               └─verify──▶ executed again, compared entry by entry
 //! ```
 //! Whoever wants to watch a run hands it an [`EventSink`](crate::federation::EventSink); the
@@ -29,6 +30,7 @@
 //! ```
 
 pub mod assemble;
+mod checkpoint;
 mod error;
 mod execute;
 mod journal_file;
@@ -39,6 +41,7 @@ pub mod plan;
 mod pretrain;
 mod recorder;
 mod replay;
+mod resume;
 mod run_directory;
 mod verify;
 
@@ -51,6 +54,7 @@ pub use memory::keep_freed_memory;
 pub use pretrain::{PretrainError, PretrainSummary, pretrain_to};
 pub use recorder::Recorder;
 pub use replay::{Replayed, replay};
+pub use resume::{ResumeError, Resumed, resume};
 pub use run_directory::{
     DirectoryError, RunDirectory, hold_for_tables, names, read_manifest, write_atomically,
 };

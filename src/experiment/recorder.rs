@@ -1,15 +1,44 @@
 //! The recorder: writes the journal while the run goes on and hands every entry on.
 
 use std::fs::File;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::checkpoint::{Mark, Shelf};
+use super::execute::Begin;
 use super::journal_file::JournalWriter;
 use super::run_directory::{DirectoryError, RunDirectory, names};
-use crate::federation::{Digests, Entry, EventSink, SinkError};
+use crate::federation::{Digests, Entry, Event, EventSink, SinkError, Snapshot};
 
 struct Recording {
-    journal: JournalWriter<File>,
+    journal: JournalWriter<Rest<File>>,
     readers: Vec<Box<dyn EventSink>>,
+    shelf: Option<Shelf>,
+    /// Hash of the scenario.
+    scenario: String,
+    /// What the entries in the file must come to when they are told again.
+    told: Option<Mark>,
+}
+
+/// Writes what comes after bytes that are there already.
+struct Rest<W> {
+    there: u64,
+    out: W,
+}
+
+impl<W: Write> Write for Rest<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.there > 0 {
+            let skipped = self.there.min(bytes.len() as u64);
+            self.there -= skipped;
+            return Ok(skipped as usize);
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// The recorder of one run. Clones are the same recorder: the simulation holds one, the caller
@@ -19,12 +48,28 @@ pub struct Recorder(Arc<Mutex<Recording>>);
 
 impl Recorder {
     /// Records into a directory; `readers` (tables, progress) see every entry the journal took.
-    pub fn new(
+    /// Checkpoints of the scenario with this hash go to the shelf.
+    pub(super) fn new(
         directory: &RunDirectory,
+        begin: Begin,
         readers: Vec<Box<dyn EventSink>>,
+        shelf: Option<(Shelf, String)>,
     ) -> Result<Recorder, DirectoryError> {
-        let journal = JournalWriter::new(directory.append(names::EVENTS)?);
-        Ok(Recorder(Arc::new(Mutex::new(Recording { journal, readers }))))
+        let out = directory.append(names::EVENTS)?;
+        let told = match begin {
+            Begin::Anew => None,
+            Begin::After(mark) => Some(mark),
+        };
+        let there = told.as_ref().map_or(0, |mark| mark.position);
+        out.set_len(there).map_err(|source| {
+            let path = directory.path().join(names::EVENTS);
+            DirectoryError::Write { path, source }
+        })?;
+        let journal = JournalWriter::new(Rest { there, out });
+        let (shelf, scenario) = shelf.unzip();
+        let scenario = scenario.unwrap_or_default();
+        let recording = Recording { journal, readers, shelf, scenario, told };
+        Ok(Recorder(Arc::new(Mutex::new(recording))))
     }
 
     /// Entries and digests of what was written so far.
@@ -42,7 +87,20 @@ impl Recorder {
 impl EventSink for Recorder {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let recording = &mut *self.lock();
+        if recording.told.is_some() && matches!(entry.event, Event::RunEnded { .. }) {
+            // It ends before it came to anything new; the file stays as it is.
+            return Ok(());
+        }
         recording.journal.push(entry)?;
+        if let Some(mark) = recording.told.take_if(|mark| mark.entries == entry.seq + 1)
+            && mark.digests != recording.journal.digests()
+        {
+            return Err(SinkError::Stop(
+                "the recorded part of the run comes out otherwise here; resume it with the program \
+                 that began it"
+                    .into(),
+            ));
+        }
         recording.readers.iter_mut().try_for_each(|reader| reader.record(entry))
     }
 
@@ -50,5 +108,24 @@ impl EventSink for Recorder {
         let recording = &mut *self.lock();
         recording.journal.settle()?;
         recording.readers.iter_mut().try_for_each(|reader| reader.settle())
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.lock().shelf.as_ref().is_some_and(Shelf::has_time)
+    }
+
+    fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        let recording = &mut *self.lock();
+        let Some(shelf) = &mut recording.shelf else { return Ok(()) };
+        // What a checkpoint names must be in the journal, also after a power cut.
+        recording.journal.settle()?;
+        recording.journal.file().out.sync_data()?;
+        let mark = Mark {
+            scenario: recording.scenario.clone(),
+            entries: snapshot.entries,
+            position: recording.journal.position(),
+            digests: recording.journal.digests(),
+        };
+        Ok(shelf.put(&mark, snapshot)?)
     }
 }

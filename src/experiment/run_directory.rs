@@ -8,6 +8,7 @@
 //! summary.json             the figures of the final table
 //! profile.jsonl            wall times; outside both digests
 //! histograms/*.hgrm        distributions of frame sizes and latencies
+//! checkpoints/*.ckpt       from where a killed run goes on, newest last
 //! run.lock                 held by the writing process; the system frees it with the process
 //! ```
 //!
@@ -47,6 +48,8 @@ pub mod names {
     pub const PROFILE: &str = "profile.jsonl";
     /// Folder of distributions.
     pub const HISTOGRAMS: &str = "histograms";
+    /// Folder of checkpoints.
+    pub const CHECKPOINTS: &str = "checkpoints";
     /// The lock.
     pub const LOCK: &str = "run.lock";
 }
@@ -105,6 +108,14 @@ pub enum DirectoryError {
         /// What is wrong.
         why: String,
     },
+    /// The file system refused to show something.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The file system refused.
     #[error("cannot write {path}: {source}; the recording is incomplete")]
     Write {
@@ -147,7 +158,14 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    fn clear(&self) -> Result<(), DirectoryError> {
+    /// Takes the directory of a run that goes on, and leaves everything in it.
+    pub fn reopen(path: &Path) -> Result<RunDirectory, DirectoryError> {
+        let lock = take_lock(path)?;
+        Ok(RunDirectory { path: path.to_path_buf(), _lock: lock })
+    }
+
+    /// Removes everything a run writes.
+    pub(super) fn clear(&self) -> Result<(), DirectoryError> {
         for name in OURS {
             let file = self.path.join(name);
             match fs::remove_file(&file) {
@@ -157,10 +175,12 @@ impl RunDirectory {
                 _ => {}
             }
         }
-        let histograms = self.path.join(names::HISTOGRAMS);
-        if histograms.is_dir() {
-            fs::remove_dir_all(&histograms)
-                .map_err(|source| DirectoryError::Write { path: histograms, source })?;
+        for name in [names::HISTOGRAMS, names::CHECKPOINTS] {
+            let folder = self.path.join(name);
+            if folder.is_dir() {
+                fs::remove_dir_all(&folder)
+                    .map_err(|source| DirectoryError::Write { path: folder, source })?;
+            }
         }
         Ok(())
     }

@@ -29,6 +29,18 @@ impl AssetCaches {
         !self.held.get(&client).is_some_and(|held| held.contains(&digest))
     }
 
+    /// Who holds what, for a snapshot.
+    pub fn held(&self) -> Vec<(ClientId, Vec<u64>)> {
+        let held = self.held.iter();
+        held.map(|(client, held)| (*client, held.iter().copied().collect())).collect()
+    }
+
+    /// Who held what when a snapshot was taken.
+    pub fn restore(&mut self, held: &[(ClientId, Vec<u64>)]) {
+        let held = held.iter();
+        self.held = held.map(|(client, held)| (*client, held.iter().copied().collect())).collect();
+    }
+
     /// A client was sent the asset.
     pub fn keep(&mut self, client: ClientId, digest: u64) {
         if self.rule != AssetCache::None {

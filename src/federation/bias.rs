@@ -65,7 +65,7 @@ fn prototypes(
 }
 
 /// The measures over all portraits, in seat order. The relative entropy is over `classes` in all.
-pub(super) fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
+fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
     let mut figures = BTreeMap::new();
     if portraits.is_empty() {
         return figures;
@@ -87,6 +87,22 @@ pub(super) fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String
         figures.insert("prototype_distance".to_string(), Figure(distance));
     }
     figures
+}
+
+/// How far the models of a round were apart.
+pub(super) struct Comparison {
+    /// How many were compared.
+    pub clients: u32,
+    /// The measures.
+    pub figures: BTreeMap<String, Figure>,
+}
+
+impl Comparison {
+    /// Of the portraits of all seats, in order, over so many classes.
+    pub fn of(portraits: Vec<Option<Portrait>>, classes: usize) -> Comparison {
+        let portraits: Vec<Portrait> = portraits.into_iter().flatten().collect();
+        Comparison { clients: portraits.len() as u32, figures: measure(&portraits, classes) }
+    }
 }
 
 /// The blocks shared by all portraits of a round.

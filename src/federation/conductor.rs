@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr};
 
-use super::client::{AtClient, ClientActor, ClientMachine, TrainingJob, train_together};
+use super::client::{AtClient, ClientActor, ClientMachine, Keep, TrainingJob, train_together};
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
 use super::error::FederationError;
@@ -25,9 +25,10 @@ use super::interrupt::Interrupt;
 use super::network::{Delivery, Network};
 use super::packs::{Packs, Ticket};
 use super::queue::{ActorId, Class, EventQueue};
-use super::recorder::{Happened, Happening, Recorder, Settle};
-use super::server::{AtServer, ServerActor, ServerMachine, ToServer, WhoWaits};
+use super::recorder::{Happened, Happening, Recorder, Settle, Taken, WantsSnapshot};
+use super::server::{AtServer, ServerActor, ServerKept, ServerMachine, ToServer, WhoWaits};
 use super::sink::JobKind;
+use super::snapshot::{self, Snapshot};
 use super::world::World;
 use crate::quantity::{ClientId, VirtualTime};
 
@@ -252,6 +253,7 @@ impl Conductor {
                     let jobs = self.packs.drop_out(ticket);
                     self.train(jobs);
                 }
+                Effect::Keep(kept) => self.snapshot(*kept).await?,
                 Effect::Forget(client) => {
                     self.clients.remove(&client);
                 }
@@ -262,6 +264,47 @@ impl Conductor {
             self.tell().await?;
         }
         Ok(step)
+    }
+
+    /// Takes a snapshot, where somebody wants it.
+    async fn snapshot(&mut self, server: ServerKept) -> Result<(), FederationError> {
+        self.tell().await?;
+        let gone = |_| FederationError::ActorGone("the recorder".into());
+        if !self.recorder.send(WantsSnapshot).await.map_err(gone)? {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let ServerKept { place, round, ends_phase, policy, caches, unlifted, mut out } = server;
+        let mut clients = Vec::new();
+        if !self.world.method.stateless() {
+            let seats = Arc::new(out.keys().copied().collect());
+            for (id, client) in &self.clients {
+                let kept = client.send(Keep(Arc::clone(&seats))).await;
+                let kept = kept.map_err(|_| FederationError::ActorGone(id.to_string()))?;
+                if let Some(kept) = kept {
+                    clients.push((*id, kept.state));
+                    out.extend(kept.out);
+                }
+            }
+        }
+        let (downs, out) = snapshot::keep_downs(&*self.world.method, &out);
+        let entries = self.entries;
+        let server = policy;
+        let snapshot = Snapshot {
+            place,
+            round,
+            entries,
+            ends_phase,
+            server,
+            caches,
+            clients,
+            downs,
+            unlifted,
+            out,
+        };
+        self.recorder.send(Taken(snapshot)).await.map_err(gone)??;
+        self.devices.spent(JobKind::Snapshot, began.elapsed());
+        Ok(())
     }
 
     /// Hands a pack to the workers.

@@ -16,7 +16,7 @@ use super::event::{Event, Numbers};
 use super::network::Journey;
 use super::packs::Ticket;
 use super::queue::{ActorId, Class};
-use super::server::ToServer;
+use super::server::{ServerKept, ToServer};
 use super::sink::JobKind;
 use crate::policy::Lab;
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
@@ -48,6 +48,8 @@ pub(super) enum Effect {
     Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
     /// A seat will not ask to be trained.
     DropOut(Ticket),
+    /// Take a snapshot.
+    Keep(Box<ServerKept>),
     /// The client's actor holds nothing any more.
     Forget(ClientId),
     /// The run is over.

@@ -62,6 +62,9 @@ pub enum FederationError {
     /// The rules ask for something impossible.
     #[error("{0}")]
     Impossible(String),
+    /// The recorded past does not tell what is needed of it.
+    #[error("{0}")]
+    Unrecorded(String),
     /// Nothing will ever happen, but somebody waits.
     #[error("deadlock: no event is left, but {}", waiting.join("; "))]
     Deadlock {

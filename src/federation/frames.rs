@@ -43,6 +43,8 @@ pub struct SentDown {
     pub bytes: Arc<FrameBytes>,
     /// What it refers to.
     pub assets: Vec<SentAsset>,
+    /// The first seat of its round that is sent the same.
+    pub alike: usize,
 }
 
 /// An asset as a frame of its own.
@@ -87,7 +89,7 @@ pub fn send_down(
         Some(received) => unpack(method, &received, &named)?,
         None => down,
     };
-    Ok(SentDown { payload, bytes, assets: assets? })
+    Ok(SentDown { payload, bytes, assets: assets?, alike: header.sequence as usize })
 }
 
 /// The Down as it arrives, which names what it named before.

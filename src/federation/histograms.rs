@@ -61,6 +61,7 @@ impl Quantity {
                     JobKind::Evaluate => "evaluate",
                     JobKind::Codec => "codec",
                     JobKind::Bias => "bias",
+                    JobKind::Snapshot => "snapshot",
                     JobKind::Journal => "journal",
                     JobKind::Waiting => "waiting",
                 };

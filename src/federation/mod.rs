@@ -42,6 +42,7 @@ pub mod links;
 mod network;
 mod packs;
 pub mod participation;
+mod past;
 mod permutation;
 pub mod privacy;
 pub mod queue;
@@ -52,6 +53,7 @@ mod seating;
 mod server;
 mod simulate;
 mod sink;
+mod snapshot;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -72,6 +74,7 @@ pub use figure::{Digest, Figure};
 pub use frames::Coding;
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
+pub use past::Past;
 pub use robust::FoldRule;
 pub use rules::{
     AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participation,
@@ -79,5 +82,6 @@ pub use rules::{
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};
+pub use snapshot::{Cadence, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
 pub use world::{Setup, ShardSource};

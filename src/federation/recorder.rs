@@ -4,6 +4,7 @@ use actix::{Actor, Context, Handler};
 
 use super::event::{Entry, Event, Numbers};
 use super::sink::{EventSink, SinkError};
+use super::snapshot::Snapshot;
 use crate::quantity::VirtualTime;
 
 pub(super) struct Recorder {
@@ -61,5 +62,35 @@ impl Handler<Settle> for Recorder {
 
     fn handle(&mut self, _: Settle, _: &mut Context<Self>) -> Self::Result {
         self.sink.settle()
+    }
+}
+
+/// Would a snapshot be kept now?
+pub(super) struct WantsSnapshot;
+
+impl actix::Message for WantsSnapshot {
+    type Result = bool;
+}
+
+impl Handler<WantsSnapshot> for Recorder {
+    type Result = bool;
+
+    fn handle(&mut self, _: WantsSnapshot, _: &mut Context<Self>) -> Self::Result {
+        self.sink.wants_snapshot()
+    }
+}
+
+/// A snapshot of the run after everything that was recorded.
+pub(super) struct Taken(pub Snapshot);
+
+impl actix::Message for Taken {
+    type Result = Result<(), SinkError>;
+}
+
+impl Handler<Taken> for Recorder {
+    type Result = Result<(), SinkError>;
+
+    fn handle(&mut self, Taken(snapshot): Taken, _: &mut Context<Self>) -> Self::Result {
+        self.sink.keep(&snapshot)
     }
 }

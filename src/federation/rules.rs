@@ -13,6 +13,7 @@ use super::closing::{Closing, ClosingRules};
 use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
 use super::robust::FoldRule;
+use super::snapshot::Cadence;
 use crate::numerics::law::{Law, Shape};
 use crate::policy::{CohortRule, Phase};
 
@@ -278,6 +279,8 @@ pub struct Rules {
     /// Clients trained together on one worker, where the method can. Changes no event; away from
     /// the CPU it changes the last bits of numbers.
     pub pack: usize,
+    /// When snapshots are taken. Changes no result.
+    pub snapshots: Cadence,
 }
 
 impl Rules {
@@ -314,6 +317,7 @@ impl Default for Rules {
             bias: false,
             privacy: PrivacyRules::default(),
             pack: 1,
+            snapshots: Cadence::Never,
         }
     }
 }

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::event::Entry;
 use super::journal::{Digests, Journal};
+use super::snapshot::Snapshot;
 
 /// Why an entry could not be taken; it stops the run cleanly.
 #[derive(Debug, Error)]
@@ -25,6 +26,18 @@ pub trait EventSink: Send {
     /// Puts what was taken where it survives the process. Called when the run waits for a worker
     /// anyway; whoever keeps things in buffers overrides it.
     fn settle(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Whether it would keep a snapshot now.
+    fn wants_snapshot(&self) -> bool {
+        false
+    }
+
+    /// Keeps a snapshot, taken after the entries so far. Called where the rules' cadence and
+    /// [`wants_snapshot`](EventSink::wants_snapshot) say so.
+    fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        let _ = snapshot;
         Ok(())
     }
 }
@@ -49,6 +62,8 @@ pub enum JobKind {
     Codec,
     /// Comparison of client models.
     Bias,
+    /// Gathering and writing of snapshots.
+    Snapshot,
     /// Numbering, writing and digesting of entries, with all tables that listen.
     Journal,
     /// Nothing: a worker without a job, or the conductor without an answer.

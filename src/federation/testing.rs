@@ -165,6 +165,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
         charged: true,
         workers: 1.into(),
         shaker: None,
+        past: None,
         rules,
     }
 }

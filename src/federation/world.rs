@@ -12,6 +12,7 @@ use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
 use super::frames::Coding;
 use super::links::Links;
 use super::participation;
+use super::past::Past;
 use super::robust::FoldRule;
 use super::rules::{Population, Rules};
 use super::workforce::Workforce;
@@ -57,6 +58,8 @@ pub struct Setup {
     pub workers: Workforce,
     /// Test mode: workers take jobs out of order and finish late. Changes no result.
     pub shaker: Option<u64>,
+    /// What is told instead of computed: all of a run, or its beginning.
+    pub past: Option<Arc<Past>>,
 }
 
 /// The part of a [`Setup`] that actors share.
@@ -76,6 +79,7 @@ pub(super) struct World {
     pub arrivals: Arrivals,
     pub clock: Clock,
     pub links: Links,
+    pub past: Option<Arc<Past>>,
 }
 
 impl World {
@@ -178,6 +182,7 @@ impl World {
             facts: setup.facts.clone(),
             coding: Arc::new(setup.coding.clone()),
             charged: setup.charged,
+            past: setup.past.clone(),
             clock: Clock::new(rules.compute.clone(), rules.seed),
             links: Links::new(rules.links.clone(), rules.faults.clone(), rules.seed),
             rules,

@@ -17,6 +17,9 @@ pub struct Progress {
     traffic: Traffic,
     failed: u32,
     line: String,
+    /// Entries of which nothing is said.
+    known: u64,
+    quiet: bool,
 }
 
 impl Progress {
@@ -35,11 +38,19 @@ impl Progress {
             traffic: Traffic::default(),
             failed: 0,
             line: String::new(),
+            known: 0,
+            quiet: false,
         }
+    }
+
+    /// Says nothing about so many entries: somebody has read of them before.
+    pub fn after(self, known: u64) -> Progress {
+        Progress { known, ..self }
     }
 
     fn say(&self, line: &str) {
         match &self.bar {
+            _ if self.quiet => {}
             Some(bar) => bar.println(line),
             // Progress that cannot be written is not worth ending a run for.
             None => drop(writeln!(std::io::stderr(), "{line}")),
@@ -75,6 +86,7 @@ impl Progress {
 
 impl EventSink for Progress {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.quiet = entry.seq < self.known;
         match &entry.event {
             Event::RunStarted { tasks, .. } => self.tasks = *tasks,
             // A guess from the first phase; methods with more phases outgrow it.

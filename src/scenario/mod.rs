@@ -26,6 +26,7 @@ mod backbone;
 mod cache;
 mod catalogue;
 mod check;
+mod checkpoint;
 mod client;
 mod csv;
 mod data;
@@ -63,6 +64,7 @@ pub use backbone::{
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
+pub use checkpoint::{CheckpointEvery, CheckpointSection};
 pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use device_name::{Compute, DeviceName};

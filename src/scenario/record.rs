@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::checkpoint::CheckpointSection;
 use super::reader::{Choice, Param, TableReader, defaults};
 
 /// What is measured and written down.
@@ -13,6 +14,8 @@ pub struct RecordSection {
     pub evaluate: Evaluate,
     /// Whether histograms of sizes and times are written. Default true.
     pub histograms: bool,
+    /// From where a killed run can go on.
+    pub checkpoint: CheckpointSection,
 }
 
 /// A measure on request.
@@ -56,6 +59,7 @@ impl RecordSection {
             metrics: table.get(&Param::new("metrics", Vec::new(), "beside the usual ones")),
             evaluate: table.get(&evaluate),
             histograms: table.get(&histograms),
+            checkpoint: table.table("checkpoint", CheckpointSection::read),
         }
     }
 }

@@ -384,6 +384,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
         charged: true,
         workers: 2.into(),
         shaker: None,
+        past: None,
         rules,
     }
 }

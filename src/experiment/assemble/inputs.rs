@@ -107,6 +107,7 @@ pub fn assemble(
         },
         workers,
         shaker: None,
+        past: None,
     };
     Ok(Assembly { setup, data, backbone: weights })
 }

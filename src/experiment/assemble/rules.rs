@@ -8,16 +8,16 @@ use crate::federation::privacy::{
     FixedPoint, Modulus, Noise, NoiseTarget, PrivacyRules, SecureAggregation,
 };
 use crate::federation::{
-    AssetCache, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault, FaultKind,
-    FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection, Participation,
-    Population, Rules, Share, Spoilage, Staleness, Unit, UnitRules,
+    AssetCache, Cadence, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault,
+    FaultKind, FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection,
+    Participation, Population, Rules, Share, Spoilage, Staleness, Unit, UnitRules,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    self, ArrivalChoice, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache, Close,
-    CrashMoment, Evaluate, FaultChoice, FaultSection, FoldChoice, Forgery, LinksSection, Metric,
-    Participants, ParticipationSection, PrivacySection, RingSize, RoundSection, Scenario,
-    Stragglers, TimeSection, Way,
+    self, ArrivalChoice, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache,
+    CheckpointEvery, Close, CrashMoment, Evaluate, FaultChoice, FaultSection, FoldChoice, Forgery,
+    LinksSection, Metric, Participants, ParticipationSection, PrivacySection, RingSize,
+    RoundSection, Scenario, Stragglers, TimeSection, Way,
 };
 
 /// All rules of a run.
@@ -67,6 +67,11 @@ pub fn rules(scenario: &Scenario) -> Rules {
         // Until it is known what computes.
         pack: 1,
         privacy: privacy(&scenario.privacy),
+        snapshots: match scenario.record.checkpoint.every {
+            CheckpointEvery::Never => Cadence::Never,
+            CheckpointEvery::Task => Cadence::Tasks,
+            CheckpointEvery::Rounds(rounds) => Cadence::Rounds(rounds),
+        },
     }
 }
 

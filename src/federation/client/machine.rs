@@ -5,10 +5,11 @@
 //! other. Seats of a stateless client are computed at once, those of a stateful one when the seat
 //! before them has ended, because they start from the state it left.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::idler::{self, Idler};
+use super::memory::{KeptClient, Memory};
 use super::training::{self, Stop, Trained};
 use super::upload::{self, tell_server};
 use crate::federation::effect::{Effect, Message};
@@ -22,8 +23,8 @@ use crate::federation::queue::{ActorId, Class};
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
 use crate::numerics::distributions::unit;
-use crate::policy::{AnyState, Failure, RoundContext, Seat, SeatKind};
-use crate::quantity::{ClientId, SeatId, TaskId, VirtualTime};
+use crate::policy::{Failure, RoundContext, Seat, SeatKind};
+use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
 /// What happens to a client.
 pub(crate) enum ToClient {
@@ -57,8 +58,7 @@ pub(crate) struct Broadcast {
 pub(crate) struct ClientMachine {
     id: ClientId,
     world: Arc<World>,
-    /// Absent while a worker has it.
-    state: Option<AnyState>,
+    memory: Memory,
     /// With the length and the end of the work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
     busy_until: VirtualTime,
@@ -69,11 +69,11 @@ pub(crate) struct ClientMachine {
 
 impl ClientMachine {
     pub fn new(id: ClientId, world: Arc<World>) -> ClientMachine {
-        let state = Some(world.method.fresh_state());
+        let memory = Memory::new(world.method.fresh_state());
         ClientMachine {
             id,
             world,
-            state,
+            memory,
             waiting: VecDeque::new(),
             busy_until: VirtualTime::ZERO,
             last_task: None,
@@ -163,11 +163,24 @@ impl ClientMachine {
     fn compute(&mut self, effects: &mut Vec<Effect>) {
         let stateless = self.world.method.stateless();
         while let Some((broadcast, time)) = self.waiting.pop_front() {
-            let state =
-                if stateless { Some(self.world.method.fresh_state()) } else { self.state.take() };
-            let Some(state) = state else {
+            if !stateless && self.memory.is_lent() {
                 self.waiting.push_front((broadcast, time));
                 return;
+            }
+            let place = (broadcast.context.round, broadcast.seat.id);
+            if self.world.past.as_ref().is_some_and(|past| past.tells(place.0, place.1)) {
+                self.memory.lend_to_past();
+                let told = training::tell(&self.world, broadcast, time);
+                effects.extend(told.into_iter().flatten());
+                continue;
+            }
+            let state = match stateless {
+                true => Ok(self.world.method.fresh_state()),
+                false => self.memory.lend(&self.world, self.id, (place, &broadcast.down)),
+            };
+            let state = match state {
+                Ok(state) => state,
+                Err(error) => return effects.push(Effect::End(Err(error))),
             };
             let task = broadcast.seat.view.task;
             let missed = match stateless {
@@ -182,7 +195,7 @@ impl ClientMachine {
         let Trained { context, seat, state, samples, worked, result } = trained;
         self.open -= 1;
         if !self.world.method.stateless() {
-            self.state = Some(state);
+            self.memory.take_back(state);
         }
         match result {
             Err(Stop::Ends(error)) => effects.push(Effect::End(Err(error))),
@@ -256,9 +269,14 @@ impl ClientMachine {
         }
         let arrived = move |charge| match load {
             true => ToServer::Loaded { round, seat: id, charge },
-            false => ToServer::Untrained { round, charge },
+            false => ToServer::Untrained { round, seat: id, charge },
         };
         effects.push(upload::send(&self.world, now, (&context, &seat), &bytes, arrived));
+    }
+
+    /// What a snapshot needs of a client that remembers.
+    pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<KeptClient> {
+        self.memory.keep(&self.world, self.id, out)
     }
 
     /// Whether the client of a seat crashes between learning and sending.

@@ -3,17 +3,22 @@
 mod idler;
 mod learning;
 mod machine;
+mod memory;
 
 mod training;
 mod upload;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use actix::{Actor, Context, Handler, MessageResult};
 
 pub(super) use machine::{Broadcast, ClientMachine, ToClient};
+pub(super) use memory::KeptClient;
 pub(super) use training::{TrainingJob, train_together};
 
 use super::effect::Effect;
-use crate::quantity::VirtualTime;
+use crate::quantity::{Round, SeatId, VirtualTime};
 
 /// The thin shell around [`ClientMachine`].
 pub(super) struct ClientActor(pub ClientMachine);
@@ -37,5 +42,20 @@ impl Handler<AtClient> for ClientActor {
 
     fn handle(&mut self, event: AtClient, _: &mut Context<Self>) -> Self::Result {
         MessageResult(self.0.step(event.now, event.what))
+    }
+}
+
+/// A snapshot is taken while these seats are out.
+pub(super) struct Keep(pub Arc<BTreeSet<(Round, SeatId)>>);
+
+impl actix::Message for Keep {
+    type Result = Option<KeptClient>;
+}
+
+impl Handler<Keep> for ClientActor {
+    type Result = MessageResult<Keep>;
+
+    fn handle(&mut self, Keep(out): Keep, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.0.keep(&out))
     }
 }

@@ -16,7 +16,9 @@ use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
 use crate::federation::halving::{Full, in_halves};
 use crate::federation::packs::Ticket;
+use crate::federation::past::{ToldTraining, ToldUpload};
 use crate::federation::privacy::{Masking, Noise};
+use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
@@ -31,8 +33,8 @@ use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
 pub(crate) struct Trained {
     pub context: Arc<RoundContext>,
     pub seat: Seat,
-    /// The state after a success; as it was after a failure.
-    pub state: AnyState,
+    /// The state after a success; as it was after a failure; none where the training was told.
+    pub state: Option<AnyState>,
     pub samples: usize,
     /// How long it took on the simulated clock.
     pub worked: VirtualTime,
@@ -93,7 +95,7 @@ pub(super) fn ask(
             let trained = answer.unwrap_or_else(|panic| Trained {
                 context,
                 seat,
-                state: fallback.method.fresh_state(),
+                state: Some(fallback.method.fresh_state()),
                 samples: 0,
                 worked,
                 result: Err(panicked(panic)),
@@ -103,6 +105,29 @@ pub(super) fn ask(
     );
     let job = Box::new(TrainingJob { broadcast, state, missed, worked, answer });
     Effect::Train { at: end, to, ticket, job, pending }
+}
+
+/// The effects of a seat whose training is told: its pack waits for it no longer, and its client is
+/// told at `end`.
+pub(super) fn tell(
+    world: &World,
+    broadcast: Broadcast,
+    (worked, end): (VirtualTime, VirtualTime),
+) -> Option<[Effect; 2]> {
+    let Broadcast { context, seat, .. } = broadcast;
+    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
+    let told = world.past.as_ref()?.training(context.round, seat.id);
+    let (samples, result) = match told {
+        Ok(ToldTraining { samples, result }) => {
+            let done = |ToldUpload { up, forged, metrics }| Done { up, forged, metrics };
+            (samples, result.map(done).map_err(Stop::Failed))
+        }
+        Err(error) => (0, Err(Stop::Ends(error))),
+    };
+    let trained = Trained { context, seat, state: None, samples, worked, result };
+    let message = Message::Client(ToClient::Trained(Box::new(trained)));
+    let (class, to) = (Class::Timer, ActorId::Client(to));
+    Some([Effect::DropOut(ticket), Effect::Tell { at: end, class, to, message }])
 }
 
 fn panicked(why: String) -> Stop {
@@ -125,6 +150,7 @@ impl Place {
         let AnyMember { seat, state, shard, .. } = member;
         let samples = shard.len();
         // Nobody listens any more where the run was abandoned.
+        let state = Some(state);
         let _ = answer.send(Ok(Trained { context, seat, state, samples, worked, result }));
     }
 }

@@ -42,6 +42,10 @@ pub(super) fn damaged_down(world: &World, broadcast: &Broadcast) -> Option<Strin
     let Broadcast { context, seat, down, .. } = broadcast;
     let victim = world.victim(context.round, seat);
     let mut rng = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
+    let told = world.past.as_ref().filter(|past| past.tells(context.round, seat.id));
+    if let Some(past) = told {
+        return past.corrupt_down(context.round, seat.id);
+    }
     let header = down_header(context, seat);
     let body = world.method.pack_down(&down.payload);
     damage(encode(&header, &body, &world.coding.down).ok()?, &mut rng)

@@ -1,13 +1,13 @@
 //! What comes back from the seats of a round, until the round can close.
 
-use super::machine::{ServerMachine, ToServer, here};
+use super::machine::{ServerMachine, ToServer, here, told};
 use super::round::{Arrival, OpenRound};
 use super::stale::Stale;
 use crate::federation::closing::Late;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
-use crate::federation::fold::Refusal;
+use crate::federation::fold::{Folded, Refusal};
 use crate::federation::rules::OnBadUpdate;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
@@ -32,7 +32,7 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let Arrival { round, seat, mut up, charge, twice } = arrival;
         if !self.waits_for(round) {
-            self.straggler_is_back(effects);
+            self.straggler_is_back((round, seat), effects);
             let arrival = Arrival { round, seat, up, charge, twice };
             return match self.underway.remove(&(round, seat)) {
                 Some(sent) => self.stale(Stale { sent, arrival }, effects),
@@ -59,7 +59,7 @@ impl ServerMachine {
 
     pub(super) fn untrained(
         &mut self,
-        round: Round,
+        (round, seat): (Round, SeatId),
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
@@ -67,14 +67,19 @@ impl ServerMachine {
             let what = format!("{round} waits for an update that was taken for certainly late");
             return Err(FederationError::Impossible(what));
         }
-        self.unheard(charge, effects);
+        self.unheard((round, seat), charge, effects);
         Ok(())
     }
 
     /// Something arrives for which nobody waits any more.
-    pub(super) fn unheard(&mut self, charge: Option<Event>, effects: &mut Vec<Effect>) {
+    pub(super) fn unheard(
+        &mut self,
+        seat: (Round, SeatId),
+        charge: Option<Event>,
+        effects: &mut Vec<Effect>,
+    ) {
         effects.extend(charge.map(|charge| Effect::Record(late(charge), None)));
-        self.straggler_is_back(effects);
+        self.straggler_is_back(seat, effects);
     }
 
     /// Records an upload that must not be used, and applies the scenario's rule.
@@ -103,7 +108,7 @@ impl ServerMachine {
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
         if !self.waits_for(round) {
             self.underway.remove(&(round, seat));
-            return self.straggler_is_back(effects);
+            return self.straggler_is_back((round, seat), effects);
         }
         if let Some(round) = &mut self.round {
             round.skip(seat);
@@ -125,9 +130,9 @@ impl ServerMachine {
     }
 
     /// A seat of a closed round is out no more.
-    pub(super) fn straggler_is_back(&mut self, effects: &mut Vec<Effect>) {
-        self.stragglers -= 1;
-        if self.over && self.stragglers == 0 {
+    pub(super) fn straggler_is_back(&mut self, seat: (Round, SeatId), effects: &mut Vec<Effect>) {
+        self.stragglers.remove(&seat);
+        if self.over && self.stragglers.is_empty() {
             effects.push(Effect::End(Ok(())));
         }
     }
@@ -137,9 +142,10 @@ impl ServerMachine {
         let complete = |round: &&mut OpenRound| !round.closed && round.is_complete(underway);
         let Some(round) = self.round.as_mut().filter(complete) else { return };
         let out = round.close();
-        self.stragglers += out.len();
+        let number = round.context.round;
+        let down = |seat: &SeatId| ((number, *seat), round.sent_to(*seat).1);
+        self.stragglers.extend(out.iter().map(down));
         if matches!(self.world.rules.closing.late, Late::Fold(_)) {
-            let number = round.context.round;
             let sent = out.into_iter().map(|seat| ((number, seat), round.sent_to(seat)));
             self.underway.extend(sent.filter(|(_, (seat, _))| seat.works()));
         }
@@ -149,6 +155,10 @@ impl ServerMachine {
             None => now,
         };
         self.doing = "waits for uploads to be merged";
+        if let Some(past) = &round.past {
+            let folded = Folded { part: None, refused: past.refused(number), broken: None };
+            return effects.push(told(now, ToServer::Folded(Ok(folded))));
+        }
         let pending = async move {
             let folded = folded.await.map_err(|_| "a worker is gone".to_string());
             Message::Server(ToServer::Folded(folded))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here};
+use super::machine::{ServerMachine, ToServer, here, told};
 use super::steps::{self, Changed, Fold};
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
@@ -13,8 +13,9 @@ use crate::federation::privacy::MaskedSum;
 use crate::federation::robust::{FoldRule, Voices};
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
+use crate::federation::snapshot::SnapshotPlace;
 use crate::policy::Next;
-use crate::quantity::VirtualTime;
+use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
     pub(super) fn folded(
@@ -33,6 +34,7 @@ impl ServerMachine {
             if let Some(round) = &mut self.round {
                 round.refuse(&refusal);
             }
+            self.unlifted.push((refusal.round, refusal.seat));
             self.reject(refusal, effects)?;
         }
         let opened = self.round.as_mut().and_then(|round| round.report_sum(effects));
@@ -65,8 +67,13 @@ impl ServerMachine {
             (part, _) => Fold::Part(part),
         };
         let test = self.world.rules.curve == Curve::Round;
+        let told_changed = self.past().map(|past| steps::told_close(past, context.round, test));
         let policy = self.lend();
         self.doing = "waits for its policy to close a round";
+        if let Some(changed) = told_changed {
+            effects.push(told(now, ToServer::Closed(Ok((policy, changed)))));
+            return Ok(());
+        }
         let method = Arc::clone(&self.world.method);
         let job = move |lab: &_| steps::close(policy, lab, &*method, &context, part, test);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
@@ -82,9 +89,9 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let Some(round) = self.round.take() else { return Ok(()) };
-        let missing = round.missing();
+        let (number, missing) = (round.context.round, round.missing());
         let event = Event::RoundClosed {
-            round: round.context.round,
+            round: number,
             task: round.context.period.task,
             phase: self.phase as u32,
             folded: round.folded_clients().count() as u32 + round.stale,
@@ -95,21 +102,21 @@ impl ServerMachine {
         let numbers = Numbers { digest, metrics, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
         (self.next, self.digest) = (changed.next, changed.digest);
+        self.saved = changed.saved;
         match changed.predictor {
-            Some(predictor) => {
-                self.test(now, EvaluationPoint::Round, predictor, effects);
-                Ok(())
-            }
-            None => self.after_round(now, effects),
+            Some(predictor) => self.test(now, EvaluationPoint::Round, predictor, effects),
+            None => self.after_round(number, now, effects),
         }
     }
 
     /// The next round of the phase, the next phase, or the end of the period.
     pub(super) fn after_round(
         &mut self,
+        round: Round,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
+        self.between_rounds(SnapshotPlace::Round(round), effects)?;
         self.round_in_phase += 1;
         let limit = self.phases[self.phase].rounds.limit();
         if self.next == Next::Continue && self.round_in_phase < limit {

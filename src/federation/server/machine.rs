@@ -19,7 +19,7 @@ use super::steps::{self, Answer, Changed, Opening};
 use crate::federation::arrivals::Moment;
 use crate::federation::assets::AssetCaches;
 use crate::federation::availability::Cohort;
-use crate::federation::bias::Portrait;
+use crate::federation::bias::Comparison;
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
@@ -31,10 +31,12 @@ use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
+use crate::federation::snapshot::SnapshotPlace;
 use crate::federation::world::World;
 use crate::learning::Tally;
 use crate::policy::{AnyServer, Next, Phase, RoundContext, Seat};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+use crate::wire::Body;
 
 /// What happens to the server.
 pub(crate) enum ToServer {
@@ -55,7 +57,7 @@ pub(crate) enum ToServer {
     /// A frame from or to a seat was lost.
     Lost { round: Round, seat: SeatId, charge: Option<Event> },
     /// The Up of a seat that was not computed, because it certainly is late.
-    Untrained { round: Round, charge: Option<Event> },
+    Untrained { round: Round, seat: SeatId, charge: Option<Event> },
     /// A seat will send nothing.
     Failed { round: Round, seat: SeatId },
     /// A round waits no longer.
@@ -67,7 +69,7 @@ pub(crate) enum ToServer {
     /// Everything that came back is merged.
     Folded(Result<Folded, String>),
     /// Client models were compared.
-    Compared(Result<Vec<Option<Portrait>>, FederationError>),
+    Compared(Result<Comparison, FederationError>),
     /// The policy closed the round.
     Closed(Result<Answer<Changed>, String>),
     /// The policy ended the period.
@@ -82,7 +84,7 @@ pub(crate) struct ServerMachine {
     /// Absent while a worker has it.
     pub(super) policy: Option<Box<dyn AnyServer>>,
     pub(super) caches: AssetCaches,
-    task: usize,
+    pub(super) task: usize,
     /// When the periods so far began.
     began: Vec<VirtualTime>,
     pub(super) phases: Vec<Phase>,
@@ -94,8 +96,8 @@ pub(crate) struct ServerMachine {
     /// Of the round that is being opened.
     context: Option<Arc<RoundContext>>,
     pub(super) round: Option<OpenRound>,
-    /// Seats of closed rounds that are still out.
-    pub(super) stragglers: usize,
+    /// Seats of closed rounds that are still out, with what they were sent.
+    pub(super) stragglers: BTreeMap<(Round, SeatId), Arc<SentDown>>,
     /// Those of them whose uploads still count, with what they were sent.
     pub(super) underway: BTreeMap<(Round, SeatId), (Seat, Arc<SentDown>)>,
     /// What of them came while no round was open.
@@ -106,6 +108,12 @@ pub(crate) struct ServerMachine {
     /// What follows the evaluation under way.
     pub(super) next: Next,
     pub(super) digest: u64,
+    /// The policy as it was last saved.
+    pub(super) saved: Body,
+    /// Uploads that could not be lifted.
+    pub(super) unlifted: Vec<(Round, SeatId)>,
+    /// Whether everything is computed; before, a recorded past is told.
+    pub(super) live: bool,
     /// State digest, rows and scores of the last evaluation: an unchanged model is not tested twice.
     tested: Option<(u64, usize, Tally)>,
     pub(super) doing: &'static str,
@@ -115,6 +123,7 @@ impl ServerMachine {
     pub fn new(world: Arc<World>, policy: Box<dyn AnyServer>) -> ServerMachine {
         ServerMachine {
             caches: AssetCaches::new(world.rules.cache),
+            live: world.past.is_none(),
             world,
             policy: Some(policy),
             task: 0,
@@ -127,13 +136,15 @@ impl ServerMachine {
             acquaintances: Acquaintances::default(),
             context: None,
             round: None,
-            stragglers: 0,
+            stragglers: BTreeMap::new(),
             underway: BTreeMap::new(),
             held: Vec::new(),
             over: false,
             folded: None,
             next: Next::Continue,
             digest: 0,
+            saved: Body::default(),
+            unlifted: Vec::new(),
             tested: None,
             doing: "has not begun",
         }
@@ -193,12 +204,14 @@ impl ServerMachine {
                     effects.extend(charge.map(|charge| Effect::Record(charge, None)));
                     self.round.iter_mut().for_each(|round| round.skip(seat));
                 } else {
-                    self.unheard(charge, effects);
+                    self.unheard((round, seat), charge, effects);
                 }
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Untrained { round, charge } => self.untrained(round, charge, effects),
+            ToServer::Untrained { round, seat, charge } => {
+                self.untrained((round, seat), charge, effects)
+            }
             ToServer::Lost { round, seat, charge } => {
                 self.lost(round, seat, charge, effects);
                 self.close_when_complete(now, effects);
@@ -209,7 +222,7 @@ impl ServerMachine {
                     true => self.round.iter_mut().for_each(|round| round.skip(seat)),
                     false => {
                         self.underway.remove(&(round, seat));
-                        self.straggler_is_back(effects);
+                        self.straggler_is_back((round, seat), effects);
                     }
                 }
                 self.close_when_complete(now, effects);
@@ -232,8 +245,8 @@ impl ServerMachine {
                 Ok(())
             }
             ToServer::Folded(folded) => self.folded(now, folded, effects),
-            ToServer::Compared(portraits) => {
-                self.compared(portraits, effects)?;
+            ToServer::Compared(comparison) => {
+                self.compared(comparison?, effects);
                 self.close(now, effects)
             }
             ToServer::Closed(answer) => {
@@ -273,7 +286,7 @@ impl ServerMachine {
         let Some(view) = self.world.curriculum.tasks.get(self.task) else {
             self.over = true;
             self.doing = "waits for stragglers";
-            if self.stragglers == 0 {
+            if self.stragglers.is_empty() {
                 effects.push(Effect::End(Ok(())));
             }
             return Ok(());
@@ -298,6 +311,10 @@ impl ServerMachine {
         self.caches.begin_task();
         self.doing = "waits for its policy to begin a task";
         let policy = self.lend();
+        if self.past().is_some() {
+            effects.push(told(now, ToServer::Begun(Ok((policy, Ok(()))))));
+            return Ok(());
+        }
         let job = move |lab: &_| steps::begin(policy, lab, &period);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Begun(answer))
@@ -378,6 +395,11 @@ impl ServerMachine {
         let policy = self.lend();
         let world = Arc::clone(&self.world);
         self.doing = "waits for its policy to open a round";
+        if let Some(past) = self.past() {
+            let opening = steps::told_opening(&*policy, &world, past, &context, cohort);
+            effects.push(told(now, ToServer::Opened(Ok((policy, opening)))));
+            return Ok(());
+        }
         let job = move |lab: &_| steps::open(policy, lab, &world, &context, cohort);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Opened(answer))
@@ -401,7 +423,8 @@ impl ServerMachine {
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         let working = opening.seats.iter().filter(|seat| seat.works()).count();
         let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
-        let round = OpenRound::new(&self.world, context, opening, closing, now);
+        let past = self.past().cloned();
+        let round = OpenRound::new(&self.world, (context, past), opening, closing, now);
         match &self.world.rules.privacy.secure {
             Some(rules) => round.introduce(&self.world, rules, now, effects),
             None => round.broadcast(&self.world, &mut self.caches, now, effects),
@@ -420,6 +443,11 @@ impl ServerMachine {
         let test = self.world.rules.curve != Curve::Never;
         let policy = self.lend();
         self.doing = "waits for its policy to end a task";
+        if let Some(past) = self.past() {
+            let changed = steps::told_end(past, period.task, test);
+            effects.push(told(now, ToServer::PeriodEnded(Ok((policy, changed)))));
+            return;
+        }
         let job = move |lab: &_| steps::end(policy, lab, &period, test);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::PeriodEnded(answer))
@@ -432,17 +460,14 @@ impl ServerMachine {
         changed: Changed,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        self.digest = changed.digest;
+        (self.digest, self.saved) = (changed.digest, changed.saved);
         let Some(predictor) = changed.predictor else { return self.end_task(now, effects) };
         let seen = self.seen();
         match self.tested.take() {
             Some((digest, rows, tally)) if digest == self.digest && rows == seen => {
                 self.tested(now, EvaluationPoint::Task, tally, effects)
             }
-            _ => {
-                self.test(now, EvaluationPoint::Task, predictor, effects);
-                Ok(())
-            }
+            _ => self.test(now, EvaluationPoint::Task, predictor, effects),
         }
     }
 
@@ -454,12 +479,12 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let task = self.world.curriculum.tasks[self.task].task;
-        let round = Round(self.next_round.0.saturating_sub(1));
+        let round = self.last_round();
         let numbers = evaluation::numbers(&self.world, &tally);
         effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
         self.tested = Some((self.digest, self.seen(), tally));
         match point {
-            EvaluationPoint::Round => self.after_round(now, effects),
+            EvaluationPoint::Round => self.after_round(round, now, effects),
             EvaluationPoint::Task => self.end_task(now, effects),
         }
     }
@@ -474,7 +499,13 @@ impl ServerMachine {
         let numbers = Numbers { digest: Some(Digest(self.digest)), ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
         self.task += 1;
+        self.between_rounds(SnapshotPlace::Task(task), effects)?;
         self.begin_period(now, effects)
+    }
+
+    /// The round that was opened last.
+    pub(super) fn last_round(&self) -> Round {
+        Round(self.next_round.0.saturating_sub(1))
     }
 
     pub(super) fn seen(&self) -> usize {
@@ -500,4 +531,10 @@ impl ServerMachine {
 
 pub(super) fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
     (now, Class::Timer, ActorId::Server)
+}
+
+/// What the server is told where a past answers at once.
+pub(super) fn told(now: VirtualTime, message: ToServer) -> Effect {
+    let (at, class, to) = here(now);
+    Effect::Tell { at, class, to, message: Message::Server(message) }
 }

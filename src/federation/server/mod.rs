@@ -3,6 +3,7 @@
 mod acquaintances;
 mod arrivals;
 mod closing;
+mod keeping;
 mod machine;
 mod round;
 mod secret;
@@ -12,6 +13,7 @@ mod testing;
 
 use actix::{Actor, Context, Handler, MessageResult};
 
+pub(super) use keeping::ServerKept;
 pub(super) use machine::{ServerMachine, ToServer};
 pub(super) use round::Arrival;
 

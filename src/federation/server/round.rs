@@ -16,6 +16,7 @@ use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
 use crate::federation::packs::{self, Candidate};
+use crate::federation::past::Past;
 use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::robust::FoldRule;
@@ -48,6 +49,8 @@ pub(super) enum SeatStatus {
 
 pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
+    /// Tells what it folds to.
+    pub past: Option<Arc<Past>>,
     pub seats: Vec<Seat>,
     pub status: Vec<SeatStatus>,
     pub(super) downs: Vec<Arc<SentDown>>,
@@ -74,7 +77,8 @@ pub(super) struct OpenRound {
 /// What has left the server in a round: sent again, it is a copy.
 #[derive(Default)]
 pub(super) struct Sent {
-    downs: BTreeSet<*const SentDown>,
+    /// By the first seat they are for.
+    downs: BTreeSet<usize>,
     /// By content, whichever Down names them.
     assets: BTreeSet<u64>,
 }
@@ -82,7 +86,7 @@ pub(super) struct Sent {
 impl OpenRound {
     pub fn new(
         world: &World,
-        context: Arc<RoundContext>,
+        (context, past): (Arc<RoundContext>, Option<Arc<Past>>),
         opening: Opening,
         closing: Closing,
         now: VirtualTime,
@@ -96,6 +100,7 @@ impl OpenRound {
         let (fold, folded) = Fold::new(folding, seats.len());
         OpenRound {
             context,
+            past,
             closing,
             certain: closing.certain().map(|deadline| now + deadline),
             closed: false,
@@ -241,7 +246,7 @@ impl OpenRound {
             parcels.push_back(Parcel { fate, charge, to: client, message });
         }
         let fate = fate_of(&down.bytes);
-        let copy = !sent.downs.insert(Arc::as_ptr(down));
+        let copy = !sent.downs.insert(down.alike);
         let charge = self.charge(seat, &down.bytes, fate, copy, None);
         parcels.push_back(match fate.arrives {
             true => {
@@ -301,6 +306,9 @@ impl OpenRound {
         if keep_model {
             self.models.push((place.clone(), Arc::clone(&down.payload), up.payload));
         }
+        if self.past.is_some() {
+            return;
+        }
         let meta = UpMeta::timely(place, self.context.round);
         let (fold, body) = (self.fold.clone(), up.body);
         let lift = move |_: &crate::policy::Lab| fold.lift(&down.payload, &body, &meta);
@@ -316,6 +324,9 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) {
         self.stale += 1;
+        if self.past.is_some() {
+            return;
+        }
         let (down, fold, body, place) =
             (Arc::clone(down), self.fold.clone(), up.body, self.fold.expect());
         let lift = move |_: &crate::policy::Lab| fold.lift_late(place, &down.payload, &body, &meta);

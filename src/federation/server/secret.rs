@@ -168,7 +168,8 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) {
         if !self.waits_for(round) {
-            return introduction.alive().iter().for_each(|_| self.straggler_is_back(effects));
+            let alive = introduction.alive().iter();
+            return alive.for_each(|seat| self.straggler_is_back((round, *seat), effects));
         }
         let world = Arc::clone(&self.world);
         let (Some(round), Some(rules)) = (&mut self.round, &world.rules.privacy.secure) else {

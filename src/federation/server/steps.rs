@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
-use crate::federation::figure::Figure;
+use crate::federation::figure::{Digest, Figure};
 use crate::federation::frames::{SentDown, down_header, send_down};
+use crate::federation::past::{Past, ToldClosing};
 use crate::federation::privacy::{MaskedSum, Masking};
 use crate::federation::robust::{Figures, FoldRule, Voices};
 use crate::federation::sink::JobKind;
@@ -15,8 +16,8 @@ use crate::policy::{
     AnyMethod, AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor,
     RoundContext, Seat,
 };
-use crate::quantity::ClientId;
-use crate::wire::BodySketch;
+use crate::quantity::{ClientId, Round, TaskId};
+use crate::wire::{Body, BodySketch};
 
 /// The policy and what it answered.
 pub(crate) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
@@ -34,7 +35,9 @@ pub(crate) struct Opening {
 /// The server after a step that changed it.
 pub(crate) struct Changed {
     pub next: Next,
-    /// Digest of its whole state.
+    /// Its whole state; nothing where it is told.
+    pub saved: Body,
+    /// Digest of it.
     pub digest: u64,
     /// What the policy says about the round.
     pub figures: BTreeMap<String, Figure>,
@@ -74,29 +77,9 @@ fn opening(
     context: &RoundContext,
     cohort: Vec<ClientId>,
 ) -> Result<Opening, FederationError> {
-    let seats = server.seats(context, &cohort);
+    let mut seats = seats(server, world, context, &cohort)?;
     let phase = context.phase_name;
     let wrong = |what: String| Err(FederationError::Impossible(what));
-    if let Some(place) = (0..seats.len()).find(|place| seats[*place].id.index() != *place) {
-        return wrong(format!("the method numbered {} in place {place}", seats[place].id));
-    }
-    if let Some(seat) = seats.iter().find(|seat| seat.client.0 >= world.rules.clients) {
-        return wrong(format!("the method seated {}, who is not there", seat.client));
-    }
-    let mut seats = world.split(phase, seats)?;
-    let mut places = BTreeSet::new();
-    for seat in &seats {
-        if seat.unit.is_some_and(|unit| unit >= (1 << Seat::UNIT_BITS) - 1) {
-            return wrong(format!("the method gave {} a unit beyond 24 bits", seat.client));
-        }
-        if !places.insert((seat.client, seat.role, seat.unit)) {
-            return wrong(format!(
-                "the method seated {} twice in the same role and unit ({}); \
-                 seats of one client need different roles or units",
-                seat.client, seat.id
-            ));
-        }
-    }
     let downs = server.broadcast(context, &seats, lab).map_err(policy("broadcast"))?;
     if downs.len() != seats.len() {
         return wrong(format!("the method gave {} Downs for {} seats", downs.len(), seats.len()));
@@ -118,15 +101,68 @@ fn opening(
         packed.insert(address, Arc::clone(&new));
         sent.push(new);
     }
-    let layout = world.rules.privacy.secure.and(seats.first()).map(|seat| {
-        let shard = world.seat_shard(phase, seat);
-        world.sketch(context, seat, &shard).up
-    });
+    let layout = layout(world, context, &seats);
     for (seat, like) in world.load_seats(phase, &seats, &context.period) {
         sent.push(Arc::clone(&sent[like]));
         seats.push(seat);
     }
     Ok(Opening { cohort, seats, downs: sent, layout })
+}
+
+/// Layout of the first seat's Up, where uploads are to be added in secret.
+fn layout(world: &World, context: &RoundContext, seats: &[Seat]) -> Option<BodySketch> {
+    world.rules.privacy.secure.and(seats.first()).map(|seat| {
+        let shard = world.seat_shard(context.phase_name, seat);
+        world.sketch(context, seat, &shard).up
+    })
+}
+
+/// The same as it was.
+pub(super) fn told_opening(
+    server: &dyn AnyServer,
+    world: &World,
+    past: &Past,
+    context: &RoundContext,
+    cohort: Vec<ClientId>,
+) -> Result<Opening, FederationError> {
+    let mut seats = seats(server, world, context, &cohort)?;
+    let layout = layout(world, context, &seats);
+    let load = world.load_seats(context.phase_name, &seats, &context.period);
+    seats.extend(load.into_iter().map(|(seat, _)| seat));
+    let downs = past.downs(&*world.method, context.round, seats.len())?;
+    Ok(Opening { cohort, seats, downs, layout })
+}
+
+fn seats(
+    server: &dyn AnyServer,
+    world: &World,
+    context: &RoundContext,
+    cohort: &[ClientId],
+) -> Result<Vec<Seat>, FederationError> {
+    let seats = server.seats(context, cohort);
+    let phase = context.phase_name;
+    let wrong = |what: String| Err(FederationError::Impossible(what));
+    if let Some(place) = (0..seats.len()).find(|place| seats[*place].id.index() != *place) {
+        return wrong(format!("the method numbered {} in place {place}", seats[place].id));
+    }
+    if let Some(seat) = seats.iter().find(|seat| seat.client.0 >= world.rules.clients) {
+        return wrong(format!("the method seated {}, who is not there", seat.client));
+    }
+    let seats = world.split(phase, seats)?;
+    let mut places = BTreeSet::new();
+    for seat in &seats {
+        if seat.unit.is_some_and(|unit| unit >= (1 << Seat::UNIT_BITS) - 1) {
+            return wrong(format!("the method gave {} a unit beyond 24 bits", seat.client));
+        }
+        if !places.insert((seat.client, seat.role, seat.unit)) {
+            return wrong(format!(
+                "the method seated {} twice in the same role and unit ({}); \
+                 seats of one client need different roles or units",
+                seat.client, seat.id
+            ));
+        }
+    }
+    Ok(seats)
 }
 
 /// What a round folded to, as the policy takes it.
@@ -192,10 +228,32 @@ fn changed(
     next: Next,
     test: bool,
 ) -> Result<Changed, FederationError> {
-    let digest = count_as(JobKind::Codec, || server.save().digest());
+    let (saved, digest) = count_as(JobKind::Codec, || {
+        let saved = server.save();
+        let digest = saved.digest();
+        (saved, digest)
+    });
     let predictor =
         test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
     let figures = server.figures().into_iter();
     let figures = figures.map(|(name, figure)| (name.to_string(), Figure(figure))).collect();
-    Ok(Changed { next, digest, figures, predictor })
+    Ok(Changed { next, saved, digest, figures, predictor })
+}
+
+/// How a round was closed.
+pub(super) fn told_close(
+    past: &Past,
+    round: Round,
+    test: bool,
+) -> Result<Changed, FederationError> {
+    let ToldClosing { next, digest, figures } = past.closing(round)?;
+    let predictor = test.then(Past::predictor);
+    Ok(Changed { next, saved: Body::default(), digest, figures, predictor })
+}
+
+/// How a task ended.
+pub(super) fn told_end(past: &Past, task: TaskId, test: bool) -> Result<Changed, FederationError> {
+    let (Digest(digest), predictor) = (past.ending(task)?, test.then(Past::predictor));
+    let figures = BTreeMap::new();
+    Ok(Changed { next: Next::EndPhase, saved: Body::default(), digest, figures, predictor })
 }

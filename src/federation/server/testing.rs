@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here};
-use crate::federation::bias::{self, Portrait};
+use super::machine::{ServerMachine, ToServer, here, told};
+use crate::federation::bias::{self, Comparison};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::evaluation::{self, Gather};
@@ -20,8 +20,18 @@ impl ServerMachine {
         point: EvaluationPoint,
         predictor: Arc<dyn Predictor>,
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> Result<(), FederationError> {
         let seen = self.seen();
+        if let Some(past) = self.past() {
+            let tally = match point {
+                EvaluationPoint::Round => past.tested_round(self.last_round()),
+                EvaluationPoint::Task => {
+                    past.tested_task(self.world.curriculum.tasks[self.task].task)
+                }
+            };
+            effects.push(told(now, ToServer::Tested(point, Ok(vec![tally?]))));
+            return Ok(());
+        }
         let blocks = evaluation::blocks(&self.world, seen);
         let (gather, result) = Gather::new(blocks.len());
         for (place, block) in blocks.into_iter().enumerate() {
@@ -38,11 +48,18 @@ impl ServerMachine {
             Message::Server(ToServer::Tested(point, t))
         });
         effects.push(Effect::Await { at, class, to, pending });
+        Ok(())
     }
 
     /// Measures client models before synchronisation, one job per client.
     pub(super) fn compare(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
+        let classes = self.world.facts.classes;
         let Some(round) = &mut self.round else { return };
+        if let Some(past) = &round.past {
+            let bias = past.bias(round.context.round);
+            let comparison = bias.map(|(clients, figures)| Comparison { clients, figures });
+            return effects.push(told(now, ToServer::Compared(comparison)));
+        }
         let mut models = std::mem::take(&mut round.models);
         models.sort_by_key(|(seat, _, _)| seat.id);
         let (seen, phase) = (round.context.period.view.seen(), round.context.phase_name);
@@ -60,30 +77,19 @@ impl ServerMachine {
         }
         self.doing = "waits for client models to be compared";
         let (at, class, to) = here(now);
-        let pending = answered(result, FederationError::Evaluation, |p| {
-            Message::Server(ToServer::Compared(p))
+        let pending = answered(result, FederationError::Evaluation, move |portraits| {
+            let comparison = portraits.map(|all| Comparison::of(all, classes));
+            Message::Server(ToServer::Compared(comparison))
         });
         effects.push(Effect::Await { at, class, to, pending });
     }
 
-    pub(super) fn compared(
-        &mut self,
-        portraits: Result<Vec<Option<Portrait>>, FederationError>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let portraits = portraits?;
-        let portraits: Vec<Portrait> = portraits.into_iter().flatten().collect();
-        let Some(round) = &self.round else { return Ok(()) };
-        let event = Event::Bias {
-            round: round.context.round,
-            task: round.context.period.task,
-            clients: portraits.len() as u32,
-        };
-        let numbers = Numbers {
-            metrics: bias::measure(&portraits, self.world.facts.classes),
-            ..Numbers::default()
-        };
+    pub(super) fn compared(&mut self, comparison: Comparison, effects: &mut Vec<Effect>) {
+        let Some(round) = &self.round else { return };
+        let Comparison { clients, figures } = comparison;
+        let (round, task) = (round.context.round, round.context.period.task);
+        let event = Event::Bias { round, task, clients };
+        let numbers = Numbers { metrics: figures, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
-        Ok(())
     }
 }

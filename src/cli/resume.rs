@@ -1,0 +1,52 @@
+//! `fedcast resume`: goes on with a run that was killed, interrupted or failed.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::CliError;
+use super::run::drive;
+use super::{Exit, Format};
+use crate::experiment::{self, Resumed};
+use crate::methods::Registry;
+
+/// Go on with a run that was killed, interrupted or failed, from its last checkpoint
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast resume runs/quickstart-1f2e3d4c-s1
+  fedcast resume runs/quickstart-1f2e3d4c-s1 --workers 1
+
+A resumed run ends with the same journal, tables and digests as one that was never killed; only
+wall times differ. A damaged checkpoint falls back to the one before; without any the run begins
+anew. How often checkpoints are written is a matter of the scenario: [record.checkpoint] with
+every = \"round\" (the default), \"task\", \"never\" or a number of rounds; keep = 2; and
+share = 0.05, the largest part of the run's time that may go into them.
+A complete run is nothing to do (exit code 4).")]
+pub struct ResumeArgs {
+    /// The run directory
+    pub run: PathBuf,
+    /// Worker threads that train clients [default: the scenario's, else one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// Go on although another version or class of CPU began the run
+    #[arg(long)]
+    pub force: bool,
+    /// No progress on stderr
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Goes on with the run.
+pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
+    let methods = Registry::builtin();
+    let resumed = experiment::resume(&args.run, &methods, args.workers, args.force)?;
+    let Resumed { run, scenario, notices, told } = resumed;
+    for notice in notices {
+        eprintln!("{notice}");
+    }
+    drive(run, &scenario, told, args.quiet, args.format)
+}

@@ -1,0 +1,79 @@
+//! The folder `checkpoints/` of a run: when one is written, how many stay, which one is intact.
+
+mod file;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub use file::{Mark, decode, encode};
+
+use super::run_directory::{DirectoryError, write_atomically};
+use crate::federation::Snapshot;
+use crate::scenario::CheckpointSection;
+
+const ENDING: &str = "ckpt";
+
+/// The checkpoints of a run.
+#[derive(Debug)]
+pub struct Shelf {
+    folder: PathBuf,
+    keep: usize,
+    share: f64,
+    began: Instant,
+    spent: Duration,
+}
+
+impl Shelf {
+    /// A folder, which need not be there yet.
+    pub fn new(folder: PathBuf, section: &CheckpointSection) -> Shelf {
+        let (keep, share) = (section.keep as usize, section.share);
+        Shelf { folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
+    }
+
+    /// Whether one may be written without taking more than its share of the run's time.
+    pub fn has_time(&self) -> bool {
+        self.spent.as_secs_f64() <= self.share * self.began.elapsed().as_secs_f64()
+    }
+
+    /// Writes one and removes those that are too old.
+    pub fn put(&mut self, mark: &Mark, snapshot: &Snapshot) -> io::Result<()> {
+        let began = Instant::now();
+        let content = encode(mark, snapshot).map_err(io::Error::other)?;
+        let path = self.folder.join(format!("{:012}.{ENDING}", mark.entries));
+        write_atomically(&path, &content).map_err(|error| match error {
+            DirectoryError::Write { path, source } => {
+                io::Error::new(source.kind(), format!("{}: {source}", path.display()))
+            }
+            other => io::Error::other(other.to_string()),
+        })?;
+        for old in list(&self.folder)?.into_iter().skip(self.keep) {
+            fs::remove_file(old)?;
+        }
+        self.spent += began.elapsed();
+        Ok(())
+    }
+}
+
+/// The files of checkpoints in a folder, newest first; none where there is no folder.
+pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
+    // Their names are numbers of entries, all of one length.
+    paths.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(paths)
+}
+
+/// Reads one.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn read(path: &Path) -> Result<(Mark, Snapshot), String> {
+    decode(&fs::read(path).map_err(|error| error.to_string())?)
+}

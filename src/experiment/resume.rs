@@ -1,0 +1,196 @@
+//! Goes on with a run that was killed, interrupted or failed.
+//!
+//! The newest intact checkpoint is taken, the journal cut where it was written, and what is before it
+//! told to the simulation again instead of computed (see [`Past`]). So tables and summary are written
+//! as ever, and a resumed run ends with the files of an undisturbed one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::assemble::{Assembly, assemble, load};
+use super::checkpoint::{self, Mark};
+use super::error::ExperimentError;
+use super::execute::{Begin, Run};
+use super::journal_file::JournalReader;
+use super::machine::Machine;
+use super::manifest::{Manifest, Source, Status};
+use super::run_directory::{DirectoryError, RunDirectory, names, read_manifest};
+use crate::federation::Past;
+use crate::methods::Registry;
+use crate::scenario::Scenario;
+
+/// Why a run cannot go on.
+#[derive(Debug, Error)]
+pub enum ResumeError {
+    /// It is over.
+    #[error("{0} is complete; there is nothing to resume")]
+    Complete(PathBuf),
+    /// Its scenario was changed after it began.
+    #[error(
+        "{path}/scenario.effective.toml is not the scenario of this run (hash {found}, the manifest \
+         says {expected}); put the file back, or run the changed scenario into a folder of its own"
+    )]
+    OtherScenario {
+        /// The directory.
+        path: PathBuf,
+        /// Hash of the file.
+        found: String,
+        /// Hash in the manifest.
+        expected: String,
+    },
+    /// Data or weights are not what they were.
+    #[error(
+        "{0} is not what the run began with; a run goes on with the same data and weights only"
+    )]
+    OtherInputs(String),
+    /// What computes is not what computed.
+    #[error(
+        "the run was begun by {then}, this is {now}: numbers may come out otherwise; \
+         resume it there, or go on all the same with --force"
+    )]
+    OtherMachine {
+        /// What began it.
+        then: String,
+        /// What is here.
+        now: String,
+    },
+}
+
+/// A run that goes on.
+pub struct Resumed {
+    /// The run.
+    pub run: Run,
+    /// Its scenario.
+    pub scenario: Scenario,
+    /// What somebody should know: from where it goes on, which checkpoints are damaged.
+    pub notices: Vec<String>,
+    /// Entries that are told instead of computed.
+    pub told: u64,
+}
+
+/// Takes up the run at `path`. `force` goes on although another program or class of CPU began it.
+///
+/// # Errors
+/// [`ResumeError`], a directory in use, and all that can be wrong with a scenario and its inputs.
+pub fn resume(
+    path: &Path,
+    methods: &Registry,
+    workers: Option<u32>,
+    force: bool,
+) -> Result<Resumed, ExperimentError> {
+    read_manifest(path)?;
+    let directory = RunDirectory::reopen(path)?;
+    let manifest = read_manifest(path)?;
+    if manifest.status == Status::Done {
+        return Err(ResumeError::Complete(path.to_path_buf()).into());
+    }
+    let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
+    let (found, expected) = (scenario.hash(), manifest.scenario.hash.clone());
+    if found != expected {
+        let path = path.to_path_buf();
+        return Err(ResumeError::OtherScenario { path, found, expected }.into());
+    }
+    if !force {
+        same_machine(&manifest)?;
+    }
+    let Assembly { mut setup, data, backbone } = assemble(&scenario, methods, workers)?;
+    same_inputs(&manifest.data, &data)?;
+    same_inputs(&manifest.backbone, &backbone)?;
+    let (begin, notices, told) = match find(path, &manifest, u64::MAX)? {
+        Found { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
+            notices.push(format!("going on after {place}, entry {}", mark.entries));
+            setup.past = Some(Arc::new(past));
+            let told = mark.entries;
+            (Begin::After(mark), notices, told)
+        }
+        Found { intact: None, mut notices, .. } => {
+            notices.push("there is no intact checkpoint: the run begins anew".to_string());
+            (Begin::Anew, notices, 0)
+        }
+    };
+    let run = Run::again(directory, manifest, &scenario, setup, begin)?;
+    Ok(Resumed { run, scenario, notices, told })
+}
+
+fn same_machine(manifest: &Manifest) -> Result<(), ResumeError> {
+    let here = Machine::here();
+    let then = (manifest.fedcast.as_str(), &manifest.machine);
+    let now = (env!("CARGO_PKG_VERSION"), &here);
+    let class = |(version, machine): (&str, &Machine)| {
+        format!("fedcast {version} on {} ({})", machine.platform, machine.gemm)
+    };
+    let (then, now) = (class(then), class(now));
+    if then == now { Ok(()) } else { Err(ResumeError::OtherMachine { then, now }) }
+}
+
+fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), ResumeError> {
+    match then {
+        Some(then) if then.digest != now.digest => Err(ResumeError::OtherInputs(now.name.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// A checkpoint that can be used.
+pub(super) struct Intact {
+    pub mark: Mark,
+    pub past: Past,
+    /// In words.
+    pub place: String,
+}
+
+/// What a look at the checkpoints of a run found.
+pub(super) struct Found {
+    pub intact: Option<Intact>,
+    /// About those that are damaged.
+    pub notices: Vec<String>,
+}
+
+/// The newest intact checkpoint of a run whose last round is at most `round`, counted from 0.
+pub(super) fn find(path: &Path, manifest: &Manifest, round: u64) -> Result<Found, ExperimentError> {
+    let folder = path.join(names::CHECKPOINTS);
+    let files = checkpoint::list(&folder);
+    let files = files.map_err(|source| DirectoryError::Read { path: folder.clone(), source })?;
+    let mut notices = Vec::new();
+    for file in files {
+        match open(path, &file, manifest) {
+            Ok((mark, snapshot, past)) if u64::from(snapshot.round.0) <= round => {
+                let place = snapshot.place.to_string();
+                let past = past.until(snapshot);
+                return Ok(Found { intact: Some(Intact { mark, past, place }), notices });
+            }
+            Ok(_) => {}
+            Err(why) => {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                notices
+                    .push(format!("checkpoint {name} is damaged ({why}); trying the one before"));
+            }
+        }
+    }
+    Ok(Found { intact: None, notices })
+}
+
+type Opened = (Mark, crate::federation::Snapshot, Past);
+
+/// Reads a checkpoint and the journal up to it.
+fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String> {
+    let (mark, snapshot) = checkpoint::read(file)?;
+    if mark.scenario != manifest.scenario.hash {
+        return Err("it belongs to another scenario".into());
+    }
+    let mut reader =
+        JournalReader::open(&path.join(names::EVENTS)).map_err(|error| error.to_string())?;
+    let mut past = Past::default();
+    while reader.entries() < mark.entries {
+        match reader.next_entry() {
+            Ok(Some(entry)) => past.read(&entry),
+            Ok(None) => return Err("the journal ends before it".into()),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    if reader.digests() != mark.digests {
+        return Err("the journal before it is of another run".into());
+    }
+    Ok((mark, snapshot, past))
+}

@@ -1,0 +1,109 @@
+//! What a client remembers between rounds, and what it takes to compute its seats again.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::federation::error::FederationError;
+use crate::federation::frames::SentDown;
+use crate::federation::snapshot::Cadence;
+use crate::federation::world::World;
+use crate::policy::AnyState;
+use crate::quantity::{ClientId, Round, SeatId};
+use crate::wire::Body;
+
+/// The state of a client between rounds.
+pub(super) struct Memory {
+    state: Held,
+    /// Seats computed from states that a snapshot may still have to begin with, in that order.
+    before: VecDeque<Before>,
+}
+
+enum Held {
+    /// As it was before the client's first seat.
+    Fresh(AnyState),
+    Here(AnyState),
+    /// A worker has it.
+    Lent,
+    /// It is what the snapshot says, unless the past tells on.
+    Told,
+}
+
+/// A seat and the state it was computed from.
+struct Before {
+    seat: (Round, SeatId),
+    state: Body,
+    down: Arc<SentDown>,
+}
+
+/// What a snapshot needs of a client.
+pub(crate) struct KeptClient {
+    pub state: Body,
+    /// Seats that are computed again, from this state on.
+    pub out: Vec<((Round, SeatId), Arc<SentDown>)>,
+}
+
+impl Memory {
+    pub fn new(fresh: AnyState) -> Memory {
+        Memory { state: Held::Fresh(fresh), before: VecDeque::new() }
+    }
+
+    /// Whether a worker has the state.
+    pub fn is_lent(&self) -> bool {
+        matches!(self.state, Held::Lent)
+    }
+
+    /// The state leaves for a seat that is told.
+    pub fn lend_to_past(&mut self) {
+        self.state = Held::Lent;
+    }
+
+    /// The state leaves to be trained; the client must not have lent it.
+    pub fn lend(
+        &mut self,
+        world: &World,
+        client: ClientId,
+        (seat, down): ((Round, SeatId), &Arc<SentDown>),
+    ) -> Result<AnyState, FederationError> {
+        let state = match std::mem::replace(&mut self.state, Held::Lent) {
+            Held::Fresh(state) | Held::Here(state) => state,
+            Held::Told => told(world, client)?,
+            Held::Lent => world.method.fresh_state(),
+        };
+        if world.rules.snapshots != Cadence::Never {
+            let state = world.method.save_state(&state);
+            self.before.push_back(Before { seat, state, down: Arc::clone(down) });
+        }
+        Ok(state)
+    }
+
+    /// The state is back; `None` where its training was told.
+    pub fn take_back(&mut self, state: Option<AnyState>) {
+        self.state = state.map_or(Held::Told, Held::Here);
+    }
+
+    /// What a snapshot needs, where these seats are still out; nothing of a client that was never
+    /// asked. Forgets what no snapshot will need.
+    pub fn keep(
+        &mut self,
+        world: &World,
+        client: ClientId,
+        out: &BTreeSet<(Round, SeatId)>,
+    ) -> Option<KeptClient> {
+        while self.before.front().is_some_and(|first| !out.contains(&first.seat)) {
+            self.before.pop_front();
+        }
+        let state = match (self.before.front(), &self.state) {
+            (Some(first), _) => first.state.clone(),
+            (None, Held::Here(state)) => world.method.save_state(state),
+            (None, Held::Fresh(_)) => return None,
+            (None, Held::Told | Held::Lent) => world.past.as_ref()?.saved_state(client)?.clone(),
+        };
+        let out = self.before.iter().map(|before| (before.seat, Arc::clone(&before.down)));
+        Some(KeptClient { state, out: out.collect() })
+    }
+}
+
+fn told(world: &World, client: ClientId) -> Result<AnyState, FederationError> {
+    let nothing = || FederationError::Unrecorded(format!("nothing tells the state of {client}"));
+    world.past.as_ref().ok_or_else(nothing)?.state(&*world.method, client)
+}

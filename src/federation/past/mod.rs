@@ -1,0 +1,102 @@
+//! What a run did before, told again instead of computed.
+//!
+//! A [`Past`] is read from a journal. Handed to a [`Setup`](super::Setup), it answers in place of
+//! workers and of the server's policy for as long as it reaches: how large a Down was, what a seat's
+//! training came to, which uploads were refused, what a test found. Everything else (cohorts, clocks,
+//! links, faults, closing rules) happens as ever, so that the same journal comes about again, or, under
+//! other clocks and links, another one with the same learning.
+//!
+//! With a [`Snapshot`] it reaches to the point where that was taken; from there on the run is computed.
+//! Seats that were out at that point are computed from their Downs, wherever they were begun.
+
+mod reading;
+mod retell;
+
+pub(super) use retell::{ToldClosing, ToldTraining, ToldUpload};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+use super::event::FrameBytes;
+use super::figure::{Digest, Figure};
+use super::fold::Refusal;
+use super::snapshot::{Snapshot, SnapshotPlace};
+use crate::learning::Tally;
+use crate::policy::Payload;
+use crate::quantity::{ClientId, Round, SeatId, TaskId};
+
+/// The recorded past of a run.
+#[derive(Default)]
+pub struct Past {
+    seats: BTreeMap<(Round, SeatId), SeatPast>,
+    rounds: BTreeMap<Round, RoundPast>,
+    /// Digests of the server when tasks were over.
+    tasks: BTreeMap<TaskId, Digest>,
+    tested_tasks: BTreeMap<TaskId, Tally>,
+    tested_rounds: BTreeMap<Round, Tally>,
+    snapshot: Option<Snapshot>,
+    /// The snapshot's seats and states, to be found quickly.
+    out: BTreeMap<(Round, SeatId), usize>,
+    unlifted: BTreeSet<(Round, SeatId)>,
+    states: BTreeMap<ClientId, usize>,
+    /// The snapshot's Downs as payloads, once somebody needs them.
+    downs: Vec<OnceLock<Payload>>,
+    /// While it is read.
+    reading: reading::Reading,
+}
+
+/// What is known of a seat.
+#[derive(Default)]
+struct SeatPast {
+    trained: Option<Learnt>,
+    /// What a malicious client made of its update.
+    forged: Option<String>,
+    /// Reason and detail, as in the journal.
+    failed: Option<(String, String)>,
+    /// Why its upload was refused, and whether just after it had arrived.
+    rejected: Option<(String, bool)>,
+    down: Option<Frame>,
+    assets: Vec<(String, Frame)>,
+    up: Option<Arc<FrameBytes>>,
+}
+
+struct Learnt {
+    samples: u64,
+    digest: u64,
+    metrics: BTreeMap<String, Figure>,
+}
+
+#[derive(Clone)]
+struct Frame {
+    bytes: Arc<FrameBytes>,
+    copy: bool,
+}
+
+#[derive(Default)]
+struct RoundPast {
+    digest: u64,
+    figures: BTreeMap<String, Figure>,
+    /// Whether another round of the phase followed.
+    continues: bool,
+    /// Uploads refused until it closed.
+    rejected: Vec<Refusal>,
+    bias: Option<(u32, BTreeMap<String, Figure>)>,
+}
+
+impl Past {
+    /// Lets it reach to where the snapshot was taken; from there on the run is computed.
+    pub fn until(mut self, snapshot: Snapshot) -> Past {
+        self.out = snapshot.out.iter().map(|out| ((out.round, out.seat), out.down)).collect();
+        self.unlifted = snapshot.unlifted.iter().copied().collect();
+        let states = snapshot.clients.iter().enumerate();
+        self.states = states.map(|(place, (client, _))| (*client, place)).collect();
+        self.downs = snapshot.downs.iter().map(|_| OnceLock::new()).collect();
+        self.snapshot = Some(snapshot);
+        self
+    }
+
+    /// The snapshot, where it was taken here.
+    pub(super) fn ends_at(&self, place: SnapshotPlace) -> Option<&Snapshot> {
+        self.snapshot.as_ref().filter(|snapshot| snapshot.place == place)
+    }
+}

@@ -1,0 +1,134 @@
+//! Reads a past from the entries of a journal.
+
+use std::sync::Arc;
+
+use super::{Frame, Learnt, Past, RoundPast, SeatPast};
+use crate::federation::event::{
+    Direction, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome, Numbers,
+};
+use crate::federation::figure::Digest;
+use crate::federation::fold::Refusal;
+use crate::learning::Tally;
+use crate::quantity::{Round, SeatId};
+use crate::wire::Kind;
+
+/// What is known of the entries just read.
+#[derive(Default)]
+pub(super) struct Reading {
+    /// The round that closed last, while nothing says what followed.
+    closed: Option<Round>,
+    /// The upload that arrived with the last entry.
+    arrived: Option<(Round, SeatId)>,
+    /// Uploads refused since the last round closed.
+    rejected: Vec<Refusal>,
+    /// Whether frames are charged at all.
+    charged: bool,
+}
+
+impl Past {
+    /// Takes the next entry.
+    pub fn read(&mut self, entry: &Entry) {
+        let arrived = self.reading.arrived.take();
+        let numbers = entry.numbers.clone().unwrap_or_default();
+        match &entry.event {
+            Event::FrameCharged { .. } => self.charged(&entry.event),
+            Event::Trained { round, seat, samples, .. } => {
+                let digest = digest(&numbers);
+                let learnt = Learnt { samples: *samples, digest, metrics: numbers.metrics };
+                self.seat(*round, *seat).trained = Some(learnt);
+            }
+            Event::UpdateForged { round, seat, how, .. } => {
+                self.seat(*round, *seat).forged = Some(how.clone());
+            }
+            Event::ClientFailed { round, seat, reason, detail, .. } => {
+                self.seat(*round, *seat).failed = Some((reason.clone(), detail.clone()));
+            }
+            Event::UpdateRejected { round, seat, client, why, .. } => {
+                let (round, seat, client, why) = (*round, *seat, *client, why.clone());
+                let on_arrival = arrived == Some((round, seat)) || !self.reading.charged;
+                self.seat(round, seat).rejected = Some((why.clone(), on_arrival));
+                self.reading.rejected.push(Refusal { round, seat, client, why });
+            }
+            Event::Bias { round, clients, .. } => {
+                self.round(*round).bias = Some((*clients, numbers.metrics));
+            }
+            Event::RoundClosed { round, .. } => {
+                let rejected = std::mem::take(&mut self.reading.rejected);
+                let bias = self.round(*round).bias.take();
+                let (digest, figures) = (digest(&numbers), numbers.metrics);
+                let past = RoundPast { digest, figures, continues: false, rejected, bias };
+                self.rounds.insert(*round, past);
+                self.reading.closed = Some(*round);
+            }
+            Event::RoundOpened { .. } | Event::RoundWaits { .. } => {
+                if let Some(closed) = self.reading.closed.take() {
+                    self.round(closed).continues = true;
+                }
+            }
+            Event::PhaseStarted { .. } | Event::TaskStarted { .. } => self.reading.closed = None,
+            Event::Evaluated { round, task, point } => {
+                match point {
+                    EvaluationPoint::Round => self.tested_rounds.insert(*round, tally(&numbers)),
+                    EvaluationPoint::Task => self.tested_tasks.insert(*task, tally(&numbers)),
+                };
+            }
+            Event::TaskEnded { task } => {
+                self.reading.closed = None;
+                self.tasks.insert(*task, Digest(digest(&numbers)));
+            }
+            Event::RunStarted { .. }
+            | Event::ClientDrawn { .. }
+            | Event::Skipped { .. }
+            | Event::UpdateStale { .. }
+            | Event::SumMasked { .. }
+            | Event::RunEnded { .. } => {}
+        }
+    }
+
+    fn charged(&mut self, event: &Event) {
+        let Event::FrameCharged { round, seat, direction, outcome, bytes, copy, asset, .. } = event
+        else {
+            return;
+        };
+        self.reading.charged = true;
+        // Those of secure aggregation come about without tensors.
+        if *outcome == FrameOutcome::Duplicate || is_protocol(bytes) {
+            return;
+        }
+        let frame = Frame { bytes: Arc::clone(bytes), copy: *copy };
+        let past = self.seat(*round, *seat);
+        match (direction, asset) {
+            (Direction::Down, Some(label)) => past.assets.push((label.clone(), frame)),
+            (Direction::Down, None) => past.down = Some(frame),
+            (Direction::Up, _) => {
+                past.up = Some(frame.bytes);
+                self.reading.arrived = Some((*round, *seat));
+            }
+        }
+    }
+
+    fn seat(&mut self, round: Round, seat: SeatId) -> &mut SeatPast {
+        self.seats.entry((round, seat)).or_default()
+    }
+
+    fn round(&mut self, round: Round) -> &mut RoundPast {
+        self.rounds.entry(round).or_default()
+    }
+}
+
+fn is_protocol(bytes: &FrameBytes) -> bool {
+    bytes.kinds.contains_key(Kind::SecureAggregation.name())
+}
+
+fn digest(numbers: &Numbers) -> u64 {
+    numbers.digest.map_or(0, |digest| digest.0)
+}
+
+/// The counts behind the numbers of an evaluation.
+fn tally(numbers: &Numbers) -> Tally {
+    let mut tally = Tally::new(numbers.classes.len());
+    for class in &numbers.classes {
+        (tally.correct[class.0 as usize], tally.total[class.0 as usize]) = (class.1, class.2);
+    }
+    tally
+}

@@ -1,0 +1,81 @@
+//! Snapshots: what the server puts into one, and where a told past ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::machine::ServerMachine;
+use crate::federation::effect::Effect;
+use crate::federation::error::FederationError;
+use crate::federation::frames::SentDown;
+use crate::federation::past::Past;
+use crate::federation::snapshot::SnapshotPlace;
+use crate::policy::Next;
+use crate::quantity::{ClientId, Round, SeatId};
+use crate::wire::Body;
+
+/// The server's part of a snapshot.
+pub(crate) struct ServerKept {
+    pub place: SnapshotPlace,
+    pub round: Round,
+    pub ends_phase: bool,
+    pub policy: Body,
+    pub caches: Vec<(ClientId, Vec<u64>)>,
+    pub unlifted: Vec<(Round, SeatId)>,
+    /// Seats of closed rounds whose answers are still to come or to be used, with their Downs.
+    pub out: BTreeMap<(Round, SeatId), Arc<SentDown>>,
+}
+
+impl ServerMachine {
+    /// The recorded past, as long as it is told.
+    pub(super) fn past(&self) -> Option<&Arc<Past>> {
+        self.world.past.as_ref().filter(|_| !self.live)
+    }
+
+    /// No round is open: a snapshot is taken, or the past ends here.
+    pub(super) fn between_rounds(
+        &mut self,
+        place: SnapshotPlace,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        if self.past().is_some() {
+            return self.wake(place);
+        }
+        if self.world.rules.snapshots.is_due(place) {
+            effects.push(Effect::Keep(Box::new(self.kept(place))));
+        }
+        Ok(())
+    }
+
+    /// From here on the run is computed, if this is where the past ends.
+    fn wake(&mut self, place: SnapshotPlace) -> Result<(), FederationError> {
+        let Some(past) = self.past().cloned() else { return Ok(()) };
+        let Some(snapshot) = past.ends_at(place) else { return Ok(()) };
+        if let Some(policy) = &mut self.policy {
+            policy.load(&snapshot.server).map_err(|error| {
+                let what = format!("the server's state in the checkpoint cannot be read ({error})");
+                FederationError::Unrecorded(what)
+            })?;
+        }
+        self.saved = snapshot.server.clone();
+        self.caches.restore(&snapshot.caches);
+        self.live = true;
+        Ok(())
+    }
+
+    fn kept(&self, place: SnapshotPlace) -> ServerKept {
+        let held = self
+            .held
+            .iter()
+            .map(|stale| ((stale.arrival.round, stale.arrival.seat), Arc::clone(&stale.sent.1)));
+        let out = self.stragglers.iter().map(|(seat, down)| (*seat, Arc::clone(down)));
+        ServerKept {
+            place,
+            round: self.last_round(),
+            ends_phase: self.next == Next::EndPhase,
+            policy: self.saved.clone(),
+            caches: self.caches.held(),
+            unlifted: self.unlifted.clone(),
+            out: out.chain(held).collect(),
+        }
+    }
+}

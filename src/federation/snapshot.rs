@@ -1,0 +1,125 @@
+//! What a run must remember to go on from a point between two rounds.
+//!
+//! A run is a function of its rules and of what was computed. What was computed is in the journal as
+//! far as events depend on it (sizes, failures, digests), so cohorts, clocks, queues, lines and
+//! accounts need no snapshot: they come about again when the journal is [told](super::Past) to the
+//! actors. What the journal does not hold is tensors: the server's state, those of clients, and the
+//! Downs of seats that are still to answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::frames::SentDown;
+use crate::policy::{AnyMethod, Asset};
+use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::wire::Body;
+
+/// When snapshots are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cadence {
+    /// Never.
+    #[default]
+    Never,
+    /// After every so many rounds of the run.
+    Rounds(u32),
+    /// After every task.
+    Tasks,
+}
+
+impl Cadence {
+    /// Whether there is one here.
+    pub fn is_due(self, place: SnapshotPlace) -> bool {
+        match (self, place) {
+            (Cadence::Rounds(n), SnapshotPlace::Round(round)) => {
+                (round.0 + 1).is_multiple_of(n.max(1))
+            }
+            (Cadence::Tasks, SnapshotPlace::Task(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A point of a run at which no round is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotPlace {
+    /// This round has closed and its model was tested.
+    Round(Round),
+    /// This task is over.
+    Task(TaskId),
+}
+
+impl std::fmt::Display for SnapshotPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SnapshotPlace::Round(round) => write!(f, "round {}", round.0 + 1),
+            SnapshotPlace::Task(task) => write!(f, "task {}", task.0 + 1),
+        }
+    }
+}
+
+/// Everything that cannot be told again.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Where it was taken.
+    pub place: SnapshotPlace,
+    /// The last round that had been opened.
+    pub round: Round,
+    /// Entries of the journal before it.
+    pub entries: u64,
+    /// Whether the policy had said that its phase is over.
+    pub ends_phase: bool,
+    /// The server's policy.
+    pub server: Body,
+    /// Digests of the assets each client holds.
+    pub caches: Vec<(ClientId, Vec<u64>)>,
+    /// States of clients that keep one: each as it was before the first of its seats in `out`, or as
+    /// it is.
+    pub clients: Vec<(ClientId, Body)>,
+    /// What seats in `out` were sent.
+    pub downs: Vec<KeptDown>,
+    /// Uploads so far that could not be lifted.
+    pub unlifted: Vec<(Round, SeatId)>,
+    /// Seats that are computed again.
+    pub out: Vec<KeptSeat>,
+}
+
+/// A seat whose answer is still to come, or was not yet used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptSeat {
+    /// Its round.
+    pub round: Round,
+    /// Its place there.
+    pub seat: SeatId,
+    /// Its Down in [`Snapshot::downs`].
+    pub down: usize,
+}
+
+/// A Down as its receivers got it.
+#[derive(Clone, Debug)]
+pub struct KeptDown {
+    /// Without what it names.
+    pub body: Body,
+    /// What it names.
+    pub assets: Vec<Arc<Asset>>,
+}
+
+/// The Downs of these seats, shared ones once.
+pub(super) fn keep_downs(
+    method: &dyn AnyMethod,
+    out: &BTreeMap<(Round, SeatId), Arc<SentDown>>,
+) -> (Vec<KeptDown>, Vec<KeptSeat>) {
+    let (mut downs, mut seats) = (Vec::new(), Vec::with_capacity(out.len()));
+    let mut known: BTreeMap<*const SentDown, usize> = BTreeMap::new();
+    for ((round, seat), sent) in out {
+        let down = *known.entry(Arc::as_ptr(sent)).or_insert_with(|| {
+            let body = method.pack_down(&sent.payload);
+            downs.push(KeptDown { body, assets: method.down_assets(&sent.payload) });
+            downs.len() - 1
+        });
+        seats.push(KeptSeat { round: *round, seat: *seat, down });
+    }
+    (downs, seats)
+}

@@ -1,0 +1,70 @@
+//! `[record.checkpoint]`: from where a killed run can go on.
+
+use serde::{Serialize, Serializer};
+
+use super::reader::{Choice, Param, TableReader, defaults};
+
+/// From where a killed run can go on. Changes no result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckpointSection {
+    /// After which rounds one is written. Default `round`.
+    pub every: CheckpointEvery,
+    /// How many are kept; a damaged one falls back to the one before. Default 2.
+    pub keep: u32,
+    /// The largest part of the run's time that may go into them: one that comes too soon is left
+    /// out. Default 0.05.
+    pub share: f64,
+}
+
+/// After which rounds a checkpoint is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointEvery {
+    /// None.
+    Never,
+    /// After the last of a task.
+    Task,
+    /// After every so many rounds of the run.
+    Rounds(u32),
+}
+
+impl Serialize for CheckpointEvery {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            CheckpointEvery::Never => serializer.serialize_str("never"),
+            CheckpointEvery::Task => serializer.serialize_str("task"),
+            CheckpointEvery::Rounds(1) => serializer.serialize_str("round"),
+            CheckpointEvery::Rounds(rounds) => serializer.serialize_u32(*rounds),
+        }
+    }
+}
+
+impl Choice for CheckpointEvery {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("round", CheckpointEvery::Rounds(1), "after every round; or a number: after so many"),
+        ("task", CheckpointEvery::Task, "after every task"),
+        ("never", CheckpointEvery::Never, "never: a killed run begins anew"),
+    ];
+}
+
+impl CheckpointSection {
+    pub(super) fn read(table: &mut TableReader<'_>) -> CheckpointSection {
+        let doc = "after which rounds a killed run can go on: a word, or a number of rounds";
+        let every = match table.given_string("every") || !table.given("every") {
+            true => table.get(&Param::new("every", CheckpointEvery::Rounds(1), doc)),
+            false => {
+                let rounds = Param::new("every", 1_u32, doc).at_least(1.0);
+                CheckpointEvery::Rounds(table.get(&rounds))
+            }
+        };
+        let keep = Param::new("keep", 2_u32, "how many are kept").at_least(1.0).at_most(1000.0);
+        let doc = "largest part of the run's time that goes into them";
+        let share = Param::new("share", 0.05, doc).above(0.0).at_most(1.0);
+        CheckpointSection { every, keep: table.get(&keep), share: table.get(&share) }
+    }
+}
+
+impl Default for CheckpointSection {
+    fn default() -> Self {
+        defaults(Self::read)
+    }
+}

@@ -1,0 +1,193 @@
+//! The engine goes on from every snapshot of a run to the same journal: with and without states, with
+//! late updates, buffers, faults, a shared line, assets, packs, secure sums and any workers.
+
+use std::sync::{Arc, Mutex};
+
+use fedcast::federation::{
+    Cadence, ClosingRules, ComputeRules, Digests, Enough, Entry, EventSink, Fault, FaultKind,
+    FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participation, Past, Rules,
+    Setup, Share, SinkError, Snapshot, Spoilage, Staleness, simulate,
+};
+use fedcast::federation::{CrashTime, Direction};
+use fedcast::quantity::VirtualTime;
+
+use crate::softmax::{Mischief, Visits, rules, setup};
+
+/// Keeps entries and snapshots.
+#[derive(Clone, Default)]
+struct Keeper(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    entries: Vec<Entry>,
+    journal: Journal,
+    snapshots: Vec<Snapshot>,
+}
+
+impl EventSink for Keeper {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let mut kept = self.0.lock().unwrap();
+        kept.journal.push(entry);
+        kept.entries.push(entry.clone());
+        Ok(())
+    }
+    fn wants_snapshot(&self) -> bool {
+        true
+    }
+    fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        self.0.lock().unwrap().snapshots.push(snapshot.clone());
+        Ok(())
+    }
+}
+
+fn run(setup: Setup) -> (Vec<Entry>, Digests, Vec<Snapshot>) {
+    let keeper = Keeper::default();
+    simulate(setup, Box::new(keeper.clone()), Box::new(()), Interrupt::default()).unwrap();
+    let mut kept = keeper.0.lock().unwrap();
+    let snapshots = std::mem::take(&mut kept.snapshots);
+    (kept.entries.clone(), kept.journal.digests(), snapshots)
+}
+
+/// The past up to a snapshot.
+fn past(entries: &[Entry], snapshot: Snapshot) -> Option<Arc<Past>> {
+    let mut past = Past::default();
+    entries[..snapshot.entries as usize].iter().for_each(|entry| past.read(entry));
+    Some(Arc::new(past.until(snapshot)))
+}
+
+/// Goes on from every snapshot; says how many seats were out at the busiest of them.
+#[track_caller]
+fn resumes(what: &str, rules: &Rules, make: impl Fn(Rules) -> Setup) -> usize {
+    let rules = Rules { snapshots: Cadence::Rounds(1), ..rules.clone() };
+    let (entries, digests, snapshots) = run(make(rules.clone()));
+    assert!(snapshots.len() > 5, "{what}: {} snapshots", snapshots.len());
+    let busiest = snapshots.iter().map(|snapshot| snapshot.out.len()).max().unwrap_or(0);
+    for (place, snapshot) in snapshots.into_iter().enumerate() {
+        let at = snapshot.place;
+        let setup = Setup {
+            workers: (1 + place % 3).into(),
+            past: past(&entries, snapshot),
+            ..make(rules.clone())
+        };
+        let (again, resumed, later) = run(setup);
+        let first = again.iter().zip(&entries).find(|(again, once)| again != once);
+        assert_eq!(first, None, "{what}: after {at}");
+        assert_eq!(resumed, digests, "{what}: after {at}");
+        // What a resumed run keeps is good enough to resume again.
+        if let Some(snapshot) = later.into_iter().nth(1) {
+            let setup = Setup { past: past(&entries, snapshot), ..make(rules.clone()) };
+            assert_eq!(run(setup).1, digests, "{what}: again after {at}");
+        }
+    }
+    busiest
+}
+
+fn both(what: &str, rules: &Rules) -> usize {
+    let stateless = resumes(what, rules, |rules| setup::<()>(rules, Mischief::None));
+    let stateful = format!("{what}, stateful");
+    stateless.min(resumes(&stateful, rules, |rules| setup::<Visits>(rules, Mischief::None)))
+}
+
+fn mobile() -> Rules {
+    let participation = Participation { share: Share::Fraction(0.5), ..Participation::default() };
+    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
+    Rules { compute, links, faults, participation, ..rules() }
+}
+
+fn slow() -> Rules {
+    Rules {
+        compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
+        links: LinkRules::MOBILE,
+        ..rules()
+    }
+}
+
+#[test]
+fn synchronous_rounds_with_losses_and_crashes() {
+    both("ideal", &rules());
+    both("mobile", &mobile());
+}
+
+#[test]
+fn deadlines_leave_seats_out_whose_state_and_frames_still_count() {
+    let deadline = Some(VirtualTime::from_seconds(1.5));
+    for train_stragglers in [false, true] {
+        let closing = ClosingRules { deadline, train_stragglers, ..ClosingRules::default() };
+        let out = both("deadline", &Rules { closing, ..slow() });
+        assert!(out > 0, "somebody is out");
+    }
+}
+
+#[test]
+fn late_updates_and_buffers() {
+    let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let deadline = Some(VirtualTime::from_seconds(1.5));
+    let semi = ClosingRules { deadline, late, train_stragglers: true, ..ClosingRules::default() };
+    assert!(both("semi-asynchronous", &Rules { closing: semi, rounds: 4, ..slow() }) > 0);
+    let buffer = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
+    let participation = Participation { share: Share::Count(4), ..Participation::default() };
+    let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
+    let rules = Rules { closing: buffer, participation, faults, rounds: 4, ..slow() };
+    assert!(both("buffer", &rules) > 0);
+}
+
+#[test]
+fn over_selection_and_a_shared_line() {
+    let participation =
+        Participation { over_selection: OverSelection(2.0), ..mobile().participation };
+    let closing = ClosingRules { enough: Enough::Target, ..ClosingRules::default() };
+    let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
+    both("first", &Rules { participation, closing, links, ..mobile() });
+}
+
+#[test]
+fn every_kind_of_fault() {
+    let kinds = [
+        FaultKind::Crash(CrashTime::Before),
+        FaultKind::Crash(CrashTime::While),
+        FaultKind::Crash(CrashTime::After),
+        FaultKind::Lose(Direction::Up),
+        FaultKind::Duplicate(Direction::Down),
+        FaultKind::Duplicate(Direction::Up),
+        FaultKind::Corrupt(Direction::Down),
+        FaultKind::Corrupt(Direction::Up),
+        FaultKind::Spoil(Spoilage::NotANumber),
+        FaultKind::Spoil(Spoilage::WrongShape),
+    ];
+    let fault =
+        |kind| Fault { kind, rate: 0.1, clients: Default::default(), rounds: Default::default() };
+    let faults = FaultRules { entries: kinds.map(fault).to_vec(), ..FaultRules::default() };
+    both("faults", &Rules { faults, ..slow() });
+}
+
+#[test]
+fn misbehaving_clients_assets_and_measures() {
+    for mischief in [
+        Mischief::Nan,
+        Mischief::WrongShape,
+        Mischief::PanicOnce,
+        Mischief::LiftPanic,
+        Mischief::Asset,
+    ] {
+        let what = format!("{mischief:?}");
+        resumes(&what, &mobile(), |rules| setup::<Visits>(rules, mischief));
+    }
+    both("bias and packs", &Rules { bias: true, pack: 3, ..slow() });
+    resumes("uncharged", &rules(), |rules| Setup {
+        charged: false,
+        ..setup::<Visits>(rules, Mischief::Nan)
+    });
+}
+
+#[test]
+fn snapshots_after_tasks() {
+    let rules = Rules { snapshots: Cadence::Tasks, ..mobile() };
+    let make = || setup::<Visits>(rules.clone(), Mischief::None);
+    let (entries, digests, snapshots) = run(make());
+    assert_eq!(snapshots.len(), 5, "one per task");
+    for snapshot in snapshots {
+        let setup = Setup { past: past(&entries, snapshot), ..make() };
+        assert_eq!(run(setup).1, digests);
+    }
+}
