@@ -13,7 +13,7 @@ mod records;
 use std::time::Duration;
 
 use fedcast::experiment::keep_freed_memory;
-pub use memory::forget_peak;
+pub use memory::{forget_peak, peak};
 pub use noise::noise;
 pub use records::Records;
 

@@ -5,7 +5,10 @@
 //!   epoch; asked on two cores: 200 rounds per second in less than 150 MB;
 //! * `cached/N`: a head on cached features of width 192, 10 tasks of 10 classes, 5 rounds per task, N clients of
 //!   10 samples per task, 10 per round, tested after every task; asked: 200 rounds per second for N = 100,
-//!   1,000 and 10,000. The features are computed before the first measured run.
+//!   1,000 and 10,000. The features are computed before the first measured run;
+//! * `population`: the same head among 100,000 clients, 1,000 per round, a round per task: rounds of a
+//!   client per second, and which part of the time of both workers and of the conductor is not learning,
+//!   testing or waiting.
 //!
 //! ```text
 //! cargo bench --bench heads               # or -- logistic, -- cached
@@ -16,10 +19,11 @@
 mod figures;
 mod setting;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use fedcast::federation::{Interrupt, Setup, simulate};
+use fedcast::federation::{Interrupt, JobKind, ProfileSink, Setup, Span, simulate};
 use figures::{Asked, Records, Times};
 
 /// Wall time of a run.
@@ -55,7 +59,54 @@ fn rounds(criterion: &mut Criterion) {
 
     let cached = setting::Cached::new();
     for clients in [100, 1_000, 10_000] {
-        measure(criterion, (&format!("cached/{clients}"), 50), || cached.setup(clients));
+        measure(criterion, (&format!("cached/{clients}"), 50), || cached.setup(clients, 10, 5));
+    }
+    population(criterion, &cached);
+}
+
+/// Ten rounds of 1,000 of 100,000 clients.
+fn population(criterion: &mut Criterion, cached: &setting::Cached) {
+    let (mut times, spent) = (Times::default(), Spent::default());
+    let mut group = criterion.benchmark_group("heads");
+    group.sample_size(10);
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(5));
+    let measured = || {
+        let setup = cached.setup(100_000, 1_000, 1);
+        let begun = Instant::now();
+        let profile = Box::new(spent.clone());
+        simulate(setup, Records::new(), profile, Interrupt::default()).expect("ends well");
+        begun.elapsed()
+    };
+    group.bench_function("population", |b| b.iter_custom(|n| times.take(n, measured)));
+    group.finish();
+    let rate = |taken: f64| 10_000.0 / taken;
+    times.print("population", "client rounds/s", Asked::AtLeast(5_000.0), rate);
+    if let Some(share) = spent.engine() {
+        let name = "population, the engine's share of the time at work";
+        figures::print(name, "%", Asked::AtMost(50.0), 100.0 * share);
+    }
+}
+
+/// Nanoseconds of learning and testing, and of everything but waiting.
+#[derive(Clone, Default)]
+struct Spent(Arc<Mutex<(u64, u64)>>);
+
+impl Spent {
+    fn engine(&self) -> Option<f64> {
+        let (learning, all) = *self.0.lock().expect("no holder panics");
+        (all > 0).then(|| 1.0 - learning as f64 / all as f64)
+    }
+}
+
+impl ProfileSink for Spent {
+    fn record(&mut self, span: &Span) {
+        let mut spent = self.0.lock().expect("no holder panics");
+        match span.job {
+            JobKind::Waiting => return,
+            JobKind::Train | JobKind::Evaluate => spent.0 += span.wall,
+            _ => {}
+        }
+        spent.1 += span.wall;
     }
 }
 

@@ -36,6 +36,7 @@ impl Logistic {
             cache: Arc::default(),
             tasks: 1,
             rounds,
+            asked: 10,
             curve: Curve::Never,
         };
         federation.setup(&self.0, vec![shards.collect()])
@@ -75,7 +76,8 @@ impl Cached {
         }
     }
 
-    pub fn setup(&self, clients: u32) -> Setup {
+    /// So many clients, of whom so many are asked in each of so many rounds of a task.
+    pub fn setup(&self, clients: u32, asked: u32, rounds: u32) -> Setup {
         // Sample `i` is of class `i % 100`, and task `t` brings the classes from `10 t` on.
         let of_task = |task: u32, k: u32| (k / 10) * CLASSES as u32 + task * 10 + k % 10;
         let shards = |task: u32| -> Vec<Shard> {
@@ -86,7 +88,8 @@ impl Cached {
             backbone: (Arc::clone(&self.backbone), self.config.into()),
             cache: Arc::clone(&self.cache),
             tasks: Cached::TASKS as usize,
-            rounds: 5,
+            rounds,
+            asked,
             curve: Curve::Task,
         };
         federation.setup(&self.data, (0..Cached::TASKS).map(shards).collect())
@@ -104,6 +107,8 @@ struct Federation {
     tasks: usize,
     /// Per task.
     rounds: u32,
+    /// Clients per round.
+    asked: u32,
     curve: Curve,
 }
 
@@ -115,7 +120,8 @@ impl Federation {
         let facts = ModelFacts { backbone: config, classes: CLASSES, form: WireForm::Full };
         let method = FedAvgConfig { train: Train::Head, ..FedAvgConfig::default() };
         let transform = Arc::new(Transform::default());
-        let participation = Participation { share: Share::Count(10), ..Participation::default() };
+        let participation =
+            Participation { share: Share::Count(self.asked), ..Participation::default() };
         Setup {
             rules: Rules {
                 clients: shards[0].len() as u32,
