@@ -107,6 +107,9 @@ fn liars_are_a_drawn_share_or_named_and_every_lie_is_in_the_journal() {
     liars.dedup();
     assert_eq!(liars.len(), 3);
     assert!(drawn.iter().all(|(_, how)| how == "scaled by -10"));
+    // A lie looks as good as the truth: nothing is missing.
+    let whole = |entry: &&Entry| matches!(entry.event, Event::RoundClosed { folded: 10, .. });
+    assert_eq!(ran(&[FLIPPED]).entries.iter().filter(whole).count(), 6);
     let named = ran(&[r#"faults=[{kind="malicious",how="noise",clients=[4],rounds=[2]}]"#]);
     assert_eq!(named.forged(), [(ClientId(4), "with noise of deviation 1".to_string())]);
 }
