@@ -39,8 +39,11 @@ fn ran(rules: &Rules) -> Ran {
     ran
 }
 
-/// Task, size of the cohort and who is behind, of every round.
-fn rounds(entries: &[Entry]) -> Vec<(TaskId, usize, Vec<(ClientId, TaskId)>)> {
+/// Task, size of the cohort and who is behind with which task.
+type Opened = (TaskId, usize, Vec<(ClientId, TaskId)>);
+
+/// Every round.
+fn rounds(entries: &[Entry]) -> Vec<Opened> {
     let of = |entry: &Entry| match &entry.event {
         Event::RoundOpened { task, cohort, behind, .. } => {
             Some((*task, cohort.len(), behind.clone()))
@@ -55,9 +58,7 @@ fn a_round_has_stragglers_of_old_tasks_beside_clients_of_the_new_one() {
     let ran = ran(&with(lag()));
     let rounds = rounds(&ran.entries);
     assert_eq!(rounds.len(), 20);
-    let mixed = |(_, cohort, behind): &&(TaskId, usize, Vec<_>)| {
-        !behind.is_empty() && behind.len() < *cohort
-    };
+    let mixed = |(_, cohort, behind): &&Opened| !behind.is_empty() && behind.len() < *cohort;
     assert!(rounds.iter().filter(mixed).count() >= 4, "{rounds:?}");
     for (task, _, behind) in &rounds {
         assert!(behind.iter().all(|(_, old)| old < task));
@@ -156,7 +157,7 @@ fn recorded_tasks_begin_when_the_first_client_has_them() {
     });
     assert_eq!(began, Some(VirtualTime::from_seconds(2000.0)));
     // Client 3 would have the second task at the end of time only, and has the third before.
-    let old = |(task, _, behind): &(TaskId, usize, Vec<_>)| {
+    let old = |(task, _, behind): &Opened| {
         let third = behind.iter().find(|(client, _)| *client == ClientId(3));
         match task.0 {
             1 => third == Some(&(ClientId(3), TaskId(0))),

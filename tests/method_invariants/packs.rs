@@ -8,7 +8,7 @@ use fedcast::methods::fedavg::Train;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
 use fedcast::policy::{AnyMember, AnyMethod, Failure, Lab, RoundContext, Seat, parameters_of};
-use fedcast::quantity::{ClientId, Round, SeatId, TaskId};
+use fedcast::quantity::{ClientId, Round, SeatId};
 use fedcast::wire::Body;
 
 use crate::adapter::adapter;
