@@ -79,7 +79,12 @@ impl Golden {
 
     /// Names and shapes of a state dict, from the file's `.keys.json`.
     pub fn keys(&self) -> Vec<(String, Vec<usize>)> {
-        let path = folder().expect("it was opened").join(format!("{}.keys.json", self.file));
+        self.keys_of(&self.file)
+    }
+
+    /// Those of `FILE.keys.json`, where vectors of several networks share a file.
+    pub fn keys_of(&self, file: &str) -> Vec<(String, Vec<usize>)> {
+        let path = folder().expect("it was opened").join(format!("{file}.keys.json"));
         let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let keys: Value = serde_json::from_slice(&bytes).expect("keys.json is JSON");
         let entry = |key: &Value| {

@@ -108,7 +108,8 @@ pub(super) fn drive(
         Box::new(histograms.clone()),
     ];
     if !quiet {
-        readers.push(Box::new(Progress::on_stderr().after(told)));
+        let progress = Progress::on_stderr().after(told);
+        readers.push(Box::new(progress.watching(run.cache())));
     }
     let spans = Both(profile.clone(), histograms.clone());
     let began = Instant::now();

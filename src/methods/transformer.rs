@@ -1,4 +1,4 @@
-//! Methods that reach into the blocks of a transformer say so before anything is loaded.
+//! What methods ask of a backbone, said before anything is loaded: blocks to live in, or to be trained.
 
 use crate::scenario::{Complaint, Scenario};
 
@@ -11,5 +11,17 @@ pub(super) fn needs_blocks(scenario: &Scenario, what: &str, instead: &str) -> Op
         message: format!("{what} lives in the blocks of a vision transformer"),
         label: format!("\"{kind}\" has none"),
         help: format!("set `backbone.kind = \"vit\"`, or {instead}"),
+    })
+}
+
+/// What is wrong with a scenario that trains a backbone which gives features only; `instead` says what
+/// to train.
+pub(super) fn needs_training(scenario: &Scenario, instead: &str) -> Option<Complaint> {
+    let kind = scenario.backbone.kind();
+    scenario.backbone.is_frozen_only().then(|| Complaint {
+        key: "backbone.kind",
+        message: format!("the backbone \"{kind}\" gives features and cannot be trained"),
+        label: "frozen only".to_owned(),
+        help: format!("set {instead}, or choose \"vit\" or \"resnet18\""),
     })
 }

@@ -24,7 +24,7 @@ use candle_core::{DType, Device, Tensor, Var};
 pub use config::{BackboneConfig, PixelShape};
 
 use super::ops::Groups;
-use super::{Adaptation, ModelError, ParameterSet, Place, ResNet, Vit};
+use super::{Adaptation, DeepResNet, ModelError, ParameterSet, Place, ResNet, Vit};
 
 /// A feature extractor, frozen or over variables.
 #[derive(Clone, Debug)]
@@ -34,6 +34,9 @@ pub enum Backbone {
     /// A residual network; a feature is the global average of the last stage. Over variables it trains: batch
     /// norms take the moments of the batch, and a forward pass moves their running statistics.
     ResNet(ResNet),
+    /// A deep residual network with pretrained weights, frozen only; a feature is the global average of the
+    /// last stage.
+    DeepResNet(DeepResNet),
     /// No network at all: a feature is the image in channel, row, column order. A linear head on it is
     /// logistic regression.
     Pixels(PixelShape),
@@ -53,6 +56,9 @@ impl Backbone {
             BackboneConfig::ResNet(network) => {
                 Backbone::ResNet(ResNet::from_parameters(*network, set)?)
             }
+            BackboneConfig::DeepResNet(network) => {
+                Backbone::DeepResNet(DeepResNet::from_parameters(*network, set)?)
+            }
             BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -60,7 +66,7 @@ impl Backbone {
     /// The same over fresh variables: every parameter trains.
     ///
     /// # Errors
-    /// As [`Backbone::from_parameters`].
+    /// As [`Backbone::from_parameters`], and where the backbone is frozen only.
     pub fn with_trainables(
         config: &BackboneConfig,
         set: &ParameterSet,
@@ -70,6 +76,7 @@ impl Backbone {
             BackboneConfig::ResNet(network) => {
                 Backbone::ResNet(ResNet::with_trainables(*network, set)?)
             }
+            BackboneConfig::DeepResNet(_) => return Err(config.frozen_only()),
             BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -84,6 +91,10 @@ impl Backbone {
             Backbone::ResNet(network) => {
                 ResNet::frozen_at(*network.config(), set, network.place())?.into()
             }
+            Backbone::DeepResNet(network) => {
+                let there = DeepResNet::from_parameters(*network.config(), set)?;
+                there.at(network.place())?.into()
+            }
             Backbone::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -91,13 +102,14 @@ impl Backbone {
     /// The same over fresh variables.
     ///
     /// # Errors
-    /// As [`Backbone::from_parameters`].
+    /// As [`Backbone::with_trainables`].
     pub fn trainable_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
         Ok(match self {
             Backbone::Vit(vit) => Vit::trainable_at(*vit.config(), set, vit.place())?.into(),
             Backbone::ResNet(network) => {
                 ResNet::trainable_at(*network.config(), set, network.place())?.into()
             }
+            Backbone::DeepResNet(_) => return Err(self.config().frozen_only()),
             Backbone::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -110,6 +122,7 @@ impl Backbone {
         match self {
             Backbone::Vit(vit) => Ok(vit.at(place)?.into()),
             Backbone::ResNet(network) => Ok(network.at(place)?.into()),
+            Backbone::DeepResNet(network) => Ok(network.at(place)?.into()),
             Backbone::Pixels(shape) if place.device.is_cpu() => Ok(Backbone::Pixels(*shape)),
             Backbone::Pixels(_) => Err(ModelError::Input {
                 reason: "a backbone of kind \"pixels\" computes on the CPU; \
@@ -125,6 +138,7 @@ impl Backbone {
         match self {
             Backbone::Vit(vit) => vit.place(),
             Backbone::ResNet(network) => network.place(),
+            Backbone::DeepResNet(network) => network.place(),
             Backbone::Pixels(_) => &CPU,
         }
     }
@@ -134,6 +148,7 @@ impl Backbone {
         match self {
             Backbone::Vit(vit) => BackboneConfig::Vit(*vit.config()),
             Backbone::ResNet(network) => BackboneConfig::ResNet(*network.config()),
+            Backbone::DeepResNet(network) => BackboneConfig::DeepResNet(*network.config()),
             Backbone::Pixels(shape) => BackboneConfig::Pixels(*shape),
         }
     }
@@ -147,7 +162,7 @@ impl Backbone {
     pub fn vit(&self) -> Option<&Vit> {
         match self {
             Backbone::Vit(vit) => Some(vit),
-            Backbone::ResNet(_) | Backbone::Pixels(_) => None,
+            _ => None,
         }
     }
 
@@ -167,6 +182,7 @@ impl Backbone {
                 }
                 _ => network.features(pixels),
             },
+            Backbone::DeepResNet(network) => network.features(pixels),
             Backbone::Pixels(PixelShape { channels, image }) => {
                 let (_, c, h, w) = pixels.dims4()?;
                 if (c, h, w) != (*channels, *image, *image) {
@@ -195,9 +211,7 @@ impl Backbone {
             Backbone::Vit(vit) => {
                 vit.features_from(&tokens.to_dtype(vit.place().compute)?, first, adaptation)
             }
-            Backbone::ResNet(_) | Backbone::Pixels(_) => {
-                Err(self.config().no_blocks_for("a stream of tokens"))
-            }
+            _ => Err(self.config().no_blocks_for("a stream of tokens")),
         }
     }
 
@@ -206,7 +220,7 @@ impl Backbone {
         match self {
             Backbone::Vit(vit) => vit.variables(),
             Backbone::ResNet(network) => network.variables(),
-            Backbone::Pixels(_) => &[],
+            Backbone::DeepResNet(_) | Backbone::Pixels(_) => &[],
         }
     }
 
@@ -218,6 +232,7 @@ impl Backbone {
         match self {
             Backbone::Vit(vit) => vit.parameters(),
             Backbone::ResNet(network) => network.parameters(),
+            Backbone::DeepResNet(network) => network.parameters(),
             Backbone::Pixels(_) => Ok(ParameterSet::new()),
         }
     }
@@ -230,7 +245,7 @@ impl Backbone {
     pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
         match self {
             Backbone::ResNet(network) => network.buffers(),
-            Backbone::Vit(_) | Backbone::Pixels(_) => Ok(ParameterSet::new()),
+            _ => Ok(ParameterSet::new()),
         }
     }
 
@@ -239,7 +254,7 @@ impl Backbone {
         match self {
             Backbone::Vit(_) => set.get("cls_token").is_some(),
             Backbone::ResNet(_) => set.get("conv1.weight").is_some(),
-            Backbone::Pixels(_) => false,
+            Backbone::DeepResNet(_) | Backbone::Pixels(_) => false,
         }
     }
 
@@ -251,6 +266,7 @@ impl Backbone {
         match self {
             Backbone::Vit(vit) => vit.digest(),
             Backbone::ResNet(network) => network.digest(),
+            Backbone::DeepResNet(network) => network.digest(),
             Backbone::Pixels(_) => Ok(ParameterSet::new().digest()),
         }
     }
@@ -259,6 +275,12 @@ impl Backbone {
 impl From<ResNet> for Backbone {
     fn from(network: ResNet) -> Backbone {
         Backbone::ResNet(network)
+    }
+}
+
+impl From<DeepResNet> for Backbone {
+    fn from(network: DeepResNet) -> Backbone {
+        Backbone::DeepResNet(network)
     }
 }
 

@@ -10,7 +10,7 @@
 
 use candle_core::DType;
 
-use super::{BackboneConfig, PixelShape, ResNetConfig, VitConfig};
+use super::{BackboneConfig, DeepResNetConfig, PixelShape, ResNetConfig, VitConfig};
 
 const F32: usize = 4;
 
@@ -20,6 +20,10 @@ pub fn bytes_per_sample(backbone: &BackboneConfig, compute: DType) -> u64 {
         BackboneConfig::Vit(vit) => transformer(&vit, compute),
         BackboneConfig::ResNet(ResNetConfig { image, width, .. }) => {
             image * image * width * (4 + 9) * F32
+        }
+        // Widest behind the stem: a quarter of the pixels with 64 channels, which a convolution unfolds.
+        BackboneConfig::DeepResNet(DeepResNetConfig { image, .. }) => {
+            image * image / 4 * 64 * (4 + 9) * F32
         }
         BackboneConfig::Pixels(PixelShape { channels, image }) => {
             image * image * channels * 4 * F32

@@ -1,11 +1,15 @@
 //! `[backbone]` as dimensions.
 
-use super::{BackboneConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig, VitConfig};
+use super::deep_resnet::Depth;
+use super::{
+    BackboneConfig, DeepResNetConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig, VitConfig,
+};
 use crate::scenario::{BackboneSection, Scenario, VitSection, Weights};
 
 /// The backbone's dimensions as the scenario states them, before any weight or image is read.
 pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
     let (channels, image) = (scenario.data.channels() as usize, scenario.data.output() as usize);
+    let deep = |depth| BackboneConfig::DeepResNet(DeepResNetConfig { depth, image });
     match &scenario.backbone {
         BackboneSection::Vit(section) => BackboneConfig::Vit(vit_config(section)),
         BackboneSection::ResNet18(section) => BackboneConfig::ResNet(ResNetConfig {
@@ -14,6 +18,8 @@ pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
             width: section.width as usize,
             ..ResNetConfig::default()
         }),
+        BackboneSection::ResNet50(_) => deep(Depth::Fifty),
+        BackboneSection::ResNet152(_) => deep(Depth::HundredFiftyTwo),
         BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape { channels, image }),
     }
 }

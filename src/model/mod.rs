@@ -5,6 +5,7 @@
 //! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
 //!   with an [`Adaptation`] (prefix keys and values, adapters per block) handed over as plain tensors;
 //! * [`ResNet`]: residual networks for small images, trained from scratch, with their own batch norm;
+//! * [`DeepResNet`]: ResNet-50 and ResNet-152 with pretrained weights, frozen only;
 //! * [`LinearHead`] and [`CosineHead`]: the classifiers on top of the features;
 //! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
 //!   digests hold. Tensors never travel between threads, parameter sets do.
@@ -32,6 +33,7 @@ mod class_head;
 mod cosine_head;
 #[cfg(feature = "cuda")]
 mod cuda;
+pub mod deep_resnet;
 mod device;
 mod embedded;
 mod error;
@@ -56,6 +58,7 @@ pub use adapter::{Adapter, AdapterShape, Dropout, MaskPlace, adapters_of, is_ada
 pub use backbone::{Backbone, BackboneConfig, PixelShape};
 pub use class_head::{ClassHead, HeadKind, HeadShape};
 pub use cosine_head::CosineHead;
+pub use deep_resnet::{DeepResNet, DeepResNetConfig};
 pub use device::{DeviceError, is_out_of_memory};
 pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;

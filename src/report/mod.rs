@@ -16,6 +16,7 @@
 
 mod accuracy;
 pub mod csv;
+mod extraction;
 mod final_table;
 mod plan_table;
 mod progress;

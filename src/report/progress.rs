@@ -1,12 +1,15 @@
 //! Progress on stderr: a bar on a terminal, one plain line per round otherwise.
 
 use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::extraction::Extraction;
 use super::tables::{loss, micro_accuracy};
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::learning::FeatureCache;
 use crate::quantity::VirtualTime;
 
 /// Tells how far a run is.
@@ -20,6 +23,8 @@ pub struct Progress {
     /// Entries of which nothing is said.
     known: u64,
     quiet: bool,
+    /// Held for its end.
+    extraction: Option<Extraction>,
 }
 
 impl Progress {
@@ -40,6 +45,7 @@ impl Progress {
             line: String::new(),
             known: 0,
             quiet: false,
+            extraction: None,
         }
     }
 
@@ -48,12 +54,16 @@ impl Progress {
         Progress { known, ..self }
     }
 
+    /// The same, which also tells how far the frozen network behind `cache` has come.
+    pub fn watching(self, cache: Arc<FeatureCache>) -> Progress {
+        let bar = self.bar.clone();
+        let extraction = Extraction::watch(cache, move |line| say(bar.as_ref(), line));
+        Progress { extraction: Some(extraction), ..self }
+    }
+
     fn say(&self, line: &str) {
-        match &self.bar {
-            _ if self.quiet => {}
-            Some(bar) => bar.println(line),
-            // Progress that cannot be written is not worth ending a run for.
-            None => drop(writeln!(std::io::stderr(), "{line}")),
+        if !self.quiet {
+            say(self.bar.as_ref(), line);
         }
     }
 
@@ -81,6 +91,14 @@ impl Progress {
             line.push_str(&format!("  loss {mean:.3}"));
         }
         line
+    }
+}
+
+fn say(bar: Option<&ProgressBar>, line: &str) {
+    match bar {
+        Some(bar) => bar.println(line),
+        // Progress that cannot be written is not worth ending a run for.
+        None => drop(writeln!(std::io::stderr(), "{line}")),
     }
 }
 
@@ -137,6 +155,7 @@ impl EventSink for Progress {
                 }
             }
             Event::RunEnded { .. } => {
+                self.extraction = None;
                 if let Some(bar) = &self.bar {
                     bar.finish_and_clear();
                 }

@@ -59,8 +59,8 @@ mod wire;
 pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
-    Architecture, BackboneSection, EMBEDDED_IMAGE, ResNetSection, StartWeights, VitSection,
-    VitShape, Weights,
+    Architecture, BackboneSection, EMBEDDED_IMAGE, ExtractorSection, ResNetSection, StartWeights,
+    VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};

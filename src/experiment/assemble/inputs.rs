@@ -17,7 +17,8 @@ use crate::federation::{Coding, Rules, Setup, ShardSource};
 use crate::learning::{FeatureCache, Shelf};
 use crate::methods::Registry;
 use crate::model::{
-    Backbone, BackboneConfig, ModelError, ParameterSet, ResNet, Vit, backbone_config, embedded_vit,
+    Backbone, BackboneConfig, DeepResNet, ModelError, ParameterSet, ResNet, Vit, backbone_config,
+    embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, ModelFacts};
@@ -133,6 +134,10 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
             }
             .into()
         }
+        (
+            BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section),
+            BackboneConfig::DeepResNet(config),
+        ) => DeepResNet::load(&section.weights, *config)?.into(),
         // Nothing to be read.
         _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
@@ -168,7 +173,7 @@ fn backbone_name(section: &BackboneSection) -> String {
         (_, Some(path)) => path.display().to_string(),
         (BackboneSection::Vit(_), None) => "embedded".to_string(),
         (BackboneSection::ResNet18(_), None) => "random".to_string(),
-        (BackboneSection::Pixels, None) => section.kind().to_string(),
+        _ => section.kind().to_string(),
     }
 }
 
@@ -186,7 +191,7 @@ fn fits(
     }
     let otherwise = match backbone {
         BackboneConfig::Vit(_) => format!(", or backbone.resolution to what [{key}] gives"),
-        BackboneConfig::ResNet(_) | BackboneConfig::Pixels(_) => String::new(),
+        _ => String::new(),
     };
     Err(ExperimentError::unsupported(
         format!("[{key}] gives {height}x{width} pixels, the backbone reads {image}x{image}"),

@@ -180,6 +180,12 @@ impl FeatureCache {
         stores.iter().map(|store| store.figures()).fold(CacheFigures::default(), CacheFigures::plus)
     }
 
+    /// Samples of all stores, computed or not.
+    pub fn samples(&self) -> u64 {
+        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.iter().map(|store| store.samples()).sum()
+    }
+
     fn note(&self, notice: Option<String>) {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
     }

@@ -142,6 +142,10 @@ impl FeatureStore {
         CacheFigures { read: self.read.load(Ordering::Relaxed), ..counted }
     }
 
+    pub(super) fn samples(&self) -> u64 {
+        self.blocks.total() as u64
+    }
+
     pub(super) fn source(&self) -> &Source {
         &self.source
     }

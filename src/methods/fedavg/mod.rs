@@ -34,7 +34,7 @@ pub use server::FedAvgServer;
 
 use crate::data::TaskView;
 use crate::learning::{Classifier, Optimiser, PromptShape, TrainingPlan};
-use crate::methods::transformer::needs_blocks;
+use crate::methods::transformer::{needs_blocks, needs_training};
 use crate::model::{Backbone, BackboneConfig, HeadShape, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -187,9 +187,14 @@ impl Method for FedAvg {
     }
 }
 
-/// A prompt needs blocks to live in.
+/// A prompt needs blocks to live in, and training everything a backbone that can be trained.
 pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
+    const HEAD: &str = "`method.train = \"head\"`";
     let train = scenario.method.parameters.get("train").and_then(toml::Value::as_str);
-    let complaint = || needs_blocks(scenario, "a prefix prompt", "`method.train = \"head\"`");
-    (train == Some("prompt")).then(complaint).flatten().into_iter().collect()
+    let complaint = match train {
+        Some("prompt") => needs_blocks(scenario, "a prefix prompt", HEAD),
+        Some("head") => None,
+        _ => needs_training(scenario, HEAD),
+    };
+    complaint.into_iter().collect()
 }

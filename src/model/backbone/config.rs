@@ -1,6 +1,7 @@
 //! What a backbone is made of, without its parameters.
 
-use super::super::{ModelError, ResNetConfig, VitConfig};
+use super::super::deep_resnet::Depth;
+use super::super::{DeepResNetConfig, ModelError, ResNetConfig, VitConfig};
 
 /// Dimensions of a [`Backbone`](super::Backbone): all that is known of it before any weight is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,6 +10,8 @@ pub enum BackboneConfig {
     Vit(VitConfig),
     /// A residual network for small images.
     ResNet(ResNetConfig),
+    /// A deep residual network with pretrained weights, frozen only.
+    DeepResNet(DeepResNetConfig),
     /// The pixels as they are.
     Pixels(PixelShape),
 }
@@ -28,6 +31,10 @@ impl BackboneConfig {
         match self {
             BackboneConfig::Vit(_) => "vit",
             BackboneConfig::ResNet(_) => "resnet18",
+            BackboneConfig::DeepResNet(network) => match network.depth {
+                Depth::Fifty => "resnet50",
+                Depth::HundredFiftyTwo => "resnet152",
+            },
             BackboneConfig::Pixels(_) => "pixels",
         }
     }
@@ -37,6 +44,7 @@ impl BackboneConfig {
         match self {
             BackboneConfig::Vit(vit) => vit.dim,
             BackboneConfig::ResNet(network) => network.dim(),
+            BackboneConfig::DeepResNet(_) => DeepResNetConfig::DIM,
             BackboneConfig::Pixels(PixelShape { channels, image }) => channels * image * image,
         }
     }
@@ -46,6 +54,7 @@ impl BackboneConfig {
         let (channels, image) = match self {
             BackboneConfig::Vit(vit) => (vit.channels, vit.image),
             BackboneConfig::ResNet(network) => (network.channels, network.image),
+            BackboneConfig::DeepResNet(network) => (DeepResNetConfig::CHANNELS, network.image),
             BackboneConfig::Pixels(shape) => (shape.channels, shape.image),
         };
         [channels, image, image]
@@ -55,7 +64,7 @@ impl BackboneConfig {
     pub fn vit(&self) -> Option<&VitConfig> {
         match self {
             BackboneConfig::Vit(vit) => Some(vit),
-            BackboneConfig::ResNet(_) | BackboneConfig::Pixels(_) => None,
+            _ => None,
         }
     }
 
@@ -76,11 +85,22 @@ impl BackboneConfig {
         }
     }
 
+    pub(in crate::model) fn frozen_only(&self) -> ModelError {
+        let kind = self.kind();
+        ModelError::Input {
+            reason: format!(
+                "a backbone of kind \"{kind}\" gives features and cannot be trained; \
+                 train what stands upon them"
+            ),
+        }
+    }
+
     /// Name and shape of every parameter and buffer, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         match self {
             BackboneConfig::Vit(vit) => vit.parameter_shapes(),
             BackboneConfig::ResNet(network) => network.parameter_shapes(),
+            BackboneConfig::DeepResNet(network) => network.parameter_shapes(),
             BackboneConfig::Pixels(_) => Vec::new(),
         }
     }
@@ -90,6 +110,7 @@ impl BackboneConfig {
         match self {
             BackboneConfig::Vit(vit) => vit.parameter_count(),
             BackboneConfig::ResNet(network) => network.parameter_count(),
+            BackboneConfig::DeepResNet(network) => network.parameter_count(),
             BackboneConfig::Pixels(_) => 0,
         }
     }

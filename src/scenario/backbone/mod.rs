@@ -1,5 +1,6 @@
 //! `[backbone]`: what turns an image into features.
 
+mod extractor;
 mod resnet;
 mod vit;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use extractor::ExtractorSection;
 pub use resnet::{ResNetSection, StartWeights};
 pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
 
@@ -21,6 +23,12 @@ pub enum BackboneSection {
     /// A residual network for small images, trained from scratch or read from a file.
     #[serde(rename = "resnet18")]
     ResNet18(ResNetSection),
+    /// ResNet-50 with pretrained weights, frozen only.
+    #[serde(rename = "resnet50")]
+    ResNet50(ExtractorSection),
+    /// ResNet-152 with pretrained weights, frozen only.
+    #[serde(rename = "resnet152")]
+    ResNet152(ExtractorSection),
     /// None: a feature is a pixel, as the transform leaves it. A linear head upon it is logistic
     /// regression.
     Pixels,
@@ -31,6 +39,8 @@ pub enum BackboneSection {
 enum Kind {
     Vit,
     ResNet18,
+    ResNet50,
+    ResNet152,
     Pixels,
 }
 
@@ -38,13 +48,16 @@ impl Choice for Kind {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
         ("vit", Kind::Vit, "a pretrained vision transformer"),
         ("resnet18", Kind::ResNet18, "ResNet-18 with a 3x3 stem for small images"),
+        ("resnet50", Kind::ResNet50, "a pretrained ResNet-50 that gives features only"),
+        ("resnet152", Kind::ResNet152, "a pretrained ResNet-152 that gives features only"),
         ("pixels", Kind::Pixels, "the pixels as they are; with a linear head, logistic regression"),
     ];
 }
 
 impl BackboneSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
-        match table.get(&Param::new("kind", Kind::Vit, "what turns an image into features")) {
+        let kind = table.get(&Param::new("kind", Kind::Vit, "what turns an image into features"));
+        match kind {
             Kind::Vit => {
                 table.foreign(&["width"], "kind = \"vit\"");
                 BackboneSection::Vit(VitSection::read(table))
@@ -52,6 +65,15 @@ impl BackboneSection {
             Kind::ResNet18 => {
                 table.foreign(&["architecture", "resolution", "heads"], "kind = \"resnet18\"");
                 BackboneSection::ResNet18(ResNetSection::read(table))
+            }
+            Kind::ResNet50 | Kind::ResNet152 => {
+                let foreign = ["architecture", "resolution", "heads", "width"];
+                table.foreign(&foreign, &format!("kind = \"{}\"", kind.word()));
+                let section = ExtractorSection::read(table);
+                match kind {
+                    Kind::ResNet50 => BackboneSection::ResNet50(section),
+                    _ => BackboneSection::ResNet152(section),
+                }
             }
             Kind::Pixels => {
                 table.foreign(&VitSection::KEYS, "kind = \"pixels\"");
@@ -66,15 +88,22 @@ impl BackboneSection {
         match self {
             BackboneSection::Vit(_) => Kind::Vit.word(),
             BackboneSection::ResNet18(_) => Kind::ResNet18.word(),
+            BackboneSection::ResNet50(_) => Kind::ResNet50.word(),
+            BackboneSection::ResNet152(_) => Kind::ResNet152.word(),
             BackboneSection::Pixels => Kind::Pixels.word(),
         }
+    }
+
+    /// Whether it gives features and cannot be trained, though it has parameters.
+    pub fn is_frozen_only(&self) -> bool {
+        matches!(self, BackboneSection::ResNet50(_) | BackboneSection::ResNet152(_))
     }
 
     /// The transformer, where it is one.
     pub fn vit(&self) -> Option<&VitSection> {
         match self {
             BackboneSection::Vit(section) => Some(section),
-            BackboneSection::ResNet18(_) | BackboneSection::Pixels => None,
+            _ => None,
         }
     }
 
@@ -89,7 +118,9 @@ impl BackboneSection {
             BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })
             | BackboneSection::ResNet18(ResNetSection {
                 weights: StartWeights::File(path), ..
-            }) => Some(path),
+            })
+            | BackboneSection::ResNet50(ExtractorSection { weights: path })
+            | BackboneSection::ResNet152(ExtractorSection { weights: path }) => Some(path),
             _ => None,
         }
     }
@@ -100,7 +131,9 @@ impl BackboneSection {
             BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })
             | BackboneSection::ResNet18(ResNetSection {
                 weights: StartWeights::File(path), ..
-            }) => Some(path),
+            })
+            | BackboneSection::ResNet50(ExtractorSection { weights: path })
+            | BackboneSection::ResNet152(ExtractorSection { weights: path }) => Some(path),
             _ => None,
         }
     }

@@ -1,0 +1,100 @@
+//! The dimensions of a deep residual network and the shapes of its parameters.
+
+/// Channels of the stem.
+const STEM: usize = 64;
+/// Channels between the first and the last convolution of a bottleneck, per stage.
+const WIDTHS: [usize; 4] = [64, 128, 256, 512];
+/// A bottleneck ends with so many times its width.
+const EXPANSION: usize = 4;
+
+/// How deep the network is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// ResNet-50.
+    Fifty,
+    /// ResNet-152.
+    HundredFiftyTwo,
+}
+
+impl Depth {
+    /// Bottlenecks of every stage.
+    pub fn blocks(self) -> [usize; 4] {
+        match self {
+            Depth::Fifty => [3, 4, 6, 3],
+            Depth::HundredFiftyTwo => [3, 8, 36, 3],
+        }
+    }
+}
+
+/// The dimensions of a [`DeepResNet`](super::DeepResNet).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeepResNetConfig {
+    /// How deep.
+    pub depth: Depth,
+    /// Pixels of both sides of the image; the network itself takes any size.
+    pub image: usize,
+}
+
+impl DeepResNetConfig {
+    /// Colour channels.
+    pub const CHANNELS: usize = 3;
+    /// Width of a feature.
+    pub const DIM: usize = EXPANSION * WIDTHS[3];
+
+    /// Name and shape of every parameter and running statistic, in torchvision's names, sorted by name.
+    pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let mut shapes = Vec::new();
+        convolution("conv1", [STEM, Self::CHANNELS, 7, 7], &mut shapes);
+        norm("bn1", STEM, &mut shapes);
+        let mut inputs = STEM;
+        for (stage, (blocks, width)) in self.depth.blocks().into_iter().zip(WIDTHS).enumerate() {
+            for block in 0..blocks {
+                let name = |layer: &str| format!("layer{}.{block}.{layer}", stage + 1);
+                let outputs = EXPANSION * width;
+                convolution(&name("conv1"), [width, inputs, 1, 1], &mut shapes);
+                convolution(&name("conv2"), [width, width, 3, 3], &mut shapes);
+                convolution(&name("conv3"), [outputs, width, 1, 1], &mut shapes);
+                for (layer, channels) in [("bn1", width), ("bn2", width), ("bn3", outputs)] {
+                    norm(&name(layer), channels, &mut shapes);
+                }
+                if block == 0 {
+                    convolution(&name("downsample.0"), [outputs, inputs, 1, 1], &mut shapes);
+                    norm(&name("downsample.1"), outputs, &mut shapes);
+                }
+                inputs = outputs;
+            }
+        }
+        shapes.sort();
+        shapes
+    }
+
+    /// Scalars of all parameters; running statistics are not among them.
+    pub fn parameter_count(&self) -> usize {
+        let shapes = self.parameter_shapes();
+        let counted = shapes.iter().filter(|(name, _)| !name.contains(".running_"));
+        counted.map(|(_, shape)| shape.iter().product::<usize>()).sum()
+    }
+}
+
+fn convolution(name: &str, shape: [usize; 4], shapes: &mut Vec<(String, Vec<usize>)>) {
+    shapes.push((format!("{name}.weight"), shape.to_vec()));
+}
+
+fn norm(layer: &str, channels: usize, shapes: &mut Vec<(String, Vec<usize>)>) {
+    for name in ["weight", "bias", "running_mean", "running_var"] {
+        shapes.push((format!("{layer}.{name}"), vec![channels]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of torchvision without the classifier of 1,000 classes (2,049,000 scalars).
+    #[test]
+    fn parameters_are_as_many_as_published() {
+        let count = |depth| DeepResNetConfig { depth, image: 224 }.parameter_count();
+        assert_eq!(count(Depth::Fifty), 25_557_032 - 2_049_000);
+        assert_eq!(count(Depth::HundredFiftyTwo), 60_192_808 - 2_049_000);
+    }
+}

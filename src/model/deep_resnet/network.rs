@@ -1,0 +1,136 @@
+//! The network: candle's layers over tensors that we hold by name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use candle_core::{DType, Tensor};
+use candle_nn::{Func, Module, VarBuilder};
+use candle_transformers::models::resnet;
+
+use super::{DeepResNetConfig, Depth};
+use crate::model::parameters::{Parameter, ParameterSet};
+use crate::model::weights_file::{read_file, read_parameters};
+use crate::model::{ModelError, Place};
+
+/// A frozen residual network with torchvision's parameters.
+#[derive(Clone, Debug)]
+pub struct DeepResNet {
+    config: DeepResNetConfig,
+    network: Func<'static>,
+    /// On the CPU in `f32`, where the network shares their storage if it computes there.
+    named: Arc<BTreeMap<Arc<str>, Tensor>>,
+    /// Once asked for.
+    digest: Arc<OnceLock<blake3::Hash>>,
+    place: Place,
+}
+
+impl DeepResNet {
+    /// Reads a safetensors file with torchvision's names; its classifier (`fc.*`) and counters of batches
+    /// are ignored.
+    ///
+    /// # Errors
+    /// Told by file and tensor, see [`ModelError`].
+    pub fn load(path: &Path, config: DeepResNetConfig) -> Result<DeepResNet, ModelError> {
+        let file = path.display().to_string();
+        let wanted = |name: &str| !name.starts_with("fc.") && !name.ends_with("_tracked");
+        DeepResNet::read(&file, config, &read_parameters(&file, &read_file(path)?, wanted)?)
+    }
+
+    /// A network with these parameters (entries it has no place for are ignored), on the CPU.
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn from_parameters(
+        config: DeepResNetConfig,
+        set: &ParameterSet,
+    ) -> Result<DeepResNet, ModelError> {
+        DeepResNet::read("parameter set", config, set)
+    }
+
+    fn read(
+        file: &str,
+        config: DeepResNetConfig,
+        set: &ParameterSet,
+    ) -> Result<DeepResNet, ModelError> {
+        let place = Place::cpu();
+        let mut named = BTreeMap::new();
+        for (name, shape) in config.parameter_shapes() {
+            let tensor = set.expect(file, &name, &shape)?.tensor(&place.device)?;
+            named.insert(Arc::from(name), tensor);
+        }
+        let network = assemble(config, &named, &place)?;
+        Ok(DeepResNet { config, network, named: Arc::new(named), digest: Arc::default(), place })
+    }
+
+    /// A copy at another place.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn at(&self, place: &Place) -> Result<DeepResNet, ModelError> {
+        let network = assemble(self.config, &self.named, place)?;
+        Ok(DeepResNet { network, place: place.clone(), ..self.clone() })
+    }
+
+    /// Where it computes. Between pixels and features it does so in the type of the place.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The dimensions.
+    pub fn config(&self) -> &DeepResNetConfig {
+        &self.config
+    }
+
+    /// Copies all parameters and running statistics.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        self.named.iter().map(|(name, t)| Ok((Arc::clone(name), Parameter::of(t)?))).collect()
+    }
+
+    /// Digest of all of them, computed once.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
+        if let Some(known) = self.digest.get() {
+            return Ok(*known);
+        }
+        let digest = self.parameters()?.digest();
+        // Another thread may have been faster; it found the same.
+        Ok(*self.digest.get_or_init(|| digest))
+    }
+
+    /// `pixels` `(b, 3, h, w)`, normalised, to globally averaged features `(b, 2048)`.
+    ///
+    /// # Errors
+    /// When the pixels do not fit.
+    pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+        let (_, channels, _, _) = pixels.dims4()?;
+        if channels != DeepResNetConfig::CHANNELS {
+            let reason = format!("the network takes images of 3 channels, got {channels}");
+            return Err(ModelError::Input { reason });
+        }
+        let features = self.network.forward(&pixels.to_dtype(self.place.compute)?)?;
+        Ok(features.to_dtype(DType::F32)?)
+    }
+}
+
+fn assemble(
+    config: DeepResNetConfig,
+    named: &BTreeMap<Arc<str>, Tensor>,
+    place: &Place,
+) -> Result<Func<'static>, ModelError> {
+    let there = |(name, tensor): (&Arc<str>, &Tensor)| {
+        Ok((name.to_string(), tensor.to_device(&place.device)?))
+    };
+    let tensors: HashMap<String, Tensor> =
+        named.iter().map(there).collect::<Result<_, ModelError>>()?;
+    let tensors = VarBuilder::from_tensors(tensors, place.compute, &place.device);
+    Ok(match config.depth {
+        Depth::Fifty => resnet::resnet50_no_final_layer(tensors)?,
+        Depth::HundredFiftyTwo => resnet::resnet152_no_final_layer(tensors)?,
+    })
+}

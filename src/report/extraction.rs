@@ -1,0 +1,91 @@
+//! How far the frozen network has come, told while it computes features: a deep extractor on a large data set
+//! takes minutes to hours before the first round closes.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::text_table::grouped;
+use crate::learning::FeatureCache;
+
+/// How often it is told.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Watches a cache until it is dropped.
+pub(super) struct Extraction {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Extraction {
+    /// Hands a line to `say` whenever features were computed since the last one.
+    pub fn watch(cache: Arc<FeatureCache>, say: impl Fn(&str) + Send + 'static) -> Extraction {
+        Extraction::watch_every(EVERY, cache, say)
+    }
+
+    fn watch_every(
+        every: Duration,
+        cache: Arc<FeatureCache>,
+        say: impl Fn(&str) + Send + 'static,
+    ) -> Extraction {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut told = 0;
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                let figures = cache.figures();
+                if figures.computed > told {
+                    told = figures.computed;
+                    say(&line(figures.computed + figures.loaded, cache.samples()));
+                }
+            }
+        });
+        Extraction { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Extraction {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A watch that panicked has nothing more to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn line(known: u64, all: u64) -> String {
+    let share = 100.0 * known as f64 / all.max(1) as f64;
+    format!("features of {} of {} samples ({share:.0} %)", grouped(known), grouped(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use candle_core::Device;
+
+    use super::*;
+    use crate::data::{Transform, digits};
+    use crate::model::{Backbone, FrozenPart, embedded_vit};
+
+    #[test]
+    fn it_tells_what_was_computed_and_then_is_silent() {
+        let split = digits::embedded().unwrap().train;
+        let backbone = Backbone::from(embedded_vit().unwrap());
+        let cache = Arc::new(FeatureCache::default());
+        let transform = Arc::new(Transform::default());
+        let store = cache.store(&backbone, &split, &transform, FrozenPart::Whole).unwrap().unwrap();
+        store.fill(&backbone, &Device::Cpu, &[3]).unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&lines);
+        let watch = Extraction::watch_every(Duration::from_millis(1), cache, move |line| {
+            told.lock().unwrap().push(line.to_owned());
+        });
+        while lines.lock().unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        drop(watch);
+        assert_eq!(*lines.lock().unwrap(), ["features of 32 of 1,433 samples (2 %)"]);
+    }
+}
