@@ -189,6 +189,18 @@ impl Split {
         }
     }
 
+    /// Bytes of one sample as it is stored here; of files that are decoded at each access, those of the first.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn sample_bytes(&self) -> Result<u64, DataError> {
+        match self.image_shape() {
+            Some(shape) => Ok(shape.iter().product::<usize>() as u64),
+            None if self.is_empty() => Ok(0),
+            None => Ok(self.image(0)?.pixels.len() as u64),
+        }
+    }
+
     /// Digest of labels and images: of their pixels where these lie in memory, otherwise of the bytes
     /// of every file. Computed once.
     ///

@@ -291,6 +291,9 @@ pub enum Event {
         samples: u64,
         /// Nanoseconds of simulated work.
         worked: u64,
+        /// Bytes the client keeps from now on; 0 and left out where it keeps nothing.
+        #[serde(default, skip_serializing_if = "nothing")]
+        kept: u64,
     },
     /// A malicious client sends something else than what it just learnt.
     UpdateForged {
@@ -434,6 +437,10 @@ fn is_zero(count: &u32) -> bool {
 
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+fn nothing(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl Event {

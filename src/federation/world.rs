@@ -19,8 +19,8 @@ use super::workforce::Workforce;
 use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    AnyMethod, ClassCounts, CohortRule, ExchangeSketch, Lab, ModelFacts, Period, RoundContext,
-    Seat, SketchFacts,
+    AnyMethod, ClassCounts, CohortRule, ExchangeSketch, Lab, MissedTask, ModelFacts, Period,
+    RoundContext, Seat, SketchFacts,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
@@ -239,11 +239,12 @@ impl World {
         })
     }
 
-    /// Tasks after `last` and before `now` of which a client holds samples.
-    pub fn missed(&self, client: ClientId, last: Option<TaskId>, now: TaskId) -> Vec<TaskId> {
+    /// Tasks after `last` and before `now` of which a client holds samples, with them.
+    pub fn missed(&self, client: ClientId, last: Option<TaskId>, now: TaskId) -> Vec<MissedTask> {
         let first = last.map_or(0, |task| task.index() + 1);
         let tasks = self.curriculum.tasks.get(first..now.index()).unwrap_or_default();
-        tasks.iter().filter(|v| !self.shard(v, client).is_empty()).map(|v| v.task).collect()
+        let held = tasks.iter().map(|v| MissedTask { task: v.task, shard: self.shard(v, client) });
+        held.filter(|missed| !missed.shard.is_empty()).collect()
     }
 
     /// The clients asked in a round that opens at `now`; `participants` took part earlier in the

@@ -6,6 +6,7 @@
 //! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! frozen part, samples -> FeatureStore -> Batch::Features          (feature_cache)
+//! features of a class -> Herding -> samples a client keeps           (herding)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
 //! drawn images -> pretrain(config) -> parameters                   (pretrain)
@@ -19,6 +20,7 @@ mod error;
 pub mod evaluation;
 pub mod feature_cache;
 pub mod head_training;
+mod herding;
 mod local_training;
 pub mod losses;
 pub mod metrics;
@@ -33,6 +35,7 @@ pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Shelf};
 pub use head_training::{Head, HeadLoss, HeadTraining};
+pub use herding::{Herding, exemplars, kept};
 pub use local_training::{
     Course, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };

@@ -5,6 +5,7 @@ pub mod adapter;
 mod averaged;
 pub mod fedavg;
 pub mod fedavg_prompt;
+pub mod fedhaf;
 mod head_form;
 pub mod hepco;
 pub mod hgp;

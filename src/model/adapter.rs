@@ -49,8 +49,8 @@ pub struct MaskPlace {
 }
 
 impl Dropout {
-    /// `x` `(b, ..)`, whose samples belong to `groups`.
-    fn apply(&self, x: &Tensor, block: usize, groups: &Groups) -> Result<Tensor> {
+    /// `x` `(b, ..)`, whose samples belong to `groups`; `block` tells the masks of a step apart.
+    pub(crate) fn apply(&self, x: &Tensor, block: usize, groups: &Groups) -> Result<Tensor> {
         if groups.members() != self.places.len() {
             bail!("dropout: masks of {} for {} members", self.places.len(), groups.members());
         }

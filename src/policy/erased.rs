@@ -11,13 +11,13 @@ use super::additive::UNMARKED;
 use super::averaged;
 use super::{
     Asset, AssetSketch, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Folding, Lab,
-    Member, Message, Method, Next, Outcome, ParameterAverage, Part, Period, Phase, PolicyError,
-    Predictor, RoundContext, Seat, ServerPolicy, SketchFacts, UpMeta,
+    Member, Message, Method, MissedTask, Next, Outcome, ParameterAverage, Part, Period, Phase,
+    PolicyError, Predictor, RoundContext, Seat, ServerPolicy, SketchFacts, UpMeta,
 };
 use crate::data::{Shard, TaskView};
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
-use crate::quantity::{ClientId, TaskId};
+use crate::quantity::ClientId;
 use crate::wire::{Body, BodySketch, WireError};
 
 /// A Down or an Up whose type only the method knows.
@@ -44,7 +44,7 @@ pub struct AnyMember {
     /// The address of everything drawn here.
     pub key: StreamKey,
     /// Tasks the client held data of since the last contact.
-    pub missed: Vec<TaskId>,
+    pub missed: Vec<MissedTask>,
 }
 
 /// What a seat sends back, erased.
@@ -67,7 +67,7 @@ pub trait AnyMethod: Send + Sync {
     fn feature_sketch(&self) -> BodySketch {
         BodySketch::default()
     }
-    /// The assets that the Downs of this exchange name, in order.
+    /// See [`Method::asset_sketches`].
     fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
         let _ = facts;
         Vec::new()
@@ -86,6 +86,10 @@ pub trait AnyMethod: Send + Sync {
     fn save_state(&self, state: &AnyState) -> Body;
     /// See [`ClientState::load`].
     fn load_state(&self, saved: &Body) -> Result<AnyState, WireError>;
+    /// See [`ClientState::kept_bytes`].
+    fn state_bytes(&self, state: &AnyState) -> u64 {
+        self.save_state(state).tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
+    }
     /// See [`ClientPolicy::train`]; the members keep their (updated) states.
     fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>>;
     /// See [`ClientPolicy::largest_pack`]; of a phase of the period with this view.
@@ -247,6 +251,10 @@ impl<M: Method> AnyMethod for Erased<M> {
         self.method.feature_sketch()
     }
 
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        self.method.asset_sketches(facts)
+    }
+
     fn fields(&self) -> Vec<Field> {
         self.method.fields().to_vec()
     }
@@ -273,6 +281,10 @@ impl<M: Method> AnyMethod for Erased<M> {
 
     fn load_state(&self, saved: &Body) -> Result<AnyState, WireError> {
         Ok(Box::new(M::State::load(saved)?))
+    }
+
+    fn state_bytes(&self, state: &AnyState) -> u64 {
+        state_of::<M>(state).kept_bytes()
     }
 
     fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {

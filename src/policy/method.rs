@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::additive::UNMARKED;
 use super::averaged;
 use super::{
-    Additive, Averaged, ExchangeSketch, Field, Lab, Message, Part, Period, Phase, PolicyError,
-    Predictor, RoundContext, Seat, SketchFacts,
+    Additive, AssetSketch, Averaged, ExchangeSketch, Field, Lab, Message, Part, Period, Phase,
+    PolicyError, Predictor, RoundContext, Seat, SketchFacts,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -46,6 +46,12 @@ pub trait Method: Send + Sync + Sized + 'static {
 
     /// Shapes of one exchange, without data or weights.
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch;
+
+    /// The assets that the Downs of this exchange name, in order.
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let _ = facts;
+        Vec::new()
+    }
 
     /// Shape of what a client must hold to compute this method's features
     /// ([`Predictor::feature_state`]), for methods that may be the first of two.
@@ -217,6 +223,11 @@ pub trait ClientState: Default + Send + 'static {
     fn save(&self) -> Body;
     /// The inverse of [`save`](ClientState::save).
     fn load(saved: &Body) -> Result<Self, WireError>;
+    /// Bytes that a client must keep in memory or on disk; by default those of the tensors of
+    /// [`save`](ClientState::save).
+    fn kept_bytes(&self) -> u64 {
+        self.save().tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
+    }
 }
 
 impl ClientState for () {
@@ -244,7 +255,16 @@ pub struct Member<'a, M: Method> {
     /// The address of everything drawn here; choose the purpose with `domain`.
     pub key: StreamKey,
     /// Tasks whose shards the client held since the server last spoke to it.
-    pub missed: Vec<TaskId>,
+    pub missed: Vec<MissedTask>,
+}
+
+/// A task that went by without the client being asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissedTask {
+    /// Which one.
+    pub task: TaskId,
+    /// What the client held of it; not empty.
+    pub shard: Shard,
 }
 
 /// What a seat sends back, and what the journal says about it.

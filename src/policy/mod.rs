@@ -36,8 +36,8 @@ pub use error::PolicyError;
 pub use lab::Lab;
 pub use message::{Asset, Message};
 pub use method::{
-    ClientPolicy, ClientState, Failure, Learnt, Member, Method, Next, Outcome, ServerPolicy,
-    UpMeta, one_by_one, one_seat_each, shared, together,
+    ClientPolicy, ClientState, Failure, Learnt, Member, Method, MissedTask, Next, Outcome,
+    ServerPolicy, UpMeta, one_by_one, one_seat_each, shared, together,
 };
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
 pub use part::{Field, Folding, Keep, Part, WeightedDelta};

@@ -225,6 +225,11 @@ impl AnyMethod for Staged {
         Ok(Box::new(StagedState { first, then: self.then.load_state(&then)? }))
     }
 
+    fn state_bytes(&self, state: &AnyState) -> u64 {
+        let state = state_of(state);
+        self.first.state_bytes(&state.first) + self.then.state_bytes(&state.then)
+    }
+
     /// Neighbours of the same stage, upon the same features, stay together.
     fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
         let alike = |a: &AnyMember, b: &AnyMember| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::summary::Summary;
+use super::summary::{ClientMemory, Summary};
 use super::text_table::{TextTable, grouped, percent};
 use super::wall::WallTimes;
 use super::words::{CONTROL, direction_word, outcome_word};
@@ -27,6 +27,7 @@ pub fn final_table(summary: &Summary) -> String {
     text.push('\n');
     text.push_str(&bytes(summary));
     text.push('\n');
+    text.push_str(&kept(summary));
     text.push_str(&times(summary));
     if summary.failed + summary.rejected > 0 {
         let _ = writeln!(
@@ -157,6 +158,18 @@ fn bytes(summary: &Summary) -> String {
         );
     }
     text
+}
+
+/// What clients keep between rounds.
+fn kept(summary: &Summary) -> String {
+    let Some(ClientMemory { clients, bytes, largest }) = summary.memory else {
+        return String::new();
+    };
+    format!(
+        "clients     {clients} keep {} between rounds, {} at most\n",
+        Bytes(bytes),
+        Bytes(largest)
+    )
 }
 
 fn times(summary: &Summary) -> String {

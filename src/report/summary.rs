@@ -12,6 +12,7 @@ use crate::federation::{
     Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
     SinkError, TaskScore,
 };
+use crate::quantity::ClientId;
 
 /// Figures of a run; grows entry by entry.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -47,6 +48,9 @@ pub struct Summary {
     /// Uploads that malicious clients forged.
     #[serde(skip_serializing_if = "is_none")]
     pub forged: u64,
+    /// What clients keep between rounds, where they keep anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ClientMemory>,
     /// Simulated seconds until the server was done; stragglers may have come later.
     pub virtual_s: f64,
     /// Measures of federated bias, mean over the rounds that measured them.
@@ -60,6 +64,8 @@ pub struct Summary {
     #[serde(skip)]
     traffic: Traffic,
     #[serde(skip)]
+    kept: BTreeMap<ClientId, u64>,
+    #[serde(skip)]
     scores: Vec<Vec<TaskScore>>,
     #[serde(skip)]
     bias_sums: BTreeMap<String, (f64, u32)>,
@@ -67,6 +73,17 @@ pub struct Summary {
 
 fn is_none(count: &u64) -> bool {
     *count == 0
+}
+
+/// What clients keep after the last time each of them trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClientMemory {
+    /// Clients that keep something.
+    pub clients: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Bytes of the one that keeps most.
+    pub largest: u64,
 }
 
 impl Summary {
@@ -100,6 +117,12 @@ impl Summary {
             by_outcome.insert(outcome_word(*outcome), *sum);
         }
         let mean = |(sum, count): &(f64, u32)| sum / f64::from(*count);
+        let largest = self.kept.values().copied().max();
+        self.memory = largest.map(|largest| ClientMemory {
+            clients: self.kept.len() as u64,
+            bytes: self.kept.values().sum(),
+            largest,
+        });
         self.bias = self.bias_sums.iter().map(|(name, sums)| (name.clone(), mean(sums))).collect();
     }
 }
@@ -131,6 +154,9 @@ impl EventSink for Summary {
                 {
                     self.dummies.entry(kind.word()).or_default().add(&charge);
                 }
+            }
+            Event::Trained { client, kept, .. } if *kept > 0 => {
+                self.kept.insert(*client, *kept);
             }
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,

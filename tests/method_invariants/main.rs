@@ -1,10 +1,11 @@
-//! Promise: HGP, FedAvg, adapters, Joint, STSA, FedAvg-Prompt and HePCo keep every invariant of their method cards, on a tiny network.
+//! Promise: HGP, FedAvg, adapters, Joint, STSA, FedAvg-Prompt, HePCo and FedHAF keep every invariant of their method cards, on a tiny network.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
 mod adapter;
 mod bytes;
 mod fedavg;
+mod fedhaf;
 mod frozen;
 mod gradients;
 mod hepco;

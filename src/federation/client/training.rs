@@ -23,10 +23,10 @@ use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyState, ExchangeSketch, Failure, Lab, Payload,
+    AnyMember, AnyMethod, AnyOutcome, AnyState, ExchangeSketch, Failure, Lab, MissedTask, Payload,
     RoundContext, Seat, UpMeta,
 };
-use crate::quantity::{TaskId, VirtualTime};
+use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
 
 /// What a training job answers.
@@ -71,7 +71,7 @@ pub(crate) struct Done {
 pub(crate) struct TrainingJob {
     broadcast: Broadcast,
     state: AnyState,
-    missed: Vec<TaskId>,
+    missed: Vec<MissedTask>,
     worked: VirtualTime,
     answer: oneshot::Sender<Result<Trained, String>>,
 }
@@ -81,7 +81,7 @@ pub(super) fn ask(
     world: &Arc<World>,
     broadcast: Broadcast,
     state: AnyState,
-    missed: Vec<TaskId>,
+    missed: Vec<MissedTask>,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Effect {
     let (answer, slot) = oneshot::channel();

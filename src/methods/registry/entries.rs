@@ -6,6 +6,7 @@ use super::MethodEntry;
 use crate::methods::adapter::{self, AdapterConfig, AdapterMethod};
 use crate::methods::fedavg::{self, FedAvg, FedAvgConfig};
 use crate::methods::fedavg_prompt::{self, FedAvgPrompt, FedAvgPromptConfig};
+use crate::methods::fedhaf::{self, FedHaf, FedHafConfig};
 use crate::methods::hepco::{self, Hepco, HepcoConfig};
 use crate::methods::hgp::{self, Hgp, HgpConfig};
 use crate::methods::joint::{self, Joint, JointConfig};
@@ -23,6 +24,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         stsa_e_entry(),
         fedavg_prompt_entry(),
         hepco_entry(),
+        fedhaf_entry(),
     ]
 }
 
@@ -172,5 +174,25 @@ fn stsa_e_entry() -> MethodEntry {
             Box::new(move |facts: &ModelFacts| erase(Stsa::new(config, facts)))
         }),
         ..stsa_entry()
+    }
+}
+
+fn fedhaf_entry() -> MethodEntry {
+    MethodEntry {
+        name: "fedhaf",
+        idea: "A small module adjusts the features of a frozen extractor, a head with batch norm \
+               classifies them; each client keeps a share of its samples, chosen by herding, and \
+               distils first the head, then the module, from the model of the previous task.",
+        source: "FedHAF, federated hierarchical anti-forgetting (conference submission)",
+        state: "client: exemplars; server: module, head, and both as the previous task left them",
+        messages: "down: module and head, once per task the previous ones; up: the same and the \
+                   sample count",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = FedHafConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(FedHaf::new(config.clone(), facts)))
+        }),
+        check: fedhaf::check,
     }
 }

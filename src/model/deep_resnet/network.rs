@@ -1,6 +1,6 @@
 //! The network: candle's layers over tensors that we hold by name.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -126,8 +126,8 @@ fn assemble(
     let there = |(name, tensor): (&Arc<str>, &Tensor)| {
         Ok((name.to_string(), tensor.to_device(&place.device)?))
     };
-    let tensors: HashMap<String, Tensor> =
-        named.iter().map(there).collect::<Result<_, ModelError>>()?;
+    // Looked up by name, never walked through.
+    let tensors = named.iter().map(there).collect::<Result<_, ModelError>>()?;
     let tensors = VarBuilder::from_tensors(tensors, place.compute, &place.device);
     Ok(match config.depth {
         Depth::Fifty => resnet::resnet50_no_final_layer(tensors)?,

@@ -2,7 +2,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::norm::Norm;
+use crate::model::norm::Norm;
 use crate::model::ops;
 
 /// A convolution and its batch norm.

@@ -7,7 +7,6 @@ mod config;
 mod golden;
 mod initialise;
 mod network;
-mod norm;
 
 pub use config::{ResNetConfig, is_buffer};
 pub use network::ResNet;

@@ -9,7 +9,7 @@ use candle_core::{DType, Tensor, Var};
 use super::ResNetConfig;
 use super::block::{Block, Unit};
 use super::config::{BATCHES, MEAN, VARIANCE, is_buffer};
-use super::norm::{Norm, Running};
+use crate::model::norm::{Norm, Running};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
 use crate::model::weights_file::{read_file, read_parameters};
 use crate::model::{ModelError, Place};

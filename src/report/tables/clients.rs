@@ -10,7 +10,7 @@ use crate::policy::SeatKind;
 use crate::quantity::{ClientId, VirtualTime};
 use crate::report::csv::Csv;
 
-const HEAD: [&str; 20] = [
+const HEAD: [&str; 21] = [
     "client",
     "kind",
     "slowness",
@@ -26,6 +26,7 @@ const HEAD: [&str; 20] = [
     "rejected",
     "samples_trained",
     "worked_s",
+    "kept_bytes",
     "frames_down",
     "bytes_down",
     "frames_up",
@@ -43,6 +44,8 @@ struct Account {
     rejected: u64,
     samples: u64,
     worked: u64,
+    /// After the last time it trained.
+    kept: u64,
     drawn: Option<Drawn>,
 }
 
@@ -102,6 +105,7 @@ impl<W: Write> ClientsTable<W> {
                 account.samples,
             ]));
             row.push(VirtualTime(account.worked).as_seconds().to_string());
+            row.push(account.kept.to_string());
             let carried = self.ledger.client(client);
             row.extend(integers(&[
                 carried.down.frames,
@@ -126,8 +130,9 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
                 let drawn = Drawn::new(*slowness, *setup, [*down, *up], (*round_trip, *leaves));
                 self.of(*client).drawn = Some(drawn);
             }
-            Event::Trained { client, samples, worked, .. } => {
+            Event::Trained { client, samples, worked, kept, .. } => {
                 let account = self.of(*client);
+                account.kept = *kept;
                 account.trained += 1;
                 account.samples += samples;
                 account.worked += worked;

@@ -76,6 +76,7 @@ fn journal() -> Vec<Entry> {
         client: ClientId(client),
         samples: 12,
         worked: 500_000_000,
+        kept: u64::from(client) * 1_000,
     };
     let closed = |round, folded, missing| Event::RoundClosed {
         round: Round(round),

@@ -13,7 +13,7 @@ const EPS: f64 = 1e-5;
 
 /// What a batch norm remembers of the batches it has seen. Clones of a network share it.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     /// `(c)`.
     pub mean: Tensor,
     /// `(c)`, unbiased.
@@ -42,7 +42,7 @@ impl Running {
 
 /// Scale and shift of every channel, and the statistics.
 #[derive(Clone, Debug)]
-pub(super) struct Norm {
+pub(crate) struct Norm {
     pub weight: Tensor,
     pub bias: Tensor,
     pub running: Arc<Mutex<Running>>,
@@ -51,7 +51,7 @@ pub(super) struct Norm {
 }
 
 impl Norm {
-    /// Normalises `x` `(b, h, w, c)`, adds the shortcut, and rectifies if asked to.
+    /// Normalises `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,119 @@
+//! Frozen features of batches and shards, and the model that answers from them.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+
+use super::NetworkShape;
+use super::network::{Network, Trains};
+use super::shape::of_module;
+use crate::data::{Batch, Shard};
+use crate::model::{Backbone, FrozenPart, ParameterSet};
+use crate::policy::{Lab, PolicyError, Predictor, Scope, parameter_sections};
+use crate::wire::Body;
+
+/// `phi`: frozen features `(b, d)` of a batch of samples, or of their features.
+pub(super) fn frozen_features(
+    backbone: &Backbone,
+    batch: &Batch,
+    device: &Device,
+) -> Result<Tensor, PolicyError> {
+    match batch {
+        Batch::Features { values, shape, .. } => {
+            Ok(Tensor::from_slice(values, shape.as_slice(), device)?)
+        }
+        _ => Ok(backbone.frozen(&batch.pixels(device)?, FrozenPart::Whole)?),
+    }
+}
+
+/// Frozen features of a shard in its order, row-major, and the head row of each sample.
+pub(super) fn shard_features(
+    lab: &Lab,
+    shard: &Shard,
+) -> Result<(Vec<f32>, Vec<u32>), PolicyError> {
+    let loader = lab.frozen(lab.statistics_loader(shard), FrozenPart::Whole)?;
+    let (mut features, mut labels) = (Vec::new(), Vec::new());
+    for batch in loader.in_order(lab.evaluation_batch) {
+        let batch = batch?;
+        let found = frozen_features(&lab.backbone, &batch, &lab.device)?;
+        features.extend(found.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?);
+        labels.extend(batch.labels());
+    }
+    Ok((features, labels))
+}
+
+/// Module and head upon the frozen extractor, answering.
+pub(super) struct Model {
+    backbone: Arc<Backbone>,
+    network: Network,
+    shape: NetworkShape,
+    parameters: ParameterSet,
+}
+
+impl Model {
+    /// All rows that the parameters hold.
+    pub fn new(
+        backbone: &Arc<Backbone>,
+        shape: NetworkShape,
+        parameters: &ParameterSet,
+        rows: usize,
+    ) -> Result<Model, PolicyError> {
+        let device = &backbone.place().device;
+        let network = Network::new(&shape, parameters, Trains::NOTHING, 0..rows, device)?;
+        let (backbone, parameters) = (Arc::clone(backbone), parameters.clone());
+        Ok(Model { backbone, network, shape, parameters })
+    }
+
+    fn scores_of(&self, adjusted: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
+        let (mine, wanted) = (self.network.rows(), scope.rows());
+        if wanted.start < mine.start || wanted.end > mine.end {
+            return Err(PolicyError::Unsupported(format!(
+                "head rows {wanted:?} are asked for, this model has rows {mine:?}"
+            )));
+        }
+        let logits = self.network.logits(adjusted, None)?;
+        Ok(logits.narrow(1, wanted.start - mine.start, wanted.len())?.contiguous()?)
+    }
+}
+
+impl Predictor for Model {
+    fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        let frozen = self.backbone.frozen(pixels, FrozenPart::Whole)?;
+        Ok(self.network.adjust(&frozen, None)?)
+    }
+
+    fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
+        self.scores_of(&self.features(pixels)?, scope)
+    }
+
+    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        if self.backbone.place().same(lab.backbone.place()) {
+            return Ok(None);
+        }
+        let rows = self.network.rows().end;
+        let there = Model::new(&lab.backbone, self.shape, &self.parameters, rows)?;
+        Ok(Some(Arc::new(there)))
+    }
+
+    fn frozen_part(&self) -> FrozenPart {
+        FrozenPart::Whole
+    }
+
+    fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
+        let frozen = frozen_features(&self.backbone, batch, device)?;
+        Ok(self.network.adjust(&frozen, None)?)
+    }
+
+    fn batch_scores(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        scope: &Scope,
+    ) -> Result<Tensor, PolicyError> {
+        self.scores_of(&self.batch_features(batch, device)?, scope)
+    }
+
+    fn feature_state(&self) -> Body {
+        Body::new(Vec::new(), parameter_sections(&self.parameters.filter(of_module)))
+    }
+}

@@ -1,0 +1,173 @@
+//! FedHAF's losses on a batch of new samples (of the task at hand) and exemplars (of earlier ones).
+//!
+//! ```text
+//! head     ce  mean over new    CE(F(x), y) over the current outputs
+//!          kd  mean over old    KL(softmax F(x) || softmax F_prev(x)) over the old outputs
+//! module   fd  mean over old    |F'(x) - F'_prev(x)|^2
+//!          fb  (mean over new classes of |F'| - mean over old classes of |F'|)^2
+//! ```
+//! `|F'|` of a class is the mean norm of its samples in the batch. A part of a loss without samples is zero.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use candle_core::{Result, Tensor};
+
+use super::network::{Drops, Network};
+use super::{FedHafConfig, Supervision};
+use crate::learning::losses::{Distillation, distillation};
+use crate::model::ops;
+
+/// A batch as the losses see it.
+pub(super) struct Seen<'a> {
+    /// Frozen features `(b, d)`.
+    pub features: &'a Tensor,
+    /// Head rows, `(b)`.
+    pub labels: &'a [u32],
+    /// Head rows of the task at hand; those before it are old.
+    pub rows: Range<usize>,
+}
+
+impl Seen<'_> {
+    fn is_new(&self, label: u32) -> bool {
+        label as usize >= self.rows.start
+    }
+
+    /// Places in the batch of new samples, or of exemplars.
+    fn places(&self, new: bool) -> Vec<u32> {
+        let of =
+            |(place, label): (usize, &u32)| (self.is_new(*label) == new).then_some(place as u32);
+        self.labels.iter().enumerate().filter_map(of).collect()
+    }
+
+    fn labels_at(&self, places: &[u32]) -> Vec<u32> {
+        places.iter().map(|place| self.labels[*place as usize]).collect()
+    }
+}
+
+fn select(x: &Tensor, places: &[u32]) -> Result<Tensor> {
+    x.index_select(&Tensor::new(places, x.device())?, 0)
+}
+
+/// Zero that still depends on `of`; a product with zero is cut out of candle's graph.
+fn zero(of: &Tensor) -> Result<Tensor> {
+    (of - of)?.sum_all()
+}
+
+/// The loss of the head: cross-entropy, and distillation from `previous`.
+pub(super) fn of_head(
+    config: &FedHafConfig,
+    logits: &Tensor,
+    seen: &Seen<'_>,
+    previous: Option<&Network>,
+) -> Result<Tensor> {
+    let mut loss = zero(logits)?;
+    if config.lambda_ce > 0.0 {
+        loss = (loss + (cross_entropy(config, logits, seen)? * config.lambda_ce)?)?;
+    }
+    let old = seen.places(false);
+    if let Some(previous) = previous.filter(|_| config.lambda_kd > 0.0 && !old.is_empty()) {
+        let columns = 0..seen.rows.start;
+        let before = previous.adjust(&select(seen.features, &old)?, None)?;
+        let teacher = previous.logits(&before, None)?.narrow(1, 0, columns.len())?;
+        let teacher = teacher.contiguous()?.flatten_all()?.to_vec1::<f32>()?;
+        let own = select(logits, &old)?.narrow(1, 0, columns.len())?.contiguous()?;
+        let kd = distillation(&own, &teacher, columns, 1.0, Distillation::ReverseKl)?;
+        loss = (loss + (kd * config.lambda_kd)?)?;
+    }
+    Ok(loss)
+}
+
+/// Of the new samples, and of exemplars where they take part.
+fn cross_entropy(config: &FedHafConfig, logits: &Tensor, seen: &Seen<'_>) -> Result<Tensor> {
+    let all = 0..seen.rows.end;
+    let columns = match config.supervision {
+        Supervision::Split => seen.rows.clone(),
+        Supervision::All => all.clone(),
+    };
+    let mut parts = vec![(seen.places(true), columns)];
+    if config.exemplars_in_ce {
+        parts.push((seen.places(false), all));
+    }
+    let samples: usize = parts.iter().map(|(places, _)| places.len()).sum();
+    let mut loss = zero(logits)?;
+    for (places, columns) in parts {
+        if !places.is_empty() {
+            let labels = seen.labels_at(&places);
+            let share = places.len() as f64 / samples as f64;
+            let part = ops::cross_entropy(&select(logits, &places)?, &labels, columns)?;
+            loss = (loss + (part * share)?)?;
+        }
+    }
+    Ok(loss)
+}
+
+/// The loss of the module: distillation from `previous`, and balance.
+pub(super) fn of_module(
+    config: &FedHafConfig,
+    adjusted: &Tensor,
+    seen: &Seen<'_>,
+    previous: Option<&Network>,
+) -> Result<Tensor> {
+    let mut loss = zero(adjusted)?;
+    let old = seen.places(false);
+    if let Some(previous) = previous.filter(|_| config.lambda_fd > 0.0 && !old.is_empty()) {
+        let before = previous.adjust(&select(seen.features, &old)?, None)?;
+        let gap = (select(adjusted, &old)? - before)?;
+        let fd = (gap.sqr()?.sum_all()? / old.len() as f64)?;
+        loss = (loss + (fd * config.lambda_fd)?)?;
+    }
+    if let Some(shares) = balance(seen).filter(|_| config.lambda_fb > 0.0) {
+        let norms = (adjusted.sqr()?.sum(1)? + SMALLEST)?.sqrt()?;
+        let shares = Tensor::new(shares.as_slice(), adjusted.device())?;
+        let fb = (norms * shares)?.sum_all()?.sqr()?;
+        loss = (loss + (fb * config.lambda_fb)?)?;
+    }
+    Ok(loss)
+}
+
+/// Keeps the slope of a root finite at a feature of zeros.
+const SMALLEST: f64 = 1e-12;
+
+/// What each sample's norm adds to the gap between new and old classes: `1 / (samples of its class x classes of
+/// its side)`, negative for old ones; `None` where a side has no sample.
+fn balance(seen: &Seen<'_>) -> Option<Vec<f32>> {
+    let mut samples: BTreeMap<u32, usize> = BTreeMap::new();
+    seen.labels.iter().for_each(|label| *samples.entry(*label).or_default() += 1);
+    let new = samples.keys().filter(|label| seen.is_new(**label)).count();
+    let old = samples.len() - new;
+    let share = |label: &u32| {
+        let (sign, classes) = if seen.is_new(*label) { (1.0, new) } else { (-1.0, old) };
+        (sign / (samples[label] * classes) as f64) as f32
+    };
+    (new > 0 && old > 0).then(|| seen.labels.iter().map(share).collect())
+}
+
+/// One forward pass and the losses that are asked for.
+pub(super) struct Objective<'a> {
+    pub config: &'a FedHafConfig,
+    pub network: &'a Network,
+    pub previous: Option<&'a Network>,
+    /// Whether the losses of the head count, and those of the module.
+    pub parts: (bool, bool),
+}
+
+impl Objective<'_> {
+    /// The loss of a batch.
+    pub fn loss(&self, seen: &Seen<'_>, drops: Drops) -> Result<Tensor> {
+        let adjusted = self.network.adjust(seen.features, Some(drops))?;
+        let (head, module) = self.parts;
+        let mut loss = zero(&adjusted)?;
+        if head {
+            let logits = self.network.logits(&adjusted, Some(drops))?;
+            loss = (loss + of_head(self.config, &logits, seen, self.previous)?)?;
+        }
+        if module {
+            loss = (loss + of_module(self.config, &adjusted, seen, self.previous)?)?;
+        }
+        Ok(loss)
+    }
+}
+
+#[cfg(test)]
+mod tests;

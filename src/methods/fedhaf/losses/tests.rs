@@ -1,0 +1,195 @@
+//! The invariants of the card that concern losses and stages.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor, Var};
+
+use super::super::network::{Drops, Network, Trains};
+use super::super::shape::of_module as is_of_module;
+use super::super::{ModuleShape, NetworkShape, Residual};
+use super::*;
+use crate::model::{MaskPlace, ParameterSet};
+use crate::numerics::streams::{Domain, StreamKey};
+
+const SHAPE: NetworkShape = NetworkShape {
+    features: 6,
+    module: Some(ModuleShape { hidden: 8, output: 5, residual: Residual::Identity }),
+    head_hidden: 7,
+    classes: 4,
+};
+
+/// Rows 2 and 3 are the task's, 0 and 1 are old.
+const LABELS: [u32; 6] = [2, 0, 3, 1, 2, 0];
+
+fn parameters() -> ParameterSet {
+    SHAPE.initial_parameters(StreamKey::new(3, Domain::Init))
+}
+
+fn network(trains: Trains) -> Network {
+    Network::new(&SHAPE, &parameters(), trains, 0..4, &Device::Cpu).unwrap()
+}
+
+fn features() -> Tensor {
+    let values: Vec<f32> = (0..36).map(|i| (i as f32 * 0.7).sin()).collect();
+    Tensor::from_vec(values, (6, 6), &Device::Cpu).unwrap()
+}
+
+fn seen<'a>(features: &'a Tensor, labels: &'a [u32]) -> Seen<'a> {
+    Seen { features, labels, rows: 2..4 }
+}
+
+fn number(loss: &Tensor) -> f32 {
+    loss.to_scalar().unwrap()
+}
+
+fn only(change: impl Fn(&mut FedHafConfig)) -> FedHafConfig {
+    let none = FedHafConfig { lambda_ce: 0.0, lambda_kd: 0.0, ..FedHafConfig::default() };
+    let mut config = FedHafConfig { lambda_fd: 0.0, lambda_fb: 0.0, ..none };
+    change(&mut config);
+    config
+}
+
+fn drops(rate: f64) -> Drops {
+    let key = StreamKey::new(1, Domain::Dropout);
+    Drops { rate, place: MaskPlace { key, step: 0 } }
+}
+
+/// Invariant 2: from itself nothing is distilled, and nothing pulls.
+#[test]
+fn a_model_learns_nothing_from_itself() {
+    let (x, frozen) = (features(), network(Trains::NOTHING));
+    let seen = seen(&x, &LABELS);
+    let adjusted = Var::from_tensor(&frozen.adjust(&x, None).unwrap()).unwrap();
+    let logits = Var::from_tensor(&frozen.logits(&adjusted, None).unwrap()).unwrap();
+    let kd = of_head(&only(|c| c.lambda_kd = 1.0), &logits, &seen, Some(&frozen)).unwrap();
+    let fd = of_module(&only(|c| c.lambda_fd = 2.0), &adjusted, &seen, Some(&frozen)).unwrap();
+    for (loss, of, rounding) in [(&kd, &logits, 1e-7), (&fd, &adjusted, 0.0)] {
+        assert!(number(loss).abs() <= rounding, "{}", number(loss));
+        let gradient = loss.backward().unwrap().get(of).unwrap().abs().unwrap();
+        let largest = number(&gradient.max_all().unwrap());
+        assert!(largest <= rounding, "{largest}");
+    }
+}
+
+/// Invariant 5: old rows and the rows of no exemplar get a gradient of exactly zero from a split cross-entropy.
+#[test]
+fn split_supervision_leaves_old_rows_alone() {
+    let x = features();
+    let logits = Var::from_tensor(
+        &network(Trains::NOTHING)
+            .logits(&network(Trains::NOTHING).adjust(&x, None).unwrap(), None)
+            .unwrap(),
+    )
+    .unwrap();
+    let gradient = |config: &FedHafConfig| {
+        let loss = of_head(config, &logits, &seen(&x, &LABELS), None).unwrap();
+        loss.backward().unwrap().get(&logits).unwrap().to_vec2::<f32>().unwrap()
+    };
+    let split = gradient(&only(|c| c.lambda_ce = 1.0));
+    assert!(split.iter().all(|row| row[..2] == [0.0, 0.0]));
+    for (row, label) in split.iter().zip(LABELS) {
+        assert_eq!(row[2..] == [0.0, 0.0], label < 2, "exemplars have no cross-entropy");
+    }
+    let all = gradient(&only(|c| (c.lambda_ce, c.supervision) = (1.0, Supervision::All)));
+    assert!(all[0].iter().all(|g| *g != 0.0) && all[1] == [0.0; 4]);
+    let with_old = gradient(&only(|c| (c.lambda_ce, c.exemplars_in_ce) = (1.0, true)));
+    assert!(with_old[1].iter().all(|g| *g != 0.0) && with_old[0][..2] == [0.0, 0.0]);
+}
+
+/// Invariant 3: no loss where class norms agree, and `a` times the features give `a^2` times the loss.
+#[test]
+fn balance_compares_norms() {
+    let config = only(|c| c.lambda_fb = 1.0);
+    let x = features();
+    let balance = |adjusted: &Tensor| {
+        number(&of_module(&config, adjusted, &seen(&x, &LABELS), None).unwrap())
+    };
+    let rows: Vec<f32> = (0..6).flat_map(|i| [(i as f32).cos(), (i as f32).sin()]).collect();
+    let even = Tensor::from_vec(rows, (6, 2), &Device::Cpu).unwrap();
+    assert!(balance(&even) < 1e-12);
+    let uneven = network(Trains::NOTHING).adjust(&x, None).unwrap();
+    let (once, thrice) = (balance(&uneven), balance(&(&uneven * 3.0).unwrap()));
+    assert!(once > 0.0 && (thrice / once - 9.0).abs() < 1e-3, "{once} {thrice}");
+    // By hand: class means of norms, then means over classes.
+    let norms = uneven.sqr().unwrap().sum(1).unwrap().sqrt().unwrap().to_vec1::<f32>().unwrap();
+    let new = ((norms[0] + norms[4]) / 2.0 + norms[2]) / 2.0;
+    let old = ((norms[1] + norms[5]) / 2.0 + norms[3]) / 2.0;
+    assert!(((new - old).powi(2) / once - 1.0).abs() < 1e-4);
+}
+
+#[test]
+fn parts_without_samples_are_zero_and_still_differentiable() {
+    let x = features();
+    let config = FedHafConfig::default();
+    let teacher = network(Trains::NOTHING);
+    let both = [(Trains::BOTH, (true, true)), (Trains::MODULE, (false, true))];
+    for (labels, (trains, parts)) in
+        [[2u32; 6], [0; 6]].into_iter().flat_map(|l| both.map(|b| (l, b)))
+    {
+        let net = network(trains);
+        let objective =
+            Objective { config: &config, network: &net, previous: Some(&teacher), parts };
+        let loss = objective.loss(&seen(&x, &labels), drops(0.1)).unwrap();
+        assert!(number(&loss).is_finite());
+        let gradients = loss.backward().unwrap();
+        for (name, variable) in net.variables() {
+            assert!(gradients.get(variable).is_some(), "{name}");
+        }
+    }
+}
+
+/// Invariant 1: the part that does not train keeps every bit, running statistics included, and the other moves.
+#[test]
+fn a_stage_leaves_the_other_network_alone() {
+    let x = features();
+    let teacher = network(Trains::NOTHING);
+    let config = FedHafConfig::default();
+    for (trains, parts) in [(Trains::HEAD, (true, false)), (Trains::MODULE, (false, true))] {
+        let net = network(trains);
+        for step in 0..3 {
+            let objective =
+                Objective { config: &config, network: &net, previous: Some(&teacher), parts };
+            let loss = objective.loss(&seen(&x, &LABELS), drops(0.2)).unwrap();
+            let gradients = loss.backward().unwrap();
+            for (name, variable) in net.variables() {
+                let gradient = gradients.get(variable).unwrap_or_else(|| panic!("{name}: {step}"));
+                variable.set(&(variable.as_tensor() - (gradient * 0.1).unwrap()).unwrap()).unwrap();
+            }
+        }
+        let (before, after) = (parameters(), net.parameters().unwrap());
+        assert_eq!(before.len(), after.len());
+        for (name, parameter) in before.iter() {
+            let moved = after.get(name).unwrap() != parameter;
+            let trained = is_of_module(name) == trains.module;
+            assert!(!moved || trained, "{name} moved");
+            if trained && name.contains("running") {
+                assert!(moved, "{name} stayed");
+            }
+        }
+        let variables: Vec<&Arc<str>> = net.variables().iter().map(|(name, _)| name).collect();
+        assert!(variables.iter().all(|name| is_of_module(name) == trains.module));
+        assert!(variables.iter().all(|name| !name.contains("running")));
+    }
+}
+
+/// Residuals change what the module gives, and dropped entries change it in training only.
+#[test]
+fn residuals_and_dropout_are_where_they_should_be() {
+    let x = features();
+    let of = |residual| {
+        let module = ModuleShape { hidden: 8, output: 5, residual };
+        let shape = NetworkShape { module: Some(module), ..SHAPE };
+        let set = shape.initial_parameters(StreamKey::new(3, Domain::Init));
+        let net = Network::new(&shape, &set, Trains::NOTHING, 0..4, &Device::Cpu).unwrap();
+        net.adjust(&x, None).unwrap().to_vec2::<f32>().unwrap()
+    };
+    let all = [Residual::None, Residual::Identity, Residual::Last, Residual::Whole].map(of);
+    for (at, one) in all.iter().enumerate() {
+        assert!(all[..at].iter().all(|other| other != one), "{at}");
+    }
+    let adjusted = |trains, rate| {
+        network(trains).adjust(&x, Some(drops(rate))).unwrap().to_vec2::<f32>().unwrap()
+    };
+    assert_eq!(adjusted(Trains::HEAD, 0.5), adjusted(Trains::HEAD, 0.0));
+    assert_ne!(adjusted(Trains::MODULE, 0.5), adjusted(Trains::MODULE, 0.0));
+}

@@ -1,0 +1,186 @@
+//! The invariants of FedHAF that are seen from outside. (Losses and stages are tested beside their code.)
+
+use std::sync::Arc;
+
+use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
+use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::methods::fedhaf::{FedHaf, FedHafConfig, Stages};
+use fedcast::model::deep_resnet::Depth;
+use fedcast::model::{BackboneConfig, DeepResNetConfig};
+use fedcast::policy::{
+    AnyMember, AnyMethod, ClassCounts, MissedTask, ModelFacts, SketchFacts, WireForm, erase,
+    parameters_of,
+};
+use fedcast::quantity::TaskId;
+use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
+
+use crate::toys::round_loop::{Engine, through_the_wire};
+use crate::toys::{TRAIN_PER_CLASS, deal, facts, plan};
+use crate::{engine, far, values};
+
+fn fedhaf_with(change: impl Fn(&mut FedHafConfig)) -> Arc<dyn AnyMethod> {
+    let mut config = FedHafConfig {
+        module_hidden: 24,
+        module_width: 12,
+        head_hidden: 10,
+        ..FedHafConfig::default()
+    };
+    change(&mut config);
+    erase(FedHaf::new(config, &facts()))
+}
+
+fn trained(change: impl Fn(&mut FedHafConfig), tasks: usize, rounds: u32) -> Engine {
+    let mut engine = engine(fedhaf_with(change), tasks);
+    engine.lab.training =
+        TrainingPlan { epochs: 4, ..plan(OptimiserConfig::sgd(0.05).momentum(0.9)) };
+    engine.run(2, rounds)
+}
+
+fn payload(sketch: &BodySketch) -> u64 {
+    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+}
+
+/// Section 4 and invariant 8: 5,966,736 bytes of parameters and 2,816 running statistics each way.
+#[test]
+fn messages_have_the_bytes_of_the_card() {
+    let network = DeepResNetConfig { depth: Depth::HundredFiftyTwo, image: 224 };
+    let backbone = BackboneConfig::DeepResNet(network);
+    let model = ModelFacts { backbone, classes: 100, form: WireForm::Full };
+    let method = erase(FedHaf::new(FedHafConfig::default(), &model));
+    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let both = 5_966_736 + 4 * 2_816;
+    for (task, view) in curriculum.tasks.iter().enumerate() {
+        let counts = ClassCounts::new();
+        let facts =
+            SketchFacts { model: &model, view, phase: 0, round_in_phase: 0, counts: &counts };
+        let sketch = method.sketch(&facts);
+        assert_eq!((payload(&sketch.down), payload(&sketch.up)), (both, both + 4));
+        let assets = method.asset_sketches(&facts);
+        assert_eq!(assets.len(), usize::from(task > 0));
+        assert!(assets.iter().all(|asset| payload(&asset.body) == both));
+    }
+}
+
+/// The Down of a later task names the model as the task before left it, of the size that was announced.
+#[test]
+fn the_previous_model_is_an_asset() {
+    let run = trained(|_| (), 3, 1);
+    for exchange in &run.exchanges {
+        assert_eq!(exchange.assets.len(), usize::from(exchange.task > 0));
+        let Some(asset) = exchange.assets.first() else { continue };
+        assert_eq!(asset.version as usize, exchange.task - 1);
+        let view = run.view(exchange.task);
+        let counts = ClassCounts::new();
+        let facts = SketchFacts {
+            model: &run.facts,
+            view: &view,
+            phase: 0,
+            round_in_phase: 0,
+            counts: &counts,
+        };
+        assert_eq!(asset.body.sketch(), run.method.asset_sketches(&facts)[0].body);
+    }
+    // What the first round of a task sends is what the last one left, and that is what is distilled from.
+    let first = run.exchanges.iter().find(|exchange| exchange.task == 1).unwrap();
+    assert_eq!(parameters_of(&first.down).unwrap(), parameters_of(&first.assets[0].body).unwrap());
+    let saved = run.server.save();
+    let mut again = engine(fedhaf_with(|_| ()), 3);
+    again.server.load(&through_the_wire(&saved)).unwrap();
+    assert_eq!(again.server.save().digest(), saved.digest());
+}
+
+fn kept(run: &Engine, client: usize) -> Body {
+    let state = run.states.values().nth(client).unwrap();
+    run.method.save_state(state)
+}
+
+/// Invariant 6: a share of every class, rounded up, of the client's own; and none of it in a message.
+#[test]
+fn exemplars_stay_with_their_client() {
+    let run = trained(|c| c.retention = 0.2, 3, 2);
+    let per_class = (0.2 * (TRAIN_PER_CLASS / 2) as f64).ceil() as usize;
+    for client in 0..2 {
+        let kept = kept(&run, client);
+        let mut samples = 0;
+        for (task, view) in run.lab.curriculum.tasks.iter().enumerate() {
+            let shard = &deal(&run.lab, view, 2)[client];
+            let tensor = kept.tensor(Kind::Exemplars, &format!("task.{task}")).unwrap();
+            let own = tensor.as_u32().unwrap();
+            assert!(own.iter().all(|sample| shard.contains(sample)));
+            assert_eq!(own.len(), per_class * view.classes.len());
+            samples += own.len();
+        }
+        let state = run.states.values().nth(client).unwrap();
+        assert_eq!(run.method.state_bytes(state), 64 * samples as u64);
+    }
+    for exchange in &run.exchanges {
+        let up = exchange.up.as_ref().unwrap();
+        for body in [&exchange.down, up] {
+            let kinds = body.sections.iter().map(|section| section.kind);
+            assert!(kinds.into_iter().all(|kind| kind != Kind::Exemplars));
+        }
+    }
+    let none = trained(|c| c.retention = 0.0, 2, 1);
+    assert!(kept(&none, 0).sections.iter().all(|section| section.tensors.is_empty()));
+}
+
+/// Whoever is asked late chooses from the tasks it missed, as it would have at their ends.
+#[test]
+fn missed_tasks_are_made_up_for() {
+    let always = trained(|_| (), 3, 1);
+    let late = engine(fedhaf_with(|_| ()), 3);
+    let seat = always.last().seat.clone();
+    let shards: Vec<_> = (0..3).map(|task| deal(&late.lab, &late.view(task), 2)).collect();
+    let client = seat.client.index();
+    let last = always.last();
+    let mut member = AnyMember {
+        phase: 0,
+        down: late.method.unpack_down(&last.down, &last.assets).unwrap(),
+        state: late.method.fresh_state(),
+        shard: Arc::clone(&shards[2][client]),
+        key: seat.key(1, fedcast::quantity::Round(2)),
+        missed: [0, 1]
+            .map(|task| MissedTask {
+                task: TaskId(task),
+                shard: Arc::clone(&shards[task as usize][client]),
+            })
+            .into(),
+        seat,
+    };
+    let outcome = late.method.train(std::slice::from_mut(&mut member), &late.lab).remove(0);
+    let exemplars =
+        outcome.unwrap().metrics.iter().find(|(name, _)| *name == "exemplars").unwrap().1;
+    assert!(exemplars > 0.0);
+    let (one, other) = (late.method.save_state(&member.state), kept(&always, client));
+    assert_eq!(one.digest(), other.digest());
+}
+
+/// Stage 2 is the only one that moves the module after the first task, and without its losses there is none.
+#[test]
+fn without_its_losses_the_module_stays() {
+    let moves = |change: fn(&mut FedHafConfig)| {
+        let run = trained(change, 2, 1);
+        let exchange = run.last();
+        let (down, up) = (&exchange.down, exchange.up.as_ref().unwrap());
+        let module =
+            |body: &Body| parameters_of(body).unwrap().filter(|n| n.starts_with("adjust."));
+        module(down) != module(up)
+    };
+    assert!(moves(|_| ()));
+    assert!(!moves(|c| (c.lambda_fd, c.lambda_fb) = (0.0, 0.0)));
+    assert!(!moves(|c| c.retention = 0.0), "nothing to distil on");
+    assert!(moves(|c| (c.stages, c.lambda_fd, c.lambda_fb) = (Stages::One, 0.0, 0.0)));
+}
+
+/// Invariant 7.
+#[test]
+fn the_mean_of_one_client_is_its_model() {
+    let mut run = engine(fedhaf_with(|_| ()), 1);
+    run.lab.training = plan(OptimiserConfig::sgd(0.05));
+    let run = run.run(1, 2);
+    let up = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
+    let up: Vec<f32> = up.iter().flat_map(|(_, p)| p.values.to_vec()).collect();
+    let saved = run.server.save();
+    let server = Body::new(Vec::new(), saved.sections[..2].to_vec());
+    assert_eq!(far(&up, &values(&server)), 0.0);
+}
