@@ -1,8 +1,9 @@
-//! Promise: HGP, FedAvg, adapters, Joint, STSA, FedAvg-Prompt, HePCo and FedHAF keep every invariant of their method cards, on a tiny network.
+//! Promise: HGP, FedAvg, adapters, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines keep every invariant of their method cards, on a tiny network.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
 mod adapter;
+mod baselines;
 mod bytes;
 mod fedavg;
 mod fedhaf;

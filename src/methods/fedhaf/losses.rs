@@ -51,7 +51,7 @@ fn select(x: &Tensor, places: &[u32]) -> Result<Tensor> {
 
 /// Zero that still depends on `of`; a product with zero is cut out of candle's graph.
 fn zero(of: &Tensor) -> Result<Tensor> {
-    (of - of)?.sum_all()
+    of.sub(of)?.sum_all()
 }
 
 /// The loss of the head: cross-entropy, and distillation from `previous`.

@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 pub use client::FedHafClient;
 pub use config::{FedHafConfig, Stages, Supervision};
-pub use exemplars::Exemplars;
 pub use messages::Down;
 pub use server::FedHafServer;
 pub use shape::{ModuleShape, NetworkShape, Residual};
@@ -37,11 +36,12 @@ pub use shape::{ModuleShape, NetworkShape, Residual};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
-use crate::methods::fedavg::{Up, sum_of, summand};
+use crate::methods::fedavg::{Up, changed, sum_of, summand};
+use crate::methods::held::HeldSamples;
 use crate::model::{HeadKind, HeadShape, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, AssetSketch, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts,
+    Additive, AssetSketch, Averaged, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts,
     ParameterAverage, PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
 };
 use crate::quantity::TaskId;
@@ -88,11 +88,26 @@ impl Additive<FedHaf> for FedHaf {
     }
 }
 
+impl Averaged<FedHaf> for FedHaf {
+    fn average<'a>(&self, part: &'a mut ParameterAverage) -> &'a mut ParameterAverage {
+        part
+    }
+
+    fn changed(
+        &self,
+        down: &Down,
+        up: &Up,
+        change: &mut dyn FnMut(f32, f32) -> f32,
+    ) -> Result<Up, PolicyError> {
+        changed(&down.current, up, change)
+    }
+}
+
 impl Method for FedHaf {
     type Down = Down;
     type Up = Up;
     type Part = ParameterAverage;
-    type State = Exemplars;
+    type State = HeldSamples;
     type Server = FedHafServer;
     type Client = FedHafClient;
 
@@ -150,6 +165,10 @@ impl Method for FedHaf {
     }
 
     fn additive(&self) -> Result<&dyn Additive<FedHaf>, &'static str> {
+        Ok(self)
+    }
+
+    fn averaged(&self) -> Result<&dyn Averaged<FedHaf>, &'static str> {
         Ok(self)
     }
 

@@ -7,9 +7,12 @@ use crate::methods::adapter::{self, AdapterConfig, AdapterMethod};
 use crate::methods::fedavg::{self, FedAvg, FedAvgConfig};
 use crate::methods::fedavg_prompt::{self, FedAvgPrompt, FedAvgPromptConfig};
 use crate::methods::fedhaf::{self, FedHaf, FedHafConfig};
+use crate::methods::fedlwf_2t::{self, FedLwf2t, FedLwf2tConfig};
+use crate::methods::fedprox::{self, FedProx, FedProxConfig};
 use crate::methods::hepco::{self, Hepco, HepcoConfig};
 use crate::methods::hgp::{self, Hgp, HgpConfig};
 use crate::methods::joint::{self, Joint, JointConfig};
+use crate::methods::oracle::{self, Oracle, OracleConfig};
 use crate::methods::stsa::{self, Stsa, StsaConfig};
 use crate::policy::{ModelFacts, erase};
 
@@ -25,6 +28,9 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedavg_prompt_entry(),
         hepco_entry(),
         fedhaf_entry(),
+        fedprox_entry(),
+        fedlwf_2t_entry(),
+        oracle_entry(),
     ]
 }
 
@@ -194,5 +200,59 @@ fn fedhaf_entry() -> MethodEntry {
             Box::new(move |facts: &ModelFacts| erase(FedHaf::new(config.clone(), facts)))
         }),
         check: fedhaf::check,
+    }
+}
+
+fn fedprox_entry() -> MethodEntry {
+    MethodEntry {
+        name: "fedprox",
+        idea: "FedAvg whose clients are pulled towards the weights they received.",
+        source: "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
+        state: "server: the parameters; client: nothing",
+        messages: "as fedavg: nothing is sent for the pull",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = FedProxConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(FedProx::new(config.clone(), facts)))
+        }),
+        check: fedprox::check,
+    }
+}
+
+fn fedlwf_2t_entry() -> MethodEntry {
+    MethodEntry {
+        name: "fedlwf-2t",
+        idea: "FedAvg with two teachers and no memory of samples: the client's own model of an \
+               earlier task, and the model the server just sent.",
+        source: "Usmanova et al., A distillation-based approach integrating continual learning and \
+                 federated learning, arXiv 2109.04197",
+        state: "server: the parameters; client: its last model, and the last one of an earlier task",
+        messages: "as fedavg: both teachers are with the client",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = FedLwf2tConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(FedLwf2t::new(config.clone(), facts)))
+        }),
+        check: fedlwf_2t::check,
+    }
+}
+
+fn oracle_entry() -> MethodEntry {
+    MethodEntry {
+        name: "oracle",
+        idea: "All data of the tasks so far, in every task: at one site, or at the clients that \
+               held it; the upper bound along the tasks.",
+        source: "the Oracle rows of FedHAF (central) and of MFCL's code (clients)",
+        state: "client: everything it has held; server: the parameters",
+        messages: "central: nothing; clients: as fedavg",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = OracleConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(Oracle::new(config.clone(), facts)))
+        }),
+        check: oracle::check,
     }
 }

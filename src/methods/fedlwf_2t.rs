@@ -1,0 +1,354 @@
+//! **FedLwF-2T** (Usmanova et al., arXiv 2109.04197): learning without forgetting with two teachers, without any
+//! stored sample. The first teacher is the client's own model of an earlier task, the second the model the server
+//! just sent, which knows what other clients learnt.
+//!
+//! ```text
+//! task 1       L = CE
+//! afterwards   L = a CE + b KD(own old model) + (1 - a - b) KD(received model)
+//! KD(u, s) = mean sum softmax(u/T) log( softmax(u/T) / softmax(s/T) ),  T = 2, without the factor T^2
+//! ```
+//! A client that took part in no earlier task has no first teacher, and its term is zero. What is kept is the model
+//! after a client's last training, before the server's next mean; the latest one of an earlier task teaches.
+
+use std::sync::Arc;
+
+use candle_core::Tensor;
+
+use crate::data::{Batch, TaskView};
+use crate::learning::losses::{Distillation, distillation};
+use crate::learning::{Classifier, LearningError, TrainingPlan, train_with};
+use crate::methods::fedavg::{self, Down, FedAvg, FedAvgConfig, FedAvgServer, OldLogits, Up};
+use crate::model::{ParameterSet, ops};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    Additive, Averaged, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member,
+    Method, ModelFacts, Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta,
+    one_by_one, parameter_sections, parameters_of,
+};
+use crate::quantity::TaskId;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::{Complaint, Population, Scenario};
+use crate::wire::{Body, BodySketch, MetaReader, MetaWriter, WireError};
+
+/// The temperature of both distillations.
+const TEMPERATURE: f64 = 2.0;
+
+/// Which outputs of the first teacher are distilled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnTeacher {
+    /// Those of all classes seen, also those it was never trained for.
+    Seen,
+    /// Those of earlier tasks.
+    Old,
+}
+
+impl Choice for OwnTeacher {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("seen", OwnTeacher::Seen, "outputs of all classes seen, as in public code"),
+        ("old", OwnTeacher::Old, "outputs of earlier tasks, for which it was trained"),
+    ];
+}
+
+/// The `[method]` table of FedLwF-2T.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FedLwf2tConfig {
+    /// What trains and how.
+    pub fedavg: FedAvgConfig,
+    /// `a`: share of the cross-entropy.
+    pub alpha: f64,
+    /// `b`: share of the client's own old model.
+    pub beta: f64,
+    /// Which outputs of it.
+    pub own_teacher: OwnTeacher,
+}
+
+impl Default for FedLwf2tConfig {
+    fn default() -> Self {
+        defaults(FedLwf2tConfig::read)
+    }
+}
+
+impl FedLwf2tConfig {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FedLwf2tConfig {
+        let share = |name, doc| {
+            Param::new(name, 0.33, doc).source("public code of FedCIL").at_least(0.0).at_most(1.0)
+        };
+        let own =
+            Param::new("own_teacher", OwnTeacher::Seen, "outputs distilled from the own model");
+        let config = FedLwf2tConfig {
+            fedavg: FedAvgConfig::read(table),
+            alpha: table.get(&share("alpha", "share of the cross-entropy")),
+            beta: table.get(&share("beta", "share of the own old model; the rest is the server's")),
+            own_teacher: table.get(&own),
+        };
+        if config.alpha + config.beta > 1.0 + 1e-9 {
+            let message = "`alpha` and `beta` leave nothing for the server's model";
+            table.reject("beta", message, "more than 1 together", "lower one of the two");
+        }
+        config
+    }
+}
+
+/// The method.
+#[derive(Clone, Debug)]
+pub struct FedLwf2t {
+    fedavg: FedAvg,
+    /// Which outputs compete in the cross-entropy; all outputs seen train.
+    compete: OldLogits,
+    alpha: f64,
+    beta: f64,
+    own_teacher: OwnTeacher,
+}
+
+impl FedLwf2t {
+    /// The method for a model of these dimensions.
+    pub fn new(config: FedLwf2tConfig, facts: &ModelFacts) -> FedLwf2t {
+        let FedLwf2tConfig { fedavg, alpha, beta, own_teacher } = config;
+        let compete = fedavg.old_logits;
+        let fedavg = FedAvg::new(FedAvgConfig { old_logits: OldLogits::Keep, ..fedavg }, facts);
+        FedLwf2t { fedavg, compete, alpha, beta, own_teacher }
+    }
+}
+
+/// What a client keeps: its last model, and the last one of an earlier task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnModels {
+    last: Option<(TaskId, ParameterSet)>,
+    teacher: Option<ParameterSet>,
+}
+
+impl OwnModels {
+    /// A task is at hand: what was learnt in an earlier one becomes the teacher.
+    fn enter(&mut self, task: TaskId) {
+        if let Some((_, model)) = self.last.take_if(|(of, _)| *of < task) {
+            self.teacher = Some(model);
+        }
+    }
+}
+
+impl ClientState for OwnModels {
+    fn save(&self) -> Body {
+        let mut meta = MetaWriter::new();
+        let own = self.last.iter().flat_map(|(_, model)| parameter_sections(model));
+        let mut sections: Vec<_> = own.collect();
+        meta.u64(self.last.as_ref().map_or(0, |(task, _)| u64::from(task.0) + 1));
+        meta.u64(sections.len() as u64).bool(self.teacher.is_some());
+        sections.extend(self.teacher.iter().flat_map(parameter_sections));
+        Body::new(meta.finish(), sections)
+    }
+
+    fn load(saved: &Body) -> Result<Self, WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (task, own, teaches) = (meta.u64()?, meta.u64()? as usize, meta.bool()?);
+        meta.finish()?;
+        let cut = || WireError::Malformed("a client's own models are cut short".to_owned());
+        let (own, other) = saved.sections.split_at_checked(own).ok_or_else(cut)?;
+        let set = |sections: &[_]| parameters_of(&Body::new(Vec::new(), sections.to_vec()));
+        let last = match task.checked_sub(1) {
+            Some(task) => Some((TaskId(task as u16), set(own)?)),
+            None => None,
+        };
+        Ok(OwnModels { last, teacher: teaches.then(|| set(other)).transpose()? })
+    }
+}
+
+impl Additive<FedLwf2t> for FedLwf2t {
+    fn summand(&self, down: &Down, up: &Up, meta: &UpMeta) -> Result<Body, PolicyError> {
+        self.fedavg.summand(down, up, meta)
+    }
+
+    fn part(&self, sum: &Body) -> Result<ParameterAverage, PolicyError> {
+        self.fedavg.part(sum)
+    }
+}
+
+impl Averaged<FedLwf2t> for FedLwf2t {
+    fn average<'a>(&self, part: &'a mut ParameterAverage) -> &'a mut ParameterAverage {
+        part
+    }
+
+    fn changed(
+        &self,
+        down: &Down,
+        up: &Up,
+        change: &mut dyn FnMut(f32, f32) -> f32,
+    ) -> Result<Up, PolicyError> {
+        Averaged::changed(&self.fedavg, down, up, change)
+    }
+}
+
+impl Method for FedLwf2t {
+    type Down = Down;
+    type Up = Up;
+    type Part = ParameterAverage;
+    type State = OwnModels;
+    type Server = FedAvgServer;
+    type Client = FedLwf2tClient;
+
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
+        self.fedavg.server(lab, init)
+    }
+
+    fn client(&self) -> FedLwf2tClient {
+        FedLwf2tClient { method: Arc::new(self.clone()) }
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        self.fedavg.sketch(facts)
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        self.fedavg.feature_sketch()
+    }
+
+    fn fields(&self) -> &'static [Field] {
+        self.fedavg.fields()
+    }
+
+    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
+        self.fedavg.lift(down, up, meta)
+    }
+
+    fn late(&self) -> Result<(), &'static str> {
+        self.fedavg.late()
+    }
+
+    fn additive(&self) -> Result<&dyn Additive<FedLwf2t>, &'static str> {
+        Ok(self)
+    }
+
+    fn averaged(&self) -> Result<&dyn Averaged<FedLwf2t>, &'static str> {
+        Ok(self)
+    }
+
+    /// Two further forward passes of a third of a training pass each, from the second task on.
+    fn work(&self, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        samples as f64 * f64::from(plan.epochs) * (1.0 + 2.0 / 3.0)
+    }
+}
+
+/// Serves every client; what each keeps are its own models.
+pub struct FedLwf2tClient {
+    method: Arc<FedLwf2t>,
+}
+
+impl ClientPolicy<FedLwf2t> for FedLwf2tClient {
+    fn train(
+        &self,
+        members: &mut [Member<'_, FedLwf2t>],
+        lab: &Lab,
+    ) -> Vec<Result<Outcome<Up>, Failure>> {
+        one_by_one(members, |member| self.learn(member, lab))
+    }
+
+    fn predictor(
+        &self,
+        down: &Down,
+        up: &Up,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
+    }
+}
+
+/// A teacher, its share of the loss, and the outputs it is asked for.
+struct Teacher {
+    model: Classifier,
+    share: f64,
+    outputs: usize,
+}
+
+impl Teacher {
+    fn loss(&self, logits: &Tensor, batch: &Batch, lab: &Lab) -> Result<Tensor, LearningError> {
+        let told = self.model.logits(&self.model.batch_features(batch, &lab.device)?)?;
+        let told = told.narrow(1, 0, self.outputs)?.contiguous()?.flatten_all()?;
+        let own = logits.narrow(1, 0, self.outputs)?.contiguous()?;
+        let (told, columns) = (told.to_vec1::<f32>()?, 0..self.outputs);
+        Ok((distillation(&own, &told, columns, TEMPERATURE, Distillation::Kl)? * self.share)?)
+    }
+}
+
+impl FedLwf2tClient {
+    fn learn(
+        &self,
+        member: &mut Member<'_, FedLwf2t>,
+        lab: &Lab,
+    ) -> Result<Outcome<Up>, PolicyError> {
+        let FedLwf2t { fedavg, compete, alpha, .. } = &*self.method;
+        let view = Arc::clone(&member.seat.view);
+        member.state.enter(view.task);
+        let teachers = self.teachers(member, &view, lab)?;
+        let share = if view.rows.start == 0 { 1.0 } else { *alpha };
+        let received = &member.down.parameters;
+        let model = Classifier::trainable(&lab.backbone, received, 0..view.seen())?;
+        let mut optimiser = fedavg.optimiser(&model, &lab.training);
+        let loader = lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?;
+        let (plan, key, variables) = (&lab.training, member.key, model.variables());
+        let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
+            let logits = model.logits(&model.batch_features(batch, &lab.device)?)?;
+            let columns = compete.rows(&view);
+            let mut loss = ops::cross_entropy(&logits, batch.labels(), columns)?;
+            if share != 1.0 {
+                loss = (loss * share)?;
+            }
+            for teacher in &teachers {
+                loss = (loss + teacher.loss(&logits, batch, lab)?)?;
+            }
+            Ok(loss)
+        })?;
+        let learnt = model.parameters()?;
+        let up = Up::cut(&learnt, fedavg.up_rows(&view), member.shard.len())?;
+        if self.method.beta > 0.0 {
+            member.state.last = Some((view.task, learnt));
+        }
+        Ok(Outcome { up, metrics: report.metrics() })
+    }
+
+    /// Nobody in the first task.
+    fn teachers(
+        &self,
+        member: &Member<'_, FedLwf2t>,
+        view: &TaskView,
+        lab: &Lab,
+    ) -> Result<Vec<Teacher>, PolicyError> {
+        let FedLwf2t { alpha, beta, own_teacher, .. } = &*self.method;
+        if view.rows.start == 0 {
+            return Ok(Vec::new());
+        }
+        let teacher = |parameters: &ParameterSet, share: f64, outputs: usize| {
+            let model = Classifier::frozen(&lab.backbone, parameters)?;
+            let outputs = outputs.min(model.rows().end);
+            Ok::<_, PolicyError>(Teacher { model, share, outputs })
+        };
+        let mut teachers = Vec::new();
+        if let Some(own) = member.state.teacher.as_ref().filter(|_| *beta > 0.0) {
+            let outputs = match own_teacher {
+                OwnTeacher::Seen => view.seen(),
+                OwnTeacher::Old => view.rows.start,
+            };
+            teachers.push(teacher(own, *beta, outputs)?);
+        }
+        let rest = 1.0 - alpha - beta;
+        if rest > 1e-9 {
+            teachers.push(teacher(&member.down.parameters, rest, view.seen())?);
+        }
+        Ok(teachers)
+    }
+}
+
+/// As FedAvg; a client that has a teacher of its own must come back.
+pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
+    let mut complaints = fedavg::check(scenario);
+    let beta = scenario.method.parameters.get("beta").and_then(toml::Value::as_float);
+    if scenario.participation.population == Population::Fresh && beta != Some(0.0) {
+        complaints.push(Complaint {
+            key: "participation.population",
+            message: "clients learn from a model of their own, and fresh clients have none"
+                .to_owned(),
+            label: "nobody has learnt before".to_owned(),
+            help: "set `participation.population = \"fixed\"`, or `method.beta = 0.0`".to_owned(),
+        });
+    }
+    complaints
+}

@@ -1,0 +1,194 @@
+//! **Oracle**: nothing is thrown away. In every task there is all data of the tasks so far, and all classes seen
+//! compete: the upper bound that FedHAF's tables call Oracle, along the same tasks as everybody else.
+//!
+//! `site = "central"` is one site with all data of all clients, which sends nothing; `site = "clients"` is the
+//! federated bound of MFCL's code: every client trains on what it has held in all tasks so far.
+//! [`joint`](super::joint) is its end: all classes at once.
+
+use std::sync::Arc;
+
+use crate::data::Shard;
+use crate::learning::{Classifier, TrainingPlan, train_with};
+use crate::methods::fedavg::{self, Down, FedAvg, FedAvgConfig, FedAvgServer, OldLogits, Up};
+use crate::methods::held::HeldSamples;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    ClientPolicy, ExchangeSketch, Failure, Field, Lab, Member, Method, ModelFacts, Outcome,
+    ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta, one_by_one,
+};
+use crate::quantity::TaskId;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::{Complaint, Population, Scenario};
+use crate::wire::BodySketch;
+
+/// Who has the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// One site.
+    Central,
+    /// Every client its own.
+    Clients,
+}
+
+impl Choice for Site {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("central", Site::Central, "one site has all of it, and sends nothing (FedHAF's Oracle)"),
+        ("clients", Site::Clients, "every client keeps its own (MFCL's Oracle)"),
+    ];
+}
+
+/// The `[method]` table of the oracle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OracleConfig {
+    /// What trains and how.
+    pub learning: FedAvgConfig,
+    /// Who has the data.
+    pub site: Site,
+}
+
+impl Default for OracleConfig {
+    fn default() -> Self {
+        defaults(OracleConfig::read)
+    }
+}
+
+impl OracleConfig {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> OracleConfig {
+        let site = Param::new("site", Site::Central, "who has the data");
+        let learning = FedAvgConfig::learning(table);
+        let learning = FedAvgConfig { old_logits: OldLogits::Keep, ..learning };
+        OracleConfig { learning, site: table.get(&site) }
+    }
+}
+
+/// The method.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    fedavg: FedAvg,
+    site: Site,
+}
+
+impl Oracle {
+    /// The method for a model of these dimensions.
+    pub fn new(config: OracleConfig, facts: &ModelFacts) -> Oracle {
+        Oracle { fedavg: FedAvg::new(config.learning, facts), site: config.site }
+    }
+}
+
+impl Method for Oracle {
+    type Down = Down;
+    type Up = Up;
+    type Part = ParameterAverage;
+    type State = HeldSamples;
+    type Server = FedAvgServer;
+    type Client = OracleClient;
+
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
+        self.fedavg.server(lab, init)
+    }
+
+    fn client(&self) -> OracleClient {
+        OracleClient { method: Arc::new(self.clone()) }
+    }
+
+    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
+        self.fedavg.sketch(facts)
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        self.fedavg.feature_sketch()
+    }
+
+    fn fields(&self) -> &'static [Field] {
+        self.fedavg.fields()
+    }
+
+    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
+        self.fedavg.lift(down, up, meta)
+    }
+
+    fn charged(&self) -> bool {
+        self.site == Site::Clients
+    }
+
+    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.fedavg.work(phase, samples, plan)
+    }
+}
+
+/// Keeps everything it has held.
+pub struct OracleClient {
+    method: Arc<Oracle>,
+}
+
+impl ClientPolicy<Oracle> for OracleClient {
+    fn train(
+        &self,
+        members: &mut [Member<'_, Oracle>],
+        lab: &Lab,
+    ) -> Vec<Result<Outcome<Up>, Failure>> {
+        one_by_one(members, |member| self.learn(member, lab))
+    }
+
+    fn predictor(
+        &self,
+        down: &Down,
+        up: &Up,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
+    }
+}
+
+impl OracleClient {
+    fn learn(
+        &self,
+        member: &mut Member<'_, Oracle>,
+        lab: &Lab,
+    ) -> Result<Outcome<Up>, PolicyError> {
+        let fedavg = &self.method.fedavg;
+        let view = Arc::clone(&member.seat.view);
+        let bytes = lab.dataset.train.sample_bytes()?;
+        for missed in &member.missed {
+            member.state.keep(missed.task, Arc::clone(&missed.shard), bytes);
+        }
+        member.state.keep(view.task, Arc::clone(&member.shard), bytes);
+        let all: Shard = member.state.before(TaskId(view.task.0 + 1)).into();
+        let received = &member.down.parameters;
+        let model = Classifier::trainable(&lab.backbone, received, 0..view.seen())?;
+        let mut optimiser = fedavg.optimiser(&model, &lab.training);
+        let loader = lab.frozen(lab.train_loader(&all), model.frozen_part())?;
+        let (plan, key, variables) = (&lab.training, member.key, model.variables());
+        let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
+            model.batch_loss(batch, &lab.device)
+        })?;
+        let up = Up::cut(&model.parameters()?, fedavg.up_rows(&view), all.len())?;
+        Ok(Outcome { up, metrics: report.metrics() })
+    }
+}
+
+/// One site is one client, and whoever keeps everything must come back.
+pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
+    let mut complaints = fedavg::check(scenario);
+    let site = scenario.method.parameters.get("site").and_then(toml::Value::as_str);
+    let clients = scenario.federation.clients;
+    if site != Some(Site::Clients.word()) && clients != 1 {
+        complaints.push(Complaint {
+            key: "federation.clients",
+            message: format!("a central oracle has one site, not {clients}"),
+            label: "must be 1".to_owned(),
+            help: "set `federation.clients = 1`, or `method.site = \"clients\"`".to_owned(),
+        });
+    }
+    if scenario.participation.population == Population::Fresh {
+        complaints.push(Complaint {
+            key: "participation.population",
+            message: "an oracle keeps all data it has held, and fresh clients never come back"
+                .to_owned(),
+            label: "nobody to keep anything".to_owned(),
+            help: "set `participation.population = \"fixed\"`".to_owned(),
+        });
+    }
+    complaints
+}

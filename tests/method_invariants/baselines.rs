@@ -1,0 +1,129 @@
+//! The invariants of FedProx, FedLwF-2T and the oracle that are seen from outside.
+
+use std::sync::Arc;
+
+use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, OldLogits, Train};
+use fedcast::methods::fedlwf_2t::{FedLwf2t, FedLwf2tConfig, OwnTeacher};
+use fedcast::methods::fedprox::{FedProx, FedProxConfig, Prox};
+use fedcast::methods::oracle::{Oracle, OracleConfig, Site};
+use fedcast::policy::{AnyMethod, erase};
+use fedcast::wire::Kind;
+
+use crate::toys::round_loop::Engine;
+use crate::toys::{CLASSES, deal, facts, plan};
+use crate::{engine, far, values};
+
+fn base(train: Train) -> FedAvgConfig {
+    FedAvgConfig { train, old_logits: OldLogits::Keep, ..FedAvgConfig::default() }
+}
+
+fn fedavg(train: Train) -> Arc<dyn AnyMethod> {
+    erase(FedAvg::new(base(train), &facts()))
+}
+
+fn fedprox(train: Train, mu: f64, prox: Prox) -> Arc<dyn AnyMethod> {
+    erase(FedProx::new(FedProxConfig { fedavg: base(train), mu, prox }, &facts()))
+}
+
+fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn AnyMethod> {
+    let config = FedLwf2tConfig { fedavg: base(Train::Head), alpha, beta, own_teacher };
+    erase(FedLwf2t::new(config, &facts()))
+}
+
+fn oracle(site: Site) -> Arc<dyn AnyMethod> {
+    erase(Oracle::new(OracleConfig { learning: base(Train::Head), site }, &facts()))
+}
+
+fn run(method: Arc<dyn AnyMethod>, tasks: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
+    let mut engine = engine(method, tasks);
+    engine.lab.training = plan.clone();
+    engine.run(2, rounds)
+}
+
+fn sgd() -> TrainingPlan {
+    plan(OptimiserConfig::sgd(0.1))
+}
+
+/// FedProx, invariant 1: no pull is FedAvg, bit for bit; one local step is, whatever the pull.
+#[test]
+fn without_a_pull_or_with_one_step_fedprox_is_fedavg() {
+    let of = |method, plan: &TrainingPlan| run(method, 2, 2, plan).server.save().digest();
+    for train in [Train::Head, Train::All] {
+        assert_eq!(of(fedprox(train, 0.0, Prox::Squared), &sgd()), of(fedavg(train), &sgd()));
+    }
+    let one_step = TrainingPlan { epochs: 1, batch: 1_000, ..sgd() };
+    for prox in [Prox::Squared, Prox::Norm] {
+        let pulled = of(fedprox(Train::Head, 5.0, prox), &one_step);
+        assert_eq!(pulled, of(fedavg(Train::Head), &one_step));
+        assert_ne!(of(fedprox(Train::Head, 5.0, prox), &sgd()), of(fedavg(Train::Head), &sgd()));
+    }
+}
+
+/// FedProx, invariants 2 and 5: a client moves less the stronger the pull, in the end hardly at all.
+#[test]
+fn a_stronger_pull_keeps_a_client_nearer() {
+    let moved = |mu: f64, rate: f64| {
+        let plan = TrainingPlan { epochs: 10, clip: None, ..plan(OptimiserConfig::sgd(rate)) };
+        let mut engine = engine(fedprox(Train::Head, mu, Prox::Squared), 1);
+        engine.lab.training = plan;
+        let before = values(&engine.server.save());
+        far(&before, &values(&engine.run(1, 1).server.save()))
+    };
+    let all = [0.0, 0.5, 2.0].map(|mu| moved(mu, 0.1));
+    assert!(all[0] > all[1] && all[1] > all[2], "{all:?}");
+    // The rate falls as the pull grows, their product stays.
+    let still = moved(1e4, 0.5e-4);
+    assert!(still < 1e-3 * all[0], "{still}");
+}
+
+/// FedLwF-2T, invariants 2 and 4: the cross-entropy alone is FedAvg, and so is the first task.
+#[test]
+fn without_teachers_two_teachers_are_fedavg() {
+    let of = |method, tasks| run(method, tasks, 2, &sgd()).server.save().digest();
+    assert_eq!(of(two_teachers(1.0, 0.0, OwnTeacher::Seen), 3), of(fedavg(Train::Head), 3));
+    assert_eq!(of(two_teachers(0.3, 0.3, OwnTeacher::Seen), 1), of(fedavg(Train::Head), 1));
+    assert_ne!(of(two_teachers(0.3, 0.3, OwnTeacher::Seen), 3), of(fedavg(Train::Head), 3));
+}
+
+/// Both teachers hold old classes, and the client's own model is what it keeps.
+#[test]
+fn teachers_hold_old_classes_and_are_kept_by_clients() {
+    let old = |method| run(method, 3, 3, &sgd()).tally(CLASSES).accuracy(0..2);
+    let taught = old(two_teachers(0.1, 0.45, OwnTeacher::Old));
+    assert!(taught >= old(fedavg(Train::Head)), "{taught}");
+    let run = run(two_teachers(0.3, 0.3, OwnTeacher::Seen), 2, 1, &sgd());
+    let state = run.states.values().next().unwrap();
+    // Its last model and the one of the task before: a head of 6 rows of 16 and a bias each.
+    assert_eq!(run.method.state_bytes(state), 2 * 4 * (6 * 17));
+    let saved = run.method.save_state(state);
+    let again = run.method.load_state(&saved).unwrap();
+    assert_eq!(run.method.save_state(&again).digest(), saved.digest());
+    let server_only = two_teachers(0.3, 0.0, OwnTeacher::Seen);
+    assert_eq!(server_only.state_bytes(&server_only.fresh_state()), 0);
+}
+
+/// The oracle trains on all it has held and forgets little; a client's memory is all of it.
+#[test]
+fn the_oracle_keeps_everything() {
+    let plan = TrainingPlan { epochs: 6, ..plan(OptimiserConfig::sgd(0.3)) };
+    let of = |method, clients| {
+        let mut engine = engine(method, 3);
+        engine.lab.training = plan.clone();
+        engine.run(clients, 2)
+    };
+    let central = of(oracle(Site::Central), 1);
+    let held = central.method.save_state(central.states.values().next().unwrap());
+    for (task, view) in central.lab.curriculum.tasks.iter().enumerate() {
+        let all = deal(&central.lab, view, 1).remove(0);
+        let kept = held.tensor(Kind::Exemplars, &format!("task.{task}")).unwrap();
+        assert_eq!(kept.as_u32().unwrap(), &all);
+    }
+    let forgetful = of(fedavg(Train::Head), 1);
+    let (bound, other) = (central.accuracy(CLASSES), forgetful.accuracy(CLASSES));
+    assert!(bound > other, "{bound} {other}");
+    assert!(!oracle(Site::Central).charged() && oracle(Site::Clients).charged());
+    // With one client both forms are one.
+    let one = of(oracle(Site::Clients), 1).server.save().digest();
+    assert_eq!(one, central.server.save().digest());
+}
