@@ -79,6 +79,23 @@ fn the_share_of_the_model_is_printed() {
     assert!(share("scenarios/hgp/cifar100-beta0.5.toml").contains("1.0 %"));
 }
 
+/// Card of FedHAF, section 4: module and head of 1,491,684 numbers and 2,816 running statistics each way, a
+/// fortieth of ResNet-152; the previous model besides, once per task and client, where clients keep it.
+#[test]
+fn fedhaf_on_cifar100() {
+    let scenario = "scenarios/fedhaf/table1-cifar100-fedhaf.toml";
+    let planned = plan(scenario, &[]);
+    let both = 5_966_736 + 4 * 2_816;
+    assert_eq!(planned["backbone"]["parameters"], 58_143_808);
+    assert_eq!(all(&planned, "/down/largest/payload"), [both; 10]);
+    assert_eq!(all(&planned, "/up/smallest/payload"), [both + 4; 10]);
+    let assets = all(&planned, "/assets/largest/payload");
+    assert_eq!((assets[0], &assets[1..]), (0, &[both; 9][..]));
+    let anew = plan(scenario, &["--set", "wire.cache=none"]);
+    let down = |plan: &Value| plan["total"]["down"].as_u64().unwrap();
+    assert!(down(&anew) > down(&planned), "{} {}", anew["total"], planned["total"]);
+}
+
 /// Card of FedAvg, section 4.
 #[test]
 fn full_fine_tuning_on_cifar100() {

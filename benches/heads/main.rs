@@ -9,9 +9,11 @@
 //! * `population`: the same head among 100,000 clients, 1,000 per round, a round per task: rounds of a
 //!   client per second, and which part of the time of both workers and of the conductor is not learning,
 //!   testing or waiting.
+//! * `fedhaf`: FedHAF with its own widths on the same features, 300 clients with their exemplars, 30 per round, 10
+//!   tasks of 5 rounds; nothing is asked.
 //!
 //! ```text
-//! cargo bench --bench heads               # or -- logistic, -- cached
+//! cargo bench --bench heads               # or -- logistic, -- cached, -- fedhaf
 //! ```
 //! Two workers, with the ledger of a run and its journal in a temporary file.
 
@@ -24,6 +26,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fedcast::federation::{Interrupt, JobKind, ProfileSink, Setup, Span, simulate};
+use fedcast::methods::fedhaf::{FedHaf, FedHafConfig};
+use fedcast::policy::erase;
 use figures::{Asked, Records, Times};
 
 /// Wall time of a run.
@@ -62,6 +66,26 @@ fn rounds(criterion: &mut Criterion) {
         measure(criterion, (&format!("cached/{clients}"), 50), || cached.setup(clients, 10, 5));
     }
     population(criterion, &cached);
+    fedhaf(criterion, &cached);
+}
+
+/// Fifty rounds of 30 of 300 clients.
+fn fedhaf(criterion: &mut Criterion, cached: &setting::Cached) {
+    figures::forget_peak();
+    let mut times = Times::default();
+    let mut group = criterion.benchmark_group("heads");
+    group.sample_size(10);
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(5));
+    let measured = || {
+        let setup = cached.setup(300, 30, 5);
+        let method = erase(FedHaf::new(FedHafConfig::default(), &setup.facts));
+        run(Setup { method, ..setup })
+    };
+    group.bench_function("fedhaf", |b| b.iter_custom(|n| times.take(n, measured)));
+    group.finish();
+    if let (Some(taken), Some(peak)) = (times.median(), figures::peak()) {
+        println!("figure  fedhaf: {:.1} rounds/s, {peak:.0} MB resident", 50.0 / taken);
+    }
 }
 
 /// Ten rounds of 1,000 of 100,000 clients.

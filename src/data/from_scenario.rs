@@ -188,6 +188,7 @@ impl Partitioner {
             KindKey::Iid => PartitionKind::Iid,
             KindKey::Dirichlet { beta } => PartitionKind::Dirichlet { beta },
             KindKey::Capped { beta } => PartitionKind::Capped { beta },
+            KindKey::Lda { alpha } => PartitionKind::Lda { alpha },
             KindKey::Quantity { classes_per_client } => {
                 PartitionKind::Quantity { classes: classes_per_client as usize }
             }
@@ -223,7 +224,10 @@ impl FreshClients {
                 let law = FreshLaw::Ratios { split, category, imbalance, counts_only };
                 return Ok(FreshClients { law, seed });
             }
-            KindKey::Capped { .. } | KindKey::Quantity { .. } | KindKey::Extended { .. } => {
+            KindKey::Capped { .. }
+            | KindKey::Lda { .. }
+            | KindKey::Quantity { .. }
+            | KindKey::Extended { .. } => {
                 return Err(DataError::unfit(
                     "fresh clients are drawn one by one, this partition divides a task among all",
                     "use partition.kind = \"dirichlet\", \"iid\" or \"ratios\" with a fresh population",

@@ -219,6 +219,7 @@ impl Scenario {
         let every_client = matches!(
             self.partition.kind,
             PartitionKind::Capped { .. }
+                | PartitionKind::Lda { .. }
                 | PartitionKind::Extended { .. }
                 | PartitionKind::Quantity { .. }
         );

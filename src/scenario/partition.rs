@@ -1,7 +1,8 @@
 //! `[partition]`: which client holds which training samples of a task.
 //!
 //! Definitions: the HGP benchmark's "distribution-based label imbalance" and its two relatives
-//! (arXiv 2406.02447 and the public framework of the same group), and HePCo's three ratios.
+//! (arXiv 2406.02447 and the public framework of the same group), HePCo's three ratios, and the
+//! allocation of the MFCL line.
 
 use serde::Serialize;
 
@@ -35,6 +36,11 @@ pub enum PartitionKind {
     Capped {
         /// Concentration: small is uneven. Required.
         beta: f64,
+    },
+    /// Every client has as many samples, in proportions of its own from `Dirichlet(alpha)`.
+    Lda {
+        /// Concentration: small is uneven. Default 1.
+        alpha: f64,
     },
     /// Shuffled and dealt evenly.
     Iid,
@@ -72,6 +78,7 @@ pub enum PartitionKind {
 enum Kind {
     Dirichlet,
     Capped,
+    Lda,
     Iid,
     Quantity,
     Extended,
@@ -82,6 +89,7 @@ impl Choice for Kind {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
         ("dirichlet", Kind::Dirichlet, "distribution-based label imbalance, by `beta`"),
         ("capped", Kind::Capped, "dirichlet up to an even share of the task (STSA, LANDER)"),
+        ("lda", Kind::Lda, "equal sizes, proportions of every client by `alpha` (MFCL, FedHAF)"),
         ("iid", Kind::Iid, "shuffled and dealt evenly"),
         ("quantity", Kind::Quantity, "every client draws `classes_per_client` classes"),
         ("extended", Kind::Extended, "dirichlet, after a few reserved samples per client"),
@@ -103,6 +111,11 @@ impl PartitionSection {
             }
             Some(Kind::Dirichlet) => PartitionKind::Dirichlet { beta: table.get(&beta()) },
             Some(Kind::Capped) => PartitionKind::Capped { beta: table.get(&beta()) },
+            Some(Kind::Lda) => {
+                let alpha = Param::new("alpha", 1.0, "concentration; small is uneven");
+                let alpha = alpha.source("public code of MFCL; FedHAF does not state it");
+                PartitionKind::Lda { alpha: table.get(&alpha.at_least(1e-6)) }
+            }
             Some(Kind::Iid) => PartitionKind::Iid,
             Some(Kind::Quantity) => {
                 let classes = Param::required("classes_per_client", 2, "classes a client draws");
@@ -120,6 +133,7 @@ impl PartitionSection {
             Some(Kind::Ratios) => ratios(table),
         };
         let of_other_kinds = [
+            "alpha",
             "beta",
             "classes_per_client",
             "picks",

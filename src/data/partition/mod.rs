@@ -22,6 +22,7 @@ mod dirichlet;
 mod extended;
 mod fresh;
 mod iid;
+mod lda;
 mod quantity;
 
 pub use fresh::{FreshClients, FreshLaw};
@@ -45,6 +46,12 @@ pub enum PartitionKind {
     Capped {
         /// Concentration; small is unequal.
         beta: f64,
+    },
+    /// For every client proportions of the classes from Dirichlet(`alpha`), and as many samples as anybody
+    /// else (MFCL, FedHAF).
+    Lda {
+        /// Concentration; small is unequal.
+        alpha: f64,
     },
     /// Every client holds this many classes of the task (section 2, "other modes").
     Quantity {
@@ -148,6 +155,7 @@ impl Partitioner {
                 Some(dirichlet::draw(rng, sizes, self.clients, beta))
             }
             PartitionKind::Capped { beta } => capped::draw(rng, sizes, self.clients, beta),
+            PartitionKind::Lda { alpha } => Some(lda::draw(rng, sizes, self.clients, alpha)),
             PartitionKind::Quantity { classes } => {
                 quantity::draw(rng, sizes, self.clients, classes)
             }
@@ -174,6 +182,9 @@ impl Partitioner {
                 if !positive(beta) =>
             {
                 refuse(format!("beta = {beta}"), "beta must be a positive number")
+            }
+            PartitionKind::Lda { alpha } if !positive(alpha) => {
+                refuse(format!("alpha = {alpha}"), "alpha must be a positive number")
             }
             PartitionKind::Extended { beta, reserve_beta, .. }
                 if !positive(beta) || !positive(reserve_beta) =>
@@ -236,7 +247,7 @@ impl Partitioner {
                 sizes.len(),
                 self.min_samples
             ),
-            PartitionKind::Iid => {
+            PartitionKind::Iid | PartitionKind::Lda { .. } => {
                 format!("Lower the minimum (now {}) or use fewer clients", self.min_samples)
             }
         };

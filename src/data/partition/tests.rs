@@ -23,6 +23,7 @@ fn kinds() -> impl Strategy<Value = PartitionKind> {
         Just(PartitionKind::Iid),
         (0.2f64..5.0).prop_map(|beta| PartitionKind::Dirichlet { beta }),
         (0.2f64..5.0).prop_map(|beta| PartitionKind::Capped { beta }),
+        (0.2f64..5.0).prop_map(|alpha| PartitionKind::Lda { alpha }),
         (1usize..=3).prop_map(|classes| PartitionKind::Quantity { classes }),
         (0.2f64..5.0).prop_map(|beta| PartitionKind::Extended {
             beta,
@@ -216,4 +217,23 @@ fn a_cap_keeps_shards_near_an_even_share() {
     let alone = Partitioner::new(PartitionKind::Capped { beta: 0.1 }, 1, 0);
     let shards = alone.shards(&curriculum.tasks[0], &by_class).unwrap();
     assert_eq!(shards[0].len(), 5_000);
+}
+
+/// Protocol of FedHAF and MFCL, check 4: equal client sizes whatever the concentration, even classes for a large
+/// one, and few classes for a small one.
+#[test]
+fn clients_of_an_allocation_are_equal_in_size_and_differ_in_proportions() {
+    let (curriculum, _) = world(&[100, 130, 90, 81], 1);
+    let counts = |alpha| {
+        let partitioner = Partitioner::new(PartitionKind::Lda { alpha }, 10, 4);
+        partitioner.counts(&curriculum.tasks[0], &[100, 130, 90, 81]).unwrap()
+    };
+    for alpha in [0.05, 1.0, 1e6] {
+        let sizes = counts(alpha).into_iter().map(|client| client.into_iter().sum::<u32>());
+        assert_eq!(sizes.collect::<Vec<_>>(), [[41].repeat(1), [40].repeat(9)].concat());
+    }
+    // The first clients draw before anything runs out: about 10 of each class.
+    assert!(counts(1e6)[0].iter().all(|n| (3..20).contains(n)), "{:?}", counts(1e6)[0]);
+    let largest: u32 = counts(0.05)[..4].iter().map(|c| *c.iter().max().unwrap()).sum();
+    assert!(largest > 120, "{largest}");
 }

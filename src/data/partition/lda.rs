@@ -1,0 +1,54 @@
+//! Latent Dirichlet allocation as the MFCL line and FedHAF divide a task: every client has as many samples, its
+//! classes in proportions of its own.
+
+use rand::RngCore;
+
+use super::Owners;
+use crate::numerics::distributions::{Categorical, dirichlet, shuffle};
+
+/// Added to what is left of a client's proportions when a class runs out, so that they never vanish.
+const FLOOR: f64 = 1e-5;
+
+/// Clients are served one after the other, each with its even share of the task (they differ by one at most). A
+/// client draws proportions of the classes from Dirichlet(`alpha`), and then sample by sample a class from them
+/// and a random sample of that class; a class without samples left drops out. Late clients get what remains.
+pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32, alpha: f64) -> Owners {
+    let clients = clients as usize;
+    let total: usize = sizes.iter().sum();
+    let mut owners: Owners = sizes.iter().map(|&size| vec![0; size]).collect();
+    let mut left: Vec<Vec<usize>> = sizes
+        .iter()
+        .map(|&size| {
+            let mut places: Vec<usize> = (0..size).collect();
+            shuffle(rng, &mut places);
+            places
+        })
+        .collect();
+    for client in 0..clients {
+        let mut shares = dirichlet(rng, alpha, sizes.len());
+        let mut law = without_empty(&mut shares, &left);
+        for _ in 0..total / clients + usize::from(client < total % clients) {
+            let Some(class) = law.as_ref().map(|law| law.sample(rng)) else { break };
+            if let Some(place) = left[class].pop() {
+                owners[class][place] = client as u32;
+            }
+            if left[class].is_empty() {
+                law = without_empty(&mut shares, &left);
+            }
+        }
+    }
+    owners
+}
+
+/// The law over classes that have samples left; `None` when there are none.
+fn without_empty(shares: &mut [f64], left: &[Vec<usize>]) -> Option<Categorical> {
+    let none_empty = left.iter().all(|places| !places.is_empty());
+    for (share, places) in shares.iter_mut().zip(left) {
+        *share = match places.is_empty() {
+            true => 0.0,
+            false if none_empty => *share,
+            false => *share + FLOOR,
+        };
+    }
+    Categorical::new(shares)
+}
