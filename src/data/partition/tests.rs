@@ -230,7 +230,7 @@ fn clients_of_an_allocation_are_equal_in_size_and_differ_in_proportions() {
     };
     for alpha in [0.05, 1.0, 1e6] {
         let sizes = counts(alpha).into_iter().map(|client| client.into_iter().sum::<u32>());
-        assert_eq!(sizes.collect::<Vec<_>>(), [[41].repeat(1), [40].repeat(9)].concat());
+        assert_eq!(sizes.collect::<Vec<_>>(), [&[41][..], &[40; 9]].concat());
     }
     // The first clients draw before anything runs out: about 10 of each class.
     assert!(counts(1e6)[0].iter().all(|n| (3..20).contains(n)), "{:?}", counts(1e6)[0]);
