@@ -194,9 +194,7 @@ impl ClientMachine {
     fn finish(&mut self, now: VirtualTime, trained: Trained, effects: &mut Vec<Effect>) {
         let Trained { context, seat, state, samples, worked, result } = trained;
         self.open -= 1;
-        let mut kept = 0;
         if !self.world.method.stateless() {
-            kept = self.world.method.state_bytes(&state);
             self.memory.take_back(state);
         }
         match result {
@@ -213,7 +211,7 @@ impl ClientMachine {
                         client: self.id,
                         samples: samples as u64,
                         worked: worked.0,
-                        kept,
+                        kept: done.kept,
                     },
                     Some(Numbers {
                         digest: Some(Digest(done.up.digest)),

@@ -65,6 +65,8 @@ pub(crate) struct Done {
     /// What a malicious client made of its update.
     pub forged: Option<String>,
     pub metrics: BTreeMap<String, Figure>,
+    /// Bytes the client keeps from now on.
+    pub kept: u64,
 }
 
 /// A seat that waits to be trained.
@@ -119,7 +121,8 @@ pub(super) fn tell(
     let told = world.past.as_ref()?.training(context.round, seat.id);
     let (samples, result) = match told {
         Ok(ToldTraining { samples, result }) => {
-            let done = |ToldUpload { up, forged, metrics }| Done { up, forged, metrics };
+            let done =
+                |ToldUpload { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
             (samples, result.map(done).map_err(Stop::Failed))
         }
         Err(error) => (0, Err(Stop::Ends(error))),
@@ -288,7 +291,8 @@ fn seal(
     }
     let metrics =
         outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
-    Ok(Done { up, forged, metrics })
+    let kept = if method.stateless() { 0 } else { method.state_bytes(&member.state) };
+    Ok(Done { up, forged, metrics, kept })
 }
 
 /// The upload as the server may see it.

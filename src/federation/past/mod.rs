@@ -64,6 +64,7 @@ struct Learnt {
     samples: u64,
     digest: u64,
     metrics: BTreeMap<String, Figure>,
+    kept: u64,
 }
 
 #[derive(Clone)]

@@ -32,9 +32,10 @@ impl Past {
         let numbers = entry.numbers.clone().unwrap_or_default();
         match &entry.event {
             Event::FrameCharged { .. } => self.charged(&entry.event),
-            Event::Trained { round, seat, samples, .. } => {
+            Event::Trained { round, seat, samples, kept, .. } => {
                 let digest = digest(&numbers);
-                let learnt = Learnt { samples: *samples, digest, metrics: numbers.metrics };
+                let (samples, kept, metrics) = (*samples, *kept, numbers.metrics);
+                let learnt = Learnt { samples, digest, metrics, kept };
                 self.seat(*round, *seat).trained = Some(learnt);
             }
             Event::UpdateForged { round, seat, how, .. } => {

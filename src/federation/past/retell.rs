@@ -27,6 +27,7 @@ pub(in crate::federation) struct ToldUpload {
     pub up: SentUp,
     pub forged: Option<String>,
     pub metrics: BTreeMap<String, Figure>,
+    pub kept: u64,
 }
 
 /// What closing a round came to.
@@ -99,7 +100,7 @@ impl Past {
                 .map(|r| r.0.clone()),
         };
         let (forged, metrics) = (past.forged.clone(), learnt.metrics.clone());
-        let result = Ok(ToldUpload { up, forged, metrics });
+        let result = Ok(ToldUpload { up, forged, metrics, kept: learnt.kept });
         Ok(ToldTraining { samples: learnt.samples as usize, result })
     }
 
