@@ -26,7 +26,7 @@ pub mod losses;
 pub mod metrics;
 pub mod optimiser;
 pub mod pretrain;
-mod prompting;
+pub mod prompting;
 
 pub use classifier::{
     Classifier, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,

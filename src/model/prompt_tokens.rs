@@ -1,7 +1,7 @@
 //! Prompt tokens: a transformer reads them between CLS and the patches, in every block (L2P's shallow
 //! prompting).
 
-use candle_core::{Result, Tensor};
+use candle_core::{Device, Result, Tensor};
 
 /// Tokens for every sample, and what becomes of them.
 #[derive(Clone, Debug)]
@@ -24,6 +24,21 @@ pub enum PromptPosition {
     /// The table `[offsets (n, d) ; positions]` in the order of tokens, so that CLS carries the first
     /// offset and the last prompt the position of CLS: a slip of the reference code of the HGP benchmark.
     Misordered(Tensor),
+}
+
+impl PromptPosition {
+    /// The same on a device.
+    ///
+    /// # Errors
+    /// When it has no room.
+    pub fn at(&self, device: &Device) -> Result<PromptPosition> {
+        Ok(match self {
+            PromptPosition::Misordered(offsets) => {
+                PromptPosition::Misordered(offsets.to_device(device)?)
+            }
+            other => other.clone(),
+        })
+    }
 }
 
 /// Which outputs of the last block, after the final norm, make a feature.

@@ -64,7 +64,12 @@
 //! # }
 //! ```
 
+mod components;
+mod experts;
+#[cfg(test)]
+mod golden;
 mod pool;
+mod selected;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -73,7 +78,10 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
+pub use components::{ComponentPart, Components};
+pub use experts::{EXPERT_KEYS, Expert, Experts, expert_name, general_name};
 pub(super) use pool::{PromptPool, is_prompt};
+pub use selected::{KEYS, POOL, SelectedPrompts};
 
 use crate::model::{Adaptation, ModelError};
 use crate::scenario::reader::Choice;

@@ -6,6 +6,8 @@ mod small;
 
 use candle_core::{Tensor, Var, backprop::GradStore};
 
+pub(crate) use small::small_vit;
+
 use crate::golden::Golden;
 use crate::model::{LinearHead, ModelError, Prefix, ops, testing};
 

@@ -4,7 +4,7 @@ mod block;
 mod checkpoint;
 mod config;
 #[cfg(test)]
-mod golden;
+pub(crate) mod golden;
 mod initialise;
 mod network;
 mod position;

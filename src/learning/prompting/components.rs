@@ -1,0 +1,126 @@
+//! CODA-Prompt's prompting (Smith et al., CVPR 2023): a prefix is the sum of components, each weighted by the
+//! cosine of its key and the query seen through its attention.
+
+use std::ops::Range;
+
+use candle_core::{D, Tensor};
+
+use super::{PromptTensors, Prompting};
+use crate::model::{Adaptation, ModelError, Prefix, prompts};
+
+/// What a component consists of in one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComponentPart {
+    /// `a` `(components, d)`: which entries of the query count.
+    Attention,
+    /// `p` `(components, L, d)`: rows of the prefix, the first half keys.
+    Prompt,
+    /// `k` `(components, d)`.
+    Key,
+}
+
+impl ComponentPart {
+    /// All of them, in the order of their names.
+    pub const ALL: [ComponentPart; 3] =
+        [ComponentPart::Attention, ComponentPart::Prompt, ComponentPart::Key];
+
+    /// Name of the parameter of a block.
+    pub fn name(self, block: usize) -> String {
+        let part = match self {
+            ComponentPart::Attention => "attention",
+            ComponentPart::Prompt => "component",
+            ComponentPart::Key => "key",
+        };
+        format!("prompt.{block:02}.{part}")
+    }
+}
+
+/// Weighted components, of which those of the task at hand train.
+#[derive(Clone, Debug)]
+pub struct Components {
+    /// Blocks with a prefix.
+    pub blocks: Range<usize>,
+    /// Components in use, from 0 on: those of the tasks so far.
+    pub used: usize,
+    /// Components that train; empty for none.
+    pub trained: Range<usize>,
+    /// `mu`, the weight of the orthogonality penalty over the components in use.
+    pub penalty: f64,
+    /// Whether attention passes a softmax over its entries first (Fed-CPrompt).
+    pub softmax: bool,
+}
+
+impl Components {
+    /// The rows in use of a parameter.
+    fn rows(
+        &self,
+        pool: &PromptTensors,
+        part: ComponentPart,
+        block: usize,
+    ) -> Result<Tensor, ModelError> {
+        Ok(pool.get(&part.name(block))?.narrow(0, 0, self.used)?)
+    }
+
+    /// The weights `(b, used)` of the components of a block.
+    pub(super) fn weights(
+        &self,
+        pool: &PromptTensors,
+        block: usize,
+        queries: &Tensor,
+    ) -> Result<Tensor, ModelError> {
+        let mut attention = self.rows(pool, ComponentPart::Attention, block)?;
+        if self.softmax {
+            attention = candle_nn::ops::softmax(&attention, D::Minus1)?;
+        }
+        let keys = self.rows(pool, ComponentPart::Key, block)?;
+        Ok(prompts::attended_cosines(queries, &keys, &attention)?)
+    }
+
+    /// The prompt `(b, L, d)` of a block.
+    pub(super) fn prompt(
+        &self,
+        pool: &PromptTensors,
+        block: usize,
+        queries: &Tensor,
+    ) -> Result<Tensor, ModelError> {
+        let weights = self.weights(pool, block, queries)?;
+        Ok(prompts::weighted(&weights, &self.rows(pool, ComponentPart::Prompt, block)?)?)
+    }
+}
+
+impl Prompting for Components {
+    fn first_block(&self) -> usize {
+        self.blocks.start
+    }
+
+    fn trained(&self, _name: &str, _rows: usize) -> Range<usize> {
+        self.trained.clone()
+    }
+
+    fn adapt(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Adaptation, ModelError> {
+        let mut prefix = vec![None; self.blocks.end];
+        for block in self.blocks.clone().filter(|_| self.used > 0) {
+            prefix[block] = Some(Prefix::halves(&self.prompt(pool, block, queries)?)?);
+        }
+        Ok(Adaptation { prefix, ..Adaptation::none() })
+    }
+
+    /// `mu` times the sum, over blocks and parts, of the mean square by which their rows fail to be
+    /// orthonormal.
+    fn loss(&self, pool: &PromptTensors, _queries: &Tensor) -> Result<Option<Tensor>, ModelError> {
+        if self.penalty == 0.0 {
+            return Ok(None);
+        }
+        let mut sum: Option<Tensor> = None;
+        for block in self.blocks.clone() {
+            for part in ComponentPart::ALL {
+                let penalty = prompts::orthogonality(&self.rows(pool, part, block)?)?;
+                sum = Some(match sum {
+                    None => penalty,
+                    Some(sum) => (sum + penalty)?,
+                });
+            }
+        }
+        Ok(sum.map(|sum| sum * self.penalty).transpose()?)
+    }
+}

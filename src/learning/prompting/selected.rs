@@ -1,0 +1,73 @@
+//! L2P's prompting (Wang et al., CVPR 2022): the prompts whose keys are nearest to the query become tokens.
+
+use std::ops::Range;
+
+use candle_core::{DType, Tensor};
+
+use super::{PromptTensors, Prompting};
+use crate::model::{Adaptation, ModelError, Pooling, PromptPosition, PromptTokens, prompts};
+
+/// `(prompts, length, d)`.
+pub const POOL: &str = "prompt.pool";
+/// `(prompts, d)`.
+pub const KEYS: &str = "prompt.keys";
+
+/// The `top` prompts of a pool by the cosine of query and key, in falling order, as tokens.
+///
+/// The choice has no gradient, so keys move by the pull term alone; without it they do not train.
+#[derive(Clone, Debug)]
+pub struct SelectedPrompts {
+    /// Prompts of an image.
+    pub top: usize,
+    /// Tokens of a prompt; with 0 there are none, and the features are the backbone's.
+    pub length: usize,
+    /// `w` of `- w mean_i sum_(k in top) cos(q_i, key_k)` in the loss.
+    pub pull: f64,
+    /// The tokens' positions.
+    pub position: PromptPosition,
+    /// Which outputs make a feature.
+    pub pooling: Pooling,
+}
+
+impl Prompting for SelectedPrompts {
+    fn first_block(&self) -> usize {
+        0
+    }
+
+    fn trained(&self, name: &str, rows: usize) -> Range<usize> {
+        if name == KEYS && self.pull == 0.0 { 0..0 } else { 0..rows }
+    }
+
+    fn adapt(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Adaptation, ModelError> {
+        if self.length == 0 {
+            return Ok(Adaptation::none());
+        }
+        let similar = prompts::cosines(&queries.detach(), &pool.get(KEYS)?.detach())?;
+        let chosen = prompts::selection(&similar, self.top)?.concat();
+        let pool = pool.get(POOL)?;
+        let chosen = Tensor::from_vec(chosen, queries.dim(0)? * self.top, pool.device())?;
+        let tokens = pool.index_select(&chosen, 0)?;
+        let shape = (queries.dim(0)?, self.top * self.length, pool.dim(2)?);
+        let tokens = PromptTokens {
+            tokens: tokens.reshape(shape)?,
+            position: self.position.at(pool.device())?,
+            pooling: self.pooling,
+        };
+        Ok(Adaptation { tokens: Some(tokens), ..Adaptation::none() })
+    }
+
+    fn loss(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Option<Tensor>, ModelError> {
+        if self.pull == 0.0 {
+            return Ok(None);
+        }
+        let similar = prompts::cosines(queries, pool.get(KEYS)?)?;
+        let (samples, count) = similar.dims2()?;
+        let mut mask = vec![0f32; samples * count];
+        for (row, chosen) in prompts::selection(&similar, self.top)?.iter().enumerate() {
+            chosen.iter().for_each(|column| mask[row * count + *column as usize] = 1.0);
+        }
+        let mask = Tensor::from_vec(mask, (samples, count), similar.device())?;
+        let pulled = (similar.to_dtype(DType::F32)? * mask)?.sum_all()?;
+        Ok(Some((pulled * (-self.pull / samples as f64))?))
+    }
+}
