@@ -107,6 +107,55 @@ fn full_fine_tuning_on_cifar100() {
     assert_eq!(all(&plan, "/up/largest/payload"), [343_502_228; 10]);
 }
 
+/// Payloads of the first and the last task, down and up.
+fn ends(scenario: &str, more: &[&str]) -> [(u64, u64); 2] {
+    let plan = plan(scenario, more);
+    let (down, up) = (all(&plan, "/down/largest/payload"), all(&plan, "/up/largest/payload"));
+    [(down[0], up[0]), (down[9], up[9])]
+}
+
+const GROWING_HEAD: [&str; 2] = ["--set", "method.head=growing"];
+const LEAN: [&str; 2] = ["--set", "wire.form=lean"];
+
+/// Card of L2P, section 4. Lean uploads leave out keys that do not train and rows of other tasks.
+#[test]
+fn l2p_on_cifar100() {
+    let of = |more: &[&str]| ends("scenarios/prompts/l2p-cifar100-beta0.5.toml", more);
+    assert_eq!(of(&[]), [(491_920, 491_924); 2]);
+    assert_eq!(of(&GROWING_HEAD), [(215_080, 215_084), (491_920, 491_924)]);
+    assert_eq!(of(&LEAN), [(491_920, 4 * (38_400 + 7_690) + 4); 2]);
+    let pulled = [LEAN[0], LEAN[1], "--set", "method.pull_weight=0.1"];
+    assert_eq!(of(&pulled), [(491_920, 4 * (38_400 + 7_680 + 7_690) + 4); 2]);
+}
+
+/// Card of DualPrompt, section 4.
+#[test]
+fn dualprompt_on_cifar100() {
+    let of = |more: &[&str]| ends("scenarios/prompts/dualprompt-cifar100-beta0.5.toml", more);
+    assert_eq!(of(&[]), [(4_086_160, 4_086_164); 2]);
+    assert_eq!(of(&GROWING_HEAD), [(3_809_320, 3_809_324), (4_086_160, 4_086_164)]);
+    assert_eq!(of(&LEAN), [(463_912, 463_916); 2]);
+}
+
+/// Cards of CODA-Prompt, Fed-CODAP and Fed-CPrompt, sections 4; the uploads of the latter two are counted with
+/// the four bytes of the number of samples.
+#[test]
+fn components_on_cifar100() {
+    let whole = (15_667_600, 15_667_604);
+    assert_eq!(ends("scenarios/prompts/coda-prompt-cifar100-beta0.5.toml", &[]), [whole; 2]);
+    for method in ["coda-prompt", "fed-cprompt"] {
+        let of = |more: &[&str]| {
+            ends(&format!("scenarios/prompts/stsa-table2-cifar100-{method}.toml"), more)
+        };
+        assert_eq!(of(&[]), [(1_566_760, 1_566_764), whole]);
+        assert_eq!(of(&LEAN), [(1_566_760, 1_566_764), (15_667_600, 1_566_764)]);
+    }
+    // Over ten tasks of ten rounds one client sends 156.7 MB and is sent 861.7 MB (Fed-CODAP, section 4).
+    let lean = plan("scenarios/prompts/stsa-table2-cifar100-coda-prompt.toml", &LEAN);
+    assert_eq!(10 * all(&lean, "/up/largest/payload").iter().sum::<u64>(), 156_676_400);
+    assert_eq!(10 * all(&lean, "/down/largest/payload").iter().sum::<u64>(), 861_718_000);
+}
+
 #[test]
 fn half_floats_halve_the_payload() {
     let scenario = "scenarios/hgp/cifar100-beta0.5.toml";

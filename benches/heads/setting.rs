@@ -117,7 +117,8 @@ impl Federation {
         let tasks = TaskSizes::Even(self.tasks);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
         let (backbone, config) = self.backbone;
-        let facts = ModelFacts { backbone: config, classes: CLASSES, form: WireForm::Full };
+        let facts =
+            ModelFacts { backbone: config, classes: CLASSES, tasks: 1, form: WireForm::Full };
         let method = FedAvgConfig { train: Train::Head, ..FedAvgConfig::default() };
         let transform = Arc::new(Transform::default());
         let participation =

@@ -51,7 +51,12 @@ impl Setting {
     }
 
     fn facts(&self) -> ModelFacts {
-        ModelFacts { backbone: self.config.into(), classes: CLASSES, form: WireForm::Full }
+        ModelFacts {
+            backbone: self.config.into(),
+            classes: CLASSES,
+            tasks: 1,
+            form: WireForm::Full,
+        }
     }
 
     /// With a short rebalancing, which is the server's own work.

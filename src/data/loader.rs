@@ -61,6 +61,11 @@ impl Loader {
         Loader { queries: Some(queries), ..self }
     }
 
+    /// The queries beside its samples, where there are any.
+    pub fn queries(&self) -> Option<&Arc<dyn SampleRows>> {
+        self.queries.as_ref()
+    }
+
     /// The split it reads.
     pub fn split(&self) -> &Arc<Split> {
         &self.split

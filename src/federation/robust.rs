@@ -170,7 +170,7 @@ mod tests {
 
     fn method() -> Arc<dyn AnyMethod> {
         let backbone = BackboneConfig::Pixels(PixelShape { channels: 1, image: 8 });
-        let facts = ModelFacts { backbone, classes: 2, form: WireForm::Full };
+        let facts = ModelFacts { backbone, classes: 2, tasks: 1, form: WireForm::Full };
         erase(FedAvg::new(FedAvgConfig::default(), &facts))
     }
 

@@ -160,7 +160,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
         lab,
         test_transform: transform,
         shards: ShardSource::Drawn(shards),
-        facts: ModelFacts { backbone: vit.into(), classes: 10, form: WireForm::Full },
+        facts: ModelFacts { backbone: vit.into(), classes: 10, tasks: 5, form: WireForm::Full },
         coding: Coding::default(),
         charged: true,
         workers: 1.into(),

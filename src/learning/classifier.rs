@@ -364,6 +364,20 @@ impl Classifier {
         Ok(self.pack_outputs(step, device, dropout)?.losses)
     }
 
+    /// Features `(b, d)` of the samples of a pack.
+    ///
+    /// # Errors
+    /// When the batch does not fit the backbone.
+    pub fn pack_features(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+    ) -> Result<Tensor, LearningError> {
+        let queries = self.queries_of(&step.batch, device)?;
+        let adaptation = self.adaptation_for(queries.as_ref(), Some(&step.groups))?;
+        self.adapted_features(&step.batch, device, &adaptation)
+    }
+
     /// [`pack_losses`](Classifier::pack_losses) with the features they come from.
     ///
     /// # Errors

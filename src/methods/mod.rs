@@ -3,6 +3,9 @@
 
 pub mod adapter;
 mod averaged;
+pub mod coda_prompt;
+pub mod dualprompt;
+pub mod fed_cprompt;
 pub mod fedavg;
 pub mod fedavg_prompt;
 pub mod fedhaf;
@@ -13,10 +16,12 @@ pub mod held;
 pub mod hepco;
 pub mod hgp;
 pub mod joint;
+pub mod l2p;
 mod late;
 mod mixed;
 pub mod oracle;
 mod privacy;
+pub mod prompted;
 mod registry;
 pub mod stsa;
 mod transformer;

@@ -14,7 +14,7 @@ use crate::wire::Kind;
 /// not known here, and no name depends on it.
 pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
     let backbone = backbone_config(scenario);
-    ModelFacts { backbone, classes: CLASSES, form: WireForm::Full }
+    ModelFacts { backbone, classes: CLASSES, tasks: 1, form: WireForm::Full }
 }
 
 const CLASSES: usize = 2;

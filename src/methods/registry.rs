@@ -190,7 +190,7 @@ impl Registry {
         }
         // Which phases there are depends on no dimension.
         let backbone = VitConfig::default().into();
-        let facts = ModelFacts { backbone, classes: 2, form: WireForm::Full };
+        let facts = ModelFacts { backbone, classes: 2, tasks: 2, form: WireForm::Full };
         let method = self.build(&scenario.method, &facts).ok()?;
         let phases = |task: u16| {
             let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
@@ -279,7 +279,8 @@ mod tests {
     use crate::model::{BackboneConfig, PixelShape};
 
     fn facts() -> ModelFacts {
-        ModelFacts { backbone: VitConfig::default().into(), classes: 10, form: WireForm::Full }
+        let backbone = VitConfig::default().into();
+        ModelFacts { backbone, classes: 10, tasks: 5, form: WireForm::Full }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct ModelFacts {
     pub backbone: BackboneConfig,
     /// Rows of the head: all classes of the run.
     pub classes: usize,
+    /// Tasks of the run.
+    pub tasks: usize,
     /// How messages are cut.
     pub form: WireForm,
 }

@@ -28,7 +28,7 @@ fn on_cifar100(
     method: impl Fn(&ModelFacts) -> Arc<dyn AnyMethod>,
 ) -> ExchangeSketch {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
-    let model = ModelFacts { backbone: vit.into(), classes: 100, form };
+    let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, form };
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();

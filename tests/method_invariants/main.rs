@@ -1,4 +1,5 @@
-//! Promise: HGP, FedAvg, adapters, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines keep every invariant of their method cards, on a tiny network.
+//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines keep every
+//! invariant of their method cards, on a tiny network.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
@@ -13,6 +14,7 @@ mod hepco;
 mod hgp;
 mod joint;
 mod packs;
+mod prompts;
 mod staged;
 mod stsa;
 #[path = "../toys/mod.rs"]

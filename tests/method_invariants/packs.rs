@@ -89,9 +89,9 @@ fn together(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Ve
     train(method, lab, &mut members(method, lab, spoilt))
 }
 
-fn packable() -> [Arc<dyn AnyMethod>; 7] {
+fn packable() -> Vec<Arc<dyn AnyMethod>> {
     let full = hgp_with(|c| c.covariance = fedcast::methods::hgp::CovarianceForm::Full);
-    [
+    let others = [
         hgp_with(|_| ()),
         full,
         fedavg_of(Train::Head),
@@ -99,7 +99,8 @@ fn packable() -> [Arc<dyn AnyMethod>; 7] {
         adapter(),
         fedavg_prompt(),
         hepco_with(|_| ()),
-    ]
+    ];
+    others.into_iter().chain(crate::prompts::packable()).collect()
 }
 
 #[test]

@@ -379,7 +379,12 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
         lab,
         test_transform: transform,
         shards: ShardSource::Drawn(shards),
-        facts: ModelFacts { backbone: vit.into(), classes: CLASSES, form: WireForm::Full },
+        facts: ModelFacts {
+            backbone: vit.into(),
+            classes: CLASSES,
+            tasks: 1,
+            form: WireForm::Full,
+        },
         coding: Coding::default(),
         charged: true,
         workers: 2.into(),

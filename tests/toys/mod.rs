@@ -40,7 +40,7 @@ pub fn config() -> VitConfig {
 }
 
 pub fn facts() -> ModelFacts {
-    ModelFacts { backbone: config().into(), classes: CLASSES, form: WireForm::Full }
+    ModelFacts { backbone: config().into(), classes: CLASSES, tasks: 3, form: WireForm::Full }
 }
 
 /// A class is a random picture; a sample is the picture with noise. Sample `i` is of class

@@ -59,6 +59,7 @@ pub fn assemble(
     let facts = ModelFacts {
         backbone: config,
         classes: dataset.classes(),
+        tasks: curriculum.tasks.len(),
         form: wire_form(&scenario.wire),
     };
     let method = methods.build(&scenario.method, &facts)?;

@@ -39,9 +39,11 @@ pub fn load(
 /// Everything that follows from the scenario alone.
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
     let class_sizes = class_sizes(scenario)?;
+    let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
     let facts = ModelFacts {
         backbone: backbone_config(scenario),
         classes: class_sizes.len(),
+        tasks: curriculum.tasks.len(),
         form: wire_form(&scenario.wire),
     };
     let method = methods.build(&scenario.method, &facts)?;
@@ -52,7 +54,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         charged: method.charged(),
         method,
         facts,
-        curriculum: Arc::new(curriculum(scenario, class_sizes.len())?),
+        curriculum,
         class_sizes,
         holders: holders(scenario, clients)?,
         rules: rules(scenario),

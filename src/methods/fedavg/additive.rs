@@ -97,6 +97,7 @@ mod tests {
         let facts = ModelFacts {
             backbone: BackboneConfig::Vit(VitConfig::default()),
             classes: 5,
+            tasks: 2,
             form: WireForm::Lean,
         };
         let method = FedAvg::new(FedAvgConfig::default(), &facts);

@@ -1,5 +1,7 @@
 //! The methods of fedcast, as the registry lists them.
 
+mod prompted;
+
 use std::sync::Arc;
 
 use super::MethodEntry;
@@ -31,6 +33,10 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedprox_entry(),
         fedlwf_2t_entry(),
         oracle_entry(),
+        prompted::l2p(),
+        prompted::dualprompt(),
+        prompted::coda_prompt(),
+        prompted::fed_cprompt(),
     ]
 }
 

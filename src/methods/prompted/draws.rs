@@ -1,0 +1,34 @@
+//! Start values of prompts, and what is counted about them.
+
+use candle_core::{Device, Tensor};
+
+use crate::data::{SampleRows, Shard};
+use crate::learning::LearningError;
+use crate::model::{Parameter, prompts};
+use crate::numerics::distributions::uniform;
+use crate::numerics::streams::StreamKey;
+
+/// Values uniform on -1..1.
+pub(in crate::methods) fn uniform_parameter(shape: &[usize], key: StreamKey) -> Parameter {
+    let mut rng = key.rng();
+    let values = (0..shape.iter().product::<usize>()).map(|_| uniform(&mut rng, -1.0, 1.0) as f32);
+    Parameter { shape: shape.to_vec(), values: values.collect() }
+}
+
+/// The `top` nearest keys of every sample of a shard, in falling order.
+///
+/// # Errors
+/// When queries and keys do not fit.
+pub(in crate::methods) fn chosen(
+    keys: &Parameter,
+    queries: &dyn SampleRows,
+    shard: &Shard,
+    top: usize,
+) -> Result<Vec<Vec<u32>>, LearningError> {
+    let mut rows = Vec::new();
+    shard.iter().try_for_each(|sample| queries.read(*sample, &mut rows))?;
+    let width = rows.len() / shard.len().max(1);
+    let rows = Tensor::from_vec(rows, (shard.len(), width), &Device::Cpu)?;
+    let similar = prompts::cosines(&rows, &keys.tensor(&Device::Cpu)?)?;
+    Ok(prompts::selection(&similar, top)?)
+}
