@@ -57,7 +57,8 @@ fn key(place: u32) -> StreamKey {
 
 impl Setting {
     pub fn new(vit: VitConfig) -> Setting {
-        let facts = ModelFacts { backbone: vit.into(), classes: CLASSES, tasks: 1, form: WireForm::Full };
+        let facts =
+            ModelFacts { backbone: vit.into(), classes: CLASSES, tasks: 1, form: WireForm::Full };
         let config = HepcoConfig::default();
         let shape = FedAvgPromptConfig::default().shape(&facts);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));

@@ -64,8 +64,11 @@ mod tests {
             };
             PromptedPart::one(task, of("shared"), of(name))
         };
-        let seats =
-            [part(0, 1.0, [1.0, 2.0, 0.0]), part(1, 2.0, [4.0, 0.0, 6.0]), part(0, 1.0, [1.0, 4.0, 0.0])];
+        let seats = [
+            part(0, 1.0, [1.0, 2.0, 0.0]),
+            part(1, 2.0, [4.0, 0.0, 6.0]),
+            part(0, 1.0, [1.0, 4.0, 0.0]),
+        ];
         let merged = seats.into_iter().reduce(Part::merge).unwrap().apply(&base);
         assert_eq!(merged, set([2.5, 3.0, 6.0]));
     }

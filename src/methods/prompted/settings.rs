@@ -7,13 +7,6 @@ use crate::methods::transformer::needs_blocks;
 use crate::scenario::reader::{Choice, Param, TableReader};
 use crate::scenario::{Complaint, Scenario};
 
-impl Choice for QueryView {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("clean", QueryView::Clean, "the image without augmentation: one forward pass per run"),
-        ("augmented", QueryView::Augmented, "the augmented image: one more pass in every step"),
-    ];
-}
-
 /// Whether messages carry all prompts or those of the tasks so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoolForm {
