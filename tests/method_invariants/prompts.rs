@@ -258,7 +258,7 @@ fn the_length_of_keys_does_not_matter() {
         assert!(near(&plain, &longer));
         let other = answers_with(method, |name, values| {
             if name.ends_with("pool") || name.ends_with("general") || name.ends_with("component") {
-                values.iter_mut().for_each(|v| *v += 0.5);
+                values.iter_mut().zip(0..).for_each(|(v, i)| *v = (i as f32).sin());
             }
         });
         assert!(!near(&plain, &other), "prompts matter");
