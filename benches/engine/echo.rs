@@ -163,7 +163,7 @@ impl Federation {
             lab,
             test_transform: transform,
             shards: ShardSource::Drawn(vec![vec![shard; self.clients as usize]]),
-            facts: ModelFacts { backbone: vit.into(), classes: 10, form: WireForm::Full },
+            facts: ModelFacts { backbone: vit.into(), classes: 10, tasks: 5, form: WireForm::Full },
             coding: Coding::default(),
             charged: true,
             workers: 2.into(),
