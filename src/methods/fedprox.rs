@@ -254,6 +254,7 @@ mod tests {
         let facts = ModelFacts {
             backbone: crate::model::VitConfig::default().into(),
             classes: 2,
+            tasks: 1,
             form: crate::policy::WireForm::Full,
         };
         FedProx::new(FedProxConfig { mu, prox, ..FedProxConfig::default() }, &facts)

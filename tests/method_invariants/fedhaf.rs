@@ -45,7 +45,7 @@ fn payload(sketch: &BodySketch) -> u64 {
 fn messages_have_the_bytes_of_the_card() {
     let network = DeepResNetConfig { depth: Depth::HundredFiftyTwo, image: 224 };
     let backbone = BackboneConfig::DeepResNet(network);
-    let model = ModelFacts { backbone, classes: 100, form: WireForm::Full };
+    let model = ModelFacts { backbone, classes: 100, tasks: 10, form: WireForm::Full };
     let method = erase(FedHaf::new(FedHafConfig::default(), &model));
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let both = 5_966_736 + 4 * 2_816;
