@@ -79,6 +79,7 @@ fn experiment(error: &ExperimentError) -> Exit {
         ExperimentError::Device(_) => Exit::Device,
         ExperimentError::Weights(_) => Exit::Inputs,
         ExperimentError::Diverged(_) => Exit::Diverged,
+        ExperimentError::Refused(_) => Exit::Usage,
         ExperimentError::Resume(error) => match error {
             ResumeError::Complete(_) => Exit::NothingToDo,
             ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,

@@ -7,11 +7,13 @@ use clap::Args;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, print};
-use crate::experiment::{self, Replayed, Verified, hold_for_tables, read_manifest};
+use crate::experiment::{
+    self, Replayed, Verified, VerifyOptions, hold_for_tables, read_manifest, what_if,
+};
 use crate::federation::{EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::tables::TableFiles;
-use crate::report::{Progress, Summary, final_table};
+use crate::report::{Progress, Shared, Summary, Timing, final_table, retiming_table};
 
 /// Render a recorded run again, or recompute it and compare every event
 #[derive(Debug, Args)]
@@ -19,17 +21,31 @@ use crate::report::{Progress, Summary, final_table};
 Examples:
   fedcast replay runs/quickstart-1f2e3d4c-s1
   fedcast replay runs/quickstart-1f2e3d4c-s1 --verify --workers 1
+  fedcast replay runs/quickstart-1f2e3d4c-s1 --verify --from-round 10
+  fedcast replay runs/quickstart-1f2e3d4c-s1 --set time.preset=mobile --set links.preset=mobile
 
 Without --verify nothing is computed: the journal is checked against its digests and the final
 table is printed; -o writes the CSV tables again. With --verify the run is executed again and
 the first event that differs is printed (exit code 10); any number of workers gives the same
-events. An interrupted run is compared as far as it goes.")]
+events. An interrupted run is compared as far as it goes. With --from-round only what comes after
+the last checkpoint before that round is computed; what is before it is told from the journal.
+
+With --set nothing is computed either: the recorded exchanges are timed anew over other links
+([links]), speeds ([time]) or closing rules ([round]), and compared with the recorded times; -o
+writes the tables as a run of the changed scenario would. It is refused (exit code 2) where other
+updates would be learnt from: another cohort, an upload that would be late or no longer be.")]
 pub struct ReplayArgs {
     /// The run directory
     pub run: PathBuf,
     /// Execute the run again and compare it with the journal
     #[arg(long)]
     pub verify: bool,
+    /// Compute only what comes after the last checkpoint before this round
+    #[arg(long, value_name = "ROUND", requires = "verify", value_parser = clap::value_parser!(u32).range(1..))]
+    pub from_round: Option<u32>,
+    /// What if: a key of [time], [links] or [round] with another value; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "verify")]
+    pub set: Vec<String>,
     /// Worker threads of --verify [default: the recorded scenario's, else one per core]
     #[arg(long, value_name = "N", requires = "verify", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
@@ -46,7 +62,11 @@ pub struct ReplayArgs {
 
 /// Replays or verifies the run.
 pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
-    if args.verify { verify(args) } else { render(args) }
+    match args.verify {
+        true => verify(args),
+        false if args.set.is_empty() => render(args),
+        false => retime(args),
+    }
 }
 
 fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
@@ -70,6 +90,40 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// Times the recorded exchanges anew.
+fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
+    let manifest = read_manifest(&args.run)?;
+    let mut recorded = Timing::default();
+    experiment::replay(&args.run, &mut [&mut recorded])?;
+    // Held until the tables are written. They are not those of this run.
+    let same = args.out.as_ref().is_some_and(|out| *out == args.run);
+    if same {
+        let what = "-o must be another folder: these are not the tables of the recorded run";
+        return Err(CliError::Usage(what.to_string()));
+    }
+    let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
+    let retimed = Shared::new(Timing::default());
+    let mut readers: Vec<Box<dyn EventSink>> = vec![Box::new(retimed.clone())];
+    if let Some(out) = &args.out {
+        readers.push(Box::new(TableFiles::create(out)?));
+    }
+    let digests = what_if(&args.run, &args.set, &Registry::builtin(), readers)?;
+    let retimed = retimed.lock();
+    match args.format {
+        Format::Human => {
+            print(&retiming_table(&recorded, &retimed))?;
+            print(&format!("digests     {digests}\n"))?;
+        }
+        Format::Json => {
+            let text = serde_json::json!({
+                "recorded": recorded, "retimed": *retimed, "digests": digests,
+            });
+            print(&format!("{text:#}\n"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
 fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
@@ -78,9 +132,10 @@ fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
         false => Some(Box::new(Progress::on_stderr())),
     };
     let methods = Registry::builtin();
-    let verified =
-        experiment::verify(&args.run, &methods, args.workers, progress, interrupt.clone())?;
-    let Verified { entries, digests, partial } = verified;
+    let options = VerifyOptions { workers: args.workers, from_round: args.from_round };
+    let verified = experiment::verify(&args.run, &methods, options, progress, interrupt.clone())?;
+    let Verified { entries, digests, partial, told, notices } = verified;
+    notices.iter().for_each(|notice| eprintln!("{notice}"));
     if interrupt.is_requested() {
         eprintln!("interrupted after {entries} equal entries");
         return Ok(Exit::Interrupted);
@@ -88,14 +143,18 @@ fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
     match args.format {
         Format::Human => {
             let so_far = if partial { " (the recorded run was interrupted there)" } else { "" };
+            let known = match told {
+                0 => String::new(),
+                told => format!(" ({told} of them before the checkpoint)"),
+            };
             print(&format!(
-                "identical: {entries} entries{so_far}\nevents   {}\nnumbers  {}\n",
+                "identical: {entries} entries{so_far}{known}\nevents   {}\nnumbers  {}\n",
                 digests.events, digests.numbers
             ))?;
         }
         Format::Json => {
             let text = serde_json::json!({
-                "identical": true, "entries": entries, "partial": partial, "digests": digests,
+                "identical": true, "entries": entries, "partial": partial, "told": told, "digests": digests,
             });
             print(&format!("{text:#}\n"))?;
         }

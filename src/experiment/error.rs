@@ -6,6 +6,7 @@ use super::journal_file::JournalError;
 use super::resume::ResumeError;
 use super::run_directory::DirectoryError;
 use super::verify::Divergence;
+use super::what_if::Refused;
 use crate::data::DataError;
 use crate::federation::FederationError;
 use crate::model::{DeviceError, ModelError};
@@ -50,6 +51,9 @@ pub enum ExperimentError {
     /// A run cannot go on.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// A run cannot be told with other times.
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// A recomputed run is not the recorded one.
     #[error(transparent)]
     Diverged(#[from] Box<Divergence>),

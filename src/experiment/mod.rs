@@ -5,7 +5,8 @@
 //!                        └────Run::prepare──▶ execute ──▶ run directory
 //! run directory ──replay──▶ reporters                     (no compute)
 //!               ├─resume──▶ execute, from the last checkpoint on
-//!               └─verify──▶ executed again, compared entry by entry
+//!               ├─verify──▶ executed again, compared entry by entry
+//!               └─what_if─▶ reporters, with other links, speeds and closing rules (no compute)
 //! ```
 //! Whoever wants to watch a run hands it an [`EventSink`](crate::federation::EventSink); the
 //! journal, the tables of [`report`](crate::report) and the progress bar are nothing else.
@@ -43,7 +44,9 @@ mod recorder;
 mod replay;
 mod resume;
 mod run_directory;
+mod trace;
 mod verify;
+mod what_if;
 
 pub use error::ExperimentError;
 pub use execute::{Finished, Run, RunOptions, default_directory};
@@ -58,4 +61,5 @@ pub use resume::{ResumeError, Resumed, resume};
 pub use run_directory::{
     DirectoryError, RunDirectory, hold_for_tables, names, read_manifest, write_atomically,
 };
-pub use verify::{Divergence, Verified, verify};
+pub use verify::{Divergence, Verified, VerifyOptions, verify};
+pub use what_if::{Refused, what_if};

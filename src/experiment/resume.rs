@@ -98,14 +98,14 @@ pub fn resume(
     let Assembly { mut setup, data, backbone } = assemble(&scenario, methods, workers)?;
     same_inputs(&manifest.data, &data)?;
     same_inputs(&manifest.backbone, &backbone)?;
-    let (begin, notices, told) = match find(path, &manifest, u64::MAX)? {
-        Found { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
+    let (begin, notices, told) = match find(path, &manifest, u32::MAX)? {
+        Search { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
             notices.push(format!("going on after {place}, entry {}", mark.entries));
             setup.past = Some(Arc::new(past));
             let told = mark.entries;
             (Begin::After(mark), notices, told)
         }
-        Found { intact: None, mut notices, .. } => {
+        Search { intact: None, mut notices, .. } => {
             notices.push("there is no intact checkpoint: the run begins anew".to_string());
             (Begin::Anew, notices, 0)
         }
@@ -141,24 +141,29 @@ pub(super) struct Intact {
 }
 
 /// What a look at the checkpoints of a run found.
-pub(super) struct Found {
+#[derive(Default)]
+pub(super) struct Search {
     pub intact: Option<Intact>,
     /// About those that are damaged.
     pub notices: Vec<String>,
 }
 
 /// The newest intact checkpoint of a run whose last round is at most `round`, counted from 0.
-pub(super) fn find(path: &Path, manifest: &Manifest, round: u64) -> Result<Found, ExperimentError> {
+pub(super) fn find(
+    path: &Path,
+    manifest: &Manifest,
+    round: u32,
+) -> Result<Search, ExperimentError> {
     let folder = path.join(names::CHECKPOINTS);
     let files = checkpoint::list(&folder);
     let files = files.map_err(|source| DirectoryError::Read { path: folder.clone(), source })?;
     let mut notices = Vec::new();
     for file in files {
         match open(path, &file, manifest) {
-            Ok((mark, snapshot, past)) if u64::from(snapshot.round.0) <= round => {
+            Ok((mark, snapshot, past)) if snapshot.round.0 <= round => {
                 let place = snapshot.place.to_string();
                 let past = past.until(snapshot);
-                return Ok(Found { intact: Some(Intact { mark, past, place }), notices });
+                return Ok(Search { intact: Some(Intact { mark, past, place }), notices });
             }
             Ok(_) => {}
             Err(why) => {
@@ -168,7 +173,7 @@ pub(super) fn find(path: &Path, manifest: &Manifest, round: u64) -> Result<Found
             }
         }
     }
-    Ok(Found { intact: None, notices })
+    Ok(Search { intact: None, notices })
 }
 
 type Opened = (Mark, crate::federation::Snapshot, Past);

@@ -16,9 +16,11 @@ use super::error::ExperimentError;
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::Machine;
 use super::manifest::Manifest;
+use super::resume::{Intact, Search, find};
 use super::run_directory::{names, read_manifest};
+use super::trace::{first_difference, stream_path};
 use crate::federation::{
-    Digests, EndReason, Entry, Event, EventSink, Interrupt, Journal, SinkError, simulate,
+    Cadence, Digests, EndReason, Entry, Event, EventSink, Interrupt, Journal, SinkError, simulate,
 };
 use crate::methods::Registry;
 
@@ -36,6 +38,10 @@ pub struct Divergence {
     pub computed: Option<String>,
     /// The entries before it, equal in both.
     pub before: Vec<String>,
+    /// The first value that differs: its path, recorded, computed.
+    pub value: Option<(String, String, String)>,
+    /// The random streams behind the computed entry, else behind the recorded one.
+    pub stream: Option<String>,
     /// What explains it, where something does.
     pub hint: Option<String>,
 }
@@ -49,6 +55,12 @@ impl fmt::Display for Divergence {
         }
         writeln!(f, "  - {}", self.recorded.clone().unwrap_or_else(end))?;
         write!(f, "  + {}", self.computed.clone().unwrap_or_else(end))?;
+        if let Some((path, recorded, computed)) = &self.value {
+            write!(f, "\n  value:  {path} was {recorded}, is {computed}")?;
+        }
+        if let Some(stream) = &self.stream {
+            write!(f, "\n  stream: {stream}")?;
+        }
         match &self.hint {
             Some(hint) => write!(f, "\n  help: {hint}"),
             None => Ok(()),
@@ -65,6 +77,19 @@ pub struct Verified {
     pub digests: Digests,
     /// Whether the recorded run was interrupted and agrees as far as it goes.
     pub partial: bool,
+    /// Entries that were told from the journal up to a checkpoint, and not computed.
+    pub told: u64,
+    /// What somebody should know about checkpoints.
+    pub notices: Vec<String>,
+}
+
+/// How a run is verified.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VerifyOptions {
+    /// Worker threads; the scenario's by default.
+    pub workers: Option<u32>,
+    /// What is before this round, counted from 1, need not be computed where a checkpoint allows it.
+    pub from_round: Option<u32>,
 }
 
 /// Executes the run at `path` again with any number of workers. `progress` sees every entry
@@ -76,14 +101,31 @@ pub struct Verified {
 pub fn verify(
     path: &Path,
     methods: &Registry,
-    workers: Option<u32>,
+    options: VerifyOptions,
     progress: Option<Box<dyn EventSink>>,
     interrupt: Interrupt,
 ) -> Result<Verified, ExperimentError> {
     let manifest = read_manifest(path)?;
     let reader = JournalReader::open(&path.join(names::EVENTS))?;
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
-    let assembly = assemble(&scenario, methods, workers)?;
+    let mut assembly = assemble(&scenario, methods, options.workers)?;
+    assembly.setup.rules.snapshots = Cadence::Never;
+    let (mut told, mut notices) = (0, Vec::new());
+    if let Some(from) = options.from_round {
+        let found = match from.checked_sub(2) {
+            Some(last) => find(path, &manifest, last)?,
+            None => Search::default(),
+        };
+        notices = found.notices;
+        match found.intact {
+            Some(Intact { mark, past, place }) => {
+                notices.push(format!("computing from after {place} on"));
+                told = mark.entries;
+                assembly.setup.past = Some(Arc::new(past));
+            }
+            None => notices.push(format!("no checkpoint is before round {from}: all is computed")),
+        }
+    }
     let compared = Arc::new(Mutex::new(Comparison {
         reader,
         equal: Journal::new(),
@@ -115,7 +157,7 @@ pub fn verify(
                 comparison.reader.next_entry()?; // the last seal
             }
             let (entries, digests) = (comparison.equal.entries(), comparison.equal.digests());
-            Ok(Verified { entries, digests, partial })
+            Ok(Verified { entries, digests, partial, told, notices })
         }
     }
 }
@@ -188,10 +230,14 @@ impl Comparison {
         }
         // An interrupted run, the recorded or this one, is compared as far as it goes.
         let cut = Event::RunEnded { reason: EndReason::Interrupted };
-        if computed.event == cut || recorded.is_some_and(|entry| entry.event == cut) {
+        if computed.event == cut || recorded.as_ref().is_some_and(|entry| entry.event == cut) {
             return Err(self.stop(Found::Partial));
         }
+        let value = recorded.as_ref().and_then(|recorded| first_difference(recorded, computed));
+        let then = recorded.as_ref().and_then(|recorded| stream_path(&recorded.event));
         let divergence = Divergence {
+            value,
+            stream: stream_path(&computed.event).or(then),
             seq: computed.seq,
             recorded: recorded_line,
             computed: Some(line),
@@ -204,5 +250,58 @@ impl Comparison {
     fn stop(&mut self, found: Found) -> SinkError {
         self.found = found;
         SinkError::Stop("the comparison is over".to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::{Figure, Numbers};
+    use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+
+    #[test]
+    fn a_divergence_is_told_with_both_values_and_the_stream() {
+        let entry = |loss: f64| Entry {
+            seq: 41,
+            at: VirtualTime(7),
+            event: Event::Trained {
+                round: Round(2),
+                task: TaskId(1),
+                phase: 0,
+                seat: SeatId(3),
+                client: ClientId(5),
+                samples: 12,
+                worked: 9,
+            },
+            numbers: Some(Numbers {
+                metrics: [("loss".to_string(), Figure(loss))].into(),
+                ..Numbers::default()
+            }),
+        };
+        let (recorded, computed) = (entry(0.5), entry(0.25));
+        let divergence = Divergence {
+            seq: 41,
+            recorded: Some(recorded.to_line()),
+            computed: Some(computed.to_line()),
+            before: vec!["{\"seq\":40}".into()],
+            value: first_difference(&recorded, &computed),
+            stream: stream_path(&computed.event),
+            hint: Some("look at the loss".into()),
+        };
+        let line = |loss| {
+            format!(
+                "{{\"seq\":41,\"at\":7,\"event\":{{\"type\":\"trained\",\"round\":2,\"task\":1,\
+                 \"phase\":0,\"seat\":3,\"client\":5,\"samples\":12,\"worked\":9}},\
+                 \"numbers\":{{\"metrics\":{{\"loss\":{loss}}}}}}}"
+            )
+        };
+        let expected = format!(
+            "the recomputed run differs from the recorded one at entry 41\n    {{\"seq\":40}}\n  \
+             - {}\n  + {}\n  value:  numbers.metrics.loss was 0.5, is 0.25\n  stream: \
+             shuffle,augment,dropout,method/task=1/round=2/client=5/seat=3\n  help: look at the loss",
+            line("0.5"),
+            line("0.25")
+        );
+        assert_eq!(divergence.to_string(), expected);
     }
 }

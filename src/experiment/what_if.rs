@@ -1,0 +1,233 @@
+//! What would have been: the recorded exchanges of a run over other links, speeds or closing rules,
+//! without training.
+//!
+//! Everything learnt is told from the journal (see [`Past`]); clocks, links and closing rules act anew.
+//! That is true only as long as the learning is what it was: the same cohorts, the same uploads folded
+//! into the same rounds, the same states of clients. The first decision of the server that comes out
+//! otherwise ends it with a [`Refused`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+
+use super::assemble::assemble;
+use super::error::ExperimentError;
+use super::journal_file::JournalReader;
+use super::run_directory::{names, read_manifest};
+use crate::federation::{
+    Cadence, Digests, EndReason, Entry, Event, EventSink, FederationError, Interrupt, Journal,
+    Past, SinkError, simulate,
+};
+use crate::methods::Registry;
+use crate::quantity::{ClientId, Round, SeatId};
+use crate::scenario::{ArrivalChoice, LinksSection, Override, Scenario, TimeSection};
+
+/// Sections that may change: they say when things happen.
+const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
+
+/// Why a run cannot be told with other times.
+#[derive(Debug, Error)]
+#[error("{reason}, so other updates would be learnt from; run the changed scenario instead")]
+pub struct Refused {
+    /// What would be otherwise.
+    pub reason: String,
+}
+
+fn refused(reason: impl Into<String>) -> ExperimentError {
+    Refused { reason: reason.into() }.into()
+}
+
+/// Tells the run at `path` with these overrides; `readers` see every entry as it would have been.
+/// Answers the digests that the changed scenario would have.
+///
+/// # Errors
+/// [`Refused`] where the learning would be another; a run that is not complete; all that can be wrong
+/// with a scenario and its inputs.
+pub fn what_if(
+    path: &Path,
+    overrides: &[String],
+    methods: &Registry,
+    readers: Vec<Box<dyn EventSink>>,
+) -> Result<Digests, ExperimentError> {
+    read_manifest(path)?;
+    let recorded = super::assemble::load(&path.join(names::SCENARIO), &[], methods)?;
+    let changed = change(path, &recorded, overrides, methods)?;
+    same_learning(&recorded, &changed)?;
+    let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
+    let (mut past, mut decisions, mut stale) = (Past::default(), VecDeque::new(), false);
+    let mut trained = Trained::new();
+    while let Some(entry) = reader.next_entry()? {
+        past.read(&entry);
+        stale |= matches!(entry.event, Event::UpdateStale { .. });
+        note(&mut trained, &entry.event);
+        if matches!(&entry.event, Event::RunEnded { reason } if *reason != EndReason::Done) {
+            return Err(refused("the recorded run did not come to its end"));
+        }
+        decisions.extend(decision(&entry.event).cloned());
+    }
+    let weights = |s: &Scenario| (s.round.late, s.round.staleness_power, s.round.max_staleness);
+    if stale && weights(&recorded) != weights(&changed) {
+        return Err(refused("late updates were folded, and would have other weights"));
+    }
+    let mut setup = assemble(&changed, methods, Some(1))?.setup;
+    setup.rules.snapshots = Cadence::Never;
+    setup.past = Some(Arc::new(past));
+    let stateful = !setup.method.stateless();
+    let told = Arc::new(Mutex::new(Told {
+        decisions,
+        readers,
+        journal: Journal::new(),
+        trained: Trained::new(),
+        other: None,
+    }));
+    let end =
+        simulate(setup, Box::new(Teller(Arc::clone(&told))), Box::new(()), Interrupt::default());
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(reason) = &told.other {
+        return Err(refused(reason.clone()));
+    }
+    match end {
+        Err(FederationError::Unrecorded(what)) => return Err(refused(what)),
+        end => end?,
+    };
+    if stateful && told.trained != trained {
+        return Err(refused("clients that remember would be trained in another order"));
+    }
+    Ok(told.journal.digests())
+}
+
+/// The recorded scenario with overrides over it. A preset that is changed brings its own defaults.
+fn change(
+    path: &Path,
+    recorded: &Scenario,
+    overrides: &[String],
+    methods: &Registry,
+) -> Result<Scenario, ExperimentError> {
+    let mut table = table_of(recorded);
+    for text in overrides {
+        let key = text.split('=').next().unwrap_or_default().trim();
+        let defaults = match key {
+            "preset" => {
+                return Err(ExperimentError::unsupported(
+                    "`preset` changes faults and cohorts, too",
+                    "set time.preset and links.preset",
+                ));
+            }
+            "time.preset" => toml::Value::try_from(TimeSection::of(recorded.time.preset)),
+            "links.preset" => toml::Value::try_from(LinksSection::of(recorded.links.preset)),
+            _ => continue,
+        };
+        let (section, _) = key.split_once('.').unwrap_or_default();
+        if let (Ok(toml::Value::Table(defaults)), Some(toml::Value::Table(written))) =
+            (defaults, table.get_mut(section))
+        {
+            written.retain(|key, value| key == "preset" || defaults.get(key) != Some(value));
+        }
+    }
+    let text = toml::to_string(&table).unwrap_or_default();
+    let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
+    Ok(Scenario::from_toml(&text, names::SCENARIO, path, &overrides, methods)?.scenario)
+}
+
+fn table_of(scenario: &Scenario) -> toml::Table {
+    // Written by this program a moment ago.
+    scenario.to_effective_toml().parse().unwrap_or_default()
+}
+
+/// Only clocks may differ, and nothing that depends on them may decide who learns what.
+fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), ExperimentError> {
+    let (then, now) = (table_of(recorded), table_of(changed));
+    let other = then
+        .keys()
+        .chain(now.keys())
+        .find(|key| !CLOCKS.contains(&key.as_str()) && then.get(*key) != now.get(*key));
+    if let Some(key) = other {
+        return Err(refused(format!("`{key}` decides what is learnt")));
+    }
+    match changed.tasks.arrival {
+        ArrivalChoice::Global => Ok(()),
+        _ => Err(refused("tasks reach clients at times of the simulated clock")),
+    }
+}
+
+/// The events in which the server decides what is learnt.
+fn decision(event: &Event) -> Option<&Event> {
+    let decides = matches!(
+        event,
+        Event::TaskStarted { .. }
+            | Event::PhaseStarted { .. }
+            | Event::RoundOpened { .. }
+            | Event::UpdateStale { .. }
+            | Event::SumMasked { .. }
+            | Event::RoundClosed { .. }
+    );
+    decides.then_some(event)
+}
+
+/// What each client was trained for, in order.
+type Trained = BTreeMap<ClientId, Vec<(Round, SeatId)>>;
+
+fn note(trained: &mut Trained, event: &Event) {
+    if let Event::Trained { round, seat, client, .. } = event {
+        trained.entry(*client).or_default().push((*round, *seat));
+    }
+}
+
+struct Told {
+    /// Those of the recorded run that are still to come.
+    decisions: VecDeque<Event>,
+    readers: Vec<Box<dyn EventSink>>,
+    journal: Journal,
+    trained: Trained,
+    /// The first decision that comes out otherwise.
+    other: Option<String>,
+}
+
+struct Teller(Arc<Mutex<Told>>);
+
+impl EventSink for Teller {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(entry)
+    }
+}
+
+impl Told {
+    fn take(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        if let Some(now) = decision(&entry.event) {
+            let then = self.decisions.pop_front();
+            if then.as_ref() != Some(now) {
+                self.other = Some(difference(then.as_ref(), now));
+                return Err(SinkError::Stop("the learning would be another".into()));
+            }
+        }
+        note(&mut self.trained, &entry.event);
+        self.journal.push(entry);
+        self.readers.iter_mut().try_for_each(|reader| reader.record(entry))
+    }
+}
+
+/// What comes out otherwise, in words.
+fn difference(then: Option<&Event>, now: &Event) -> String {
+    match (then, now) {
+        (
+            Some(Event::RoundClosed { missing: then, .. }),
+            Event::RoundClosed { round, missing: now, .. },
+        ) => {
+            let lacks = now.iter().find(|seat| !then.contains(seat));
+            let extra = then.iter().find(|seat| !now.contains(seat));
+            match (lacks, extra) {
+                (Some(seat), _) => format!("{round} would close without {seat}"),
+                (None, Some(seat)) => format!("{round} would close with {seat}, which was missing"),
+                (None, None) => format!("{round} would fold another number of updates"),
+            }
+        }
+        (_, Event::RoundOpened { round, .. }) => format!("{round} would ask other clients"),
+        (_, Event::UpdateStale { round, seat, into, .. }) => {
+            format!("the update of {seat} of {round} would be folded into {into}")
+        }
+        (_, Event::RoundClosed { round, .. }) => format!("{round} would close before late updates"),
+        (_, event) => format!("`{}` would come at another point", event.name()),
+    }
+}
