@@ -272,6 +272,7 @@ mod tests {
                 client: ClientId(5),
                 samples: 12,
                 worked: 9,
+                kept: 0,
             },
             numbers: Some(Numbers {
                 metrics: [("loss".to_string(), Figure(loss))].into(),
