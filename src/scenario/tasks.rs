@@ -1,4 +1,5 @@
-//! `[tasks]`: how many classes arrive when, and in which order.
+//! `[tasks]`: how many classes arrive when, in which order, and whether at all clients at once
+//! ([`ArrivalChoice`]).
 
 use serde::Serialize;
 
