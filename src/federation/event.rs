@@ -384,6 +384,21 @@ pub enum Event {
         /// Whether the sum was opened; otherwise the round folds nothing.
         opened: bool,
     },
+    /// The server is lost while a round is open, and comes back with what it had saved before
+    /// that round, which then closes without an update.
+    ServerRestarted {
+        /// The round.
+        round: Round,
+        /// Its task.
+        task: TaskId,
+        /// Seats of the round whose updates had arrived, and are lost.
+        lost: Vec<SeatId>,
+        /// How many updates are lost that earlier rounds had asked for.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        stale: u32,
+        /// Nanoseconds on the simulated clock when it is back.
+        until: u64,
+    },
     /// The server folded what arrived and learned. Numbers: digest of the server's state.
     RoundClosed {
         /// The round.
@@ -470,6 +485,7 @@ impl Event {
             Event::UpdateRejected { .. } => "update_rejected",
             Event::UpdateStale { .. } => "update_stale",
             Event::SumMasked { .. } => "sum_masked",
+            Event::ServerRestarted { .. } => "server_restarted",
             Event::RoundClosed { .. } => "round_closed",
             Event::Evaluated { .. } => "evaluated",
             Event::Bias { .. } => "bias",

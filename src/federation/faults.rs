@@ -2,7 +2,7 @@
 //!
 //! Whether a fault strikes is drawn for a seat from the fault's own stream, so it depends on nothing that
 //! happened before. Every fault ends in events: a failed client, a lost frame, a rejected
-//! update, a frame that arrives twice, an update that was forged.
+//! update, a frame that arrives twice, an update that was forged, a server that starts again.
 //!
 //! ```
 //! use fedcast::federation::{CrashTime, Fault, FaultKind, FaultRules, Victim};
@@ -23,7 +23,7 @@ use super::event::Direction;
 use super::permutation::Permutation;
 use crate::numerics::distributions::{below, chance, normal};
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::quantity::{ClientId, Round};
+use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::wire::{Body, NamedTensor, Values, checksum};
 
 /// So many entries at most; losses are drawn at the steps after theirs.
@@ -45,7 +45,7 @@ pub struct FaultRules {
 pub struct Fault {
     /// What happens.
     pub kind: FaultKind,
-    /// Probability per seat.
+    /// Probability per seat; of a restart, per round.
     pub rate: f64,
     /// Only to these clients; to all where there are none.
     pub clients: BTreeSet<ClientId>,
@@ -68,6 +68,17 @@ pub enum FaultKind {
     Spoil(Spoilage),
     /// It sends something else than it learnt, which looks as good.
     Lie(Malice),
+    /// The server is lost while a round is open, and starts again from what it saved before.
+    Restart(Restart),
+}
+
+/// A server that is lost and comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// How long after the opening of a round it is lost; a round that closed before is spared.
+    pub after: VirtualTime,
+    /// How long it is away.
+    pub downtime: VirtualTime,
 }
 
 /// What a malicious client makes of its update, the difference between what it learnt and what it was
@@ -143,7 +154,7 @@ impl Fault {
     /// The clients of a share of so many, drawn once for the entry in this place: rounded down, at least
     /// one.
     pub fn chosen(share: f64, clients: u32, seed: u64, place: usize) -> BTreeSet<ClientId> {
-        // Nothing else of faults is drawn at a task.
+        // Of faults, only restarts are drawn at a task, too, and at another one.
         let key = StreamKey::new(seed, Domain::Fault).task(1).step(place as u64);
         let order = Permutation::new(u64::from(clients), key);
         let count = (share * f64::from(clients) + 1e-9) as u64;
@@ -153,7 +164,11 @@ impl Fault {
 
     fn may_strike(&self, victim: Victim) -> bool {
         let listed = self.clients.is_empty() || self.clients.contains(&victim.client);
-        listed && (self.rounds.is_empty() || self.rounds.contains(&victim.round))
+        listed && self.may_be_in(victim.round)
+    }
+
+    fn may_be_in(&self, round: Round) -> bool {
+        self.rounds.is_empty() || self.rounds.contains(&round)
     }
 }
 
@@ -204,6 +219,21 @@ impl FaultRules {
             FaultKind::Spoil(how) => Some(how),
             _ => None,
         })
+    }
+
+    /// How the server restarts in a round.
+    pub fn restart(&self, seed: u64, round: Round) -> Option<Restart> {
+        let key = StreamKey::new(seed, Domain::Fault).task(2).round(round.0);
+        self.entries.iter().enumerate().find_map(|(place, fault)| {
+            let FaultKind::Restart(restart) = fault.kind else { return None };
+            let mut rng = key.step(place as u64).rng();
+            (fault.may_be_in(round) && chance(&mut rng, fault.rate)).then_some(restart)
+        })
+    }
+
+    /// Whether the server may restart.
+    pub fn restarts(&self) -> bool {
+        self.entries.iter().any(|fault| matches!(fault.kind, FaultKind::Restart(_)))
     }
 
     /// The first fault of some kind that strikes.
@@ -316,6 +346,21 @@ mod tests {
             let when = |rules: &FaultRules| rules.crash(1, victim(client, 0)).map(|(when, _)| when);
             assert_eq!(when(&alone), when(&both));
         }
+    }
+
+    #[test]
+    fn restarts_are_drawn_per_round() {
+        let after = VirtualTime::ZERO;
+        let restart = Restart { after, downtime: VirtualTime::from_seconds(60.0) };
+        let fault = Fault { rate: 0.25, ..Fault::of(FaultKind::Restart(restart)) };
+        let of = |fault: Fault| FaultRules { entries: vec![fault], ..Default::default() };
+        let rounds = |rules: &FaultRules| -> Vec<u32> {
+            (0..400).filter(|round| rules.restart(5, Round(*round)).is_some()).collect()
+        };
+        let some = rounds(&of(fault.clone()));
+        assert!((70..130).contains(&some.len()), "{}", some.len());
+        let listed = Fault { rounds: vec![Round(3), Round(8)], rate: 1.0, ..fault };
+        assert_eq!(rounds(&of(listed)), [3, 8]);
     }
 
     fn body() -> Body {

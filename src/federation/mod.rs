@@ -69,7 +69,9 @@ pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
     JOURNAL_FORMAT, Numbers, TaskScore,
 };
-pub use faults::{CrashTime, Fault, FaultKind, FaultRules, MOST_FAULTS, Malice, Spoilage, Victim};
+pub use faults::{
+    CrashTime, Fault, FaultKind, FaultRules, MOST_FAULTS, Malice, Restart, Spoilage, Victim,
+};
 pub use figure::{Digest, Figure};
 pub use frames::Coding;
 pub use interrupt::Interrupt;

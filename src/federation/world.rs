@@ -106,6 +106,13 @@ impl World {
                     setup.name
                 )));
             }
+            if rules.faults.restarts() {
+                return Err(FederationError::Impossible(
+                    "a server that restarts forgets the members of secure aggregation in the middle \
+                     of their protocol, which is not simulated"
+                        .into(),
+                ));
+            }
             if !setup.charged {
                 return Err(FederationError::Impossible(
                     "secure aggregation hides uploads from the server, and these cross no link"

@@ -36,6 +36,10 @@ pub fn final_table(summary: &Summary) -> String {
             summary.failed, summary.rejected
         );
     }
+    if summary.restarts > 0 {
+        let (restarts, lost) = (summary.restarts, summary.lost_updates);
+        let _ = writeln!(text, "server      {restarts} restarts, {lost} updates lost");
+    }
     if summary.forged > 0 {
         let _ = writeln!(text, "malice      {} updates were forged", summary.forged);
     }

@@ -48,6 +48,12 @@ pub struct Summary {
     /// Uploads that malicious clients forged.
     #[serde(skip_serializing_if = "is_none")]
     pub forged: u64,
+    /// How often the server was lost in an open round.
+    #[serde(skip_serializing_if = "is_none")]
+    pub restarts: u64,
+    /// Updates that had arrived then, and were lost.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lost_updates: u64,
     /// What clients keep between rounds, where they keep anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ClientMemory>,
@@ -161,6 +167,10 @@ impl EventSink for Summary {
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,
             Event::UpdateForged { .. } => self.forged += 1,
+            Event::ServerRestarted { lost, stale, .. } => {
+                self.restarts += 1;
+                self.lost_updates += lost.len() as u64 + u64::from(*stale);
+            }
             Event::RoundClosed { .. } => {
                 self.rounds += 1;
                 let figures = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);

@@ -2,8 +2,8 @@
 
 use super::reader::{Fault, Node, Report};
 use super::{
-    AvailabilityPattern, Cache, Close, CodecName, Crop, DataSource, Participants, PartitionKind,
-    Population, Scenario, TaskSplit, Unit,
+    AvailabilityPattern, Cache, Close, CodecName, Crop, DataSource, FaultChoice, FaultSection,
+    Participants, PartitionKind, Population, Scenario, TaskSplit, Unit,
 };
 
 /// So many entries of `[[faults]]` at most.
@@ -77,6 +77,17 @@ impl Scenario {
                 "load clients upload nothing that could be added, and secure aggregation adds every upload",
                 "no place for them under secure aggregation",
                 "set `load = 0`, or `privacy.secure_aggregation = false`",
+            );
+        }
+        let restarts =
+            |fault: &FaultSection| matches!(fault.kind, FaultChoice::ServerRestart { .. });
+        if self.faults.iter().any(restarts) {
+            checker.reject(
+                &["faults", HERE],
+                "a server that restarts forgets the members of secure aggregation in the middle of their \
+                 protocol, which is not simulated",
+                "the round's secrets would be lost",
+                "remove the fault `server-restart`, or set `privacy.secure_aggregation = false`",
             );
         }
         if self.round.folds_late() {

@@ -13,6 +13,12 @@
 //! | `malicious` | `how = "scaled"`, `factor` | it sends so many times its update | its update is `forged`, and folded |
 //! | | `"sign-flipped"`, `factor` | the same, the other way | the same |
 //! | | `"noise"`, `deviation` | it adds Gaussian noise to its update | the same |
+//! | `server-restart` | `after_s`, `downtime_s` | the server is lost in an open round | `server_restarted` |
+//!
+//! A server restarts `after_s` seconds after a round was opened (default 0; a round that closed before is
+//! spared) and is away for `downtime_s` (default 60). Everything of that round is lost, arrived or under way, and
+//! so are late updates it still waited for. It comes back with what its policy had saved before; the round closes
+//! without an update, and the next one opens. Its `rate` is per round, and it has no `clients`.
 //!
 //! An update is the difference between what a client learnt and what it was sent, so malicious clients need
 //! a method whose uploads fold to a mean of parameters; `federation.fold` says which mean the server takes.
@@ -34,7 +40,7 @@ pub struct FaultSection {
     /// What happens.
     #[serde(flatten)]
     pub kind: FaultChoice,
-    /// Probability per client and round. Default 1.
+    /// Probability per client and round; of a restart, per round. Default 1.
     pub rate: f64,
     /// Only these clients; all where none are named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,6 +87,13 @@ pub enum FaultChoice {
         /// What it makes of its update.
         #[serde(flatten)]
         how: Forgery,
+    },
+    /// The server is lost while a round is open.
+    ServerRestart {
+        /// How long after the opening. Default 0.
+        after_s: f64,
+        /// How long it is away. Default 60.
+        downtime_s: f64,
     },
 }
 
@@ -203,6 +216,7 @@ enum Kind {
     Corrupt,
     BadUpdate,
     Malicious,
+    ServerRestart,
 }
 
 impl Choice for Kind {
@@ -213,6 +227,7 @@ impl Choice for Kind {
         ("corrupt", Kind::Corrupt, "a bit of its message flips"),
         ("bad-update", Kind::BadUpdate, "it sends what no method can use"),
         ("malicious", Kind::Malicious, "it sends something else than it learnt"),
+        ("server-restart", Kind::ServerRestart, "the server is lost while a round is open"),
     ];
 }
 
@@ -245,12 +260,46 @@ impl FaultSection {
                 FaultChoice::BadUpdate { how: table.get(&how) }
             }
             Kind::Malicious => FaultChoice::Malicious { how: Forgery::read(table) },
+            Kind::ServerRestart => FaultSection::restart(table),
         };
-        let others = ["when", "direction", "how", "factor", "deviation"];
+        let (clients, share) = match kind {
+            Kind::ServerRestart => (Vec::new(), None),
+            _ => FaultSection::whom(table),
+        };
+        let others = [
+            "when",
+            "direction",
+            "how",
+            "factor",
+            "deviation",
+            "after_s",
+            "downtime_s",
+            "clients",
+            "share",
+        ];
         table.foreign(&others, &format!("kind = \"{}\"", kind.word()));
-        let rate = Param::new("rate", 1.0, "probability per client and round");
-        let clients: Param<Vec<u32>> = Param::new("clients", Vec::new(), "only these, from 0");
+        let rate = Param::new("rate", 1.0, "probability per client and round, or per round");
         let rounds: Param<Vec<u32>> = Param::new("rounds", Vec::new(), "only these, from 1");
+        FaultSection {
+            kind: kind_read,
+            share,
+            rate: table.get(&rate.above(0.0).at_most(1.0)),
+            clients,
+            rounds: table.get(&rounds.at_least(1.0)),
+        }
+    }
+
+    fn restart(table: &mut TableReader<'_>) -> FaultChoice {
+        let seconds =
+            |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(1e9);
+        let after = seconds("after_s", 0.0, "from the opening of the round to the loss");
+        let downtime = seconds("downtime_s", 60.0, "from the loss until the server is back");
+        FaultChoice::ServerRestart { after_s: table.get(&after), downtime_s: table.get(&downtime) }
+    }
+
+    /// Named clients, or a share of all.
+    fn whom(table: &mut TableReader<'_>) -> (Vec<u32>, Option<f64>) {
+        let clients: Param<Vec<u32>> = Param::new("clients", Vec::new(), "only these, from 0");
         let share = Param::unset("share", "only this share of clients, drawn once for the run");
         let share = table.optional(&share.above(0.0).at_most(1.0));
         if share.is_some() && table.given("clients") {
@@ -262,12 +311,6 @@ impl FaultSection {
                 help,
             );
         }
-        FaultSection {
-            kind: kind_read,
-            share,
-            rate: table.get(&rate.above(0.0).at_most(1.0)),
-            clients: table.get(&clients),
-            rounds: table.get(&rounds.at_least(1.0)),
-        }
+        (table.get(&clients), share)
     }
 }

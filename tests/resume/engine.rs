@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use fedcast::federation::{
-    Cadence, ClosingRules, ComputeRules, Digests, Enough, Entry, EventSink, Fault, FaultKind,
-    FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participation, Past, Rules,
-    Setup, Share, SinkError, Snapshot, Spoilage, Staleness, simulate,
+    AssetCache, Cadence, ClosingRules, ComputeRules, Digests, Enough, Entry, EventSink, Fault,
+    FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participation, Past,
+    Restart, Rules, Setup, Share, SinkError, Snapshot, Spoilage, Staleness, simulate,
 };
 use fedcast::federation::{CrashTime, Direction};
 use fedcast::quantity::VirtualTime;
@@ -159,6 +159,24 @@ fn every_kind_of_fault() {
         |kind| Fault { kind, rate: 0.1, clients: Default::default(), rounds: Default::default() };
     let faults = FaultRules { entries: kinds.map(fault).to_vec(), ..FaultRules::default() };
     both("faults", &Rules { faults, ..slow() });
+}
+
+#[test]
+fn servers_that_restart() {
+    let (after, downtime) = (VirtualTime::from_seconds(0.5), VirtualTime::from_seconds(3.0));
+    let restart = Fault::of(FaultKind::Restart(Restart { after, downtime }));
+    let entries = vec![Fault { rate: 0.4, ..restart }];
+    let faults = FaultRules { entries, lose_up: 0.05, ..FaultRules::default() };
+    assert!(both("restart", &Rules { faults: faults.clone(), ..slow() }) > 0);
+    let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let closing = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
+    let participation = Participation { share: Share::Count(4), ..Participation::default() };
+    let buffer = Rules { closing, participation, rounds: 4, ..slow() };
+    both("restart, buffer", &Rules { faults: faults.clone(), ..buffer });
+    let cache = AssetCache::Run;
+    resumes("restart, assets", &Rules { faults, cache, ..slow() }, |rules| {
+        setup::<Visits>(rules, Mischief::Asset)
+    });
 }
 
 #[test]

@@ -117,3 +117,37 @@ fn medians_among_malicious_clients() {
                   federation = { clients = 5, rounds = 3, fold = \"median\" }\n";
     goes_on(&with("name = \"fedavg\", train = \"head\"", malice));
 }
+
+/// Keys, queries and components; clients keep what a prompt must stay away from.
+#[test]
+fn prompts_that_depend_on_queries() {
+    for method in [
+        "name = \"l2p\"",
+        "name = \"dualprompt\"",
+        "name = \"coda-prompt\", pool = 6, prompt_len = 2, n_blocks = 2",
+        "name = \"fed-cprompt\", pool = 6, prompt_len = 2, n_blocks = 2",
+    ] {
+        goes_on(&with(method, THREE));
+    }
+}
+
+#[test]
+fn pools_that_are_averaged_or_distilled() {
+    goes_on(&with("name = \"fedavg-prompt\", pool = 4, prompt_len = 4, n_blocks = 2", THREE));
+    let steps = "generator_steps = 3, old_steps_per_task = 2, prompt_steps = 3, head_steps = 3";
+    let hepco = "name = \"hepco\", pool = 4, prompt_len = 4, n_blocks = 2, server_batch = 16";
+    goes_on(&with(&format!("{hepco}, {steps}"), THREE));
+}
+
+/// Exemplars, earlier networks and teachers.
+#[test]
+fn feature_adjustment_and_its_baselines() {
+    for method in [
+        "name = \"fedhaf\", module_hidden = 32, module_width = 16, head_hidden = 16",
+        "name = \"fedprox\", train = \"head\"",
+        "name = \"fedlwf-2t\", train = \"head\"",
+        "name = \"oracle\", train = \"head\", site = \"clients\"",
+    ] {
+        goes_on(&with(method, THREE));
+    }
+}

@@ -10,7 +10,7 @@ use crate::federation::privacy::{
 use crate::federation::{
     AssetCache, Cadence, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault,
     FaultKind, FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection,
-    Participation, Population, Rules, Share, Spoilage, Staleness, Unit, UnitRules,
+    Participation, Population, Restart, Rules, Share, Spoilage, Staleness, Unit, UnitRules,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
@@ -146,6 +146,10 @@ fn fault(section: &FaultSection) -> Fault {
             Forgery::Scaled { factor } => Malice::Scaled(factor),
             Forgery::SignFlipped { factor } => Malice::Scaled(-factor),
             Forgery::Noise { deviation } => Malice::Noisy(deviation),
+        }),
+        FaultChoice::ServerRestart { after_s, downtime_s } => FaultKind::Restart(Restart {
+            after: VirtualTime::from_seconds(after_s),
+            downtime: VirtualTime::from_seconds(downtime_s),
         }),
     };
     let rounds = section.rounds.iter().map(|round| Round(round - 1)).collect();

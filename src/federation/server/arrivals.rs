@@ -37,7 +37,8 @@ impl ServerMachine {
             return match self.underway.remove(&(round, seat)) {
                 Some(sent) => self.stale(Stale { sent, arrival }, effects),
                 None => {
-                    effects.extend(arrival.charge.map(|charge| Effect::Record(late(charge), None)));
+                    let charge = arrival.charge.map(|charge| self.missed(charge));
+                    effects.extend(charge.map(|charge| Effect::Record(charge, None)));
                     Ok(())
                 }
             };
@@ -78,7 +79,7 @@ impl ServerMachine {
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) {
-        effects.extend(charge.map(|charge| Effect::Record(late(charge), None)));
+        effects.extend(charge.map(|charge| Effect::Record(self.missed(charge), None)));
         self.straggler_is_back(seat, effects);
     }
 

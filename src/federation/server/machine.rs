@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::acquaintances::Acquaintances;
+use super::restart::Loss;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::stale::Stale;
 use super::steps::{self, Answer, Changed, Opening};
@@ -62,6 +63,10 @@ pub(crate) enum ToServer {
     Failed { round: Round, seat: SeatId },
     /// A round waits no longer.
     Deadline(Round),
+    /// The server is lost.
+    Lose(Box<Loss>),
+    /// It is back, with a policy made of what was saved.
+    Restarted(Result<Result<Box<dyn AnyServer>, FederationError>, String>),
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
     /// The members of secure aggregation know each other, or there are too few.
@@ -102,6 +107,8 @@ pub(crate) struct ServerMachine {
     pub(super) underway: BTreeMap<(Round, SeatId), (Seat, Arc<SentDown>)>,
     /// What of them came while no round was open.
     pub(super) held: Vec<Stale>,
+    /// Whether it was lost and is not back yet.
+    pub(super) down: bool,
     /// Whether the last task is over.
     pub(super) over: bool,
     pub(super) folded: Option<Folded>,
@@ -139,6 +146,7 @@ impl ServerMachine {
             stragglers: BTreeMap::new(),
             underway: BTreeMap::new(),
             held: Vec::new(),
+            down: false,
             over: false,
             folded: None,
             next: Next::Continue,
@@ -244,6 +252,11 @@ impl ServerMachine {
                 }
                 Ok(())
             }
+            ToServer::Lose(loss) => {
+                self.lose(now, *loss, effects);
+                Ok(())
+            }
+            ToServer::Restarted(policy) => self.restarted(now, policy, effects),
             ToServer::Folded(folded) => self.folded(now, folded, effects),
             ToServer::Compared(comparison) => {
                 self.compared(comparison?, effects);
@@ -424,6 +437,7 @@ impl ServerMachine {
         let working = opening.seats.iter().filter(|seat| seat.works()).count();
         let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
         let past = self.past().cloned();
+        effects.extend(self.loss_in(context.round, now));
         let round = OpenRound::new(&self.world, (context, past), opening, closing, now);
         match &self.world.rules.privacy.secure {
             Some(rules) => round.introduce(&self.world, rules, now, effects),

@@ -5,6 +5,7 @@ mod arrivals;
 mod closing;
 mod keeping;
 mod machine;
+mod restart;
 mod round;
 mod secret;
 mod stale;

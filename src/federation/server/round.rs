@@ -150,6 +150,19 @@ impl OpenRound {
         out
     }
 
+    /// Whatever arrived is lost: answers its seats, and how many uploads earlier rounds had asked for.
+    pub fn forget(&mut self) -> (Vec<SeatId>, u32) {
+        let mut lost = Vec::new();
+        for (seat, status) in self.seats.iter().zip(&mut self.status) {
+            if *status == SeatStatus::Folded {
+                *status = SeatStatus::Missing;
+                lost.push(seat.id);
+            }
+        }
+        self.models.clear();
+        (lost, std::mem::take(&mut self.stale))
+    }
+
     /// A seat and what it was sent.
     pub fn sent_to(&self, seat: SeatId) -> (Seat, Arc<SentDown>) {
         (self.seats[seat.index()].clone(), Arc::clone(&self.downs[seat.index()]))

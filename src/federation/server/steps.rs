@@ -12,6 +12,7 @@ use crate::federation::privacy::{MaskedSum, Masking};
 use crate::federation::robust::{Figures, FoldRule, Voices};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
+use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
     AnyMethod, AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor,
     RoundContext, Seat,
@@ -56,6 +57,27 @@ fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
 pub(super) fn begin(mut server: Box<dyn AnyServer>, lab: &Lab, period: &Period) -> Answer<()> {
     let answer = server.begin_period(period, lab).map_err(policy("begin a task"));
     (server, answer)
+}
+
+/// What a server does that was lost.
+pub(super) const RESTART: &str = "restart";
+
+/// A policy in the place of a lost one: as it was saved, and told of a period that began since.
+pub(super) fn restart(
+    world: &World,
+    lab: &Lab,
+    saved: Option<Body>,
+    begun: Option<Period>,
+) -> Result<Box<dyn AnyServer>, FederationError> {
+    let init = StreamKey::new(world.rules.seed, Domain::Init);
+    let mut server = world.method.server(lab, init).map_err(policy(RESTART))?;
+    if let Some(saved) = saved {
+        server.load(&saved).map_err(|error| policy(RESTART)(error.into()))?;
+    }
+    if let Some(period) = begun {
+        server.begin_period(&period, lab).map_err(policy(RESTART))?;
+    }
+    Ok(server)
 }
 
 /// Seats, Downs, frames.

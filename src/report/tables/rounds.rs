@@ -196,6 +196,11 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::UpdateStale { round, seat, .. } => {
                 self.row(*round).into_iter().for_each(|row| row.settle(*seat));
             }
+            Event::ServerRestarted { round, lost, .. } => {
+                self.row(*round)
+                    .into_iter()
+                    .for_each(|row| lost.iter().for_each(|s| row.settle(*s)));
+            }
             // Of a sum that cannot be opened nobody's upload counts, late or not.
             Event::SumMasked { round, opened: false, .. } => {
                 if let Some(row) = self.row(*round) {
