@@ -6,7 +6,7 @@ use command::{read, tiny_run};
 use serde_json::Value;
 
 /// What the summary calls a share, whether workers (or the conductor) spent it, and on which jobs.
-const SHARES: [(&str, bool, &[&str]); 8] = [
+const SHARES: [(&str, bool, &[&str]); 9] = [
     ("train_s", true, &["train"]),
     ("evaluate_s", true, &["evaluate"]),
     ("codec_s", true, &["codec"]),
@@ -14,6 +14,7 @@ const SHARES: [(&str, bool, &[&str]); 8] = [
     ("server_s", true, &["server", "bias"]),
     ("wait_s", true, &["waiting"]),
     ("journal_s", false, &["journal"]),
+    ("checkpoint_s", false, &["snapshot"]),
     ("conductor_wait_s", false, &["waiting"]),
 ];
 

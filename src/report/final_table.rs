@@ -180,14 +180,15 @@ fn times(summary: &Summary) -> String {
     let mut text = format!("virtual     {:.3} s on the simulated clock\n", summary.virtual_s);
     if let Some(wall) = &summary.wall {
         let WallTimes { total_s, workers, train_s, evaluate_s, codec_s, fold_s, .. } = wall;
-        let WallTimes { server_s, wait_s, journal_s, conductor_wait_s, .. } = wall;
+        let WallTimes { server_s, wait_s, journal_s, checkpoint_s, conductor_wait_s, .. } = wall;
         let plural = if *workers == 1 { "worker" } else { "workers" };
         let _ = writeln!(
             text,
             "wall        {total_s:.1} s; {workers} {plural}: training {train_s:.1} s, \
              evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, folding {fold_s:.1} s, \
              server {server_s:.1} s, waiting {wait_s:.1} s\n            \
-             conductor: journal {journal_s:.1} s, waiting {conductor_wait_s:.1} s"
+             conductor: journal {journal_s:.1} s, checkpoints {checkpoint_s:.1} s, \
+             waiting {conductor_wait_s:.1} s"
         );
         let CacheFigures { computed, compute_s, loaded, read, .. } = wall.cache;
         if read > 0 {

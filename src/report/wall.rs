@@ -3,8 +3,9 @@
 //! A line is one [`Span`]: `{"job":"train","worker":0,"waited":1200,"wall":84000}`, times in nanoseconds.
 //! `worker` is `null` for the conductor, the thread that decides what happens when and writes the
 //! journal. `waited` is how long a job stood in the queue. Jobs are `train`, `evaluate`, `codec`, `fold`,
-//! `server`, `bias` and `retry` (a pack that found the memory of its device full), each a line of its own; `waiting` (a worker without a job, the conductor
-//! without an answer) and `journal` come often and are added up to lines of at least a millisecond.
+//! `server`, `bias`, `retry` (a pack that found the memory of its device full) and `snapshot` (a checkpoint of the
+//! conductor), each a line of its own; `waiting` (a worker without a job, the conductor without an answer) and
+//! `journal` come often and are added up to lines of at least a millisecond.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -46,6 +47,9 @@ pub struct WallTimes {
     pub wait_s: f64,
     /// Conductor: journal and tables.
     pub journal_s: f64,
+    /// Conductor: checkpoints.
+    #[serde(default)]
+    pub checkpoint_s: f64,
     /// Conductor: waiting for a worker's answer.
     pub conductor_wait_s: f64,
     /// What the feature cache did; its seconds are a part of training and evaluation.
@@ -90,6 +94,7 @@ impl Profile {
             server_s: workers(JobKind::Server) + workers(JobKind::Bias),
             wait_s: workers(JobKind::Waiting),
             journal_s: of(false, JobKind::Journal),
+            checkpoint_s: of(false, JobKind::Snapshot),
             conductor_wait_s: of(false, JobKind::Waiting),
             cache,
         }
