@@ -151,6 +151,18 @@ fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
 }
 
 #[test]
+fn a_restart_strikes_no_client() {
+    let text = format!(
+        "{DIGITS}method = {{ name = \"fedavg\", train = \"head\" }}\n\
+         faults = [{{ kind = \"server-restart\", clients = [1], downtime_s = -1 }}]\n"
+    );
+    let loaded = Scenario::from_toml(&text, "small", Path::new("."), &[], &Registry::builtin());
+    let error = loaded.expect_err("refused").to_string();
+    assert!(error.contains("`faults.clients` has no meaning"), "{error}");
+    assert!(error.contains("`faults.downtime_s` must be at least 0"), "{error}");
+}
+
+#[test]
 fn secure_sums_and_restarts_exclude_each_other() {
     let text = format!(
         "{DIGITS}method = {{ name = \"fedavg\", train = \"head\" }}\n\

@@ -151,3 +151,12 @@ fn feature_adjustment_and_its_baselines() {
         goes_on(&with(method, THREE));
     }
 }
+
+#[test]
+fn servers_that_were_lost() {
+    let restarts = "faults = [{ kind = \"server-restart\", rate = 0.5, after_s = 0.1, downtime_s = 5 }]\n\
+                    links = { preset = \"mobile\", server_up_mb_per_s = 0.5 }\n\
+                    round = { close = \"buffer\", buffer = 2 }\n\
+                    federation = { clients = 5, rounds = 3 }\n";
+    goes_on(&with("name = \"fedavg\", train = \"head\"", restarts));
+}
