@@ -20,12 +20,12 @@
 //! |---|---|
 //! | [`cli`] | one file per command, exit codes |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
-//! | [`experiment`] | a run as a whole: assemble, record, replay, verify, plan, pretrain |
+//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, pretrain |
 //! | [`federation`] | the actors and the physics: conductor, server, clients, links, devices, ledger |
 //! | [`methods`] | one folder or file per method, and the registry |
 //! | [`policy`] | what a method implements and the lab it is given |
 //! | [`learning`] | local training, optimisers, losses, evaluation, metrics |
-//! | [`model`] | the ViT, its differentiable ops, adaptations, checkpoints |
+//! | [`model`] | backbones, their differentiable ops, adaptations, prompts, weights |
 //! | [`data`] | data sets, transforms, tasks, partitions, batches |
 //! | [`wire`] | frames, codecs, the counting encoder |
 //! | [`scenario`] | the schema, strict reading with spans, overrides |
@@ -39,6 +39,13 @@
 //! tree over seats; the round closes with the policy's server step and an evaluation. Recorder,
 //! ledger, metrics and progress all read one stream of [`federation::Event`]s; there is no other
 //! way out of the simulation.
+//!
+//! # A past that is told
+//! A checkpoint holds only what the journal does not: the server's state, the clients' and the Downs of
+//! seats that are out. Queues, clocks and accounts are not written down: the recorded journal is told to the
+//! same actors, which answer from it instead of computing, until it ends. The same mechanism resumes a run
+//! that was killed, verifies one from a round on, and times one anew over other links
+//! ([`federation::Past`]).
 //!
 //! # A federation from Rust
 //! ```

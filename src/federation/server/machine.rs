@@ -16,23 +16,16 @@ use super::acquaintances::Acquaintances;
 use super::restart::Loss;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::stale::Stale;
-use super::steps::{self, Answer, Changed, Opening};
-use crate::federation::arrivals::Moment;
+use super::steps::{Answer, Changed, Opening};
 use crate::federation::assets::AssetCaches;
-use crate::federation::availability::Cohort;
 use crate::federation::bias::Comparison;
-use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
-use crate::federation::evaluation;
-use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT, Numbers};
-use crate::federation::figure::Digest;
+use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT};
 use crate::federation::fold::Folded;
 use crate::federation::frames::SentDown;
 use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
-use crate::federation::rules::Curve;
-use crate::federation::sink::JobKind;
-use crate::federation::snapshot::SnapshotPlace;
 use crate::federation::world::World;
 use crate::learning::Tally;
 use crate::policy::{AnyServer, Next, Phase, RoundContext, Seat};
@@ -91,15 +84,15 @@ pub(crate) struct ServerMachine {
     pub(super) caches: AssetCaches,
     pub(super) task: usize,
     /// When the periods so far began.
-    began: Vec<VirtualTime>,
+    pub(super) began: Vec<VirtualTime>,
     pub(super) phases: Vec<Phase>,
     pub(super) phase: usize,
     pub(super) round_in_phase: u32,
-    next_round: Round,
+    pub(super) next_round: Round,
     pub(super) participants: BTreeSet<ClientId>,
-    acquaintances: Acquaintances,
+    pub(super) acquaintances: Acquaintances,
     /// Of the round that is being opened.
-    context: Option<Arc<RoundContext>>,
+    pub(super) context: Option<Arc<RoundContext>>,
     pub(super) round: Option<OpenRound>,
     /// Seats of closed rounds that are still out, with what they were sent.
     pub(super) stragglers: BTreeMap<(Round, SeatId), Arc<SentDown>>,
@@ -122,7 +115,7 @@ pub(crate) struct ServerMachine {
     /// Whether everything is computed; before, a recorded past is told.
     pub(super) live: bool,
     /// State digest, rows and scores of the last evaluation: an unchanged model is not tested twice.
-    tested: Option<(u64, usize, Tally)>,
+    pub(super) tested: Option<(u64, usize, Tally)>,
     pub(super) doing: &'static str,
 }
 
@@ -288,233 +281,6 @@ impl ServerMachine {
             tasks: self.world.curriculum.tasks.len() as u32,
         };
         effects.push(Effect::Record(event, None));
-    }
-
-    /// A task arrives, or the run is over.
-    fn begin_period(
-        &mut self,
-        now: VirtualTime,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let Some(view) = self.world.curriculum.tasks.get(self.task) else {
-            self.over = true;
-            self.doing = "waits for stragglers";
-            if self.stragglers.is_empty() {
-                effects.push(Effect::End(Ok(())));
-            }
-            return Ok(());
-        };
-        let due = self.world.arrivals.due(view.task);
-        if now < due {
-            let event = Event::TaskWaits { task: view.task, until: due.0 };
-            effects.push(Effect::Record(event, None));
-            self.doing = "waits for a task to reach a client";
-            let (class, to) = (Class::Timer, ActorId::Server);
-            let message = Message::Server(ToServer::TaskDue);
-            effects.push(Effect::Tell { at: due, class, to, message });
-            return Ok(());
-        }
-        self.began.push(now);
-        let started = Event::TaskStarted { task: view.task, classes: view.classes.clone() };
-        effects.push(Effect::Record(started, None));
-        let period = self.world.period(self.task);
-        self.phases = self.world.method.phases(&period, self.world.rules.rounds);
-        (self.phase, self.round_in_phase) = (0, 0);
-        self.participants.clear();
-        self.caches.begin_task();
-        self.doing = "waits for its policy to begin a task";
-        let policy = self.lend();
-        if self.past().is_some() {
-            effects.push(told(now, ToServer::Begun(Ok((policy, Ok(()))))));
-            return Ok(());
-        }
-        let job = move |lab: &_| steps::begin(policy, lab, &period);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::Begun(answer))
-        }));
-        Ok(())
-    }
-
-    /// Opens the next round of the current phase, or of the next one that has any.
-    pub(super) fn begin_phase(
-        &mut self,
-        now: VirtualTime,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        while let Some(phase) = self.phases.get(self.phase) {
-            if phase.rounds.limit() > 0 {
-                let event = Event::PhaseStarted {
-                    task: self.world.curriculum.tasks[self.task].task,
-                    phase: self.phase as u32,
-                    name: phase.name.to_string(),
-                    rounds: phase.rounds.limit(),
-                };
-                effects.push(Effect::Record(event, None));
-                return self.open_round(now, effects);
-            }
-            self.phase += 1;
-        }
-        self.end_period(now, effects);
-        Ok(())
-    }
-
-    pub(super) fn open_round(
-        &mut self,
-        now: VirtualTime,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let phase = &self.phases[self.phase];
-        let period = self.world.period(self.task);
-        let round = self.next_round;
-        let met = (&self.participants, &self.busy());
-        let who = self.world.cohort(phase.cohort, &period.view, (round, now), met)?;
-        let cohort = match who {
-            Cohort::Now(cohort) => cohort,
-            Cohort::Later(until) => {
-                let event = Event::RoundWaits { round, task: period.task, until: until.0 };
-                effects.push(Effect::Record(event, None));
-                self.doing = "waits for clients that can be reached";
-                let (class, to) = (Class::Timer, ActorId::Server);
-                let message = Message::Server(ToServer::Reopen);
-                effects.push(Effect::Tell { at: until, class, to, message });
-                return Ok(());
-            }
-            Cohort::Never => {
-                return Err(FederationError::Impossible(format!(
-                    "after {now} no client that could be asked in {round} can ever be reached; \
-                     let them stay longer, or run fewer rounds"
-                )));
-            }
-        };
-        let before: u32 = self.phases[..self.phase].iter().map(|phase| phase.rounds.limit()).sum();
-        let moment = Moment {
-            began: &self.began,
-            now,
-            round: before + self.round_in_phase,
-            rounds: self.phases.iter().map(|phase| phase.rounds.limit()).sum(),
-        };
-        let period = self.world.period_of_round(self.task, &cohort, &moment);
-        let context = Arc::new(RoundContext {
-            round,
-            period,
-            phase: self.phase,
-            phase_name: phase.name,
-            round_in_phase: self.round_in_phase,
-            rounds_in_phase: phase.rounds.limit(),
-            run_seed: self.world.rules.seed,
-        });
-        self.context = Some(Arc::clone(&context));
-        self.next_round = Round(round.0 + 1);
-        let policy = self.lend();
-        let world = Arc::clone(&self.world);
-        self.doing = "waits for its policy to open a round";
-        if let Some(past) = self.past() {
-            let opening = steps::told_opening(&*policy, &world, past, &context, cohort);
-            effects.push(told(now, ToServer::Opened(Ok((policy, opening)))));
-            return Ok(());
-        }
-        let job = move |lab: &_| steps::open(policy, lab, &world, &context, cohort);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::Opened(answer))
-        }));
-        Ok(())
-    }
-
-    fn send_round(&mut self, now: VirtualTime, opening: Opening, effects: &mut Vec<Effect>) {
-        let Some(context) = self.context.take() else { return };
-        let event = Event::RoundOpened {
-            round: context.round,
-            task: context.period.task,
-            phase: self.phase as u32,
-            cohort: opening.cohort.clone(),
-            seats: opening.seats.len() as u32,
-            behind: context.period.behind().collect(),
-        };
-        effects.push(Effect::Record(event, None));
-        let clients = opening.seats.iter().map(|seat| seat.client);
-        let drawn = self.acquaintances.meet(&self.world, clients);
-        effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
-        let working = opening.seats.iter().filter(|seat| seat.works()).count();
-        let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
-        let past = self.past().cloned();
-        effects.extend(self.loss_in(context.round, now));
-        let round = OpenRound::new(&self.world, (context, past), opening, closing, now);
-        match &self.world.rules.privacy.secure {
-            Some(rules) => round.introduce(&self.world, rules, now, effects),
-            None => round.broadcast(&self.world, &mut self.caches, now, effects),
-        }
-        if let Some(at) = round.deadline(now) {
-            let message = Message::Server(ToServer::Deadline(round.context.round));
-            let (class, to) = (Class::Deadline, ActorId::Server);
-            effects.push(Effect::Tell { at, class, to, message });
-        }
-        self.round = Some(round);
-        self.doing = "waits for seats";
-    }
-
-    fn end_period(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let period = self.world.period(self.task);
-        let test = self.world.rules.curve != Curve::Never;
-        let policy = self.lend();
-        self.doing = "waits for its policy to end a task";
-        if let Some(past) = self.past() {
-            let changed = steps::told_end(past, period.task, test);
-            effects.push(told(now, ToServer::PeriodEnded(Ok((policy, changed)))));
-            return;
-        }
-        let job = move |lab: &_| steps::end(policy, lab, &period, test);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::PeriodEnded(answer))
-        }));
-    }
-
-    fn period_ended(
-        &mut self,
-        now: VirtualTime,
-        changed: Changed,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        (self.digest, self.saved) = (changed.digest, changed.saved);
-        let Some(predictor) = changed.predictor else { return self.end_task(now, effects) };
-        let seen = self.seen();
-        match self.tested.take() {
-            Some((digest, rows, tally)) if digest == self.digest && rows == seen => {
-                self.tested(now, EvaluationPoint::Task, tally, effects)
-            }
-            _ => self.test(now, EvaluationPoint::Task, predictor, effects),
-        }
-    }
-
-    fn tested(
-        &mut self,
-        now: VirtualTime,
-        point: EvaluationPoint,
-        tally: Tally,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let task = self.world.curriculum.tasks[self.task].task;
-        let round = self.last_round();
-        let numbers = evaluation::numbers(&self.world, &tally);
-        effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
-        self.tested = Some((self.digest, self.seen(), tally));
-        match point {
-            EvaluationPoint::Round => self.after_round(round, now, effects),
-            EvaluationPoint::Task => self.end_task(now, effects),
-        }
-    }
-
-    fn end_task(
-        &mut self,
-        now: VirtualTime,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), FederationError> {
-        let task = self.world.curriculum.tasks[self.task].task;
-        let event = Event::TaskEnded { task };
-        let numbers = Numbers { digest: Some(Digest(self.digest)), ..Numbers::default() };
-        effects.push(Effect::Record(event, Some(numbers)));
-        self.task += 1;
-        self.between_rounds(SnapshotPlace::Task(task), effects)?;
-        self.begin_period(now, effects)
     }
 
     /// The round that was opened last.

@@ -5,6 +5,8 @@ mod arrivals;
 mod closing;
 mod keeping;
 mod machine;
+mod opening;
+mod periods;
 mod restart;
 mod round;
 mod secret;

@@ -1,0 +1,117 @@
+//! The opening of a round: who is asked, what the policy sends to whom.
+
+use std::sync::Arc;
+
+use super::machine::{ServerMachine, ToServer, here, told};
+use super::round::OpenRound;
+use super::steps::{self, Opening};
+use crate::federation::arrivals::Moment;
+use crate::federation::availability::Cohort;
+use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::error::FederationError;
+use crate::federation::event::Event;
+use crate::federation::queue::{ActorId, Class};
+use crate::federation::sink::JobKind;
+use crate::policy::RoundContext;
+use crate::quantity::{Round, VirtualTime};
+
+impl ServerMachine {
+    pub(super) fn open_round(
+        &mut self,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let phase = &self.phases[self.phase];
+        let period = self.world.period(self.task);
+        let round = self.next_round;
+        let met = (&self.participants, &self.busy());
+        let who = self.world.cohort(phase.cohort, &period.view, (round, now), met)?;
+        let cohort = match who {
+            Cohort::Now(cohort) => cohort,
+            Cohort::Later(until) => {
+                let event = Event::RoundWaits { round, task: period.task, until: until.0 };
+                effects.push(Effect::Record(event, None));
+                self.doing = "waits for clients that can be reached";
+                let (class, to) = (Class::Timer, ActorId::Server);
+                let message = Message::Server(ToServer::Reopen);
+                effects.push(Effect::Tell { at: until, class, to, message });
+                return Ok(());
+            }
+            Cohort::Never => {
+                return Err(FederationError::Impossible(format!(
+                    "after {now} no client that could be asked in {round} can ever be reached; \
+                     let them stay longer, or run fewer rounds"
+                )));
+            }
+        };
+        let before: u32 = self.phases[..self.phase].iter().map(|phase| phase.rounds.limit()).sum();
+        let moment = Moment {
+            began: &self.began,
+            now,
+            round: before + self.round_in_phase,
+            rounds: self.phases.iter().map(|phase| phase.rounds.limit()).sum(),
+        };
+        let period = self.world.period_of_round(self.task, &cohort, &moment);
+        let context = Arc::new(RoundContext {
+            round,
+            period,
+            phase: self.phase,
+            phase_name: phase.name,
+            round_in_phase: self.round_in_phase,
+            rounds_in_phase: phase.rounds.limit(),
+            run_seed: self.world.rules.seed,
+        });
+        self.context = Some(Arc::clone(&context));
+        self.next_round = Round(round.0 + 1);
+        let policy = self.lend();
+        let world = Arc::clone(&self.world);
+        self.doing = "waits for its policy to open a round";
+        if let Some(past) = self.past() {
+            let opening = steps::told_opening(&*policy, &world, past, &context, cohort);
+            effects.push(told(now, ToServer::Opened(Ok((policy, opening)))));
+            return Ok(());
+        }
+        let job = move |lab: &_| steps::open(policy, lab, &world, &context, cohort);
+        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
+            Message::Server(ToServer::Opened(answer))
+        }));
+        Ok(())
+    }
+
+    pub(super) fn send_round(
+        &mut self,
+        now: VirtualTime,
+        opening: Opening,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(context) = self.context.take() else { return };
+        let event = Event::RoundOpened {
+            round: context.round,
+            task: context.period.task,
+            phase: self.phase as u32,
+            cohort: opening.cohort.clone(),
+            seats: opening.seats.len() as u32,
+            behind: context.period.behind().collect(),
+        };
+        effects.push(Effect::Record(event, None));
+        let clients = opening.seats.iter().map(|seat| seat.client);
+        let drawn = self.acquaintances.meet(&self.world, clients);
+        effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
+        let working = opening.seats.iter().filter(|seat| seat.works()).count();
+        let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
+        let past = self.past().cloned();
+        effects.extend(self.loss_in(context.round, now));
+        let round = OpenRound::new(&self.world, (context, past), opening, closing, now);
+        match &self.world.rules.privacy.secure {
+            Some(rules) => round.introduce(&self.world, rules, now, effects),
+            None => round.broadcast(&self.world, &mut self.caches, now, effects),
+        }
+        if let Some(at) = round.deadline(now) {
+            let message = Message::Server(ToServer::Deadline(round.context.round));
+            let (class, to) = (Class::Deadline, ActorId::Server);
+            effects.push(Effect::Tell { at, class, to, message });
+        }
+        self.round = Some(round);
+        self.doing = "waits for seats";
+    }
+}
