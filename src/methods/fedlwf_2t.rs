@@ -16,19 +16,16 @@ use candle_core::Tensor;
 
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
-use crate::learning::{Classifier, LearningError, TrainingPlan, train_with};
-use crate::methods::fedavg::{self, Down, FedAvg, FedAvgConfig, FedAvgServer, OldLogits, Up};
+use crate::learning::{Classifier, LearningError, train_with};
+use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, OldLogits, Up};
 use crate::model::{ParameterSet, ops};
-use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, Averaged, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member,
-    Method, ModelFacts, Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta,
-    one_by_one, parameter_sections, parameters_of,
+    ClientState, Lab, Member, ModelFacts, Outcome, PolicyError, parameter_sections, parameters_of,
 };
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::scenario::{Complaint, Population, Scenario};
-use crate::wire::{Body, BodySketch, MetaReader, MetaWriter, WireError};
+use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 
 /// The temperature of both distillations.
 const TEMPERATURE: f64 = 2.0;
@@ -91,9 +88,11 @@ impl FedLwf2tConfig {
 }
 
 /// The method.
+pub type FedLwf2t = FedAvgBy<TwoTeachers>;
+
+/// Training under two teachers.
 #[derive(Clone, Debug)]
-pub struct FedLwf2t {
-    fedavg: FedAvg,
+pub struct TwoTeachers {
     /// Which outputs compete in the cross-entropy; all outputs seen train.
     compete: OldLogits,
     alpha: f64,
@@ -107,7 +106,7 @@ impl FedLwf2t {
         let FedLwf2tConfig { fedavg, alpha, beta, own_teacher } = config;
         let compete = fedavg.old_logits;
         let fedavg = FedAvg::new(FedAvgConfig { old_logits: OldLogits::Keep, ..fedavg }, facts);
-        FedLwf2t { fedavg, compete, alpha, beta, own_teacher }
+        FedAvgBy { fedavg, rule: TwoTeachers { compete, alpha, beta, own_teacher } }
     }
 }
 
@@ -153,105 +152,6 @@ impl ClientState for OwnModels {
     }
 }
 
-impl Additive<FedLwf2t> for FedLwf2t {
-    fn summand(&self, down: &Down, up: &Up, meta: &UpMeta) -> Result<Body, PolicyError> {
-        self.fedavg.summand(down, up, meta)
-    }
-
-    fn part(&self, sum: &Body) -> Result<ParameterAverage, PolicyError> {
-        self.fedavg.part(sum)
-    }
-}
-
-impl Averaged<FedLwf2t> for FedLwf2t {
-    fn average<'a>(&self, part: &'a mut ParameterAverage) -> &'a mut ParameterAverage {
-        part
-    }
-
-    fn changed(
-        &self,
-        down: &Down,
-        up: &Up,
-        change: &mut dyn FnMut(f32, f32) -> f32,
-    ) -> Result<Up, PolicyError> {
-        Averaged::changed(&self.fedavg, down, up, change)
-    }
-}
-
-impl Method for FedLwf2t {
-    type Down = Down;
-    type Up = Up;
-    type Part = ParameterAverage;
-    type State = OwnModels;
-    type Server = FedAvgServer;
-    type Client = FedLwf2tClient;
-
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
-        self.fedavg.server(lab, init)
-    }
-
-    fn client(&self) -> FedLwf2tClient {
-        FedLwf2tClient { method: Arc::new(self.clone()) }
-    }
-
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        self.fedavg.sketch(facts)
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        self.fedavg.feature_sketch()
-    }
-
-    fn fields(&self) -> &'static [Field] {
-        self.fedavg.fields()
-    }
-
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        self.fedavg.lift(down, up, meta)
-    }
-
-    fn late(&self) -> Result<(), &'static str> {
-        self.fedavg.late()
-    }
-
-    fn additive(&self) -> Result<&dyn Additive<FedLwf2t>, &'static str> {
-        Ok(self)
-    }
-
-    fn averaged(&self) -> Result<&dyn Averaged<FedLwf2t>, &'static str> {
-        Ok(self)
-    }
-
-    /// Two further forward passes of a third of a training pass each, from the second task on.
-    fn work(&self, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * f64::from(plan.epochs) * (1.0 + 2.0 / 3.0)
-    }
-}
-
-/// Serves every client; what each keeps are its own models.
-pub struct FedLwf2tClient {
-    method: Arc<FedLwf2t>,
-}
-
-impl ClientPolicy<FedLwf2t> for FedLwf2tClient {
-    fn train(
-        &self,
-        members: &mut [Member<'_, FedLwf2t>],
-        lab: &Lab,
-    ) -> Vec<Result<Outcome<Up>, Failure>> {
-        one_by_one(members, |member| self.learn(member, lab))
-    }
-
-    fn predictor(
-        &self,
-        down: &Down,
-        up: &Up,
-        lab: &Lab,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
-    }
-}
-
 /// A teacher, its share of the loss, and the outputs it is asked for.
 struct Teacher {
     model: Classifier,
@@ -269,13 +169,16 @@ impl Teacher {
     }
 }
 
-impl FedLwf2tClient {
+impl LocalRule for TwoTeachers {
+    type State = OwnModels;
+
     fn learn(
         &self,
+        fedavg: &FedAvg,
         member: &mut Member<'_, FedLwf2t>,
         lab: &Lab,
     ) -> Result<Outcome<Up>, PolicyError> {
-        let FedLwf2t { fedavg, compete, alpha, .. } = &*self.method;
+        let TwoTeachers { compete, alpha, .. } = self;
         let view = Arc::clone(&member.seat.view);
         member.state.enter(view.task);
         let teachers = self.teachers(member, &view, lab)?;
@@ -299,12 +202,19 @@ impl FedLwf2tClient {
         })?;
         let learnt = model.parameters()?;
         let up = Up::cut(&learnt, fedavg.up_rows(&view), member.shard.len())?;
-        if self.method.beta > 0.0 {
+        if self.beta > 0.0 {
             member.state.last = Some((view.task, learnt));
         }
         Ok(Outcome { up, metrics: report.metrics() })
     }
 
+    /// Two further forward passes of a third of a training pass each, from the second task on.
+    fn work_per_sample(&self) -> f64 {
+        1.0 + 2.0 / 3.0
+    }
+}
+
+impl TwoTeachers {
     /// Nobody in the first task.
     fn teachers(
         &self,
@@ -312,7 +222,7 @@ impl FedLwf2tClient {
         view: &TaskView,
         lab: &Lab,
     ) -> Result<Vec<Teacher>, PolicyError> {
-        let FedLwf2t { alpha, beta, own_teacher, .. } = &*self.method;
+        let TwoTeachers { alpha, beta, own_teacher, .. } = self;
         if view.rows.start == 0 {
             return Ok(Vec::new());
         }

@@ -12,17 +12,12 @@ use std::sync::Arc;
 use candle_core::{Tensor, Var};
 
 use crate::learning::losses::{closed_form, proximal};
-use crate::learning::{Classifier, LearningError, TrainingPlan, train_with};
-use crate::methods::fedavg::{self, Down, FedAvg, FedAvgConfig, FedAvgServer, Up};
+use crate::learning::{Classifier, LearningError, train_with};
+use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, Up};
 use crate::model::Parameter;
-use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    Additive, Averaged, ClientPolicy, ExchangeSketch, Failure, Field, Lab, Member, Method,
-    ModelFacts, Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta, one_by_one,
-};
+use crate::policy::{Lab, Member, ModelFacts, Outcome, PolicyError};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::scenario::{Complaint, Scenario};
-use crate::wire::{Body, BodySketch};
 
 /// What pulls a client back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +68,11 @@ impl FedProxConfig {
 }
 
 /// The method.
+pub type FedProx = FedAvgBy<Proximal>;
+
+/// Training with a pull towards what was received.
 #[derive(Clone, Debug)]
-pub struct FedProx {
-    fedavg: FedAvg,
+pub struct Proximal {
     mu: f64,
     prox: Prox,
 }
@@ -84,9 +81,11 @@ impl FedProx {
     /// The method for a model of these dimensions.
     pub fn new(config: FedProxConfig, facts: &ModelFacts) -> FedProx {
         let FedProxConfig { fedavg, mu, prox } = config;
-        FedProx { fedavg: FedAvg::new(fedavg, facts), mu, prox }
+        FedAvgBy { fedavg: FedAvg::new(fedavg, facts), rule: Proximal { mu, prox } }
     }
+}
 
+impl Proximal {
     /// The pull of all variables towards `anchors`.
     fn pull(
         &self,
@@ -118,107 +117,15 @@ fn distance(w: &Tensor, anchor: &[f32], mu: f64) -> candle_core::Result<Tensor> 
     })
 }
 
-impl Additive<FedProx> for FedProx {
-    fn summand(&self, down: &Down, up: &Up, meta: &UpMeta) -> Result<Body, PolicyError> {
-        self.fedavg.summand(down, up, meta)
-    }
-
-    fn part(&self, sum: &Body) -> Result<ParameterAverage, PolicyError> {
-        self.fedavg.part(sum)
-    }
-}
-
-impl Averaged<FedProx> for FedProx {
-    fn average<'a>(&self, part: &'a mut ParameterAverage) -> &'a mut ParameterAverage {
-        part
-    }
-
-    fn changed(
-        &self,
-        down: &Down,
-        up: &Up,
-        change: &mut dyn FnMut(f32, f32) -> f32,
-    ) -> Result<Up, PolicyError> {
-        Averaged::changed(&self.fedavg, down, up, change)
-    }
-}
-
-impl Method for FedProx {
-    type Down = Down;
-    type Up = Up;
-    type Part = ParameterAverage;
+impl LocalRule for Proximal {
     type State = ();
-    type Server = FedAvgServer;
-    type Client = FedProxClient;
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
-        self.fedavg.server(lab, init)
-    }
-
-    fn client(&self) -> FedProxClient {
-        FedProxClient { method: Arc::new(self.clone()) }
-    }
-
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        self.fedavg.sketch(facts)
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        self.fedavg.feature_sketch()
-    }
-
-    fn fields(&self) -> &'static [Field] {
-        self.fedavg.fields()
-    }
-
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        self.fedavg.lift(down, up, meta)
-    }
-
-    fn late(&self) -> Result<(), &'static str> {
-        self.fedavg.late()
-    }
-
-    fn additive(&self) -> Result<&dyn Additive<FedProx>, &'static str> {
-        Ok(self)
-    }
-
-    fn averaged(&self) -> Result<&dyn Averaged<FedProx>, &'static str> {
-        Ok(self)
-    }
-
-    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.fedavg.work(phase, samples, plan)
-    }
-}
-
-/// Serves every client: it keeps nothing.
-pub struct FedProxClient {
-    method: Arc<FedProx>,
-}
-
-impl ClientPolicy<FedProx> for FedProxClient {
-    fn train(
+    fn learn(
         &self,
-        members: &mut [Member<'_, FedProx>],
+        fedavg: &FedAvg,
+        member: &mut Member<'_, FedProx>,
         lab: &Lab,
-    ) -> Vec<Result<Outcome<Up>, Failure>> {
-        one_by_one(members, |member| self.learn(member, lab))
-    }
-
-    fn predictor(
-        &self,
-        down: &Down,
-        up: &Up,
-        lab: &Lab,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
-    }
-}
-
-impl FedProxClient {
-    fn learn(&self, member: &Member<'_, FedProx>, lab: &Lab) -> Result<Outcome<Up>, PolicyError> {
-        let FedProx { fedavg, mu, .. } = &*self.method;
+    ) -> Result<Outcome<Up>, PolicyError> {
         let view = &member.seat.view;
         let rows = fedavg.config.old_logits.rows(view);
         let model = Classifier::trainable(&lab.backbone, &member.down.parameters, rows)?;
@@ -230,8 +137,8 @@ impl FedProxClient {
         let (plan, key) = (&lab.training, member.key);
         let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
             let loss = model.batch_loss(batch, &lab.device)?;
-            match *mu > 0.0 {
-                true => Ok((loss + self.method.pull(variables, &anchors)?)?),
+            match self.mu > 0.0 {
+                true => Ok((loss + self.pull(variables, &anchors)?)?),
                 false => Ok(loss),
             }
         })?;
@@ -279,7 +186,7 @@ mod tests {
             (Prox::Norm, 0.5 * 0.1 * 3.0, [0.0, 0.05]),
         ] {
             let vars = variables(&here);
-            let pull = method(0.1, prox).pull(&vars, &anchors(&there)).unwrap();
+            let pull = method(0.1, prox).rule.pull(&vars, &anchors(&there)).unwrap();
             assert!((pull.to_scalar::<f32>().unwrap() - value).abs() < 1e-6);
             let gradients = pull.backward().unwrap();
             let of = |at: usize| gradients.get(&vars[at].1).unwrap().to_vec1::<f32>().unwrap();
@@ -304,7 +211,8 @@ mod tests {
                     .unwrap()
                     .sum_all()
                     .unwrap();
-                let pull = method(mu, Prox::Squared).pull(&vars, &anchors(&[&[received]])).unwrap();
+                let pull =
+                    method(mu, Prox::Squared).rule.pull(&vars, &anchors(&[&[received]])).unwrap();
                 let gradients = (own + pull).unwrap().backward().unwrap();
                 let step = (gradients.get(&vars[0].1).unwrap() * 0.1).unwrap();
                 vars[0].1.set(&(vars[0].1.as_tensor() - step).unwrap()).unwrap();

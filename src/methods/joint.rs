@@ -5,22 +5,12 @@
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
-use std::sync::Arc;
-
-use crate::learning::{
-    Classifier, LearningError, Moments, OptimiserState, TrainingPlan, train_with,
-};
-use crate::methods::fedavg::{self, Down, FedAvg, FedAvgConfig, FedAvgServer, Up};
-use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member, Method, ModelFacts,
-    Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta, one_by_one,
-};
+use crate::learning::{Classifier, LearningError, Moments, OptimiserState, train_with};
+use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, Up};
+use crate::policy::{ClientState, Lab, Member, ModelFacts, Outcome, PolicyError};
 use crate::scenario::reader::{Param, TableReader, defaults};
 use crate::scenario::{Complaint, Population, Scenario};
-use crate::wire::{
-    Body, BodySketch, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError,
-};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// The `[method]` table of Joint.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +36,11 @@ impl JointConfig {
 }
 
 /// The method.
+pub type Joint = FedAvgBy<OneTraining>;
+
+/// Rounds that are parts of one training.
 #[derive(Clone, Debug)]
-pub struct Joint {
-    fedavg: FedAvg,
+pub struct OneTraining {
     keep_optimiser: bool,
 }
 
@@ -56,48 +48,7 @@ impl Joint {
     /// The method for a model of these dimensions.
     pub fn new(config: JointConfig, facts: &ModelFacts) -> Joint {
         let fedavg = FedAvg::new(config.learning, facts);
-        Joint { fedavg, keep_optimiser: config.keep_optimiser }
-    }
-}
-
-impl Method for Joint {
-    type Down = Down;
-    type Up = Up;
-    type Part = ParameterAverage;
-    type State = JointState;
-    type Server = FedAvgServer;
-    type Client = JointClient;
-
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
-        self.fedavg.server(lab, init)
-    }
-
-    fn client(&self) -> JointClient {
-        JointClient { method: Arc::new(self.clone()) }
-    }
-
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        self.fedavg.sketch(facts)
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        self.fedavg.feature_sketch()
-    }
-
-    fn fields(&self) -> &'static [Field] {
-        self.fedavg.fields()
-    }
-
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        self.fedavg.lift(down, up, meta)
-    }
-
-    fn charged(&self) -> bool {
-        false
-    }
-
-    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.fedavg.work(phase, samples, plan)
+        FedAvgBy { fedavg, rule: OneTraining { keep_optimiser: config.keep_optimiser } }
     }
 }
 
@@ -140,33 +91,15 @@ impl ClientState for JointState {
     }
 }
 
-/// The one site.
-pub struct JointClient {
-    method: Arc<Joint>,
-}
+impl LocalRule for OneTraining {
+    type State = JointState;
 
-impl ClientPolicy<Joint> for JointClient {
-    fn train(
+    fn learn(
         &self,
-        members: &mut [Member<'_, Joint>],
+        fedavg: &FedAvg,
+        member: &mut Member<'_, Joint>,
         lab: &Lab,
-    ) -> Vec<Result<Outcome<Up>, Failure>> {
-        one_by_one(members, |member| self.learn(member, lab))
-    }
-
-    fn predictor(
-        &self,
-        down: &Down,
-        up: &Up,
-        lab: &Lab,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
-    }
-}
-
-impl JointClient {
-    fn learn(&self, member: &mut Member<'_, Joint>, lab: &Lab) -> Result<Outcome<Up>, PolicyError> {
-        let fedavg = &self.method.fedavg;
+    ) -> Result<Outcome<Up>, PolicyError> {
         let view = &member.seat.view;
         let model =
             Classifier::trainable(&lab.backbone, &member.down.parameters, view.rows.clone())?;
@@ -181,11 +114,19 @@ impl JointClient {
         let variables = model.variables();
         let report =
             train_with(&lab.training, &mut optimiser, &loader, variables, member.key, loss)?;
-        if self.method.keep_optimiser {
+        if self.keep_optimiser {
             member.state.0 = Some(optimiser.into_state()?);
         }
         let up = Up::cut(&model.parameters()?, fedavg.up_rows(view), member.shard.len())?;
         Ok(Outcome { up, metrics: report.metrics() })
+    }
+
+    fn folds(&self) -> Result<(), &'static str> {
+        Err("joint training is one site, and nobody folds its uploads")
+    }
+
+    fn charged(&self) -> bool {
+        false
     }
 }
 

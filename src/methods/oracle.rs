@@ -8,18 +8,13 @@
 use std::sync::Arc;
 
 use crate::data::Shard;
-use crate::learning::{Classifier, TrainingPlan, train_with};
-use crate::methods::fedavg::{self, Down, FedAvg, FedAvgConfig, FedAvgServer, OldLogits, Up};
+use crate::learning::{Classifier, train_with};
+use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, OldLogits, Up};
 use crate::methods::held::HeldSamples;
-use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    ClientPolicy, ExchangeSketch, Failure, Field, Lab, Member, Method, ModelFacts, Outcome,
-    ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta, one_by_one,
-};
+use crate::policy::{Lab, Member, ModelFacts, Outcome, PolicyError};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::scenario::{Complaint, Population, Scenario};
-use crate::wire::BodySketch;
 
 /// Who has the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,91 +58,31 @@ impl OracleConfig {
 }
 
 /// The method.
+pub type Oracle = FedAvgBy<AllHeld>;
+
+/// Training on everything that was held so far.
 #[derive(Clone, Debug)]
-pub struct Oracle {
-    fedavg: FedAvg,
+pub struct AllHeld {
     site: Site,
 }
 
 impl Oracle {
     /// The method for a model of these dimensions.
     pub fn new(config: OracleConfig, facts: &ModelFacts) -> Oracle {
-        Oracle { fedavg: FedAvg::new(config.learning, facts), site: config.site }
+        let rule = AllHeld { site: config.site };
+        FedAvgBy { fedavg: FedAvg::new(config.learning, facts), rule }
     }
 }
 
-impl Method for Oracle {
-    type Down = Down;
-    type Up = Up;
-    type Part = ParameterAverage;
+impl LocalRule for AllHeld {
     type State = HeldSamples;
-    type Server = FedAvgServer;
-    type Client = OracleClient;
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
-        self.fedavg.server(lab, init)
-    }
-
-    fn client(&self) -> OracleClient {
-        OracleClient { method: Arc::new(self.clone()) }
-    }
-
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        self.fedavg.sketch(facts)
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        self.fedavg.feature_sketch()
-    }
-
-    fn fields(&self) -> &'static [Field] {
-        self.fedavg.fields()
-    }
-
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        self.fedavg.lift(down, up, meta)
-    }
-
-    fn charged(&self) -> bool {
-        self.site == Site::Clients
-    }
-
-    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.fedavg.work(phase, samples, plan)
-    }
-}
-
-/// Keeps everything it has held.
-pub struct OracleClient {
-    method: Arc<Oracle>,
-}
-
-impl ClientPolicy<Oracle> for OracleClient {
-    fn train(
-        &self,
-        members: &mut [Member<'_, Oracle>],
-        lab: &Lab,
-    ) -> Vec<Result<Outcome<Up>, Failure>> {
-        one_by_one(members, |member| self.learn(member, lab))
-    }
-
-    fn predictor(
-        &self,
-        down: &Down,
-        up: &Up,
-        lab: &Lab,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &up.whole(down)?)?)))
-    }
-}
-
-impl OracleClient {
     fn learn(
         &self,
+        fedavg: &FedAvg,
         member: &mut Member<'_, Oracle>,
         lab: &Lab,
     ) -> Result<Outcome<Up>, PolicyError> {
-        let fedavg = &self.method.fedavg;
         let view = Arc::clone(&member.seat.view);
         let bytes = lab.dataset.train.sample_bytes()?;
         for missed in &member.missed {
@@ -165,6 +100,17 @@ impl OracleClient {
         })?;
         let up = Up::cut(&model.parameters()?, fedavg.up_rows(&view), all.len())?;
         Ok(Outcome { up, metrics: report.metrics() })
+    }
+
+    fn folds(&self) -> Result<(), &'static str> {
+        match self.site {
+            Site::Central => Err("a central oracle is one site, and nobody folds its uploads"),
+            Site::Clients => Ok(()),
+        }
+    }
+
+    fn charged(&self) -> bool {
+        self.site == Site::Clients
     }
 }
 

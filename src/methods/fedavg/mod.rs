@@ -18,6 +18,7 @@ mod averaged;
 mod client;
 mod config;
 mod local;
+mod local_rule;
 mod messages;
 mod server;
 
@@ -29,6 +30,7 @@ pub(super) use averaged::changed;
 pub use client::FedAvgClient;
 pub use config::{FedAvgConfig, OldLogits, Train, Weights};
 pub(super) use local::{Trained, train_members, uploads};
+pub use local_rule::{FedAvgBy, LocalClient, LocalRule};
 pub use messages::{Down, Up};
 pub use server::FedAvgServer;
 
