@@ -22,6 +22,8 @@ pub use records::Records;
 pub enum Asked {
     AtLeast(f64),
     AtMost(f64),
+    /// It is good to know.
+    Nothing,
 }
 
 /// Sets the process up as the program does. To be called first.
@@ -61,6 +63,7 @@ impl Times {
         let (best, word, limit, reached) = match asked {
             Asked::AtLeast(limit) => (most, "at least", limit, *median >= limit),
             Asked::AtMost(limit) => (least, "at most", limit, *median <= limit),
+            Asked::Nothing => return println!("figure  {name}: {median:.1} {unit}"),
         };
         let verdict = if reached { "reached" } else { "missed" };
         println!(
