@@ -143,7 +143,6 @@ impl Run {
     ) -> Result<Run, ExperimentError> {
         if matches!(begin, Begin::Anew) {
             directory.clear()?;
-            directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
         }
         let manifest = Manifest {
             status: Status::Running,

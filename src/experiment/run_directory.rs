@@ -54,9 +54,8 @@ pub mod names {
     pub const LOCK: &str = "run.lock";
 }
 
-const OURS: [&str; 9] = [
-    names::MANIFEST,
-    names::SCENARIO,
+/// What a run writes while it goes on, and at its end.
+const RESULTS: [&str; 7] = [
     names::EVENTS,
     names::ROUNDS,
     names::BYTES,
@@ -154,6 +153,8 @@ impl RunDirectory {
             return Err(DirectoryError::OtherScenario { path: path.to_path_buf(), found });
         }
         let directory = RunDirectory { path: path.to_path_buf(), _lock: lock };
+        // The manifest goes first: without it nothing looks like a whole run.
+        directory.remove(&[names::MANIFEST, names::SCENARIO])?;
         directory.clear()?;
         Ok(directory)
     }
@@ -164,22 +165,28 @@ impl RunDirectory {
         Ok(RunDirectory { path: path.to_path_buf(), _lock: lock })
     }
 
-    /// Removes everything a run writes.
+    /// Removes what a run wrote, but for its scenario and manifest: a program killed meanwhile
+    /// leaves a run that can still be resumed.
     pub(super) fn clear(&self) -> Result<(), DirectoryError> {
-        for name in OURS {
+        self.remove(&RESULTS)?;
+        for name in [names::HISTOGRAMS, names::CHECKPOINTS] {
+            let folder = self.path.join(name);
+            if folder.is_dir() {
+                fs::remove_dir_all(&folder)
+                    .map_err(|source| DirectoryError::Write { path: folder, source })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, names: &[&str]) -> Result<(), DirectoryError> {
+        for name in names {
             let file = self.path.join(name);
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(DirectoryError::Write { path: file, source: error });
                 }
                 _ => {}
-            }
-        }
-        for name in [names::HISTOGRAMS, names::CHECKPOINTS] {
-            let folder = self.path.join(name);
-            if folder.is_dir() {
-                fs::remove_dir_all(&folder)
-                    .map_err(|source| DirectoryError::Write { path: folder, source })?;
             }
         }
         Ok(())
@@ -295,6 +302,20 @@ mod tests {
         ));
         drop(held);
         RunDirectory::claim(&path, "1", false).unwrap();
+    }
+
+    #[test]
+    fn a_run_that_begins_anew_can_be_resumed_at_any_moment() {
+        let root = tempfile::tempdir().unwrap();
+        let held = RunDirectory::claim(root.path(), "1", false).unwrap();
+        for name in [names::MANIFEST, names::SCENARIO, names::EVENTS, names::SUMMARY] {
+            held.write(name, b"a").unwrap();
+        }
+        held.clear().unwrap();
+        let there = |name: &&str| root.path().join(name).exists();
+        let all = [names::MANIFEST, names::SCENARIO, names::EVENTS, names::SUMMARY];
+        let left: Vec<_> = all.iter().filter(|name| there(name)).collect();
+        assert_eq!(left, [&names::MANIFEST, &names::SCENARIO]);
     }
 
     #[test]

@@ -27,8 +27,11 @@ fn kill_at(folder: &Path, arguments: &[&str], lines: usize) {
 }
 
 fn killed_at(more: &str, moments: &[usize]) {
+    scenario_killed_at(&format!("{LOGISTIC}{more}"), moments);
+}
+
+fn scenario_killed_at(scenario: &str, moments: &[usize]) {
     let folder = tempfile::tempdir().unwrap();
-    let scenario = format!("{LOGISTIC}{more}");
     fs::write(folder.path().join("a.toml"), scenario).unwrap();
     let whole = tell(folder.path(), &["run", "a.toml", "-q", "-o", "whole"]);
     assert_eq!(whole.code, 0, "{}", whole.err);
@@ -59,6 +62,12 @@ fn so_does_an_asynchronous_one() {
     let buffer = "round = { close = \"buffer\", buffer = 2 }\n\
                   participation = { kind = \"count\", count = 4 }\n";
     killed_at(buffer, &[35, 80, 120]);
+}
+
+/// FedLwF-2T: every client keeps models of its own.
+#[test]
+fn so_does_one_whose_clients_remember() {
+    scenario_killed_at(&LOGISTIC.replace("\"fedavg\"", "\"fedlwf-2t\""), &[60, 150, 240, 300]);
 }
 
 #[test]
