@@ -102,6 +102,7 @@ impl Method for AdapterMethod {
             head: self.config.head,
             classes: self.classes,
             parameters: all.map(|(name, p)| (Arc::clone(name), p.clone())).collect(),
+            prompting: None,
         })
     }
 

@@ -136,6 +136,7 @@ impl Method for FedAvg {
             head: self.config.head,
             classes: self.classes,
             parameters: self.initial_parameters(&lab.backbone, init)?,
+            prompting: None,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Down;
-use crate::learning::Classifier;
+use crate::learning::{Classifier, Prompting};
 use crate::methods::HeadForm;
 use crate::model::ParameterSet;
 use crate::policy::{
@@ -20,6 +20,8 @@ pub struct FedAvgServer {
     pub(in crate::methods) classes: usize,
     /// Theta, with all head rows.
     pub(in crate::methods) parameters: ParameterSet,
+    /// What prompts among them do with a query.
+    pub(in crate::methods) prompting: Option<Arc<dyn Prompting>>,
 }
 
 impl<M> ServerPolicy<M> for FedAvgServer
@@ -49,7 +51,8 @@ where
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        Ok(Arc::new(Classifier::frozen(&lab.backbone, &self.parameters)?))
+        let prompting = self.prompting.clone();
+        Ok(Arc::new(Classifier::frozen_with(&lab.backbone, &self.parameters, prompting)?))
     }
 
     fn save(&self) -> Body {

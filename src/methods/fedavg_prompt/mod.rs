@@ -15,7 +15,6 @@ mod client;
 mod config;
 mod local;
 mod pool;
-mod server;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,9 +23,8 @@ pub use client::FedAvgPromptClient;
 pub use config::FedAvgPromptConfig;
 pub(super) use local::train_pools;
 pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
-pub use server::FedAvgPromptServer;
 
-use super::fedavg::{self, Down, Up};
+use super::fedavg::{self, Down, FedAvgServer, Up};
 use super::transformer::needs_blocks;
 use crate::data::TaskView;
 use crate::learning::Classifier;
@@ -119,13 +117,17 @@ impl Method for FedAvgPrompt {
     type Up = Up;
     type Part = ParameterAverage;
     type State = ();
-    type Server = FedAvgPromptServer;
+    type Server = FedAvgServer;
     type Client = FedAvgPromptClient;
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgPromptServer, PolicyError> {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
         lab.backbone.config().blocks_for("a pool of prompts")?;
-        let parameters = self.initial_parameters(init);
-        Ok(FedAvgPromptServer { method: Arc::new(self.clone()), parameters })
+        Ok(FedAvgServer {
+            head: self.config.head,
+            classes: self.classes,
+            parameters: self.initial_parameters(init),
+            prompting: Some(Arc::new(self.shape.prompting())),
+        })
     }
 
     fn client(&self) -> FedAvgPromptClient {
