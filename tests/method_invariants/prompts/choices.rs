@@ -1,0 +1,282 @@
+//! Which prompts an image gets, what pulls their keys, and what trains in a task.
+
+use super::*;
+
+/// Rows outside the current slices, of head and prompts, keep their bits while a task is learnt.
+fn only_own_rows_move(method: Arc<dyn AnyMethod>, sliced: &[String], per_task: usize) {
+    let mut run = engine(method, 3);
+    task(&mut run, 0);
+    for t in 1..3 {
+        let before = saved(&run);
+        task(&mut run, t);
+        let after = saved(&run);
+        let (own, head) = (t * per_task..(t + 1) * per_task, run.view(t).rows.clone());
+        for name in sliced.iter().map(String::as_str).chain(["head.weight", "head.bias"]) {
+            let own = if name.starts_with("head") { head.clone() } else { own.clone() };
+            let count = before.get(name).unwrap().shape[0];
+            for row in 0..count {
+                let same = rows(&before, name, row..row + 1) == rows(&after, name, row..row + 1);
+                assert_eq!(same, !own.contains(&row), "task {t}: {name}, row {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_task_moves_its_expert_or_components_and_its_head_rows() {
+    let experts = [expert_name(1), EXPERT_KEYS.to_owned()];
+    only_own_rows_move(dual_of(|c| c.pull_weight = 1.0), &experts, 1);
+    let components: Vec<String> =
+        (0..2).flat_map(|block| ComponentPart::ALL.map(|part| part.name(block))).collect();
+    only_own_rows_move(coda_of(|_| ()), &components, 2);
+    only_own_rows_move(contrast_of(C2lForm::FeatureHinge), &components, 2);
+}
+
+#[test]
+fn without_a_pull_keys_stay_and_so_do_prompts_nobody_chose() {
+    let run = engine(l2p_of(|c| c.pool = 8), 3);
+    let before = saved(&run);
+    let run = run.run(2, 1);
+    let after = saved(&run);
+    assert_eq!(before.get(KEYS), after.get(KEYS));
+    let chosen = |prompt: usize| {
+        let name = format!("chosen_{prompt:02}");
+        let figures = run.exchanges.iter().flat_map(|exchange| &exchange.metrics);
+        figures.filter(|(own, _)| *own == name).any(|(_, share)| *share > 0.0)
+    };
+    assert!((0..8).any(|prompt| !chosen(prompt)), "eight prompts, and few are chosen");
+    for prompt in 0..8 {
+        let of = |set| rows(set, POOL, prompt..prompt + 1).to_vec();
+        assert_eq!(of(&before) != of(&after), chosen(prompt), "prompt {prompt}");
+    }
+    let shares = run.exchanges[0].metrics.iter().filter(|(name, _)| name.starts_with("chosen"));
+    assert!((shares.map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-12);
+
+    let run = engine(dual_of(|_| ()), 3);
+    let before = saved(&run);
+    let after = saved(&run.run(2, 1));
+    assert_eq!(before.get(EXPERT_KEYS), after.get(EXPERT_KEYS));
+    let pulled = saved(&engine(l2p_of(|c| c.pull_weight = 0.1), 3).run(2, 1));
+    assert_ne!(pulled.get(KEYS), before.get(KEYS));
+}
+
+/// Queries of the first batch of task 0, and the batch.
+fn step(lab: &fedcast::policy::Lab) -> (PackBatch, Tensor) {
+    let shard = deal(lab, &lab.curriculum.tasks[0], 1).remove(0);
+    let loader = lab.queried(lab.train_loader(&shard), QueryView::Clean).unwrap();
+    let batch = loader.in_order(16).next().unwrap().unwrap();
+    let queries = batch.queries(&lab.device).unwrap().unwrap();
+    let groups = Groups::one(batch.len());
+    (PackBatch { batch, groups, steps: vec![0] }, queries)
+}
+
+/// The cosine does not see how long a key is, so a pull cannot make it longer.
+#[test]
+fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
+    let lab = lab(3, ClassOrder::Native);
+    let (step, queries) = step(&lab);
+    /// Who pulls, how it is trained, the keys that are pulled, and the largest pull.
+    type Pulling = (Arc<dyn AnyMethod>, Arc<dyn Prompting>, Range<usize>, f32);
+    let kinds: [Pulling; 2] = [
+        (
+            l2p_of(|c| c.pull_weight = 1.0),
+            Arc::new(fedcast::learning::prompting::SelectedPrompts {
+                top: 2,
+                length: 2,
+                pull: 1.0,
+                position: fedcast::model::PromptPosition::ClsCopy,
+                pooling: Pooling::ClsAndPrompts,
+            }),
+            0..4,
+            2.0,
+        ),
+        (
+            dual_of(|c| c.pull_weight = 1.0),
+            Arc::new(Experts { general: 0..1, experts: 1..2, expert: Expert::Given(0), pull: 1.0 }),
+            0..1,
+            1.0,
+        ),
+    ];
+    for (method, prompting, keys, bound) in kinds {
+        let received = saved(&engine(method, 3));
+        let tensors: PromptTensors = (received.iter())
+            .map(|(name, p)| (Arc::clone(name), p.tensor(&lab.device).unwrap()))
+            .collect();
+        let pull = prompting.loss(&tensors, &queries).unwrap().unwrap();
+        assert!(pull.to_scalar::<f32>().unwrap().abs() <= bound);
+        let model =
+            Classifier::pack_with(&lab.backbone, vec![received.clone()], 0..2, Some(prompting));
+        let model = model.unwrap();
+        let loss = model.pack_losses(&step, &lab.device, None).unwrap();
+        let gradients = loss.sum_all().unwrap().backward().unwrap();
+        let (_, variable) =
+            model.variables().iter().find(|(name, _)| &**name == "prompt.keys").unwrap();
+        assert_eq!(variable.dims()[0], keys.len(), "only keys that are pulled train");
+        let pulls = gradients.get(variable).unwrap().to_vec2::<f32>().unwrap();
+        let mut moved = 0;
+        for (pull, key) in pulls.iter().zip(keys) {
+            let key = rows(&received, "prompt.keys", key..key + 1);
+            let along: f32 = pull.iter().zip(key).map(|(a, b)| a * b).sum();
+            assert!(along.abs() < 1e-5, "{along}");
+            moved += usize::from(pull.iter().any(|g| *g != 0.0));
+        }
+        assert!(moved > 0);
+    }
+}
+
+#[test]
+fn the_length_of_keys_does_not_matter() {
+    for method in all() {
+        let plain = answers_with(Arc::clone(&method), |_, _| ());
+        let longer = answers_with(Arc::clone(&method), |name, values| {
+            if name.ends_with("keys") || name.ends_with("key") {
+                values.iter_mut().for_each(|v| *v *= 4.0);
+            }
+        });
+        assert!(near(&plain, &longer));
+        let other = answers_with(method, |name, values| {
+            if name.ends_with("pool") || name.ends_with("general") || name.ends_with("component") {
+                values.iter_mut().zip(0..).for_each(|(v, i)| *v = (i as f32).sin());
+            }
+        });
+        assert!(!near(&plain, &other), "prompts matter");
+    }
+}
+
+/// A pool of as many prompts as are chosen is one shared prompt: which key belongs to which does not matter.
+#[test]
+fn choosing_all_prompts_is_plain_shallow_prompting() {
+    let whole = || l2p_of(|c| (c.pool, c.top) = (3, 3));
+    let plain = answers_with(whole(), |_, _| ());
+    let turned = answers_with(whole(), |name, values| {
+        if name == KEYS {
+            values.reverse();
+        }
+    });
+    assert!(near(&plain, &turned));
+    let part = || l2p_of(|c| (c.pool, c.top) = (3, 1));
+    let turned = answers_with(part(), |name, values| {
+        if name == KEYS {
+            values.reverse();
+        }
+    });
+    assert!(!near(&answers_with(part(), |_, _| ()), &turned));
+}
+
+#[test]
+fn prompts_of_no_length_are_a_linear_probe() {
+    let probe = saved(&engine(fedavg_of(Train::Head), 3).run(2, 2));
+    let bare = [
+        l2p_of(|c| (c.prompt_len, c.pooling) = (0, Pooling::Cls)),
+        dual_of(|c| (c.g_len, c.e_len) = (0, 0)),
+    ];
+    for method in bare {
+        let found = saved(&engine(method, 3).run(2, 2));
+        for name in ["head.weight", "head.bias"] {
+            let (a, b) = (probe.get(name).unwrap(), found.get(name).unwrap());
+            assert!(near(&a.values, &b.values), "{name}");
+        }
+    }
+}
+
+/// Keys that tell tasks apart make inference what it would be with the task given.
+#[test]
+fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
+    let lab = lab(3, ClassOrder::Native);
+    let (step, queries) = step(&lab);
+    let mut received = saved(&engine(dual_of(|_| ()), 3));
+    let mean = queries.mean(0).unwrap();
+    let keys = Tensor::stack(&[mean.neg().unwrap(), mean.clone(), mean.neg().unwrap()], 0).unwrap();
+    received.insert(EXPERT_KEYS, Parameter::of(&keys).unwrap());
+    let features = |expert: Expert| {
+        let prompting = Experts { general: 0..1, experts: 1..2, expert, pull: 0.0 };
+        let model = Classifier::frozen_with(&lab.backbone, &received, Some(Arc::new(prompting)));
+        let found = model.unwrap().batch_features(&step.batch, &lab.device).unwrap();
+        found.to_vec2::<f32>().unwrap()
+    };
+    assert_eq!(features(Expert::Nearest(0..3)), features(Expert::Given(1)));
+    assert_ne!(features(Expert::Nearest(0..1)), features(Expert::Given(1)));
+}
+
+#[test]
+fn an_expert_may_start_as_a_copy_and_be_kept_from_tasks_to_come() {
+    let mut run = engine(dual_of(|c| c.copy_previous = true), 3);
+    task(&mut run, 0);
+    let shards = deal(&run.lab, &run.view(1), 2);
+    run.task(1, &shards, 0);
+    let set = saved(&run);
+    assert_eq!(rows(&set, &expert_name(1), 0..1), rows(&set, &expert_name(1), 1..2));
+    assert_eq!(set.get(&general_name(0)).unwrap().shape, [4, 16]);
+    let kind = |seen: bool| {
+        let config = DualPromptConfig { match_seen_only: seen, ..dual_config() };
+        dualprompt::method(config, shared(), &facts()).kind
+    };
+    assert_eq!((kind(false).inference_rows(0), kind(true).inference_rows(0)), (0..3, 0..1));
+}
+
+#[test]
+fn components_of_a_task_start_orthonormal() {
+    let mut run = engine(coda_of(|_| ()), 3);
+    let none = deal(&run.lab, &run.view(0), 1);
+    run.task(0, &none, 0);
+    let set = saved(&run);
+    for name in (0..2).flat_map(|block| ComponentPart::ALL.map(|part| part.name(block))) {
+        let row = |k: usize| rows(&set, &name, k..k + 1);
+        for (a, b) in [(0, 0), (0, 1), (1, 1)] {
+            let product: f32 = row(a).iter().zip(row(b)).map(|(a, b)| a * b).sum();
+            assert!((product - if a == b { 1.0 } else { 0.0 }).abs() < 1e-5, "{name}: {a}, {b}");
+        }
+        assert!(rows(&set, &name, 2..6).iter().all(|v| *v == 0.0), "{name}");
+    }
+    // Nothing trained in between: the next ones are orthogonal to them, too.
+    run.task(1, &none, 0);
+    let set = saved(&run);
+    let name = ComponentPart::Key.name(1);
+    let product = |a: usize, b: usize| -> f32 {
+        let (a, b) = (rows(&set, &name, a..a + 1), rows(&set, &name, b..b + 1));
+        a.iter().zip(b).map(|(a, b)| a * b).sum()
+    };
+    assert!(product(0, 2).abs() < 1e-5 && (product(2, 2) - 1.0).abs() < 1e-5);
+    let once = saved(&engine(coda_of(|c| c.orthogonal = Orthogonal::Once), 3));
+    assert!(once.get(&name).unwrap().values.iter().any(|v| *v != 0.0));
+    let one = ModelFacts { tasks: 1, ..facts() };
+    assert_eq!(coda_prompt::method(coda_config(), shared(), &one).kind.own_rows(0), 0..6);
+}
+
+/// Not neutral: a zero key takes attention, too.
+#[test]
+fn components_of_zeros_are_a_prefix_of_zeros() {
+    let features = answers_with(coda_of(|_| ()), |name, values| {
+        if name.starts_with("prompt") {
+            values.iter_mut().for_each(|v| *v = 0.0);
+        }
+    });
+    let lab = lab(3, ClassOrder::Native);
+    let zeros = Tensor::zeros((4, 16), candle_core::DType::F32, &lab.device).unwrap();
+    let prefix = || Prefix::halves(&zeros).unwrap();
+    let adaptation = Adaptation::prefixes([prefix(), prefix()]);
+    let batch = lab.statistics_loader(&(0..20).collect()).in_order(20).next().unwrap().unwrap();
+    let expected = lab.backbone.features(&lab.pixels(&batch).unwrap(), &adaptation).unwrap();
+    assert!(near(&features, &expected.flatten_all().unwrap().to_vec1::<f32>().unwrap()));
+}
+
+#[test]
+fn the_mean_of_one_client_is_what_it_sent() {
+    for method in all() {
+        let run = engine(method, 1).run(1, 1);
+        let sent = parameters_of(run.exchanges[0].up.as_ref().unwrap()).unwrap();
+        assert_eq!(sent.digest(), saved(&run).digest());
+    }
+}
+
+#[test]
+fn without_the_contrast_fed_cprompt_is_coda_prompt_with_a_softmax() {
+    let coda = coda_of(|c| (c.orthogonal, c.attention_softmax) = (Orthogonal::Once, true));
+    let coda = saved(&engine(coda, 3).run(2, 2)).digest();
+    let of = |form| saved(&engine(contrast_of(form), 3).run(2, 2)).digest();
+    assert_eq!(of(C2lForm::Off), coda);
+    let others = [C2lForm::FeatureHinge, C2lForm::FeatureSoftmax, C2lForm::Prompt].map(of);
+    for (place, other) in others.iter().enumerate() {
+        assert!(*other != coda && !others[..place].contains(other));
+    }
+}
