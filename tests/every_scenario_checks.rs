@@ -185,8 +185,10 @@ fn every_file_has_a_partition() {
         let scenario = load(&file, &[]);
         let drawn = || -> Result<(), Box<dyn std::error::Error>> {
             let sizes = class_sizes(&scenario)?;
-            let holders = holders(&scenario, scenario.federation.clients)?;
-            for task in &curriculum(&scenario, sizes.len())?.tasks {
+            let curriculum = curriculum(&scenario, sizes.len())?;
+            let holders = holders(&scenario, scenario.federation.clients, &curriculum)?;
+            let sizes = curriculum.class_sizes(sizes);
+            for task in &curriculum.tasks {
                 holders.counts(task, &sizes)?;
             }
             Ok(())

@@ -86,9 +86,10 @@ fn any_round_is_drawn_alone() {
     let loaded = Scenario::load(&folder.path().join("scenario.toml"), &[], &Registry::builtin());
     let scenario = loaded.unwrap().scenario;
     let data = Dataset::open(&scenario.data).unwrap();
-    let tasks = curriculum(&scenario, data.classes()).unwrap().tasks;
+    let curriculum = curriculum(&scenario, data.classes()).unwrap();
+    let tasks = &curriculum.tasks;
     let fresh = FreshClients::from_scenario(&scenario.partition, scenario.seed.partition).unwrap();
-    let asking = rules(&scenario).participation;
+    let asking = rules(&scenario, &curriculum).participation;
     let mut met = BTreeSet::new();
     for round in opened.iter().rev() {
         let (number, task) = (round["round"].as_u64().unwrap(), round["task"].as_u64().unwrap());

@@ -16,10 +16,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::DataError;
+use super::{DataError, Dataset, Slot, Slots};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::quantity::TaskId;
+use crate::quantity::{ClientId, TaskId};
 
 /// The order in which classes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct Curriculum {
     pub order: Vec<u32>,
     /// The tasks, in the order they arrive.
     pub tasks: Vec<Arc<TaskView>>,
+    /// Where clients have tasks of their own; a task is then what all clients may begin in a period.
+    pub slots: Option<Arc<Slots>>,
     rows: Vec<u32>,
 }
 
@@ -93,7 +95,50 @@ impl Curriculum {
             let classes = ids[rows.clone()].to_vec();
             Arc::new(TaskView { task: TaskId(t as u16), rows, classes })
         });
-        Ok(Curriculum { tasks: tasks.collect(), order: ids, rows })
+        Ok(Curriculum { tasks: tasks.collect(), order: ids, slots: None, rows })
+    }
+
+    /// Periods of slots, over the data set of these slots, whose class ids are head rows.
+    pub fn of_slots(slots: Arc<Slots>) -> Curriculum {
+        let rows: Vec<u32> = (0..slots.rows() as u32).collect();
+        let periods = (0..slots.rules().periods as u16).map(TaskId);
+        let tasks = periods.map(|period| Arc::new(slots.period_view(period))).collect();
+        Curriculum { order: rows.clone(), tasks, slots: Some(slots), rows }
+    }
+
+    /// What a client learns of a task: all of it, or its own slot.
+    pub fn view_of(&self, task: TaskId, client: ClientId) -> &Arc<TaskView> {
+        match &self.slots {
+            None => &self.tasks[task.index()],
+            Some(slots) => slots.view(Slot { period: task, client }),
+        }
+    }
+
+    /// The data set of its class ids: where clients have tasks of their own, that of their slots.
+    ///
+    /// # Errors
+    /// Slots of another data set.
+    pub fn dataset(&self, original: Dataset) -> Result<Dataset, DataError> {
+        match &self.slots {
+            None => Ok(original),
+            Some(slots) => original.for_slots(slots),
+        }
+    }
+
+    /// Training samples of each of its class ids, from those of the original data set.
+    pub fn class_sizes(&self, original: Vec<usize>) -> Vec<usize> {
+        match &self.slots {
+            None => original,
+            Some(slots) => slots.class_sizes(&original),
+        }
+    }
+
+    /// The data set's class ids at the rows of a task; with slots those of the original data set.
+    pub fn classes_of(&self, view: &TaskView) -> Vec<u32> {
+        match &self.slots {
+            None => view.classes.clone(),
+            Some(slots) => view.rows.clone().map(|row| slots.class_at(row)).collect(),
+        }
     }
 
     /// The head row of a class id. Panics when the class is not of this data set.

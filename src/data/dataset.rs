@@ -80,6 +80,8 @@ pub(crate) enum Store {
     Buffer { bytes: Vec<u8>, shape: [usize; 3] },
     /// Decoded at each access (and resized to a square of `side`, when given).
     Files { paths: Vec<PathBuf>, side: Option<usize> },
+    /// Samples of another split, perhaps the same one more than once.
+    Chosen { of: Arc<Split>, samples: Vec<u32> },
 }
 
 /// Prepared pixels may take this much per split unless [`Split::set_prepared_budget`] says otherwise.
@@ -126,6 +128,36 @@ impl Split {
         })
     }
 
+    /// Samples of another split in this order, with labels of their own. Their pixels stay where they are.
+    ///
+    /// # Errors
+    /// Labels beyond the number of classes.
+    pub(crate) fn chosen(
+        of: &Arc<Split>,
+        samples: Vec<u32>,
+        labels: Vec<u32>,
+        classes: usize,
+    ) -> Result<Split, DataError> {
+        let base = samples.iter().map(|sample| of.origin(*sample)).collect();
+        Split::new(Store::Chosen { of: of.base(), samples: base }, labels, classes)
+    }
+
+    /// Where the pixels are: this split, or the one its samples were chosen from.
+    pub fn base(self: &Arc<Split>) -> Arc<Split> {
+        match &self.store {
+            Store::Chosen { of, .. } => Arc::clone(of),
+            Store::Buffer { .. } | Store::Files { .. } => Arc::clone(self),
+        }
+    }
+
+    /// The number of a sample in [`base`](Split::base).
+    pub fn origin(&self, sample: u32) -> u32 {
+        match &self.store {
+            Store::Chosen { samples, .. } => samples[sample as usize],
+            Store::Buffer { .. } | Store::Files { .. } => sample,
+        }
+    }
+
     /// The number of samples.
     pub fn len(&self) -> usize {
         self.labels.len()
@@ -159,6 +191,7 @@ impl Split {
                 Ok(Image { channels, height, width, pixels })
             }
             Store::Files { paths, side } => folder::decode(&paths[i], *side),
+            Store::Chosen { of, samples } => of.image(samples[i] as usize),
         }
     }
 
@@ -177,6 +210,10 @@ impl Split {
                 paths: kept.iter().map(|&i| paths[i].clone()).collect(),
                 side: *side,
             },
+            Store::Chosen { of, samples } => Store::Chosen {
+                of: Arc::clone(of),
+                samples: kept.iter().map(|&i| samples[i]).collect(),
+            },
         };
         Split::new(store, kept.iter().map(|&i| self.labels[i]).collect(), self.by_class.len())
     }
@@ -186,6 +223,7 @@ impl Split {
         match &self.store {
             Store::Buffer { shape, .. } => Some(*shape),
             Store::Files { side, .. } => side.map(|s| [3, s, s]),
+            Store::Chosen { of, .. } => of.image_shape(),
         }
     }
 
@@ -230,6 +268,12 @@ impl Split {
                     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
                 }
             }
+            Store::Chosen { of, samples } => {
+                hasher.update(of.digest()?.as_bytes());
+                samples.iter().for_each(|sample| {
+                    hasher.update(&sample.to_le_bytes());
+                });
+            }
         }
         // Another thread may have been faster; it found the same.
         Ok(*self.digest.get_or_init(|| hasher.finalize()))
@@ -246,7 +290,12 @@ impl Split {
     ///
     /// Evaluation and frozen-feature passes read the same pixels again and again; whoever asks first
     /// prepares them while others wait.
+    ///
+    /// Where samples were chosen from another split it is that one's: ask it for [`origin`](Split::origin).
     pub fn prepared(&self, transform: &Transform) -> Option<Arc<Prepared>> {
+        if let Store::Chosen { of, .. } = &self.store {
+            return of.prepared(transform);
+        }
         if !transform.is_deterministic() || transform.steps.is_empty() || self.is_empty() {
             return None;
         }

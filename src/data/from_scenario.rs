@@ -10,11 +10,11 @@ use super::cifar::{self, Cifar};
 use super::folder::{self, FolderOptions};
 use super::{
     ClassOrder, Curriculum, DataError, Dataset, FreshClients, FreshLaw, Kernel, Normalisation,
-    PartitionKind, Partitioner, Step, TaskSizes, Transform, digits,
+    PartitionKind, Partitioner, SlotRules, Slots, Step, TaskSizes, Transform, digits,
 };
 use crate::scenario::{
-    ClassOrder as OrderKey, Crop, DataSection, DataSource, Interpolation, Normalise,
-    PartitionKind as KindKey, PartitionSection, StatisticsTransform, TaskSplit, TasksSection,
+    ArrivalChoice, ClassOrder as OrderKey, Crop, DataSection, DataSource, Interpolation, Normalise,
+    PartitionKind as KindKey, PartitionSection, Scenario, StatisticsTransform, TaskSplit,
     TransformSection,
 };
 
@@ -151,15 +151,16 @@ fn kernel(interpolation: Interpolation) -> Kernel {
 }
 
 impl Curriculum {
-    /// The tasks of `[tasks]` for a data set of this many classes; `seed` is `seed.class_order`.
+    /// The tasks of a scenario for a data set of this many classes. Where clients have tasks of their own they are
+    /// over the data set of slots.
     ///
     /// # Errors
     /// Sizes that do not fit the number of classes.
-    pub fn from_scenario(
-        section: &TasksSection,
-        classes: usize,
-        seed: u64,
-    ) -> Result<Curriculum, DataError> {
+    pub fn from_scenario(scenario: &Scenario, classes: usize) -> Result<Curriculum, DataError> {
+        let (section, seed) = (&scenario.tasks, scenario.seed.class_order);
+        if let Some(rules) = SlotRules::from_scenario(scenario) {
+            return Ok(Curriculum::of_slots(Arc::new(Slots::draw(rules, classes)?)));
+        }
         let sizes = match &section.split {
             TaskSplit::Count(count) => TaskSizes::Even(*count as usize),
             TaskSplit::Sizes(sizes) => {
@@ -171,6 +172,28 @@ impl Curriculum {
             OrderKey::Seeded => ClassOrder::Seeded(seed),
         };
         Curriculum::new(classes, &order, &sizes)
+    }
+}
+
+impl SlotRules {
+    /// Those of a scenario whose clients have tasks of their own.
+    pub fn from_scenario(scenario: &Scenario) -> Option<SlotRules> {
+        let ArrivalChoice::Powder { slot_classes, overlap, moving } = scenario.tasks.arrival else {
+            return None;
+        };
+        Some(SlotRules {
+            periods: scenario.tasks.count() as usize,
+            clients: scenario.federation.clients,
+            classes: slot_classes as usize,
+            overlap: overlap as usize,
+            moving,
+            share: match scenario.partition.kind {
+                KindKey::Slices { share } => share,
+                // Refused when the scenario is read.
+                _ => 1.0,
+            },
+            seed: scenario.seed.class_order,
+        })
     }
 }
 
@@ -194,6 +217,12 @@ impl Partitioner {
             }
             KindKey::Extended { beta, picks, picks_beta } => {
                 PartitionKind::Extended { beta, reserve_beta: picks_beta, picks }
+            }
+            KindKey::Slices { .. } => {
+                return Err(DataError::unfit(
+                    "slices are of tasks of a client's own",
+                    "set tasks.arrival = \"powder\", or choose another partition",
+                ));
             }
             KindKey::Ratios { .. } => {
                 return Err(DataError::unfit(
@@ -224,7 +253,8 @@ impl FreshClients {
                 let law = FreshLaw::Ratios { split, category, imbalance, counts_only };
                 return Ok(FreshClients { law, seed });
             }
-            KindKey::Capped { .. }
+            KindKey::Slices { .. }
+            | KindKey::Capped { .. }
             | KindKey::Lda { .. }
             | KindKey::Quantity { .. }
             | KindKey::Extended { .. } => {

@@ -20,6 +20,7 @@
 use std::sync::Arc;
 
 use super::prepared::Prepared;
+use super::rows::ChosenRows;
 use super::stack::View;
 use super::transform::{Transform, Workspace};
 use super::{Batch, Curriculum, DataError, SampleRows, Shard, Split, Stacked};
@@ -51,14 +52,33 @@ impl Loader {
     }
 
     /// The same samples, order and labels, with rows in place of pixels: its batches are
-    /// [`Batch::Features`]. Only for transforms that draw nothing.
+    /// [`Batch::Features`]. Only for transforms that draw nothing. The rows are those of [`base`](Loader::base).
     pub fn with_rows(self, rows: Arc<dyn SampleRows>) -> Loader {
-        Loader { rows: Some(rows), ..self }
+        Loader { rows: Some(self.of_base(rows)), ..self }
     }
 
-    /// The same samples with a query beside each: its batches are [`Batch::Queried`].
+    /// The same samples with a query beside each: its batches are [`Batch::Queried`]. The queries are those of
+    /// [`base`](Loader::base).
     pub fn with_queries(self, queries: Arc<dyn SampleRows>) -> Loader {
-        Loader { queries: Some(queries), ..self }
+        Loader { queries: Some(self.of_base(queries)), ..self }
+    }
+
+    fn of_base(&self, rows: Arc<dyn SampleRows>) -> Arc<dyn SampleRows> {
+        let split = &self.split;
+        match Arc::ptr_eq(split, &split.base()) {
+            true => rows,
+            false => Arc::new(ChosenRows { rows, split: Arc::clone(split) }),
+        }
+    }
+
+    /// Where the pixels are, and the numbers that its samples have there: what is computed from pixels is kept for
+    /// these.
+    pub fn base(&self) -> (Arc<Split>, Shard) {
+        let base = self.split.base();
+        match Arc::ptr_eq(&self.split, &base) {
+            true => (base, Arc::clone(&self.shard)),
+            false => (base, self.shard.iter().map(|sample| self.split.origin(*sample)).collect()),
+        }
     }
 
     /// The queries beside its samples, where there are any.

@@ -4,6 +4,7 @@
 //! Dataset { train, test }      u8 images, class ids              (cifar, folder, digits)
 //! Curriculum                   class ids -> head rows, tasks     (curriculum)
 //! Partitioner                  task -> one Shard per client      (partition)
+//! Slots                        tasks of a client's own           (slots)
 //! Loader                       shard + transform -> Batch        (transform, loader)
 //! ```
 //!
@@ -22,6 +23,7 @@ mod loader;
 pub mod partition;
 mod prepared;
 mod rows;
+mod slots;
 mod stack;
 pub(crate) mod transform;
 pub mod units;
@@ -39,6 +41,7 @@ pub use loader::{Batches, Loader};
 pub use partition::{FreshClients, FreshLaw, PartitionKind, Partitioner};
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};
+pub use slots::{Slot, SlotRules, Slots};
 pub use stack::Stacked;
 pub use transform::{Kernel, Normalisation, Step, Transform, Workspace};
 

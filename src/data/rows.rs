@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use super::DataError;
+use super::{DataError, Split};
 
 /// One row of numbers per sample of a split, such as the features a frozen network gives for it.
 pub trait SampleRows: Debug + Send + Sync {
@@ -50,6 +51,23 @@ impl SampleRows for HeldRows {
         };
         out.extend_from_slice(row.ok_or_else(missing)?);
         Ok(())
+    }
+}
+
+/// Rows of a split, asked for by the samples that another one chose from it.
+#[derive(Debug)]
+pub(super) struct ChosenRows {
+    pub rows: Arc<dyn SampleRows>,
+    pub split: Arc<Split>,
+}
+
+impl SampleRows for ChosenRows {
+    fn shape(&self) -> &[usize] {
+        self.rows.shape()
+    }
+
+    fn read(&self, sample: u32, out: &mut Vec<f32>) -> Result<(), DataError> {
+        self.rows.read(self.split.origin(sample), out)
     }
 }
 

@@ -35,7 +35,7 @@ impl View<'_> {
         for (k, &sample) in samples.iter().enumerate() {
             let got = match self.prepared {
                 Some(prepared) => {
-                    pixels.extend_from_slice(prepared.image(sample as usize));
+                    pixels.extend_from_slice(prepared.image(self.split.origin(sample) as usize));
                     prepared.shape()
                 }
                 None => {

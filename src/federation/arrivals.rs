@@ -24,8 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::permutation::Permutation;
+use crate::data::{Curriculum, Slot, Slots, TaskView};
 use crate::numerics::law::Law;
 use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::Period;
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// How tasks reach clients.
@@ -46,6 +48,8 @@ pub enum ArrivalRules {
         /// By this share of a task's rounds, rounded up.
         lead: f64,
     },
+    /// Every client has tasks of its own, which begin as the slots say (Powder's benchmark).
+    Slots(Arc<Slots>),
 }
 
 /// Where a run stands as a round opens.
@@ -91,7 +95,7 @@ impl Arrivals {
                 let count = count.clamp(1, u64::from(clients.max(1))).min(u64::from(clients));
                 arrivals.ahead = (0..count).map(|at| ClientId(order.at(at) as u32)).collect();
             }
-            ArrivalRules::Global | ArrivalRules::Trace(_) => {}
+            ArrivalRules::Global | ArrivalRules::Trace(_) | ArrivalRules::Slots(_) => {}
         }
         arrivals
     }
@@ -118,11 +122,27 @@ impl Arrivals {
         TaskId((1..moment.began.len()).rev().find(has).unwrap_or(0) as u16)
     }
 
+    /// What some clients have of their own in a round of a period: an earlier task, or a slot.
+    pub fn own_views(
+        &self,
+        curriculum: &Curriculum,
+        period: &Period,
+        clients: impl Iterator<Item = ClientId>,
+        moment: &Moment<'_>,
+    ) -> BTreeMap<ClientId, Arc<TaskView>> {
+        let view = |client: ClientId| {
+            let view = curriculum.view_of(self.task_of(client, moment), client);
+            (!Arc::ptr_eq(view, &period.view)).then(|| (client, Arc::clone(view)))
+        };
+        clients.filter_map(view).collect()
+    }
+
     /// Whether a task whose period has begun has reached a client.
     fn has(&self, client: ClientId, task: usize, moment: &Moment<'_>) -> bool {
         let (began, id) = (moment.began[task], TaskId(task as u16));
         match &self.rules {
             ArrivalRules::Global => true,
+            ArrivalRules::Slots(slots) => slots.begins(Slot { period: id, client }),
             ArrivalRules::Lag(law) => {
                 let lag = self.lag(law, id, client) - self.first[task];
                 began + VirtualTime::from_seconds(lag) <= moment.now

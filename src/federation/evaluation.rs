@@ -9,24 +9,40 @@ use tokio::sync::oneshot;
 
 use super::devices::guard;
 use super::error::FederationError;
-use super::event::{ClassScore, Numbers, TaskScore};
+use super::event::{ClassScore, EvaluationPoint, Numbers, SlotScore, TaskScore};
 use super::world::World;
-use crate::data::{Loader, Shard};
-use crate::learning::Tally;
-use crate::learning::evaluation::tally_batch;
+use crate::data::{Loader, Shard, Slot, Slots, TaskView};
+use crate::learning::evaluation::{tally_batch, tally_slot};
+use crate::learning::{SlotRows, Tally};
 use crate::policy::{Lab, PolicyError, Predictor, Scope};
 
 /// A block of test samples.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub samples: Shard,
+    /// Where they are of a slot.
+    rows: Option<SlotRows>,
 }
 
-/// The test samples of all classes seen, cut into blocks task by task.
+/// The test samples of all classes seen, cut into blocks task by task, or slot by slot of those begun.
 pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
     let by_class = world.dataset.test.by_class();
+    let begun = begun(world, seen);
+    let open: Arc<[_]> = begun.iter().map(|(slot, slots)| slots.view(*slot).rows.clone()).collect();
+    let of_slot = |(slot, slots): &(Slot, &Slots)| {
+        let view = slots.view(*slot);
+        let rows = SlotRows { own: view.rows.clone(), open: Arc::clone(&open) };
+        (Arc::clone(view), Some(rows))
+    };
+    let views: Vec<(Arc<TaskView>, Option<SlotRows>)> = match world.curriculum.slots {
+        Some(_) => begun.iter().map(of_slot).collect(),
+        None => {
+            let tasks = world.curriculum.tasks.iter().filter(|view| view.seen() <= seen);
+            tasks.map(|view| (Arc::clone(view), None)).collect()
+        }
+    };
     let mut blocks = Vec::new();
-    for view in world.curriculum.tasks.iter().filter(|view| view.seen() <= seen) {
+    for (view, rows) in views {
         let mut samples: Vec<u32> = view
             .classes
             .iter()
@@ -34,9 +50,17 @@ pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
             .collect();
         samples.sort_unstable();
         let cut = samples.chunks(world.evaluation_batch());
-        blocks.extend(cut.map(|chunk| Block { samples: chunk.into() }));
+        blocks.extend(cut.map(|chunk| Block { samples: chunk.into(), rows: rows.clone() }));
     }
     blocks
+}
+
+/// The slots begun by the time that so many rows have been seen, with all of them.
+fn begun(world: &World, seen: usize) -> Vec<(Slot, &Slots)> {
+    let Some(slots) = &world.curriculum.slots else { return Vec::new() };
+    let mut tasks = world.curriculum.tasks.iter().rev();
+    let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
+    slots.begun(period.task).map(|slot| (slot, &**slots)).collect()
 }
 
 /// Counts the predictor's answers over rows `0..seen` in one block.
@@ -59,15 +83,23 @@ pub(super) fn score(
     let mut tally = Tally::new(seen);
     for batch in loader.in_order(world.evaluation_batch()) {
         let batch = batch?;
-        let scores = predictor.batch_scores(&batch, &lab.device, &Scope::Seen(seen))?;
-        tally_batch(&mut tally, &scores, batch.labels(), 0..seen)
-            .map_err(|error| PolicyError::Unsupported(error.to_string()))?;
+        let scores = |scope: &Scope| predictor.batch_scores(&batch, &lab.device, scope);
+        let all = scores(&Scope::Seen(seen))?;
+        let counted = match &block.rows {
+            None => tally_batch(&mut tally, &all, batch.labels(), 0..seen),
+            Some(rows) => {
+                let told = predictor.uses_the_task().then(|| Scope::Task(rows.own.clone()));
+                let own = told.map(|scope| scores(&scope)).transpose()?;
+                tally_slot(&mut tally, &all, own.as_ref(), batch.labels(), rows)
+            }
+        };
+        counted.map_err(|error| PolicyError::Unsupported(error.to_string()))?;
     }
     Ok(tally)
 }
 
-/// The tally as the journal writes it.
-pub(super) fn numbers(world: &World, tally: &Tally) -> Numbers {
+/// The tally as the journal writes it, at the end of a task or in its middle.
+pub(super) fn numbers(world: &World, tally: &Tally, point: EvaluationPoint) -> Numbers {
     let seen = world.curriculum.tasks.iter().filter(|view| view.seen() <= tally.total.len());
     let tasks = seen.map(|view| TaskScore {
         task: view.task,
@@ -76,7 +108,33 @@ pub(super) fn numbers(world: &World, tally: &Tally) -> Numbers {
     });
     let classes = tally.correct.iter().zip(&tally.total).enumerate();
     let classes = classes.map(|(row, (correct, total))| ClassScore(row as u32, *correct, *total));
-    Numbers { tasks: tasks.collect(), classes: classes.collect(), ..Numbers::default() }
+    let slots = slot_scores(world, tally, point);
+    Numbers { tasks: tasks.collect(), classes: classes.collect(), slots, ..Numbers::default() }
+}
+
+fn slot_scores(world: &World, tally: &Tally, point: EvaluationPoint) -> Vec<SlotScore> {
+    let begun = begun(world, tally.total.len());
+    let period = world.curriculum.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
+    let leaving = match (&world.curriculum.slots, period) {
+        (Some(slots), Some(period)) if point == EvaluationPoint::Task => {
+            slots.finished(period.task)
+        }
+        _ => Vec::new(),
+    };
+    let score = |(slot, slots): (Slot, &Slots)| {
+        let rows = slots.view(slot).rows.clone();
+        let row = rows.start as u32;
+        SlotScore {
+            task: slot.period,
+            client: slot.client,
+            row,
+            within: tally.within.get(&row).copied().unwrap_or(0),
+            correct: tally.correct[rows.clone()].iter().sum(),
+            total: tally.total[rows].iter().sum(),
+            finished: leaving.contains(&slot),
+        }
+    };
+    begun.into_iter().map(score).collect()
 }
 
 /// All answers, in order, or the first failure.

@@ -63,6 +63,9 @@ pub struct Numbers {
     /// Right answers per class, in the order of head rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassScore>,
+    /// Right answers per slot begun, in the order of periods and clients, where clients have slots.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<SlotScore>,
 }
 
 /// Answers on the test samples of one task.
@@ -74,6 +77,26 @@ pub struct TaskScore {
     pub correct: u64,
     /// How many there are.
     pub total: u64,
+}
+
+/// Answers on the test samples of one client's own task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotScore {
+    /// The period of the slot.
+    pub task: TaskId,
+    /// Its client.
+    pub client: ClientId,
+    /// Its first head row.
+    pub row: u32,
+    /// How many were answered rightly among the rows of the slot (task-incremental).
+    pub within: u64,
+    /// How many among the rows of all slots begun (class-incremental).
+    pub correct: u64,
+    /// How many there are.
+    pub total: u64,
+    /// Whether its client leaves it now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub finished: bool,
 }
 
 /// Answers on the test samples of one class: `[row, correct, total]`.
@@ -176,8 +199,12 @@ pub enum Event {
     TaskStarted {
         /// The task.
         task: TaskId,
-        /// Dataset class ids, in the order of their head rows.
+        /// Dataset class ids, in the order of their head rows; with slots one after the other those of every
+        /// client's slot, begun or not.
         classes: Vec<u32>,
+        /// Clients that now begin a slot of their own, where they have any.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        movers: Vec<ClientId>,
     },
     /// The next task has reached nobody yet.
     TaskWaits {
@@ -218,7 +245,8 @@ pub enum Event {
         cohort: Vec<ClientId>,
         /// Number of seats.
         seats: u32,
-        /// Clients that still work on an earlier task, with that task.
+        /// Clients that still work on an earlier task, with that task; with slots it is that of their slot, and the
+        /// others work on theirs of this task.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<(ClientId, TaskId)>,
     },

@@ -175,6 +175,7 @@ mod tests {
             .into(),
             tasks: vec![TaskScore { task: TaskId(0), correct: 3, total: 4 }],
             classes: vec![ClassScore(0, 3, 4)],
+            slots: vec![],
         };
         let evaluated =
             Event::Evaluated { round: Round(3), task: TaskId(1), point: EvaluationPoint::Task };

@@ -67,7 +67,7 @@ pub use conductor::RunEnd;
 pub use error::FederationError;
 pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
-    JOURNAL_FORMAT, Numbers, TaskScore,
+    JOURNAL_FORMAT, Numbers, SlotScore, TaskScore,
 };
 pub use faults::{
     CrashTime, Fault, FaultKind, FaultRules, MOST_FAULTS, Malice, Restart, Spoilage, Victim,

@@ -1,6 +1,6 @@
 //! What everybody in a simulation knows and nobody changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::arrivals::{ArrivalRules, Arrivals, Moment};
@@ -201,20 +201,16 @@ impl World {
         Period::of(view, self.curriculum.tasks.len())
     }
 
-    /// The period of a round, with those of its cohort, and of clients that load clients stand for, who
-    /// work on earlier tasks.
+    /// The period of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
     pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Period {
         let period = self.period(task);
         if self.arrivals.is_global() {
             return period;
         }
         let load = self.rules.load_clients().map(|client| self.rules.holder(client));
-        let view = |client: ClientId| {
-            let of = self.arrivals.task_of(client, moment);
-            (of < period.task).then(|| (client, Arc::clone(&self.curriculum.tasks[of.index()])))
-        };
-        let behind: BTreeMap<_, _> = cohort.iter().copied().chain(load).filter_map(view).collect();
-        period.with_behind(behind)
+        let own = cohort.iter().copied().chain(load);
+        let own = self.arrivals.own_views(&self.curriculum, &period, own, moment);
+        period.with_own(own)
     }
 
     /// What a client holds of a task.

@@ -7,6 +7,7 @@
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! frozen part, samples -> FeatureStore -> Batch::Features          (feature_cache)
 //! features of a class -> Herding -> samples a client keeps           (herding)
+//! features, class Gaussians -> losses of a compensation prompt     (compensation)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
 //! drawn images -> pretrain(config) -> parameters                   (pretrain)
@@ -16,6 +17,7 @@
 //! randomness comes in from named streams.
 
 mod classifier;
+pub mod compensation;
 mod error;
 pub mod evaluation;
 pub mod feature_cache;
@@ -32,13 +34,13 @@ pub use classifier::{
     Classifier, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
 };
 pub use error::LearningError;
-pub use evaluation::{Tally, evaluate};
+pub use evaluation::{SlotRows, Tally, evaluate};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Shelf};
 pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use herding::{Herding, exemplars, kept};
 pub use local_training::{
     Course, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };
-pub use metrics::AccuracyMatrix;
+pub use metrics::{AccuracyMatrix, SlotAccuracies};
 pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};

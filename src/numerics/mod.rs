@@ -1,5 +1,6 @@
 //! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
-//! features, symmetric matrices, ridge regression and robust means.
+//! features, symmetric matrices, ridge regression, robust means and affinities.
+pub mod affinity;
 pub mod alias;
 pub mod distributions;
 pub mod gaussian;

@@ -107,7 +107,7 @@ impl Lab {
             return Ok(loader);
         }
         let Some(store) = self.store(&loader, part)? else { return Ok(loader) };
-        store.fill(&self.backbone, &self.device, loader.shard())?;
+        store.fill(&self.backbone, &self.device, &loader.base().1)?;
         Ok(loader.with_rows(store))
     }
 
@@ -125,14 +125,14 @@ impl Lab {
             }
             QueryView::Clean | QueryView::Augmented => return Ok(loader),
         };
-        let (split, shard) = (loader.split(), loader.shard());
-        let store = self.cache.store(&self.backbone, split, transform, FrozenPart::Whole)?;
+        let (split, shard) = loader.base();
+        let store = self.cache.store(&self.backbone, &split, transform, FrozenPart::Whole)?;
         let rows: Arc<dyn SampleRows> = match store {
             Some(store) => {
-                store.fill(&self.backbone, &self.device, shard)?;
+                store.fill(&self.backbone, &self.device, &shard)?;
                 store
             }
-            None => Arc::new(self.whole_rows(split, transform, shard)?),
+            None => Arc::new(self.whole_rows(&split, transform, &shard)?),
         };
         Ok(loader.with_queries(rows))
     }
@@ -169,7 +169,7 @@ impl Lab {
         let FrozenPart::Adapted(_) = part else { return self.frozen(loader, part) };
         let Some(store) = self.store(&loader, part)? else { return Ok(loader) };
         let rows = |pixels: &Tensor| predictor.features(pixels);
-        store.fill_with(&rows, &self.device, loader.shard())?;
+        store.fill_with(&rows, &self.device, &loader.base().1)?;
         Ok(loader.with_rows(store))
     }
 
@@ -178,8 +178,8 @@ impl Lab {
         loader: &Loader,
         part: FrozenPart,
     ) -> Result<Option<Arc<FeatureStore>>, PolicyError> {
-        let (split, transform) = (loader.split(), loader.transform());
-        Ok(self.cache.store(&self.backbone, split, transform, part)?)
+        let (split, _) = loader.base();
+        Ok(self.cache.store(&self.backbone, &split, loader.transform(), part)?)
     }
 
     /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.

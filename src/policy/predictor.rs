@@ -15,7 +15,7 @@ use crate::wire::Body;
 pub enum Scope {
     /// Class-incremental: rows `0..seen`, no task id given.
     Seen(usize),
-    /// Task-incremental: the rows of one task.
+    /// Task-incremental: the rows of one task, or of one slot, and the model may use that it is told which.
     Task(Range<usize>),
 }
 
@@ -54,6 +54,12 @@ pub trait Predictor: Send + Sync {
     /// Whether answers depend on queries, the features of the unprompted backbone. Batches that bring
     /// them ([`Lab::queried`]) spare it a pass through the backbone.
     fn asks_queries(&self) -> bool {
+        false
+    }
+
+    /// Whether scores of [`Scope::Task`] are others than those of the same rows in [`Scope::Seen`], because what is
+    /// told about the task chooses more than the rows.
+    fn uses_the_task(&self) -> bool {
         false
     }
 

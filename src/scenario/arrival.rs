@@ -6,6 +6,7 @@
 //! | `per-client` | `lag_s`, a distribution | so many seconds after the first client, drawn per client and task |
 //! | | `file` | at the time that a CSV file says, with the columns `client` (from 0), `task` (from 1) and `time_s` |
 //! | `paced` | `ahead`, `lead` | in a group of this share of clients as its period begins, in the others after this share of its rounds |
+//! | `powder` | `slot_classes`, `overlap`, `moving` | of its own, a slot, if it is among the share that moves as its period begins |
 //!
 //! A task's period begins when its first client has it, and not before the rounds of the task before are
 //! over; it has as many rounds as ever. In them some clients may still work on earlier tasks, so a round
@@ -15,6 +16,15 @@
 //!
 //! With `paced` and `lead = 0.5` half of the clients move to the next task while the others finish theirs
 //! (the asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
+//!
+//! With `powder` (Piao et al. 2024; its benchmark is C²Prompt's, too) `tasks.count` counts periods of
+//! `federation.rounds` rounds. Every client has a task of its own in each, a *slot* of `slot_classes` classes, begins
+//! that of the first period, and moves to that of a later one if it is among the `moving` share of clients, rounded
+//! down, that is drawn as the period begins; the others go on with theirs, and their slots of that period are never
+//! begun. The slots of the first period draw their classes from all; a later one takes `u` of those of an earlier slot
+//! and the rest from the other classes, with `u` uniform from `overlap` to `slot_classes`. A class that comes again
+//! has another head row in every slot, so the head has `count * clients * slot_classes` rows for methods that know no
+//! slots as well. `partition` must be `slices`. Classes and moves are drawn from `seed.class_order`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,6 +64,15 @@ pub enum ArrivalChoice {
         /// By this share of a task's rounds. Default 0.5.
         lead: f64,
     },
+    /// Tasks of a client's own, which some of them begin in every period.
+    Powder {
+        /// Classes of a slot. Default 20.
+        slot_classes: u32,
+        /// Classes that a later slot has at least in common with an earlier one. Default 0.
+        overlap: u32,
+        /// Share of clients that move as a period begins, rounded down. Default 0.5.
+        moving: f64,
+    },
 }
 
 /// A client (from 0), a task (from 1) and the second in which the one has the other.
@@ -64,6 +83,7 @@ enum Kind {
     Global,
     PerClient,
     Paced,
+    Powder,
 }
 
 impl Choice for Kind {
@@ -71,6 +91,7 @@ impl Choice for Kind {
         ("global", Kind::Global, "at all clients at once"),
         ("per-client", Kind::PerClient, "by `lag_s` after the first, or as a `file` says"),
         ("paced", Kind::Paced, "at a group earlier than at the others"),
+        ("powder", Kind::Powder, "tasks of a client's own, begun by a drawn share in every period"),
     ];
 }
 
@@ -78,6 +99,11 @@ impl ArrivalChoice {
     /// Whether tasks reach all clients at once.
     pub fn is_global(&self) -> bool {
         *self == ArrivalChoice::Global
+    }
+
+    /// Whether clients have tasks of their own.
+    pub fn has_slots(&self) -> bool {
+        matches!(self, ArrivalChoice::Powder { .. })
     }
 
     pub(super) fn read(table: &mut TableReader<'_>) -> ArrivalChoice {
@@ -100,11 +126,28 @@ impl ArrivalChoice {
                 ahead: table.get(&share("ahead", "share of clients that have tasks earlier")),
                 lead: table.get(&share("lead", "share of a task's rounds by which they do")),
             },
+            Kind::Powder => powder(table),
         };
-        let keys = ["lag_s", "file", "ahead", "lead"];
+        let keys = ["lag_s", "file", "ahead", "lead", "slot_classes", "overlap", "moving"];
         table.foreign(&keys, &format!("arrival = \"{}\"", kind.word()));
         choice
     }
+}
+
+fn powder(table: &mut TableReader<'_>) -> ArrivalChoice {
+    let source = "Powder's release";
+    let classes = Param::new("slot_classes", 20, "classes of a client's own task").source(source);
+    let overlap = Param::new("overlap", 0, "classes it has in common with an earlier one at least");
+    let moving = Param::new("moving", 0.5, "share of clients that move in a period, rounded down");
+    let slot_classes = table.get(&classes.at_least(1.0).at_most(60_000.0));
+    let overlap = table.get(&overlap.source(source));
+    if overlap > slot_classes {
+        let message = format!("{overlap} of {slot_classes} classes cannot be in common");
+        let help = format!("set `overlap` to at most {slot_classes}");
+        table.reject("overlap", &message, "more than a slot has", &help);
+    }
+    let moving = table.get(&moving.source(source).above(0.0).at_most(1.0));
+    ArrivalChoice::Powder { slot_classes, overlap, moving }
 }
 
 fn lag(table: &mut TableReader<'_>) -> LawSection {

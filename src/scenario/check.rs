@@ -9,14 +9,14 @@ use super::{
 /// So many entries of `[[faults]]` at most.
 const MOST_FAULTS: usize = 16;
 
-struct Checker<'a> {
+pub(super) struct Checker<'a> {
     root: &'a Node,
     report: &'a mut Report,
 }
 
 impl Checker<'_> {
     /// An error at the first of `keys` that is written.
-    fn reject(&mut self, keys: &[&str], message: &str, label: &str, help: &str) {
+    pub(super) fn reject(&mut self, keys: &[&str], message: &str, label: &str, help: &str) {
         let written = keys.iter().find_map(|key| self.root.at(key));
         let node = written.map_or(self.root, |entry| &entry.node);
         self.report.fault(Fault::new(node, message, label).help(help));
@@ -29,6 +29,7 @@ impl Scenario {
         let mut checker = Checker { root, report };
         self.check_participation(&mut checker);
         self.check_tasks(&mut checker);
+        self.check_slots(&mut checker);
         self.check_partition(&mut checker);
         self.check_sizes(&mut checker);
         self.check_privacy(&mut checker);
@@ -255,7 +256,7 @@ impl Scenario {
     fn check_tasks(&self, checker: &mut Checker<'_>) {
         let Some(sizes) = self.data.sizes() else { return };
         let classes = sizes.classes;
-        if self.tasks.sizes(classes).is_some() {
+        if self.tasks.sizes(classes).is_some() || self.tasks.arrival.has_slots() {
             return;
         }
         match &self.tasks.split {
@@ -278,7 +279,9 @@ impl Scenario {
     }
 
     fn check_partition(&self, checker: &mut Checker<'_>) {
-        let Some(sizes) = self.data.sizes() else { return };
+        let Some(sizes) = self.data.sizes().filter(|_| !self.tasks.arrival.has_slots()) else {
+            return;
+        };
         let Some(tasks) = self.tasks.sizes(sizes.classes) else { return };
         let smallest = tasks.into_iter().min().unwrap_or(0);
         if let PartitionKind::Quantity { classes_per_client } = self.partition.kind

@@ -61,7 +61,9 @@ impl Scenario {
                 paths.push(("tasks.file".to_owned(), file));
                 None
             }
-            ArrivalChoice::Global | ArrivalChoice::Paced { .. } => None,
+            ArrivalChoice::Global | ArrivalChoice::Paced { .. } | ArrivalChoice::Powder { .. } => {
+                None
+            }
         };
         for (key, _, law) in laws(time, links, (join_s, stay_s), lag) {
             if let ShapeSection::Empirical { file, .. } = &mut law.shape {

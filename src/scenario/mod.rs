@@ -50,6 +50,7 @@ pub mod reader;
 mod record;
 pub mod round;
 mod seeds;
+mod slots;
 mod tasks;
 mod time;
 mod transform;

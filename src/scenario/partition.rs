@@ -71,6 +71,11 @@ pub enum PartitionKind {
         /// they hold, as in two classes of HePCo's release. Default false.
         counts_only: bool,
     },
+    /// Every client has consecutive slices of its own classes: for `tasks.arrival = "powder"`.
+    Slices {
+        /// Share of a class's training images. Default 0.2.
+        share: f64,
+    },
 }
 
 /// [`PartitionKind`] without its numbers.
@@ -83,6 +88,7 @@ enum Kind {
     Quantity,
     Extended,
     Ratios,
+    Slices,
 }
 
 impl Choice for Kind {
@@ -94,6 +100,7 @@ impl Choice for Kind {
         ("quantity", Kind::Quantity, "every client draws `classes_per_client` classes"),
         ("extended", Kind::Extended, "dirichlet, after a few reserved samples per client"),
         ("ratios", Kind::Ratios, "every fresh client a share of the classes, of each a share"),
+        ("slices", Kind::Slices, "consecutive parts of the classes of tasks of a client's own"),
     ];
 }
 
@@ -131,6 +138,11 @@ impl PartitionSection {
                 }
             }
             Some(Kind::Ratios) => ratios(table),
+            Some(Kind::Slices) => {
+                let share = Param::new("share", 0.2, "share of a class's training images");
+                let share = share.source("Powder's release").above(0.0).at_most(1.0);
+                PartitionKind::Slices { share: table.get(&share) }
+            }
         };
         let of_other_kinds = [
             "alpha",
@@ -142,6 +154,7 @@ impl PartitionSection {
             "category",
             "imbalance",
             "counts_only",
+            "share",
         ];
         table.foreign(&of_other_kinds, &format!("kind = \"{word}\""));
         let min_samples = Param::new("min_samples", 6, "samples every client has of every task");

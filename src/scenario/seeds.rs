@@ -11,7 +11,8 @@ pub struct Seeds {
     pub run: u64,
     /// Which client holds which sample. Default 0.
     pub partition: u64,
-    /// The order of classes where `tasks.order = "seeded"`. Default 0.
+    /// The order of classes where `tasks.order = "seeded"`, and who has which tasks when with
+    /// `tasks.arrival = "powder"`. Default 0.
     pub class_order: u64,
 }
 

@@ -12,7 +12,7 @@ pub struct TasksSection {
     /// `count = 5` or `sizes = [50, 10, 10]`; one of them is required.
     #[serde(flatten)]
     pub split: TaskSplit,
-    /// Which classes come first. Default `native`.
+    /// Which classes come first. Default `native`; no effect where clients have tasks of their own.
     pub order: ClassOrder,
     /// When tasks reach clients. Default `global`.
     #[serde(flatten, skip_serializing_if = "ArrivalChoice::is_global")]
@@ -50,8 +50,12 @@ impl TasksSection {
 
     /// Classes of every task of a data set of so many classes; `None` where they do not fit.
     ///
-    /// 196 classes in 10 tasks: nine of 20 and one of 16.
+    /// 196 classes in 10 tasks: nine of 20 and one of 16. Where clients have tasks of their own, every period has the
+    /// size of one of these.
     pub fn sizes(&self, classes: u32) -> Option<Vec<u32>> {
+        if let ArrivalChoice::Powder { slot_classes, .. } = self.arrival {
+            return (slot_classes <= classes).then(|| vec![slot_classes; self.count() as usize]);
+        }
         match &self.split {
             TaskSplit::Count(0) => None,
             TaskSplit::Count(count) => {
@@ -100,8 +104,26 @@ impl TasksSection {
             }
         };
         table.foreign(&["count"], "sizes");
+        let arrival = ArrivalChoice::read(table);
+        if arrival.has_slots() && matches!(split, TaskSplit::Sizes(_)) {
+            table.reject(
+                "sizes",
+                "clients have tasks of their own, all of `slot_classes` classes",
+                "no effect on slots",
+                "give the number of periods as `count`, and `slot_classes`",
+            );
+        }
         let order = Param::new("order", ClassOrder::Native, "which classes come first");
-        TasksSection { split, order: table.get(&order), arrival: ArrivalChoice::read(table) }
+        let order = table.get(&order);
+        if arrival.has_slots() && order == ClassOrder::Seeded {
+            table.reject(
+                "order",
+                "the classes of tasks of a client's own are drawn, whatever the order",
+                "no effect on slots",
+                "remove it; `seed.class_order` draws them",
+            );
+        }
+        TasksSection { split, order, arrival }
     }
 }
 

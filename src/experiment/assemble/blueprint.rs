@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::data::{
-    Curriculum, DataError, FreshClients, Partitioner, TaskView, nominal_class_sizes,
+    Curriculum, DataError, FreshClients, Partitioner, Slot, Slots, TaskView, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
 use crate::policy::ClassCounts;
@@ -18,10 +18,19 @@ pub enum Holders {
     Fixed(Partitioner),
     /// New clients every round; shards are made when they are asked.
     Fresh(FreshClients),
+    /// The same clients all along, each with tasks of its own.
+    Slots(Arc<Slots>),
 }
 
 /// Who holds which samples, of so many clients.
-pub fn holders(scenario: &Scenario, clients: u32) -> Result<Holders, DataError> {
+pub fn holders(
+    scenario: &Scenario,
+    clients: u32,
+    curriculum: &Curriculum,
+) -> Result<Holders, DataError> {
+    if let Some(slots) = &curriculum.slots {
+        return Ok(Holders::Slots(Arc::clone(slots)));
+    }
     let (section, seed) = (&scenario.partition, scenario.seed.partition);
     Ok(match scenario.participation.population {
         Population::Fixed => Holders::Fixed(Partitioner::from_scenario(section, clients, seed)?),
@@ -29,7 +38,8 @@ pub fn holders(scenario: &Scenario, clients: u32) -> Result<Holders, DataError> 
     })
 }
 
-/// Training samples of every class id without opening files.
+/// Training samples of every class id of the data set without opening files; see
+/// [`Curriculum::class_sizes`].
 pub fn class_sizes(scenario: &Scenario) -> Result<Vec<usize>, ExperimentError> {
     nominal_class_sizes(&scenario.data).ok_or_else(|| {
         ExperimentError::unsupported(
@@ -39,9 +49,9 @@ pub fn class_sizes(scenario: &Scenario) -> Result<Vec<usize>, ExperimentError> {
     })
 }
 
-/// Classes and tasks.
+/// Classes and tasks of a data set of so many classes.
 pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, DataError> {
-    Curriculum::from_scenario(&scenario.tasks, classes, scenario.seed.class_order)
+    Curriculum::from_scenario(scenario, classes)
 }
 
 impl Holders {
@@ -57,6 +67,15 @@ impl Holders {
                 TaskCounts::Fixed(all.iter().map(|counts| by_row(view, counts)).collect())
             }
             Holders::Fresh(fresh) => TaskCounts::Fresh(*fresh, Arc::clone(view)),
+            Holders::Slots(slots) => {
+                let of = |client: u32| {
+                    let slot = Slot { period: view.task, client: ClientId(client) };
+                    let rows = slots.view(slot).rows.clone();
+                    let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
+                    held.filter(|(_, count)| *count > 0).collect()
+                };
+                TaskCounts::Fixed((0..slots.rules().clients).map(of).collect())
+            }
         })
     }
 }

@@ -44,9 +44,11 @@ pub fn assemble(
 ) -> Result<Assembly, ExperimentError> {
     let workers = workforce(&scenario.devices, asked)?;
     let backbone = open_backbone(scenario)?;
-    let dataset = Arc::new(Dataset::open(&scenario.data)?);
+    let dataset = Dataset::open(&scenario.data)?;
+    let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
     let config = backbone.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
+    let dataset = Arc::new(curriculum.dataset(dataset)?);
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
     let train = if scenario.client.augment { &transforms.train } else { &transforms.test };
     for (key, transform) in [
@@ -68,14 +70,13 @@ pub fn assemble(
         ShardSource::Fresh(fresh) => Some(*fresh),
         ShardSource::Drawn(_) => None,
     };
-    let rules = rules(scenario);
+    let rules = rules(scenario, &curriculum);
     let client = ClientSize {
         backbone: config,
         batch: scenario.client.batch as usize,
         values: received_values(&*method, &facts, &curriculum, rules.rounds),
     };
     let rules = Rules { pack: pack(&scenario.devices, &workers, &client)?, ..rules };
-    let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
     let weights = Source {
         name: backbone_name(&scenario.backbone),
         digest: backbone.digest()?.to_hex()[..16].to_string(),
@@ -205,12 +206,16 @@ fn shards(
     dataset: &Dataset,
     curriculum: &crate::data::Curriculum,
 ) -> Result<ShardSource, ExperimentError> {
-    Ok(match holders(scenario, scenario.federation.clients)? {
+    Ok(match holders(scenario, scenario.federation.clients, curriculum)? {
         Holders::Fresh(fresh) => ShardSource::Fresh(fresh),
         Holders::Fixed(partitioner) => {
             let of = |view| partitioner.shards(view, dataset.train.by_class());
             let all: Result<_, DataError> = curriculum.tasks.iter().map(|v| of(v)).collect();
             ShardSource::Drawn(all?)
+        }
+        Holders::Slots(slots) => {
+            let periods = curriculum.tasks.iter().map(|view| slots.shards(view.task, dataset));
+            ShardSource::Drawn(periods.collect())
         }
     })
 }

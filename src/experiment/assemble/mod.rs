@@ -40,6 +40,7 @@ pub fn load(
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
     let class_sizes = class_sizes(scenario)?;
     let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
+    let class_sizes = curriculum.class_sizes(class_sizes);
     let facts = ModelFacts {
         backbone: backbone_config(scenario),
         classes: class_sizes.len(),
@@ -54,10 +55,10 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         charged: method.charged(),
         method,
         facts,
+        holders: holders(scenario, clients, &curriculum)?,
+        rules: rules(scenario, &curriculum),
         curriculum,
         class_sizes,
-        holders: holders(scenario, clients)?,
-        rules: rules(scenario),
         training: training_plan(scenario, methods),
         down: CodecPlan::from_section(&scenario.wire.down)?,
         up: CodecPlan::from_section(&scenario.wire.up)?,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::data::Curriculum;
 use crate::federation::arrivals::ArrivalRules;
 use crate::federation::availability::{AvailabilityRules, Pattern, Trace};
 use crate::federation::privacy::{
@@ -20,8 +21,8 @@ use crate::scenario::{
     RoundSection, Scenario, Stragglers, TimeSection, Way,
 };
 
-/// All rules of a run.
-pub fn rules(scenario: &Scenario) -> Rules {
+/// All rules of a run over these tasks.
+pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
     Rules {
         seed: scenario.seed.run,
         clients: scenario.federation.clients,
@@ -40,7 +41,10 @@ pub fn rules(scenario: &Scenario) -> Rules {
             FoldChoice::TrimmedMean { trim } => FoldRule::TrimmedMean { trim },
             FoldChoice::NormClipped { clip_norm } => FoldRule::NormClipped { norm: clip_norm },
         },
-        arrivals: arrivals(&scenario.tasks.arrival),
+        arrivals: match &curriculum.slots {
+            Some(slots) => ArrivalRules::Slots(Arc::clone(slots)),
+            None => arrivals(&scenario.tasks.arrival),
+        },
         availability: availability(&scenario.availability),
         compute: compute(&scenario.time),
         links: links(&scenario.links),
@@ -175,7 +179,8 @@ fn closing(section: &RoundSection) -> ClosingRules {
 
 fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
     match choice {
-        ArrivalChoice::Global => ArrivalRules::Global,
+        // Slots are rules of their own.
+        ArrivalChoice::Global | ArrivalChoice::Powder { .. } => ArrivalRules::Global,
         ArrivalChoice::Lag { lag_s } => ArrivalRules::Lag(lag_s.law()),
         ArrivalChoice::File { lines, .. } => {
             let of = |(client, task, at): &(u32, u16, f64)| {

@@ -244,12 +244,9 @@ impl Walk<'_> {
         let moment = Moment { began, now, round: self.done, rounds: self.rounds };
         let rules = &self.of.rules;
         let load = rules.load_clients().map(|client| rules.holder(client));
-        let view = |client: ClientId| {
-            let of = self.arrivals.task_of(client, &moment);
-            let view = &self.of.curriculum.tasks[of.index()];
-            (of < period.task).then(|| (client, Arc::clone(view)))
-        };
-        period.clone().with_behind(cohort.iter().copied().chain(load).filter_map(view).collect())
+        let own = cohort.iter().copied().chain(load);
+        let own = self.arrivals.own_views(&self.of.curriculum, period, own, &moment);
+        period.clone().with_own(own)
     }
 
     /// Those who are asked, as soon as anybody can be.

@@ -127,5 +127,6 @@ fn tally(numbers: &Numbers) -> Tally {
     for class in &numbers.classes {
         (tally.correct[class.0 as usize], tally.total[class.0 as usize]) = (class.1, class.2);
     }
+    tally.within = numbers.slots.iter().map(|slot| (slot.row, slot.within)).collect();
     tally
 }

@@ -40,7 +40,12 @@ impl ServerMachine {
             return Ok(());
         }
         self.began.push(now);
-        let started = Event::TaskStarted { task: view.task, classes: view.classes.clone() };
+        let slots = self.world.curriculum.slots.as_ref();
+        let started = Event::TaskStarted {
+            task: view.task,
+            classes: self.world.curriculum.classes_of(view),
+            movers: slots.map_or_else(Vec::new, |slots| slots.movers(view.task).to_vec()),
+        };
         effects.push(Effect::Record(started, None));
         let period = self.world.period(self.task);
         self.phases = self.world.method.phases(&period, self.world.rules.rounds);
@@ -125,7 +130,7 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let task = self.world.curriculum.tasks[self.task].task;
         let round = self.last_round();
-        let numbers = evaluation::numbers(&self.world, &tally);
+        let numbers = evaluation::numbers(&self.world, &tally, point);
         effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
         self.tested = Some((self.digest, self.seen(), tally));
         match point {

@@ -5,6 +5,8 @@
 
 mod accuracy;
 mod bias;
+mod slots;
 
 pub use accuracy::AccuracyMatrix;
 pub use bias::{ResponseEntropy, prototype_distance, response_entropy};
+pub use slots::{Direct, PerPoint, SlotAccuracies};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::messages::{SAMPLES, UpMeta as Place};
-use super::{Cut, Down, PromptKind, Prompted, PromptedPart, Up};
+use super::{Cut, Down, Owner, PromptKind, Prompted, PromptedPart, Up};
 use crate::model::LinearHead;
 use crate::policy::{Additive, Message, ParameterAverage, PolicyError, UpMeta, kind_of};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
@@ -32,7 +32,7 @@ impl<K: PromptKind> Additive<Prompted<K>> for Prompted<K> {
         let Place { task, first_row } = Place::unpack(&sum.meta)?;
         let first_prompt = self.up_pool(usize::from(task)).start;
         let weight = sum.tensor(Kind::Statistics, SAMPLES)?.shaped(&[])?.as_f64()?[0];
-        let (mut shared, mut own) = (Vec::new(), Vec::new());
+        let (mut shared, mut prompts, mut head) = (Vec::new(), Vec::new(), Vec::new());
         for (_, tensor) in sum.tensors().filter(|(kind, t)| *kind == kind_of(t.name())) {
             let rows_before = match &**tensor.name() {
                 LinearHead::WEIGHT | LinearHead::BIAS => first_row as usize,
@@ -42,10 +42,15 @@ impl<K: PromptKind> Additive<Prompted<K>> for Prompted<K> {
             let width: usize = tensor.shape().get(1..).unwrap_or_default().iter().product();
             let before = std::iter::repeat_n(0.0, rows_before * width);
             let values = before.chain(tensor.as_f64()?.iter().copied()).collect();
-            let sums = if self.of_a_task(tensor.name()) { &mut own } else { &mut shared };
+            let sums = match &**tensor.name() {
+                name if kind_of(name) == Kind::Head => &mut head,
+                name if self.kind.has_rows(name) => &mut prompts,
+                _ => &mut shared,
+            };
             sums.push((Arc::clone(tensor.name()), values));
         }
         let average = |sums| ParameterAverage::from_sums(weight, sums);
-        Ok(PromptedPart::one(task, average(shared), average(own)))
+        let own = [(Owner::Task(task), average(prompts)), (Owner::Head(first_row), average(head))];
+        Ok(PromptedPart::one(average(shared), own))
     }
 }

@@ -29,7 +29,7 @@ pub use cut::Cut;
 pub(super) use draws::{chosen, uniform_parameter};
 pub use kind::{ExtraLoss, PromptKind};
 pub use messages::{Down, Up};
-pub use part::PromptedPart;
+pub use part::{Owner, PromptedPart};
 pub use server::PromptedServer;
 pub use settings::{PoolForm, PromptedConfig};
 pub(super) use settings::{check_blocks, given};
@@ -174,12 +174,15 @@ impl<K: PromptKind> Method for Prompted<K> {
         let base = self.received(down, &meta.seat.view);
         let learnt = self.learnt(&base, &up)?;
         let weight = self.config.weights.of(up.samples);
-        let average = |own: bool| -> Result<ParameterAverage, PolicyError> {
-            let learnt = learnt.filter(|name| self.of_a_task(name) == own);
-            let average = ParameterAverage::one(weight, &base, &learnt)?;
+        let average = |of: &dyn Fn(&str) -> bool| -> Result<ParameterAverage, PolicyError> {
+            let average = ParameterAverage::one(weight, &base, &learnt.filter(of))?;
             Ok(average.discounted(meta.discount))
         };
-        Ok(PromptedPart::one(up.task, average(false)?, average(true)?))
+        let (task, first_row) = (up.task, meta.seat.view.rows.start as u32);
+        let prompts = average(&|name| self.kind.has_rows(name))?;
+        let head = average(&|name| kind_of(name) == Kind::Head)?;
+        let own = [(Owner::Task(task), prompts), (Owner::Head(first_row), head)];
+        Ok(PromptedPart::one(average(&|name| !self.of_a_task(name))?, own))
     }
 
     /// A difference to the Down it began from can be added to any later model.

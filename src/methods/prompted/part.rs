@@ -1,4 +1,5 @@
-//! Means of uploads: of what all tasks share over all clients, and of what a task owns over those that learnt it.
+//! Means of uploads: of what all tasks share over all clients, and of what a task, or a slot, owns over those that
+//! learnt it.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +11,42 @@ use crate::policy::{ParameterAverage, Part};
 #[derive(Clone, Debug, Default)]
 pub struct PromptedPart {
     shared: ParameterAverage,
-    by_task: BTreeMap<u16, ParameterAverage>,
+    owned: BTreeMap<Owner, ParameterAverage>,
+}
+
+/// Whose rows they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// Prompts of a task, from 0.
+    Task(u16),
+    /// Head rows from here on: those of a task, or of one client's slot.
+    Head(u32),
 }
 
 impl PromptedPart {
     /// One seat's: what it shares with other tasks, and the rows of its own.
-    pub fn one(task: u16, shared: ParameterAverage, own: ParameterAverage) -> PromptedPart {
-        PromptedPart { shared, by_task: [(task, own)].into() }
+    pub fn one(shared: ParameterAverage, own: [(Owner, ParameterAverage); 2]) -> PromptedPart {
+        PromptedPart { shared, owned: own.into() }
     }
 
     /// `base` and the means of differences.
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let shared = self.shared.apply(base);
-        self.by_task.values().fold(shared, |set, average| average.apply(&set))
+        self.owned.values().fold(shared, |set, average| average.apply(&set))
     }
 }
 
 impl Part for PromptedPart {
     fn merge(self, later: Self) -> Self {
-        let mut by_task = self.by_task;
-        for (task, average) in later.by_task {
-            let merged = match by_task.remove(&task) {
+        let mut owned = self.owned;
+        for (owner, average) in later.owned {
+            let merged = match owned.remove(&owner) {
                 Some(mine) => mine.merge(average),
                 None => average,
             };
-            by_task.insert(task, merged);
+            owned.insert(owner, merged);
         }
-        PromptedPart { shared: self.shared.merge(later.shared), by_task }
+        PromptedPart { shared: self.shared.merge(later.shared), owned }
     }
 }
 
@@ -45,31 +55,31 @@ mod tests {
     use super::*;
     use crate::model::Parameter;
 
-    fn set(values: [f32; 3]) -> ParameterSet {
+    fn set(values: [f32; 4]) -> ParameterSet {
         let of = |value| Parameter { shape: vec![1], values: [value].into() };
-        [("shared", of(values[0])), ("first", of(values[1])), ("second", of(values[2]))]
-            .into_iter()
-            .collect()
+        let names = ["shared", "first", "second", "head"];
+        names.into_iter().zip(values.map(of)).collect()
     }
 
     #[test]
     fn rows_of_a_task_are_averaged_over_those_that_learnt_it() {
-        let base = set([0.0; 3]);
-        let part = |task: u16, weight: f64, values: [f32; 3]| {
+        let base = set([0.0; 4]);
+        let part = |task: u16, weight: f64, values: [f32; 4]| {
             let name = if task == 0 { "first" } else { "second" };
             let of = |name: &str| {
                 let (base, learnt) =
                     (base.filter(|n| n == name), set(values).filter(|n| n == name));
                 ParameterAverage::one(weight, &base, &learnt).unwrap()
             };
-            PromptedPart::one(task, of("shared"), of(name))
+            let owned = [(Owner::Task(task), of(name)), (Owner::Head(0), of("head"))];
+            PromptedPart::one(of("shared"), owned)
         };
         let seats = [
-            part(0, 1.0, [1.0, 2.0, 0.0]),
-            part(1, 2.0, [4.0, 0.0, 6.0]),
-            part(0, 1.0, [1.0, 4.0, 0.0]),
+            part(0, 1.0, [1.0, 2.0, 0.0, 8.0]),
+            part(1, 2.0, [4.0, 0.0, 6.0, 0.0]),
+            part(0, 1.0, [1.0, 4.0, 0.0, 0.0]),
         ];
         let merged = seats.into_iter().reduce(Part::merge).unwrap().apply(&base);
-        assert_eq!(merged, set([2.5, 3.0, 6.0]));
+        assert_eq!(merged, set([2.5, 3.0, 6.0, 2.0]));
     }
 }

@@ -1,6 +1,5 @@
 //! The server: prepares the rows of a task, and takes weighted means.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Cut, Down, PromptKind, Prompted, PromptedPart};
@@ -11,7 +10,6 @@ use crate::policy::{
     Lab, Next, Period, PolicyError, Predictor, RoundContext, Seat, ServerPolicy,
     parameter_sections, parameters_of,
 };
-use crate::quantity::TaskId;
 use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 
 /// Prompts and head, and how far tasks are.
@@ -48,17 +46,17 @@ impl<K: PromptKind> ServerPolicy<Prompted<K>> for PromptedServer<K> {
         seats: &[Seat],
         _lab: &Lab,
     ) -> Result<Vec<Arc<Down>>, PolicyError> {
-        // Seats may be at different tasks; those of one task share a Down.
-        let mut by_task: BTreeMap<TaskId, Arc<Down>> = BTreeMap::new();
+        // Seats may be at different tasks; those that get the same rows share a Down.
+        let mut sent: Vec<(Cut, Arc<Down>)> = Vec::new();
         let mut downs = Vec::with_capacity(seats.len());
         for Seat { view, .. } in seats {
-            let down = match by_task.get(&view.task) {
-                Some(down) => Arc::clone(down),
+            let cut = self.method.down_cut(view);
+            let down = match sent.iter().find(|(known, _)| *known == cut) {
+                Some((_, down)) => Arc::clone(down),
                 None => {
-                    let cut = self.method.down_cut(view);
                     let parameters = cut.of(&self.parameters, self.has_rows())?;
                     let down = Arc::new(Down { parameters });
-                    by_task.insert(view.task, Arc::clone(&down));
+                    sent.push((cut, Arc::clone(&down)));
                     down
                 }
             };

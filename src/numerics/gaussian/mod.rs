@@ -15,9 +15,11 @@
 
 mod draw;
 mod full;
+mod pooled;
 
 pub use draw::Sampler;
 pub use full::Full;
+pub use pooled::ClassMoments;
 
 /// Why a Gaussian cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -80,15 +80,9 @@ fn golden_biased_mixture() {
     let samples = Samples::read(&golden);
     let (mut means, mut variances) = (vec![], vec![]);
     for class in 0..samples.classes {
-        let local: Vec<Diagonal> =
-            (0..samples.clients).map(|m| samples.diagonal(m, class)).collect();
-        let total: u64 = local.iter().map(|g| g.count).sum();
-        let spread: Vec<Vec<f64>> = local.iter().map(Diagonal::biased_variance).collect();
-        let parts = local
-            .iter()
-            .zip(&spread)
-            .map(|(g, s)| (g.count as f64 / total as f64, &g.mean[..], &s[..]));
-        let (mean, variance) = mixture_moments(samples.dim, parts, 1.0);
+        let of = |client| ClassMoments::fit(samples.dim, samples.of(client, class));
+        let local: Vec<ClassMoments> = (0..samples.clients).map(of).collect();
+        let ClassMoments { mean, variance, .. } = ClassMoments::pooled(samples.dim, &local);
         means.extend(mean);
         variances.extend(variance);
     }
@@ -224,4 +218,36 @@ proptest! {
         let on_diagonal = [pooled.covariance[0], pooled.covariance[3]];
         prop_assert!(close(&pooled_diagonal.variance, &on_diagonal));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Moments from clients are those of all samples together, for any partition, far from zero as well.
+    #[test]
+    fn class_moments_do_not_depend_on_the_partition(
+        owners in prop::collection::vec(0usize..7, 1..60), offset in -1e3f64..1e3, seed in 0u64..99
+    ) {
+        let mut rng = StreamKey::new(seed, Domain::Method).rng();
+        let mut draw = || crate::numerics::distributions::normal(&mut rng, offset, 2.0);
+        let rows: Vec<[f64; 3]> = owners.iter().map(|_| std::array::from_fn(|_| draw())).collect();
+        let of = |client: usize| {
+            let pairs = rows.iter().zip(&owners);
+            ClassMoments::fit(3, pairs.filter(|(_, owner)| **owner == client).map(|(row, _)| row))
+        };
+        let pooled = ClassMoments::pooled(3, &(0..7).map(of).collect::<Vec<_>>());
+        let whole = ClassMoments::fit(3, rows.iter());
+        prop_assert_eq!(pooled.count, whole.count);
+        let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        prop_assert!(far(&pooled.mean, &whole.mean) < 1e-9);
+        prop_assert!(far(&pooled.variance, &whole.variance) < 1e-9, "{:?} {:?}", pooled, whole);
+    }
+}
+
+#[test]
+fn a_class_of_one_client_keeps_its_moments_and_one_of_nobody_has_none() {
+    let only = ClassMoments::fit(2, [[1.0, 2.0], [3.0, 2.0]].iter());
+    let nothing = ClassMoments::fit::<f64>(2, &[[]; 0]);
+    assert_eq!(ClassMoments::pooled(2, &[nothing.clone(), only.clone()]), only);
+    assert_eq!(ClassMoments::pooled(2, &[nothing]).count, 0);
 }

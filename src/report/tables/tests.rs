@@ -88,7 +88,7 @@ fn journal() -> Vec<Entry> {
     };
     let events = vec![
         Event::RunStarted { format: 1, seed: 5, method: "hgp".into(), clients: 2, tasks: 1 },
-        Event::TaskStarted { task, classes: vec![3, 4] },
+        Event::TaskStarted { task, classes: vec![3, 4], movers: vec![] },
         Event::PhaseStarted { task, phase: 0, name: "train".into(), rounds: 2 },
         opened(0),
         frame(0, 0, down, delivered),

@@ -1,0 +1,87 @@
+//! The data set in which every class of every slot is a class of its own.
+
+use std::sync::Arc;
+
+use super::Slots;
+use crate::data::{DataError, Dataset, Shard, Split};
+use crate::quantity::{ClientId, TaskId};
+
+impl Slots {
+    /// Training images of every head row, from those of every class of the original data set: none where the slot is
+    /// never begun.
+    pub fn class_sizes(&self, sizes: &[usize]) -> Vec<usize> {
+        let of = |row: usize| self.slice(row, sizes[self.class_at(row) as usize]).len();
+        (0..self.rows()).map(of).collect()
+    }
+
+    /// Which of a class's `samples` training images its slot has at this row.
+    fn slice(&self, row: usize, samples: usize) -> std::ops::Range<usize> {
+        if !self.begins_at(row) {
+            return 0..0;
+        }
+        let slice = (row / self.rules.classes) % self.rules.slices();
+        let end = |slices: usize| {
+            let exact = slices as f64 * self.rules.share * samples as f64;
+            ((exact + 1e-9) as usize).min(samples)
+        };
+        end(slice)..end(slice + 1)
+    }
+
+    /// What every client holds of a period: nothing where it does not begin the slot.
+    pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
+        let by_class = dataset.train.by_class();
+        let of = |client: u32| {
+            let slot = super::Slot { period, client: ClientId(client) };
+            let rows = self.view(slot).rows.clone();
+            let mut samples: Vec<u32> = by_class[rows].concat();
+            samples.sort_unstable();
+            Shard::from(samples)
+        };
+        (0..self.rules.clients).map(of).collect()
+    }
+}
+
+impl Dataset {
+    /// The same images as slots see them: class ids are head rows, an image is there once for every slot that has it,
+    /// and slots that are never begun are empty. The names of classes are those of the original.
+    ///
+    /// # Errors
+    /// Slots of another data set.
+    pub fn for_slots(&self, slots: &Slots) -> Result<Dataset, DataError> {
+        let classes = self.classes();
+        if let Some(class) = slots.classes.iter().find(|class| **class as usize >= classes) {
+            return Err(DataError::unfit(
+                format!("slots have class {class}, and the data set {classes}"),
+                "draw the slots for this data set",
+            ));
+        }
+        let split = |split: &Arc<Split>, test: bool| {
+            let (mut samples, mut labels) = (Vec::new(), Vec::new());
+            for row in 0..slots.rows() {
+                let all = &split.by_class()[slots.class_at(row) as usize];
+                let chosen = match (slots.begins_at(row), test) {
+                    (false, _) => &[][..],
+                    (true, true) => all,
+                    (true, false) => &all[slots.slice(row, all.len())],
+                };
+                samples.extend_from_slice(chosen);
+                labels.extend(chosen.iter().map(|_| row as u32));
+            }
+            Split::chosen(split, samples, labels, slots.rows()).map(Arc::new)
+        };
+        let name = |row: usize| self.class_names[slots.class_at(row) as usize].clone();
+        Ok(Dataset {
+            name: self.name.clone(),
+            class_names: (0..slots.rows()).map(name).collect(),
+            train: split(&self.train, false)?,
+            test: split(&self.test, true)?,
+        })
+    }
+}
+
+impl Slots {
+    /// Whether the slot of a head row is ever begun.
+    fn begins_at(&self, row: usize) -> bool {
+        self.begins(self.slot(row / self.rules.classes))
+    }
+}

@@ -1,0 +1,243 @@
+//! Slots: tasks of which every client has its own (Powder's asynchronous benchmark, `[tasks] arrival = "powder"`).
+//!
+//! A slot is a pair of a period and a client, with classes of its own; a class that comes again in another slot is
+//! another label there, with a head row of its own. All clients work on the slots of the first period. As a later one
+//! begins, a share of them, drawn anew, moves to the slots of that period, and the others go on with what they have, so
+//! that some slots are never begun.
+//!
+//! ```text
+//! period   0          1          2              rows of slot (p, m): classes * (p * clients + m) ..
+//! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the slot
+//! client 1 (0, 1)     (1, 1)     (1, 1)         (1, 0), (2, 1) are never begun
+//! ```
+//! Classes of a slot: those of the first period are drawn from all; later an earlier slot is drawn, `u` of its classes
+//! with `u` uniform from `overlap` to all, and the rest from the other classes. Training images of a class in slot
+//! number `g` are its slice number `g` modulo the number of slices of size `share`; test images are all of them.
+//!
+//! The labels are those of a data set of their own ([`Dataset::for_slots`](super::Dataset::for_slots)), in which
+//! the class ids are head rows; nothing else has to know that a class may have several.
+//!
+//! ```
+//! use fedcast::data::{Slot, SlotRules, Slots};
+//! use fedcast::quantity::{ClientId, TaskId};
+//! let rules = SlotRules { periods: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, seed: 7 };
+//! let slots = Slots::draw(rules, 200)?;
+//! assert_eq!((slots.count(), slots.rows()), (25, 500));
+//! assert_eq!(slots.movers(TaskId(1)).len(), 2); // two of five
+//! let slot = slots.held(ClientId(3), TaskId(4));
+//! assert_eq!(slots.view(slot).classes.len(), 20);
+//! assert_eq!(slots.slot_of(&slots.view(slot).rows), Some(slot));
+//! # Ok::<(), fedcast::data::DataError>(())
+//! ```
+
+mod classes;
+mod dataset;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{DataError, TaskView};
+use crate::numerics::distributions::choose;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::{ClientId, TaskId};
+
+/// A task of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    /// The period in which it can begin.
+    pub period: TaskId,
+    /// Whose it is.
+    pub client: ClientId,
+}
+
+/// What slots are drawn from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotRules {
+    /// Periods of the run.
+    pub periods: usize,
+    /// Clients, each with a slot per period.
+    pub clients: u32,
+    /// Classes of a slot.
+    pub classes: usize,
+    /// Classes that a later slot has at least in common with an earlier one.
+    pub overlap: usize,
+    /// Share of clients that move as a later period begins, rounded down.
+    pub moving: f64,
+    /// Share of a class's training images that a slot has.
+    pub share: f64,
+    /// Of the classes and of who moves.
+    pub seed: u64,
+}
+
+/// All slots of a run, and who works on which of them when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slots {
+    rules: SlotRules,
+    /// By number.
+    views: Vec<Arc<TaskView>>,
+    /// Head row to class id of the original data set.
+    classes: Vec<u32>,
+    /// By period, sorted.
+    movers: Vec<Vec<ClientId>>,
+}
+
+impl SlotRules {
+    /// Clients that move as a period after the first begins.
+    pub fn moving(&self) -> u32 {
+        (self.moving * f64::from(self.clients) + 1e-9) as u32
+    }
+
+    /// Slices of a class's training images.
+    fn slices(&self) -> usize {
+        ((1.0 / self.share + 1e-9) as usize).max(1)
+    }
+}
+
+impl Slots {
+    /// Draws the classes of all slots of a data set of so many classes, and who moves when.
+    ///
+    /// # Errors
+    /// Numbers that cannot be: more classes in a slot than there are, nobody who moves.
+    pub fn draw(rules: SlotRules, classes: usize) -> Result<Slots, DataError> {
+        check(&rules, classes)?;
+        let lists = classes::draw(&rules, classes);
+        let count = u64::from(rules.clients);
+        let movers = (0..rules.periods).map(|period| {
+            let moving = if period == 0 { count } else { u64::from(rules.moving()) };
+            let key = StreamKey::new(rules.seed, Domain::Arrival).task(period as u32);
+            let mut moving = choose(&mut key.rng(), count, moving);
+            moving.sort_unstable();
+            moving.into_iter().map(|client| ClientId(client as u32)).collect()
+        });
+        let movers = movers.collect();
+        let view = |number: usize| {
+            let rows = number * rules.classes..(number + 1) * rules.classes;
+            let task = TaskId((number / rules.clients as usize) as u16);
+            let classes = rows.clone().map(|row| row as u32).collect();
+            Arc::new(TaskView { task, rows, classes })
+        };
+        let views = (0..lists.len()).map(view).collect();
+        Ok(Slots { views, classes: lists.concat(), movers, rules })
+    }
+
+    /// What they were drawn from.
+    pub fn rules(&self) -> &SlotRules {
+        &self.rules
+    }
+
+    /// How many there are, begun or not.
+    pub fn count(&self) -> usize {
+        self.views.len()
+    }
+
+    /// Head rows of all of them, one per class of a slot.
+    pub fn rows(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// A slot's number: `period * clients + client`.
+    pub fn number(&self, slot: Slot) -> usize {
+        slot.period.index() * self.rules.clients as usize + slot.client.index()
+    }
+
+    /// The slot of a number.
+    pub fn slot(&self, number: usize) -> Slot {
+        let clients = self.rules.clients as usize;
+        let client = ClientId((number % clients) as u32);
+        Slot { period: TaskId((number / clients) as u16), client }
+    }
+
+    /// The head rows of a slot; its classes are those of the data set of slots, where they are head rows.
+    pub fn view(&self, slot: Slot) -> &Arc<TaskView> {
+        &self.views[self.number(slot)]
+    }
+
+    /// The slot that has these head rows.
+    pub fn slot_of(&self, rows: &Range<usize>) -> Option<Slot> {
+        let number = rows.start / self.rules.classes;
+        let found = self.views.get(number).filter(|view| view.rows == *rows);
+        found.map(|_| self.slot(number))
+    }
+
+    /// The original data set's class at a head row.
+    pub fn class_at(&self, row: usize) -> u32 {
+        self.classes[row]
+    }
+
+    /// The clients that begin a slot in a period, sorted: in the first one all.
+    pub fn movers(&self, period: TaskId) -> &[ClientId] {
+        &self.movers[period.index()]
+    }
+
+    /// Whether anybody ever works on it.
+    pub fn begins(&self, slot: Slot) -> bool {
+        self.movers(slot.period).binary_search(&slot.client).is_ok()
+    }
+
+    /// What a client works on in a period.
+    pub fn held(&self, client: ClientId, period: TaskId) -> Slot {
+        let of = |period: u16| Slot { period: TaskId(period), client };
+        // Everybody begins in the first period.
+        (1..=period.0).rev().map(of).find(|slot| self.begins(*slot)).unwrap_or(of(0))
+    }
+
+    /// The slots begun up to a period, by number.
+    pub fn begun(&self, period: TaskId) -> impl Iterator<Item = Slot> + '_ {
+        let periods = 0..=period.0;
+        periods.flat_map(move |period| {
+            let period = TaskId(period);
+            self.movers(period).iter().map(move |client| Slot { period, client: *client })
+        })
+    }
+
+    /// The slots whose clients leave them as a period ends, by number: those of the next period's movers, and after
+    /// the last one all that are held.
+    pub fn finished(&self, period: TaskId) -> Vec<Slot> {
+        let next = period.index() + 1;
+        let everybody: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
+        let leave = self.movers.get(next).unwrap_or(&everybody);
+        let mut slots: Vec<Slot> = leave.iter().map(|client| self.held(*client, period)).collect();
+        slots.sort_unstable();
+        slots
+    }
+
+    /// Head rows of the slots begun up to a period, as ranges in rising order.
+    pub fn open_rows(&self, period: TaskId) -> Vec<Range<usize>> {
+        self.begun(period).map(|slot| self.view(slot).rows.clone()).collect()
+    }
+
+    /// All rows of a period's slots, begun or not.
+    pub fn period_view(&self, period: TaskId) -> TaskView {
+        let width = self.rules.clients as usize * self.rules.classes;
+        let rows = period.index() * width..(period.index() + 1) * width;
+        TaskView { task: period, classes: rows.clone().map(|row| row as u32).collect(), rows }
+    }
+}
+
+fn check(rules: &SlotRules, classes: usize) -> Result<(), DataError> {
+    let refuse = |what: String, advice: &str| Err(DataError::unfit(what, advice));
+    if rules.classes == 0 || rules.classes > classes {
+        let what = format!("slots of {} classes, and there are {classes}", rules.classes);
+        return refuse(what, "give slots at least one class and at most all");
+    }
+    if rules.overlap > rules.classes {
+        let what = format!("slots of {} classes that share {}", rules.classes, rules.overlap);
+        return refuse(what, "let slots have as many classes in common as they have, at most");
+    }
+    if rules.periods == 0 || rules.periods > usize::from(u16::MAX) || rules.clients == 0 {
+        let what = format!("{} periods of {} clients", rules.periods, rules.clients);
+        return refuse(what, "slots need a period and a client");
+    }
+    let positive = rules.share > 0.0 && rules.share <= 1.0;
+    if !positive || !(0.0..=1.0).contains(&rules.moving) {
+        let what = format!("a share of {} and {} moving", rules.share, rules.moving);
+        return refuse(what, "shares are numbers up to 1");
+    }
+    if rules.periods > 1 && rules.moving() == 0 {
+        let what = format!("{} of {} clients is nobody", rules.moving, rules.clients);
+        return refuse(what, "let a larger share of clients move, at least one");
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::data::{Curriculum, digits};
+
+fn rules() -> SlotRules {
+    let (periods, clients, classes) = (5, 5, 20);
+    SlotRules { periods, clients, classes, overlap: 0, moving: 0.5, share: 0.2, seed: 3 }
+}
+
+fn period(number: u16) -> TaskId {
+    TaskId(number)
+}
+
+#[test]
+fn the_benchmark_moves_two_of_five_and_addresses_25_slots() {
+    let slots = Slots::draw(rules(), 200).unwrap();
+    assert_eq!((slots.count(), slots.rows()), (25, 500));
+    assert_eq!(slots.movers(period(0)).len(), 5);
+    assert!((1..5).all(|p| slots.movers(period(p)).len() == 2));
+    assert_eq!(slots.begun(period(4)).count(), 5 + 4 * 2);
+    for number in 0..slots.count() {
+        let slot = slots.slot(number);
+        assert_eq!(
+            (slots.number(slot), slots.slot_of(&slots.view(slot).rows)),
+            (number, Some(slot))
+        );
+    }
+    assert_eq!(slots.slot_of(&(0..21)), None);
+}
+
+#[test]
+fn other_runs_draw_other_slots_and_the_same_the_same() {
+    let draw = |seed| Slots::draw(SlotRules { seed, ..rules() }, 200).unwrap();
+    assert_eq!(draw(1), draw(1));
+    assert_ne!(draw(1).classes, draw(2).classes);
+    assert_ne!(draw(1).movers, draw(2).movers);
+    // Periods that come later change nothing before them.
+    let longer = Slots::draw(SlotRules { periods: 9, ..rules() }, 200).unwrap();
+    let slots = Slots::draw(rules(), 200).unwrap();
+    assert_eq!(
+        (&longer.classes[..500], &longer.movers[..5]),
+        (&slots.classes[..], &slots.movers[..])
+    );
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused() {
+    let told = |rules: SlotRules| Slots::draw(rules, 30).unwrap_err().to_string();
+    assert!(told(SlotRules { classes: 31, ..rules() }).contains("slots of 31 classes"));
+    assert!(told(SlotRules { overlap: 21, ..rules() }).contains("share 21"));
+    assert!(told(SlotRules { moving: 0.1, ..rules() }).contains("nobody"));
+    assert!(told(SlotRules { share: 0.0, ..rules() }).contains("share of 0"));
+    assert!(told(SlotRules { periods: 0, ..rules() }).contains("0 periods"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Invariants of the schedule (Powder's card): so many move, a slot is trained by its client alone, and every
+    /// begun slot is finished exactly once.
+    #[test]
+    fn every_begun_slot_is_held_and_finished_once(
+        clients in 1u32..40, periods in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
+    ) {
+        let rules = SlotRules { periods, clients, classes: 4, overlap, moving, share: 0.2, seed };
+        let moves = rules.moving() as usize;
+        prop_assume!(moves > 0);
+        let slots = Slots::draw(rules, 11).unwrap();
+        let last = period(periods as u16 - 1);
+        let mut finished = Vec::new();
+        for p in 0..periods as u16 {
+            prop_assert!(p == 0 || slots.movers(period(p)).len() == moves);
+            for client in (0..clients).map(ClientId) {
+                let held = slots.held(client, period(p));
+                prop_assert!(held.client == client && held.period <= period(p) && slots.begins(held));
+                let moved = p > 0 && held != slots.held(client, period(p - 1));
+                prop_assert_eq!(moved, p > 0 && slots.movers(period(p)).contains(&client));
+            }
+            finished.extend(slots.finished(period(p)));
+        }
+        let once: BTreeSet<Slot> = finished.iter().copied().collect();
+        prop_assert_eq!(once.len(), finished.len());
+        prop_assert!(once.into_iter().eq(slots.begun(last)));
+    }
+
+    /// Later slots share at least `overlap` classes with an earlier one, and no slot has a class twice.
+    #[test]
+    fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
+        let rules = SlotRules { classes: 6, overlap, seed, clients: 3, ..rules() };
+        let slots = Slots::draw(rules, 40).unwrap();
+        let lists: Vec<BTreeSet<u32>> = slots.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
+        for (number, list) in lists.iter().enumerate() {
+            prop_assert_eq!(list.len(), 6);
+            let most = lists[..number].iter().map(|other| other.intersection(list).count()).max();
+            prop_assert!(number < 3 || most >= Some(overlap));
+        }
+    }
+}
+
+#[test]
+fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
+    let digits = digits::embedded().unwrap();
+    let rules = SlotRules { classes: 3, clients: 5, periods: 3, share: 0.2, ..rules() };
+    let slots = Arc::new(Slots::draw(rules, 10).unwrap());
+    let curriculum = Curriculum::of_slots(Arc::clone(&slots));
+    let sizes = digits.class_sizes();
+    let slot_sizes = curriculum.class_sizes(sizes.clone());
+    let original = digits.test.by_class().iter().map(Vec::len).collect::<Vec<_>>();
+    let train = Arc::clone(&digits.train);
+    let data = curriculum.dataset(digits).unwrap();
+    assert_eq!((data.classes(), curriculum.classes()), (45, 45));
+    assert_eq!(data.class_sizes(), slot_sizes);
+    let tested = data.test.by_class();
+    for row in 0..45 {
+        let (slot, class) = (slots.slot(row / 3), slots.class_at(row) as usize);
+        let begun = slots.begins(slot);
+        assert_eq!(tested[row].len(), if begun { original[class] } else { 0 });
+        let fifth = sizes[class] / 5;
+        let size = slot_sizes[row];
+        assert!(
+            if begun { (fifth..=fifth + 1).contains(&size) } else { size == 0 },
+            "{row}: {size}"
+        );
+        assert_eq!(curriculum.row_of(row as u32), row as u32);
+    }
+    // Slices are those of the clients, as five of them make a whole: the clients of a class share no image.
+    for class in 0..10u32 {
+        let rows = (0..15).filter(|row| slots.class_at(*row) == class);
+        let held: Vec<u32> = rows.flat_map(|row| data.train.by_class()[row].clone()).collect();
+        let images: BTreeSet<u32> = held.iter().map(|sample| data.train.origin(*sample)).collect();
+        assert_eq!(images.len(), held.len(), "class {class}");
+        assert!(images.iter().all(|image| train.labels()[*image as usize] == class));
+    }
+    // Shards are the samples of a client's own rows; images are those of the original.
+    let shards = slots.shards(TaskId(0), &data);
+    for (client, shard) in shards.iter().enumerate() {
+        let rows = &slots.view(Slot { period: TaskId(0), client: ClientId(client as u32) }).rows;
+        assert!(!shard.is_empty());
+        for sample in shard.iter().map(|sample| *sample as usize) {
+            assert!(rows.contains(&(data.train.labels()[sample] as usize)));
+            let image = data.train.image(sample).unwrap().pixels.into_owned();
+            let origin = data.train.origin(sample as u32) as usize;
+            assert_eq!(image, train.image(origin).unwrap().pixels.into_owned());
+        }
+    }
+}
+
+/// What is kept of a frozen network is kept per image, however many slots have it, and a loader finds it.
+#[test]
+fn rows_of_the_original_are_read_through_the_samples_of_slots() {
+    use crate::data::{Batch, HeldRows, Loader, Transform};
+    let digits = digits::embedded().unwrap();
+    let rules = SlotRules { classes: 10, clients: 2, periods: 1, share: 0.5, ..rules() };
+    let curriculum = Arc::new(Curriculum::of_slots(Arc::new(Slots::draw(rules, 10).unwrap())));
+    let data = curriculum.dataset(digits).unwrap();
+    let shard: crate::data::Shard = (0..data.test.len() as u32).collect();
+    let transform = Arc::new(Transform::default());
+    let loader = Loader::new(data.test.clone(), shard.clone(), curriculum, transform);
+    let (base, samples) = loader.base();
+    assert!(base.len() * 2 == shard.len() && samples.len() == shard.len());
+    let images: Vec<u32> = (0..base.len() as u32).collect();
+    let values = images.iter().map(|image| *image as f32).collect();
+    let loader = loader.with_rows(Arc::new(HeldRows::new(&images, vec![1], values)));
+    for batch in loader.in_order(64) {
+        let Batch::Features { values, samples, labels, .. } = batch.unwrap() else { panic!() };
+        for ((value, sample), label) in values.iter().zip(samples).zip(labels) {
+            assert_eq!(*value as u32, data.test.origin(sample));
+            assert_eq!(data.test.labels()[sample as usize], label);
+        }
+    }
+}

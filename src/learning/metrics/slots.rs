@@ -1,0 +1,199 @@
+//! Measures of an asynchronous benchmark, where every client has tasks of its own (Powder's script;
+//! `protocol-others.md`, section 3).
+//!
+//! `E[p][g]` is the accuracy of slot `g` at evaluation point `p`, for the slots that somebody has begun by then; a slot
+//! finishes at the point after which its client leaves it.
+//!
+//! | | |
+//! |---|---|
+//! | `ACC_p` | mean over begun slots; Avg is that of the last point, AIA the mean over points |
+//! | `FM_p` | mean over begun slots of (best at an *earlier* point - now), 0 at a slot's first; may be negative |
+//! | `FT_p` | mean over the slots that finish now of `E[p][g]` - that of the same slots trained alone ("direct") |
+//! | `BT_p` | mean over the slots that finished *before* of (now - when they finished), 0 for none |
+//! | `TT_p` | `FT_p + BT_p`, at the last point `FT_p` alone |
+//!
+//! FM, FT, BT and TT are means over points. Avg is the accuracy at the last point: what the C²Prompt paper means by
+//! it is not established.
+//!
+//! ```
+//! use fedcast::learning::SlotAccuracies;
+//! let mut slots = SlotAccuracies::default();
+//! slots.push(&[Some(80.0), Some(60.0), None], &[0]); // the client of slot 0 leaves it
+//! slots.push(&[Some(70.0), Some(66.0), Some(50.0)], &[1, 2]);
+//! assert_eq!((slots.average(), slots.incremental()), (62.0, 66.0));
+//! assert_eq!(slots.backward().mean, -5.0); // (0 + (70 - 80)) / 2
+//! assert!((slots.forgetting().mean - (10.0 - 6.0) / 6.0).abs() < 1e-12);
+//! ```
+
+use super::accuracy::mean;
+
+/// `E` and who finished when.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlotAccuracies {
+    /// By point, then slot; `None` where nobody has begun it.
+    points: Vec<Vec<Option<f64>>>,
+    /// Slots by the point at which they finish.
+    finished: Vec<Vec<usize>>,
+}
+
+/// A measure at every point, and its mean over points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PerPoint {
+    /// At every point.
+    pub points: Vec<f64>,
+    /// Over points.
+    pub mean: f64,
+}
+
+impl PerPoint {
+    fn of(points: impl Iterator<Item = f64>) -> PerPoint {
+        let points: Vec<f64> = points.collect();
+        PerPoint { mean: mean(points.iter().copied()), points }
+    }
+}
+
+/// What forward transfer is measured against at the last point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// The slots that finish there, as at every point.
+    #[default]
+    Own,
+    /// Those that finish at the *first* point: an oddity of the published script, which takes entry 0 of its list.
+    Script,
+}
+
+impl SlotAccuracies {
+    /// Adds a point: accuracies by slot, and the slots that finish now.
+    pub fn push(&mut self, accuracies: &[Option<f64>], finished: &[usize]) {
+        self.points.push(accuracies.to_vec());
+        self.finished.push(finished.to_vec());
+    }
+
+    /// Evaluation points so far.
+    pub fn points(&self) -> usize {
+        self.points.len()
+    }
+
+    /// The accuracy of a slot at a point, where it had begun.
+    pub fn at(&self, point: usize, slot: usize) -> Option<f64> {
+        self.points.get(point)?.get(slot).copied().flatten()
+    }
+
+    /// `ACC_p`.
+    pub fn accuracy(&self) -> PerPoint {
+        PerPoint::of(self.points.iter().map(|slots| mean(slots.iter().flatten().copied())))
+    }
+
+    /// Avg: `ACC_p` at the last point; 0 before the first.
+    pub fn average(&self) -> f64 {
+        self.accuracy().points.last().copied().unwrap_or(0.0)
+    }
+
+    /// AIA: the mean of `ACC_p`.
+    pub fn incremental(&self) -> f64 {
+        self.accuracy().mean
+    }
+
+    /// FM.
+    pub fn forgetting(&self) -> PerPoint {
+        PerPoint::of((0..self.points()).map(|point| {
+            let drop = |(slot, now): (usize, &Option<f64>)| {
+                let earlier = (0..point).filter_map(|point| self.at(point, slot));
+                let best = earlier.reduce(f64::max);
+                now.map(|now| best.map_or(0.0, |best| best - now))
+            };
+            mean(self.points[point].iter().enumerate().filter_map(drop))
+        }))
+    }
+
+    /// BT.
+    pub fn backward(&self) -> PerPoint {
+        PerPoint::of((0..self.points()).map(|point| {
+            let before = (0..point).flat_map(|then| {
+                self.finished[then]
+                    .iter()
+                    .filter_map(move |slot| Some(self.at(point, *slot)? - self.at(then, *slot)?))
+            });
+            mean(before)
+        }))
+    }
+
+    /// FT against the accuracies of slots trained alone; `None` where one that finishes has none.
+    pub fn forward(&self, alone: &[Option<f64>], direct: Direct) -> Option<PerPoint> {
+        let of = |slots: &[usize]| -> Option<f64> {
+            let alone = slots.iter().map(|slot| alone.get(*slot).copied().flatten());
+            alone.collect::<Option<Vec<f64>>>().map(mean)
+        };
+        let last = self.points().checked_sub(1);
+        let at = |point: usize| {
+            let finished = &self.finished[point];
+            let here = mean(finished.iter().filter_map(|slot| self.at(point, *slot)));
+            let against = match direct {
+                Direct::Script if Some(point) == last => &self.finished[0],
+                _ => finished,
+            };
+            Some(here - of(against)?)
+        };
+        let points = (0..self.points()).map(at).collect::<Option<Vec<f64>>>()?;
+        Some(PerPoint::of(points.into_iter()))
+    }
+
+    /// TT from an FT.
+    pub fn total(&self, forward: &PerPoint) -> PerPoint {
+        let backward = self.backward().points;
+        let last = self.points().saturating_sub(1);
+        let sums = forward.points.iter().zip(backward).enumerate();
+        PerPoint::of(sums.map(|(point, (ft, bt))| if point == last { *ft } else { ft + bt }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+
+    #[test]
+    fn golden_metrics_of_slots() {
+        let Some(golden) = Golden::open("metrics") else { return };
+        let width = golden.shape("async.E")[1];
+        let (e, finished) = (golden.f64("async.E"), golden.i64("async.finished"));
+        let mut slots = SlotAccuracies::default();
+        for (e, finished) in e.chunks_exact(width).zip(finished.chunks_exact(width)) {
+            let known: Vec<Option<f64>> = e.iter().map(|e| (*e >= 0.0).then_some(*e)).collect();
+            let finished: Vec<usize> = (0..width).filter(|slot| finished[*slot] == 1).collect();
+            slots.push(&known, &finished);
+        }
+        let direct: Vec<Option<f64>> = golden.f64("async.direct").into_iter().map(Some).collect();
+        let check = |name: &str, found: &PerPoint| {
+            golden.assert_close(&format!("async.{name}_p"), &found.points);
+            golden.assert_close(&format!("async.{name}"), &[found.mean]);
+        };
+        check("ACC", &slots.accuracy());
+        check("FM", &slots.forgetting());
+        check("BT", &slots.backward());
+        let forward = slots.forward(&direct, Direct::Own).unwrap();
+        check("FT", &forward);
+        check("TT", &slots.total(&forward));
+        check("FT_script", &slots.forward(&direct, Direct::Script).unwrap());
+    }
+
+    /// Checks 6 and 8 of the protocol.
+    #[test]
+    fn what_rises_is_not_forgotten_and_what_stays_is_neither() {
+        let of = |rows: &[&[Option<f64>]]| {
+            let mut slots = SlotAccuracies::default();
+            rows.iter().enumerate().for_each(|(point, row)| slots.push(row, &[point]));
+            slots
+        };
+        let rising = of(&[&[Some(1.0), None], &[Some(2.0), Some(5.0)]]);
+        assert!(rising.forgetting().mean < 0.0 && rising.backward().mean > 0.0);
+        let constant = of(&[&[Some(3.0), None], &[Some(3.0), Some(4.0)]]);
+        assert_eq!((constant.forgetting().mean, constant.backward().mean), (0.0, 0.0));
+        let one = of(&[&[Some(7.0)]]);
+        assert_eq!((one.average(), one.incremental()), (7.0, 7.0));
+        // A slot that nobody trained alone has no forward transfer.
+        assert_eq!(one.forward(&[None], Direct::Own), None);
+        assert_eq!(one.forward(&[Some(5.0)], Direct::Own).unwrap().mean, 2.0);
+        assert_eq!(SlotAccuracies::default().average(), 0.0);
+    }
+}

@@ -1,0 +1,80 @@
+//! How prompt components go with classes.
+
+/// How the scores of samples become entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counting {
+    /// Over the samples of a class: their mean, otherwise their sum.
+    pub mean_over_samples: bool,
+    /// Over the layers that have prompts: their mean, otherwise their sum.
+    pub mean_over_layers: bool,
+    /// Whether scores below 0 count as 0.
+    pub clipped: bool,
+}
+
+impl Default for Counting {
+    /// The means, clipped: the review of the paper does not say, and sums would let large clients dominate.
+    fn default() -> Self {
+        Counting { mean_over_samples: true, mean_over_layers: true, clipped: true }
+    }
+}
+
+/// Scores of `components` prompt components on samples of `classes` classes.
+///
+/// ```
+/// use fedcast::numerics::affinity::{ClassHistogram, Counting};
+/// let mut histogram = ClassHistogram::new(2, 3, 1, Counting::default());
+/// histogram.add(1, &[0.5, -1.0]);
+/// histogram.add(1, &[1.5, 0.25]);
+/// assert_eq!(histogram.entries(), [0.0, 1.0, 0.0, 0.0, 0.125, 0.0]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassHistogram {
+    components: usize,
+    layers: usize,
+    counting: Counting,
+    /// `(components, classes)`, over samples and layers.
+    sums: Vec<f64>,
+    /// Samples of every class.
+    samples: Vec<u64>,
+}
+
+impl ClassHistogram {
+    /// Nothing counted yet, of so many components, classes and layers.
+    pub fn new(
+        components: usize,
+        classes: usize,
+        layers: usize,
+        counting: Counting,
+    ) -> ClassHistogram {
+        let sums = vec![0.0; components * classes];
+        ClassHistogram { components, layers, counting, sums, samples: vec![0; classes] }
+    }
+
+    /// Counts a sample of a class: the scores of all components, layer by layer.
+    pub fn add(&mut self, class: usize, scores: &[f32]) {
+        let classes = self.samples.len();
+        self.samples[class] += 1;
+        for (at, score) in scores.iter().enumerate() {
+            let score = f64::from(*score);
+            let score = if self.counting.clipped { score.max(0.0) } else { score };
+            self.sums[at % self.components * classes + class] += score;
+        }
+    }
+
+    /// Samples counted so far.
+    pub fn samples(&self) -> u64 {
+        self.samples.iter().sum()
+    }
+
+    /// `H`, `(components, classes)` row-major; 0 for classes without samples.
+    pub fn entries(&self) -> Vec<f64> {
+        let Counting { mean_over_samples, mean_over_layers, .. } = self.counting;
+        let layers = if mean_over_layers { self.layers.max(1) as f64 } else { 1.0 };
+        let places = self.sums.iter().zip(self.samples.iter().cycle());
+        let entry = |(sum, samples): (&f64, &u64)| match mean_over_samples {
+            true => sum / ((*samples).max(1) as f64 * layers),
+            false => sum / layers,
+        };
+        places.map(entry).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! Mixing by affinity: `W = softmax_rows(H Hᵀ / tau)`, `P* = W P` (C²Prompt's class-aware prompt aggregation, CPA).
+//!
+//! A row of `H` says of a prompt component how it goes with every class ([`ClassHistogram`]); components that go with
+//! the same classes are mixed with each other. Rows of `W` are positive and sum to one, but `W` is not symmetric.
+//! With `tau` to infinity every row becomes the plain mean of all components; with `tau` to 0 and distinct unit rows
+//! nothing is mixed.
+//!
+//! ```
+//! use fedcast::numerics::affinity::{Affinity, RowScale};
+//! let h = [1.0, 0.0, 0.0, 2.0]; // two components, two classes
+//! let apart = Affinity::of(&h, 2, RowScale::Unit, 1e-3);
+//! assert!(apart.weights(0)[0] > 0.999);
+//! let mean = Affinity::of(&h, 2, RowScale::Unit, 1e9);
+//! assert!((mean.mix(&[0.0, 10.0, 4.0, 20.0], 2)[1] - 15.0).abs() < 1e-6);
+//! ```
+
+mod histogram;
+#[cfg(test)]
+mod tests;
+
+pub use histogram::{ClassHistogram, Counting};
+
+/// What becomes of the rows of `H` before they are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowScale {
+    /// Negative entries become 0, then each row is divided by its length: how many samples a client has does not
+    /// count. A row without any positive entry stays 0 and weighs all components equally.
+    #[default]
+    Unit,
+    /// As they are: rows of many samples dominate.
+    Raw,
+}
+
+/// The smallest length a row is divided by.
+const SHORTEST: f64 = 1e-12;
+
+impl RowScale {
+    /// A row as it is compared.
+    pub fn apply(self, row: &[f64]) -> Vec<f64> {
+        match self {
+            RowScale::Raw => row.to_vec(),
+            RowScale::Unit => {
+                let clipped = row.iter().map(|value| value.max(0.0));
+                let length = clipped.clone().map(|v| v * v).sum::<f64>().sqrt().max(SHORTEST);
+                clipped.map(|value| value / length).collect()
+            }
+        }
+    }
+}
+
+/// How much of every component goes into every mixed one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Affinity {
+    size: usize,
+    /// Row-major, `(size, size)`.
+    weights: Vec<f64>,
+}
+
+impl Affinity {
+    /// From histograms, one row of `classes` entries per component.
+    pub fn of(histograms: &[f64], classes: usize, scale: RowScale, tau: f64) -> Affinity {
+        let rows: Vec<Vec<f64>> =
+            histograms.chunks_exact(classes.max(1)).map(|row| scale.apply(row)).collect();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mut weights = Vec::with_capacity(rows.len() * rows.len());
+        for row in &rows {
+            let scores: Vec<f64> = rows.iter().map(|other| dot(row, other) / tau).collect();
+            weights.extend(softmax(&scores));
+        }
+        Affinity { size: rows.len(), weights }
+    }
+
+    /// Every component alone: mixing changes nothing, to the bit.
+    pub fn identity(size: usize) -> Affinity {
+        let weights = (0..size * size).map(|at| f64::from(u8::from(at % (size + 1) == 0)));
+        Affinity { size, weights: weights.collect() }
+    }
+
+    /// Components.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// What goes into a component; sums to one.
+    pub fn weights(&self, component: usize) -> &[f64] {
+        &self.weights[component * self.size..(component + 1) * self.size]
+    }
+
+    /// `W P` for components of `width` values, one behind the other. Sums in f64 in the order of components; a weight
+    /// of exactly 0 takes nothing, so that the identity keeps every bit.
+    pub fn mix(&self, components: &[f32], width: usize) -> Vec<f32> {
+        let mut mixed = Vec::with_capacity(components.len());
+        let mut sum = vec![-0f64; width];
+        for component in 0..self.size {
+            // Minus zero plus anything is that thing, minus zero included.
+            sum.fill(-0.0);
+            let parts = self.weights(component).iter().zip(components.chunks_exact(width.max(1)));
+            for (weight, part) in parts.filter(|(weight, _)| **weight != 0.0) {
+                sum.iter_mut()
+                    .zip(part)
+                    .for_each(|(sum, value)| *sum += weight * f64::from(*value));
+            }
+            mixed.extend(sum.iter().map(|value| *value as f32));
+        }
+        mixed
+    }
+}
+
+fn softmax(scores: &[f64]) -> Vec<f64> {
+    let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = scores.iter().map(|score| libm::exp(score - most)).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.into_iter().map(|power| power / sum).collect()
+}

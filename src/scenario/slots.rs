@@ -1,0 +1,77 @@
+//! What tasks of a client's own contradict.
+
+use super::check::Checker;
+use super::{ArrivalChoice, PartitionKind, Scenario};
+
+/// So many head rows at most: as many as labels of the largest data sets and their slots need.
+const MOST_ROWS: u64 = 1_000_000;
+
+impl Scenario {
+    pub(super) fn check_slots(&self, checker: &mut Checker<'_>) {
+        let slices = matches!(self.partition.kind, PartitionKind::Slices { .. });
+        let ArrivalChoice::Powder { slot_classes, moving, .. } = self.tasks.arrival else {
+            if slices {
+                checker.reject(
+                    &["partition.kind"],
+                    "slices are parts of the classes of a client's own task, and tasks are everybody's",
+                    "for `tasks.arrival = \"powder\"`",
+                    "use \"dirichlet\" or \"iid\", or set `tasks.arrival = \"powder\"`",
+                );
+            }
+            return;
+        };
+        let (clients, periods) = (self.federation.clients, self.tasks.count());
+        if !slices {
+            checker.reject(
+                &["partition.kind"],
+                "clients have tasks of their own, so there is nothing to divide among them",
+                "not for `tasks.arrival = \"powder\"`",
+                "set `partition = { kind = \"slices\", share = 0.2 }`",
+            );
+        }
+        if periods > 1 && moving * f64::from(clients) + 1e-9 < 1.0 {
+            checker.reject(
+                &["tasks.moving", "tasks.arrival"],
+                &format!("{moving} of {clients} clients is nobody, rounded down"),
+                "nobody would ever begin a second task",
+                "raise it, or `federation.clients`",
+            );
+        }
+        let rows = u64::from(clients) * u64::from(periods) * u64::from(slot_classes);
+        if rows > MOST_ROWS {
+            checker.reject(
+                &["tasks.slot_classes", "tasks.arrival"],
+                &format!(
+                    "a head of {rows} rows: one per class of {periods} tasks of {clients} clients"
+                ),
+                "too many",
+                "use fewer clients, periods or classes per slot",
+            );
+        }
+        self.check_slices(checker);
+    }
+
+    /// As far as the sizes of classes are known.
+    fn check_slices(&self, checker: &mut Checker<'_>) {
+        let ArrivalChoice::Powder { slot_classes, .. } = self.tasks.arrival else { return };
+        let Some(sizes) = self.data.sizes() else { return };
+        if slot_classes > sizes.classes {
+            checker.reject(
+                &["tasks.slot_classes", "tasks.arrival"],
+                &format!("slots have {slot_classes} classes, and the data set {}", sizes.classes),
+                "more than there are",
+                &format!("set `slot_classes` to at most {}", sizes.classes),
+            );
+        }
+        let PartitionKind::Slices { share } = self.partition.kind else { return };
+        let each = sizes.train / sizes.classes.max(1);
+        if share * f64::from(each) < 1.0 {
+            checker.reject(
+                &["partition.share", "partition.kind"],
+                &format!("{share} of the {each} training images of a class is none"),
+                "too small",
+                "raise it, or `data.subset`",
+            );
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Promises about tasks of a client's own (Powder's benchmark): a drawn share of clients begins a slot in every period,
+//! the journal says who works on which, only begun slots are tested, `plan` knows it, and methods that know only classes
+//! run in it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fedcast::experiment::assemble::{assemble, blueprint};
+use fedcast::experiment::plan::plan;
+use fedcast::federation::{Digests, Entry, Event, Interrupt, Memory, Setup, simulate};
+use fedcast::methods::Registry;
+use fedcast::quantity::{ClientId, Round, TaskId};
+use fedcast::scenario::{Override, Scenario};
+
+/// Three periods of two rounds, five clients with four of the ten digits each.
+const SCENARIO: &str = r#"
+    schema = 1
+    data = { source = "digits", subset = 20 }
+    tasks = { count = 3, arrival = "powder", slot_classes = 4 }
+    partition = { kind = "slices" }
+    backbone = { kind = "pixels" }
+    method = { name = "fedavg" }
+    federation = { clients = 5, rounds = 2 }
+    client = { epochs = 1, batch = 16 }
+"#;
+
+fn read(overrides: &[&str]) -> Result<Scenario, String> {
+    let overrides: Vec<_> = overrides.iter().map(|text| Override::new(*text)).collect();
+    let read = Scenario::from_toml(SCENARIO, "s", Path::new("."), &overrides, &Registry::builtin());
+    read.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
+}
+
+fn ran_with(scenario: &Scenario, workers: u32, shaker: Option<u64>) -> (Vec<Entry>, Digests) {
+    let memory = Memory::default();
+    let setup = assemble(scenario, &Registry::builtin(), Some(workers)).expect("assembles").setup;
+    let setup = Setup { shaker, ..setup };
+    simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");
+    (memory.entries(), memory.digests())
+}
+
+/// Who works on the slot of which period, by round.
+fn work(entries: &[Entry]) -> BTreeMap<Round, BTreeMap<ClientId, TaskId>> {
+    let mut work = BTreeMap::new();
+    for entry in entries {
+        if let Event::RoundOpened { round, task, cohort, behind, .. } = &entry.event {
+            let mut of: BTreeMap<_, _> = cohort.iter().map(|client| (*client, *task)).collect();
+            of.extend(behind.iter().copied());
+            work.insert(*round, of);
+        }
+    }
+    work
+}
+
+#[test]
+fn the_journal_says_who_works_on_which_slot() {
+    let scenario = read(&[]).expect("is right");
+    let (entries, _) = ran_with(&scenario, 2, None);
+    let movers: Vec<Vec<ClientId>> = (entries.iter())
+        .filter_map(|entry| match &entry.event {
+            Event::TaskStarted { movers, classes, .. } => {
+                assert!(classes.len() == 20 && classes.iter().all(|class| *class < 10));
+                Some(movers.clone())
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(movers.iter().map(Vec::len).collect::<Vec<_>>(), [5, 2, 2]);
+    let work = work(&entries);
+    assert_eq!(work.len(), 6);
+    let mut held: BTreeMap<ClientId, TaskId> = BTreeMap::new();
+    for (round, of) in &work {
+        let period = TaskId(round.0 as u16 / 2);
+        held.extend(movers[period.index()].iter().map(|client| (*client, period)));
+        assert_eq!(*of, held, "{round}");
+    }
+}
+
+/// Methods that know only classes learn the rows of slots as classes of their own.
+#[test]
+fn methods_that_know_no_slots_run_and_digests_depend_on_no_worker() {
+    let coda = "method={name=\"coda-prompt\",pool=6,prompt_len=2,n_blocks=1}";
+    let vit = "backbone={kind=\"vit\",weights=\"embedded\"}";
+    for overrides in [&[][..], &["wire.form=\"lean\""], &[coda, vit, "wire.form=\"lean\""]] {
+        let mut overrides = overrides.to_vec();
+        overrides.push("federation.load=1");
+        if overrides.contains(&coda) {
+            overrides.push("data.subset=10");
+        }
+        let scenario = read(&overrides).expect("is right");
+        let (_, digests) = ran_with(&scenario, 1, None);
+        assert_eq!(ran_with(&scenario, 3, Some(5)).1, digests, "{overrides:?}");
+    }
+}
+
+#[test]
+fn a_plan_knows_the_slots() {
+    for overrides in [&[][..], &["wire.form=\"lean\"", "participation={count=3}"]] {
+        let scenario = read(overrides).expect("is right");
+        let planned =
+            plan(&blueprint(&scenario, &Registry::builtin()).expect("plans")).expect("plans");
+        let (entries, _) = ran_with(&scenario, 2, None);
+        let mut bytes = 0;
+        let mut samples = 0;
+        for entry in &entries {
+            match &entry.event {
+                Event::FrameCharged { bytes: frame, .. } => bytes += frame.frame(),
+                Event::Trained { samples: held, .. } => samples += held,
+                _ => {}
+            }
+        }
+        assert_eq!(planned.total.down + planned.total.up, bytes, "{overrides:?}");
+        assert_eq!(planned.phases.iter().map(|phase| phase.samples).sum::<u64>(), samples);
+    }
+}
+
+#[test]
+fn what_contradicts_slots_is_told_at_its_place() {
+    for (override_, why) in [
+        ("partition.kind=\"iid\"", "nothing to divide"),
+        ("tasks={count=3}", "tasks are everybody's"),
+        ("tasks.slot_classes=11", "the data set 10"),
+        ("tasks.overlap=5", "5 of 4 classes"),
+        ("tasks.moving=0.1", "nobody, rounded down"),
+        ("tasks.order=\"seeded\"", "whatever the order"),
+        ("partition.share=0.01", "is none"),
+        ("federation.clients=500000", "a head of"),
+        ("method={name=\"stsa\",first={name=\"none\"}}", "on different tasks"),
+        ("privacy.secure_aggregation=true", "look alike"),
+        ("tasks={count=3,ahead=0.5,arrival=\"powder\",slot_classes=4}", "no meaning"),
+        ("tasks={sizes=[5,5],arrival=\"powder\",slot_classes=4}", "all of `slot_classes`"),
+    ] {
+        let told = read(&[override_]).expect_err(override_);
+        assert!(told.contains(why), "{override_}: {told}");
+    }
+}
