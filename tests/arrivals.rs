@@ -12,8 +12,7 @@ use fedcast::experiment::assemble::{assemble, blueprint};
 use fedcast::experiment::plan::plan;
 use fedcast::federation::arrivals::ArrivalRules;
 use fedcast::federation::{
-    ComputeRules, Entry, Event, FederationError, Interrupt, LinkRules, Memory, Rules, Setup,
-    simulate,
+    ComputeRules, Direction, Entry, Event, FederationError, LinkRules, Rules, Setup,
 };
 use fedcast::methods::Registry;
 use fedcast::numerics::law::Law;
@@ -215,26 +214,37 @@ fn scenario(overrides: &[&str]) -> Scenario {
     read.expect("is right").scenario
 }
 
+const CPROMPT: &[&str] = &[
+    "backbone.kind=\"vit\"",
+    "method={name=\"fed-cprompt\",pool=6,prompt_len=2,n_blocks=1}",
+    "data.subset=6",
+];
+
+/// A scenario's run.
+fn told(overrides: &[&str]) -> Ran {
+    let setup = assemble(&scenario(overrides), &Registry::builtin(), Some(2));
+    let ran = run(setup.expect("assembles").setup);
+    assert!(ran.end.is_ok(), "{:?}", ran.end.err());
+    ran
+}
+
 /// Bytes and virtual time of a run with mixed tasks are known beforehand, also where messages depend on
 /// the task.
 #[test]
 fn a_plan_knows_who_works_on_what() {
     let lags = "tasks={sizes=[4,3,3],arrival=\"per-client\",lag_s={dist=\"uniform\",low=0,high=9}}";
-    for overrides in [&[][..], &[lags], &["federation.load=2"]] {
+    for overrides in [&[][..], &[lags], &["federation.load=2"], CPROMPT] {
         let scenario = scenario(overrides);
-        let methods = Registry::builtin();
-        let planned = plan(&blueprint(&scenario, &methods).expect("plans")).expect("plans");
-        let memory = Memory::default();
-        let made = assemble(&scenario, &methods, Some(2)).expect("assembles").setup;
-        simulate(made, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");
-        let entries = memory.entries();
+        let planned = plan(&blueprint(&scenario, &Registry::builtin()).expect("plans"));
+        let planned = planned.expect("plans");
+        let entries = told(overrides).entries;
         assert!(rounds(&entries).iter().any(|(_, _, behind)| !behind.is_empty()));
         let (mut down, mut up, mut end) = (0, 0, VirtualTime::ZERO);
         for entry in &entries {
             match &entry.event {
                 Event::FrameCharged { direction, bytes, .. } => match direction {
-                    fedcast::federation::Direction::Down => down += bytes.frame(),
-                    fedcast::federation::Direction::Up => up += bytes.frame(),
+                    Direction::Down => down += bytes.frame(),
+                    Direction::Up => up += bytes.frame(),
                 },
                 Event::RoundClosed { .. } => end = entry.at,
                 _ => {}
@@ -243,6 +253,18 @@ fn a_plan_knows_who_works_on_what() {
         assert_eq!((planned.total.down, planned.total.up), (down, up), "{overrides:?}");
         assert!((planned.total.virtual_s - end.as_seconds()).abs() < 1e-6, "{overrides:?}");
     }
+}
+
+/// Invariant 6 of Fed-CPrompt's card.
+#[test]
+fn fed_cprompt_with_one_group_is_the_synchronous_run() {
+    let with = |tasks: &str| {
+        let all: Vec<&str> = CPROMPT.iter().copied().chain([tasks]).collect();
+        told(&all).digests
+    };
+    let synchronous = with("tasks={sizes=[4,3,3]}");
+    assert_eq!(with("tasks={sizes=[4,3,3],arrival=\"paced\",ahead=1}"), synchronous);
+    assert_ne!(with("tasks={sizes=[4,3,3],arrival=\"paced\"}"), synchronous);
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub struct FedAvgPromptConfig {
     pub prompt_len: u32,
     /// Blocks with a pool, from the first; at most the depth of the backbone.
     pub n_blocks: u32,
+    /// Prompts begin between 0 and this; keys, whose length says nothing, between 0 and 1.
+    pub prompt_init: f64,
     /// Which image a query is of where training augments.
     pub query: QueryView,
     /// How much a client counts.
@@ -45,6 +47,7 @@ impl FedAvgPromptConfig {
         }
         let n_blocks =
             Param::new("n_blocks", 5, "prompted blocks from the first on, at most the depth");
+        let init = Param::new("prompt_init", 1.0, "prompts begin evenly spread from 0 to this");
         let query = Param::new("query", QueryView::Clean, "what a query is of under augmentation");
         let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
         let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
@@ -52,6 +55,7 @@ impl FedAvgPromptConfig {
             pool: table.get(&pool.at_least(1.0)),
             prompt_len,
             n_blocks: table.get(&n_blocks.source("HePCo").at_least(1.0).at_most(99.0)),
+            prompt_init: table.get(&init.source("HePCo's code").at_least(0.0)),
             query: table.get(&query.source("augmented in HePCo's code, which pays for it")),
             weights: table.get(&weights.source("HePCo")),
             head: table.get(&head.source("HePCo")),

@@ -72,7 +72,7 @@ impl FedAvgPrompt {
     /// Start values of pools and head.
     pub(super) fn initial_parameters(&self, init: StreamKey) -> ParameterSet {
         let head = LinearHead::initial_parameters(self.classes, self.shape.dim, init);
-        let pools = self.shape.initial_parameters(init);
+        let pools = self.shape.initial_parameters(init, self.config.prompt_init);
         let all = pools.iter().chain(head.iter());
         all.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect()
     }

@@ -45,13 +45,15 @@ impl PoolShape {
         (0..blocks).flat_map(of).collect()
     }
 
-    /// Start values, uniform on `[0, 1)`. The tensors draw at `key.step(1)`, `key.step(2)`, ...; step 0 is the
-    /// head's.
-    pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
+    /// Start values: keys uniform on `[0, 1)`, prompts on `[0, prompt_init)`. The tensors draw at `key.step(1)`,
+    /// `key.step(2)`, ...; step 0 is the head's.
+    pub fn initial_parameters(&self, key: StreamKey, prompt_init: f64) -> ParameterSet {
         let mut set = ParameterSet::new();
         for (place, (name, shape)) in self.shapes().into_iter().enumerate() {
             let mut rng = key.step(1 + place as u64).rng();
-            let values = (0..shape.iter().product()).map(|_: usize| unit(&mut rng) as f32);
+            let is_keys = shape.len() == 2;
+            let scale = if is_keys { 1.0 } else { prompt_init };
+            let values = (0..shape.iter().product()).map(|_: usize| (scale * unit(&mut rng)) as f32);
             let values = values.collect();
             set.insert(name, Parameter { shape, values });
         }
@@ -97,14 +99,8 @@ mod tests {
 
     const SHAPE: PoolShape = PoolShape { blocks: 2, pool: 5, length: 4, dim: 8 };
 
-    fn pool(seed: u64, scale: f32) -> ParameterSet {
-        let drawn = SHAPE.initial_parameters(StreamKey::new(seed, Domain::Init));
-        let scaled = drawn.iter().map(|(name, parameter)| {
-            let factor = if name.ends_with("prompts") { scale } else { 1.0 };
-            let values = parameter.values.iter().map(|v| v * factor).collect();
-            (Arc::clone(name), Parameter { shape: parameter.shape.clone(), values })
-        });
-        scaled.collect()
+    fn pool(seed: u64, prompt_init: f64) -> ParameterSet {
+        SHAPE.initial_parameters(StreamKey::new(seed, Domain::Init), prompt_init)
     }
 
     /// The keys of all blocks, and the values, of two samples.

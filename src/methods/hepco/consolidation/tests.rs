@@ -31,7 +31,7 @@ fn key(place: u32) -> StreamKey {
 }
 
 fn parameters(seed: u32) -> ParameterSet {
-    let mut set = SHAPE.initial_parameters(key(seed));
+    let mut set = SHAPE.initial_parameters(key(seed), 1.0);
     let head = LinearHead::initial_parameters(CLASSES, SHAPE.dim, key(100 + seed));
     head.iter().for_each(|(name, parameter)| set.insert(Arc::clone(name), parameter.clone()));
     set
