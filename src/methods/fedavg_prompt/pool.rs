@@ -53,7 +53,8 @@ impl PoolShape {
             let mut rng = key.step(1 + place as u64).rng();
             let is_keys = shape.len() == 2;
             let scale = if is_keys { 1.0 } else { prompt_init };
-            let values = (0..shape.iter().product()).map(|_: usize| (scale * unit(&mut rng)) as f32);
+            let values =
+                (0..shape.iter().product()).map(|_: usize| (scale * unit(&mut rng)) as f32);
             let values = values.collect();
             set.insert(name, Parameter { shape, values });
         }
