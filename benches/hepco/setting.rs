@@ -63,7 +63,7 @@ impl Setting {
         let shape = FedAvgPromptConfig::default().shape(&facts);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
         let curriculum = Arc::new(curriculum.expect("divides"));
-        let mut server = shape.initial_parameters(key(0));
+        let mut server = shape.initial_parameters(key(0), 1.0);
         let head = LinearHead::initial_parameters(CLASSES, shape.dim, key(1));
         head.iter()
             .for_each(|(name, parameter)| server.insert(Arc::clone(name), parameter.clone()));
