@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use command::{read, tell};
-use fedcast::data::{Dataset, FreshClients};
+use fedcast::data::{Dataset, FreshClients, Tokeniser};
 use fedcast::experiment::assemble::{curriculum, rules};
 use fedcast::federation::participation::cohort;
 use fedcast::methods::Registry;
@@ -85,7 +85,7 @@ fn any_round_is_drawn_alone() {
     );
     let loaded = Scenario::load(&folder.path().join("scenario.toml"), &[], &Registry::builtin());
     let scenario = loaded.unwrap().scenario;
-    let data = Dataset::open(&scenario.data).unwrap();
+    let data = Dataset::open(&scenario.data, &Tokeniser::Characters).unwrap();
     let curriculum = curriculum(&scenario, data.classes()).unwrap();
     let tasks = &curriculum.tasks;
     let fresh = FreshClients::from_scenario(&scenario.partition, scenario.seed.partition).unwrap();

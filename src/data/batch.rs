@@ -147,10 +147,11 @@ impl Batch {
         Ok(())
     }
 
-    /// The pixels on a device, f32 `(batch, channels, height, width)`.
+    /// What a network reads, on a device: pixels, f32 `(batch, channels, height, width)`, or the tokens of
+    /// sequences, u32 `(batch, length)`.
     ///
     /// # Errors
-    /// When the batch holds no images, or the device has no room.
+    /// When the batch holds features, or the device has no room.
     pub fn pixels(&self, device: &Device) -> Result<Tensor, DataError> {
         match self {
             Batch::Images { pixels, shape, .. } => {
@@ -161,10 +162,9 @@ impl Batch {
                 "a batch of features has no pixels any more",
                 "read the loader of images where pixels are needed",
             )),
-            Batch::Tokens { .. } => Err(DataError::unfit(
-                "an image model was given a batch of tokens",
-                "choose a backbone for text or a data set of images",
-            )),
+            Batch::Tokens { tokens, shape, .. } => {
+                Ok(Tensor::from_slice(tokens, shape.as_slice(), device)?)
+            }
         }
     }
 }

@@ -17,10 +17,12 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::DataError;
+use candle_core::{Device, Tensor};
+
 use super::folder;
 use super::prepared::Prepared;
 use super::transform::Transform;
+use super::{DataError, Stacked};
 
 /// Two splits over the same classes.
 #[derive(Debug)]
@@ -69,11 +71,13 @@ pub struct Split {
     /// Pixels after deterministic transforms, shared by everyone who asks for the same one.
     prepared: Mutex<Vec<(Transform, Option<Arc<Prepared>>)>>,
     prepared_budget: usize,
+    /// Who each sample belongs to by nature, where the data say so.
+    owners: Option<Vec<u32>>,
     /// Once somebody asked.
     digest: OnceLock<blake3::Hash>,
 }
 
-/// Where the pixels are.
+/// Where the pixels, or the tokens, are.
 #[derive(Debug)]
 pub(crate) enum Store {
     /// All images in one buffer, one size.
@@ -82,6 +86,8 @@ pub(crate) enum Store {
     Files { paths: Vec<PathBuf>, side: Option<usize> },
     /// Samples of another split, perhaps the same one more than once.
     Chosen { of: Arc<Split>, samples: Vec<u32> },
+    /// Sequences of tokens, one behind the other, all of one length.
+    Tokens { ids: Vec<u32>, length: usize },
 }
 
 /// Prepared pixels may take this much per split unless [`Split::set_prepared_budget`] says otherwise.
@@ -124,6 +130,7 @@ impl Split {
             store,
             prepared,
             prepared_budget: PREPARED_BUDGET,
+            owners: None,
             digest: OnceLock::new(),
         })
     }
@@ -146,7 +153,7 @@ impl Split {
     pub fn base(self: &Arc<Split>) -> Arc<Split> {
         match &self.store {
             Store::Chosen { of, .. } => Arc::clone(of),
-            Store::Buffer { .. } | Store::Files { .. } => Arc::clone(self),
+            Store::Buffer { .. } | Store::Files { .. } | Store::Tokens { .. } => Arc::clone(self),
         }
     }
 
@@ -154,8 +161,61 @@ impl Split {
     pub fn origin(&self, sample: u32) -> u32 {
         match &self.store {
             Store::Chosen { samples, .. } => samples[sample as usize],
-            Store::Buffer { .. } | Store::Files { .. } => sample,
+            Store::Buffer { .. } | Store::Files { .. } | Store::Tokens { .. } => sample,
         }
+    }
+
+    /// The same, whose samples belong to somebody by nature: one number per sample.
+    pub(crate) fn with_owners(self, owners: Vec<u32>) -> Split {
+        Split { owners: Some(owners), ..self }
+    }
+
+    /// Who each sample belongs to by nature, such as the speaker of a line; `None` where the data say nothing.
+    pub fn owners(&self) -> Option<&[u32]> {
+        self.owners.as_deref()
+    }
+
+    /// Whether its samples are text, and so have tokens instead of pixels.
+    pub fn is_text(&self) -> bool {
+        match &self.store {
+            Store::Tokens { .. } => true,
+            Store::Chosen { of, .. } => of.is_text(),
+            Store::Buffer { .. } | Store::Files { .. } => false,
+        }
+    }
+
+    /// The tokens of some samples, one behind the other, as many for each; `None` where samples are images.
+    pub fn tokens(&self, samples: &[u32]) -> Option<Vec<u32>> {
+        match &self.store {
+            Store::Tokens { ids, length } => {
+                let of = |sample: &u32| &ids[*sample as usize * length..][..*length];
+                Some(samples.iter().flat_map(of).copied().collect())
+            }
+            Store::Chosen { of, .. } => {
+                let origins: Vec<u32> = samples.iter().map(|sample| self.origin(*sample)).collect();
+                of.tokens(&origins)
+            }
+            Store::Buffer { .. } | Store::Files { .. } => None,
+        }
+    }
+
+    /// What a network reads of some samples: pixels `(b, c, h, w)` after a deterministic transform, or tokens
+    /// `(b, n)`.
+    ///
+    /// # Errors
+    /// A sample that cannot be read, samples of different shapes, or a transform that draws.
+    pub fn input(
+        &self,
+        transform: &Transform,
+        samples: &[u32],
+        device: &Device,
+    ) -> Result<Tensor, DataError> {
+        if let Some(tokens) = self.tokens(samples) {
+            let length = tokens.len() / samples.len().max(1);
+            return Ok(Tensor::from_vec(tokens, (samples.len(), length), device)?);
+        }
+        let Stacked { pixels, shape } = self.pixels(transform, samples)?;
+        Ok(Tensor::from_vec(pixels, shape.as_slice(), device)?)
     }
 
     /// The number of samples.
@@ -192,6 +252,10 @@ impl Split {
             }
             Store::Files { paths, side } => folder::decode(&paths[i], *side),
             Store::Chosen { of, samples } => of.image(samples[i] as usize),
+            Store::Tokens { .. } => Err(DataError::unfit(
+                "text has no pixels",
+                "choose `backbone.kind = \"bert\"`, which reads text",
+            )),
         }
     }
 
@@ -214,8 +278,17 @@ impl Split {
                 of: Arc::clone(of),
                 samples: kept.iter().map(|&i| samples[i]).collect(),
             },
+            Store::Tokens { ids, length } => Store::Tokens {
+                ids: kept.iter().flat_map(|i| &ids[i * length..][..*length]).copied().collect(),
+                length: *length,
+            },
         };
-        Split::new(store, kept.iter().map(|&i| self.labels[i]).collect(), self.by_class.len())
+        let labels = kept.iter().map(|&i| self.labels[i]).collect();
+        let split = Split::new(store, labels, self.by_class.len())?;
+        Ok(match &self.owners {
+            Some(owners) => split.with_owners(kept.iter().map(|&i| owners[i]).collect()),
+            None => split,
+        })
     }
 
     /// `[channels, height, width]` of every image, when they are known to agree.
@@ -224,6 +297,7 @@ impl Split {
             Store::Buffer { shape, .. } => Some(*shape),
             Store::Files { side, .. } => side.map(|s| [3, s, s]),
             Store::Chosen { of, .. } => of.image_shape(),
+            Store::Tokens { .. } => None,
         }
     }
 
@@ -232,6 +306,11 @@ impl Split {
     /// # Errors
     /// A file that cannot be read.
     pub fn sample_bytes(&self) -> Result<u64, DataError> {
+        match &self.store {
+            Store::Tokens { length, .. } => return Ok(4 * *length as u64),
+            Store::Chosen { of, .. } => return of.sample_bytes(),
+            Store::Buffer { .. } | Store::Files { .. } => {}
+        }
         match self.image_shape() {
             Some(shape) => Ok(shape.iter().product::<usize>() as u64),
             None if self.is_empty() => Ok(0),
@@ -259,6 +338,12 @@ impl Split {
                     hasher.update(&(*extent as u64).to_le_bytes());
                 }
                 hasher.update(bytes);
+            }
+            Store::Tokens { ids, length } => {
+                hasher.update(&(*length as u64).to_le_bytes());
+                ids.iter().for_each(|token| {
+                    hasher.update(&token.to_le_bytes());
+                });
             }
             Store::Files { paths, side } => {
                 hasher.update(format!("{side:?}").as_bytes());

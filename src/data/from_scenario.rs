@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use super::cifar::{self, Cifar};
 use super::folder::{self, FolderOptions};
+use super::text::{PlayOptions, Tokeniser, WordPieces, play};
 use super::{
-    ClassOrder, Curriculum, DataError, Dataset, FreshClients, FreshLaw, Kernel, Normalisation,
-    PartitionKind, Partitioner, SlotRules, Slots, Step, TaskSizes, Transform, digits,
+    ClassOrder, Curriculum, DataError, Dataset, FreshClients, FreshLaw, Kernel, Leftover,
+    NaturalClients, Normalisation, PartitionKind, Partitioner, SlotRules, Slots, Split, Step,
+    TaskSizes, Transform, digits,
 };
 use crate::scenario::{
-    ArrivalChoice, ClassOrder as OrderKey, Crop, DataSection, DataSource, Interpolation, Normalise,
-    PartitionKind as KindKey, PartitionSection, Scenario, StatisticsTransform, TaskSplit,
-    TransformSection,
+    ArrivalChoice, BackboneSection, BertSection, ClassOrder as OrderKey, Crop, DataSection,
+    DataSource, Interpolation, Normalise, PartitionKind as KindKey, PartitionSection, Rest,
+    Scenario, StatisticsTransform, TaskSplit, TextSection, TransformSection,
 };
 
 /// The three pipelines of a run.
@@ -30,16 +32,20 @@ pub struct Transforms {
 }
 
 impl Dataset {
-    /// Opens what `[data]` names.
+    /// Opens what `[data]` names; `tokeniser` is for text.
     ///
     /// # Errors
     /// Whatever is missing or damaged.
-    pub fn open(section: &DataSection) -> Result<Dataset, DataError> {
+    pub fn open(section: &DataSection, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
         let subset = section.subset.map(|n| n as usize);
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
             DataSource::Cifar10 => cifar::open(Cifar::Ten, path(section)?)?,
             DataSource::Cifar100 => cifar::open(Cifar::Hundred, path(section)?)?,
+            DataSource::Play => {
+                let text = section.text.clone().unwrap_or_default();
+                play::open(path(section)?, &play_options(&text), tokeniser)?
+            }
             DataSource::Folder => {
                 let side = Some(section.store as usize);
                 let options = FolderOptions { side, subset, ..FolderOptions::default() };
@@ -53,6 +59,43 @@ impl Dataset {
     }
 }
 
+fn play_options(section: &TextSection) -> PlayOptions {
+    PlayOptions {
+        context: section.context as usize,
+        stride: section.stride as usize,
+        symbols: section.symbols as usize,
+        fold_case: section.fold_case,
+        test: section.test,
+    }
+}
+
+impl Tokeniser {
+    /// What the backbone of a scenario reads text with.
+    ///
+    /// # Errors
+    /// A vocabulary that cannot be read, or has more pieces than the network knows.
+    pub fn from_scenario(section: &BackboneSection) -> Result<Tokeniser, DataError> {
+        let BackboneSection::Bert(BertSection { vocabulary, architecture, .. }) = section else {
+            return Ok(Tokeniser::Characters);
+        };
+        let (tokeniser, tokens) = match vocabulary {
+            None => (Tokeniser::Characters, Tokeniser::CHARACTERS),
+            Some(path) => {
+                let pieces = WordPieces::open(path)?;
+                let tokens = pieces.tokens();
+                (Tokeniser::WordPieces(Arc::new(pieces)), tokens)
+            }
+        };
+        if tokens > architecture.vocabulary as usize {
+            return Err(DataError::unfit(
+                format!("{tokens} tokens for a network of {}", architecture.vocabulary),
+                format!("set backbone.architecture.vocabulary = {tokens}, as the weights have it"),
+            ));
+        }
+        Ok(tokeniser)
+    }
+}
+
 fn path(section: &DataSection) -> Result<&Path, DataError> {
     section.path.as_deref().ok_or_else(|| {
         DataError::unfit("this data set is not embedded and [data] has no path", "give data.path")
@@ -63,7 +106,8 @@ fn path(section: &DataSection) -> Result<&Path, DataError> {
 /// published total spread evenly (the first classes take the rest). `None` where no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
-        return Dataset::open(section).ok().map(|data| data.class_sizes());
+        let data = Dataset::open(section, &Tokeniser::Characters);
+        return data.ok().map(|data| data.class_sizes());
     }
     let sizes = section.sizes()?;
     let (classes, train) = (sizes.classes as usize, sizes.train as usize);
@@ -224,6 +268,8 @@ impl Partitioner {
                     "set tasks.arrival = \"powder\", or choose another partition",
                 ));
             }
+            // To plan with while the data are not there, see `NaturalClients::from_scenario`.
+            KindKey::Natural { .. } => PartitionKind::Iid,
             KindKey::Ratios { .. } => {
                 return Err(DataError::unfit(
                     "these shards are drawn client by client, for clients that do not come back",
@@ -233,6 +279,25 @@ impl Partitioner {
         };
         let (min_samples, attempts) = (section.min_samples, section.attempts);
         Ok(Partitioner { kind, clients, min_samples, attempts, seed })
+    }
+}
+
+impl NaturalClients {
+    /// The clients that `[partition]` finds in the data; `None` where it divides them instead.
+    ///
+    /// # Errors
+    /// See [`NaturalClients::new`].
+    pub fn from_scenario(
+        section: &PartitionSection,
+        clients: u32,
+        split: &Split,
+    ) -> Result<Option<NaturalClients>, DataError> {
+        let KindKey::Natural { rest } = section.kind else { return Ok(None) };
+        let rest = match rest {
+            Rest::Drop => Leftover::Drop,
+            Rest::Merge => Leftover::Merge,
+        };
+        NaturalClients::new(split, clients, section.min_samples, rest).map(Some)
     }
 }
 
@@ -256,6 +321,7 @@ impl FreshClients {
             KindKey::Slices { .. }
             | KindKey::Capped { .. }
             | KindKey::Lda { .. }
+            | KindKey::Natural { .. }
             | KindKey::Quantity { .. }
             | KindKey::Extended { .. } => {
                 return Err(DataError::unfit(
@@ -300,19 +366,20 @@ mod tests {
             train: TransformSection { crop: Crop::RandomResized, flip: 0.5, ..plain() },
             test: plain(),
             statistics: StatisticsTransform::Raw,
+            text: None,
         }
     }
 
     #[test]
     fn nominal_sizes_are_those_of_the_data() {
         let mut section = digits_section();
-        let data = Dataset::open(&section).unwrap();
+        let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
         assert_eq!(nominal_class_sizes(&section), Some(data.class_sizes()));
         let told = section.sizes().unwrap();
         assert_eq!(told.train as usize, data.train.len());
         assert_eq!(told.test as usize, data.test.len());
         section.subset = Some(20);
-        let data = Dataset::open(&section).unwrap();
+        let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
         assert_eq!(data.class_sizes(), [20; 10]);
         assert_eq!(nominal_class_sizes(&section), Some(data.class_sizes()));
         section.nominal = Some(NominalSizes { classes: 4, train: 42, test: 8 });
@@ -322,8 +389,12 @@ mod tests {
 
     #[test]
     fn a_subset_keeps_the_first_samples_of_every_class() {
-        let all = Dataset::open(&digits_section()).unwrap();
-        let few = Dataset::open(&DataSection { subset: Some(3), ..digits_section() }).unwrap();
+        let all = Dataset::open(&digits_section(), &Tokeniser::Characters).unwrap();
+        let few = Dataset::open(
+            &DataSection { subset: Some(3), ..digits_section() },
+            &Tokeniser::Characters,
+        )
+        .unwrap();
         for class in 0..10 {
             for (a, b) in all.train.by_class()[class].iter().zip(&few.train.by_class()[class]) {
                 let (a, b) = (all.train.image(*a as usize), few.train.image(*b as usize));
@@ -349,7 +420,7 @@ mod tests {
     #[test]
     fn a_data_set_without_a_path_says_so() {
         let section = DataSection { source: DataSource::Cifar100, ..digits_section() };
-        let message = Dataset::open(&section).unwrap_err().to_string();
+        let message = Dataset::open(&section, &Tokeniser::Characters).unwrap_err().to_string();
         assert!(message.contains("give data.path"), "{message}");
     }
 }

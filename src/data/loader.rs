@@ -204,6 +204,10 @@ impl Batches<'_> {
             let shape = [&[samples.len()], rows.shape()].concat();
             return Ok(Batch::Features { values, shape, labels, samples });
         }
+        if let Some(tokens) = split.tokens(&samples) {
+            let shape = [samples.len(), tokens.len() / samples.len().max(1)];
+            return Ok(Batch::Tokens { tokens, shape, labels, samples });
+        }
         let view = View { split, transform, prepared: self.prepared.as_deref() };
         let (augment, epoch) = (self.augment_key, self.epoch << 32);
         let key = |sample: u32| augment.step(epoch | u64::from(sample));

@@ -1,4 +1,4 @@
-//! Data: images and labels, the classes' order and tasks, who holds which sample, and batches.
+//! Data: images or text, and labels, the classes' order and tasks, who holds which sample, and batches.
 //!
 //! ```text
 //! Dataset { train, test }      u8 images, class ids              (cifar, folder, digits)
@@ -25,6 +25,7 @@ mod prepared;
 mod rows;
 mod slots;
 mod stack;
+pub mod text;
 pub(crate) mod transform;
 pub mod units;
 
@@ -38,11 +39,12 @@ pub use error::DataError;
 pub use folder::FolderOptions;
 pub use from_scenario::{Transforms, nominal_class_sizes};
 pub use loader::{Batches, Loader};
-pub use partition::{FreshClients, FreshLaw, PartitionKind, Partitioner};
+pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};
 pub use slots::{Slot, SlotRules, Slots};
 pub use stack::Stacked;
+pub use text::Tokeniser;
 pub use transform::{Kernel, Normalisation, Step, Transform, Workspace};
 
 /// The samples a client holds for a task: indices into the train split, ascending.

@@ -24,7 +24,7 @@ use candle_core::{DType, Device, Tensor, Var};
 pub use config::{BackboneConfig, PixelShape};
 
 use super::ops::Groups;
-use super::{Adaptation, DeepResNet, ModelError, ParameterSet, Place, ResNet, Vit};
+use super::{Adaptation, Bert, DeepResNet, ModelError, ParameterSet, Place, ResNet, Vit};
 
 /// A feature extractor, frozen or over variables.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub enum Backbone {
     /// A deep residual network with pretrained weights, frozen only; a feature is the global average of the
     /// last stage.
     DeepResNet(DeepResNet),
+    /// An encoder of token sequences, frozen only.
+    Bert(Bert),
     /// No network at all: a feature is the image in channel, row, column order. A linear head on it is
     /// logistic regression.
     Pixels(PixelShape),
@@ -59,6 +61,7 @@ impl Backbone {
             BackboneConfig::DeepResNet(network) => {
                 Backbone::DeepResNet(DeepResNet::from_parameters(*network, set)?)
             }
+            BackboneConfig::Bert(bert) => Backbone::Bert(Bert::from_parameters(*bert, set)?),
             BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -76,7 +79,9 @@ impl Backbone {
             BackboneConfig::ResNet(network) => {
                 Backbone::ResNet(ResNet::with_trainables(*network, set)?)
             }
-            BackboneConfig::DeepResNet(_) => return Err(config.frozen_only()),
+            BackboneConfig::DeepResNet(_) | BackboneConfig::Bert(_) => {
+                return Err(config.frozen_only());
+            }
             BackboneConfig::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -95,6 +100,9 @@ impl Backbone {
                 let there = DeepResNet::from_parameters(*network.config(), set)?;
                 there.at(network.place())?.into()
             }
+            Backbone::Bert(bert) => {
+                Bert::from_parameters(*bert.config(), set)?.at(bert.place())?.into()
+            }
             Backbone::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -109,7 +117,9 @@ impl Backbone {
             Backbone::ResNet(network) => {
                 ResNet::trainable_at(*network.config(), set, network.place())?.into()
             }
-            Backbone::DeepResNet(_) => return Err(self.config().frozen_only()),
+            Backbone::DeepResNet(_) | Backbone::Bert(_) => {
+                return Err(self.config().frozen_only());
+            }
             Backbone::Pixels(shape) => Backbone::Pixels(*shape),
         })
     }
@@ -123,6 +133,7 @@ impl Backbone {
             Backbone::Vit(vit) => Ok(vit.at(place)?.into()),
             Backbone::ResNet(network) => Ok(network.at(place)?.into()),
             Backbone::DeepResNet(network) => Ok(network.at(place)?.into()),
+            Backbone::Bert(bert) => Ok(bert.at(place)?.into()),
             Backbone::Pixels(shape) if place.device.is_cpu() => Ok(Backbone::Pixels(*shape)),
             Backbone::Pixels(_) => Err(ModelError::Input {
                 reason: "a backbone of kind \"pixels\" computes on the CPU; \
@@ -139,6 +150,7 @@ impl Backbone {
             Backbone::Vit(vit) => vit.place(),
             Backbone::ResNet(network) => network.place(),
             Backbone::DeepResNet(network) => network.place(),
+            Backbone::Bert(bert) => bert.place(),
             Backbone::Pixels(_) => &CPU,
         }
     }
@@ -149,6 +161,7 @@ impl Backbone {
             Backbone::Vit(vit) => BackboneConfig::Vit(*vit.config()),
             Backbone::ResNet(network) => BackboneConfig::ResNet(*network.config()),
             Backbone::DeepResNet(network) => BackboneConfig::DeepResNet(*network.config()),
+            Backbone::Bert(bert) => BackboneConfig::Bert(*bert.config()),
             Backbone::Pixels(shape) => BackboneConfig::Pixels(*shape),
         }
     }
@@ -183,6 +196,7 @@ impl Backbone {
                 _ => network.features(pixels),
             },
             Backbone::DeepResNet(network) => network.features(pixels),
+            Backbone::Bert(bert) => bert.features(pixels),
             Backbone::Pixels(PixelShape { channels, image }) => {
                 let (_, c, h, w) = pixels.dims4()?;
                 if (c, h, w) != (*channels, *image, *image) {
@@ -220,7 +234,7 @@ impl Backbone {
         match self {
             Backbone::Vit(vit) => vit.variables(),
             Backbone::ResNet(network) => network.variables(),
-            Backbone::DeepResNet(_) | Backbone::Pixels(_) => &[],
+            Backbone::DeepResNet(_) | Backbone::Bert(_) | Backbone::Pixels(_) => &[],
         }
     }
 
@@ -233,6 +247,7 @@ impl Backbone {
             Backbone::Vit(vit) => vit.parameters(),
             Backbone::ResNet(network) => network.parameters(),
             Backbone::DeepResNet(network) => network.parameters(),
+            Backbone::Bert(bert) => bert.parameters(),
             Backbone::Pixels(_) => Ok(ParameterSet::new()),
         }
     }
@@ -254,7 +269,7 @@ impl Backbone {
         match self {
             Backbone::Vit(_) => set.get("cls_token").is_some(),
             Backbone::ResNet(_) => set.get("conv1.weight").is_some(),
-            Backbone::DeepResNet(_) | Backbone::Pixels(_) => false,
+            Backbone::DeepResNet(_) | Backbone::Bert(_) | Backbone::Pixels(_) => false,
         }
     }
 
@@ -267,6 +282,7 @@ impl Backbone {
             Backbone::Vit(vit) => vit.digest(),
             Backbone::ResNet(network) => network.digest(),
             Backbone::DeepResNet(network) => network.digest(),
+            Backbone::Bert(bert) => bert.digest(),
             Backbone::Pixels(_) => Ok(ParameterSet::new().digest()),
         }
     }
@@ -281,6 +297,12 @@ impl From<ResNet> for Backbone {
 impl From<DeepResNet> for Backbone {
     fn from(network: DeepResNet) -> Backbone {
         Backbone::DeepResNet(network)
+    }
+}
+
+impl From<Bert> for Backbone {
+    fn from(bert: Bert) -> Backbone {
+        Backbone::Bert(bert)
     }
 }
 

@@ -10,7 +10,7 @@
 
 use candle_core::DType;
 
-use super::{BackboneConfig, DeepResNetConfig, PixelShape, ResNetConfig, VitConfig};
+use super::{BackboneConfig, BertConfig, DeepResNetConfig, PixelShape, ResNetConfig, VitConfig};
 
 const F32: usize = 4;
 
@@ -24,6 +24,9 @@ pub fn bytes_per_sample(backbone: &BackboneConfig, compute: DType) -> u64 {
         // Widest behind the stem: a quarter of the pixels with 64 channels, which a convolution unfolds.
         BackboneConfig::DeepResNet(DeepResNetConfig { image, .. }) => {
             image * image / 4 * 64 * (4 + 9) * F32
+        }
+        BackboneConfig::Bert(BertConfig { length, hidden, intermediate, heads, .. }) => {
+            length * (4 * hidden + 3 * intermediate + 6 * heads * length) * F32
         }
         BackboneConfig::Pixels(PixelShape { channels, image }) => {
             image * image * channels * 4 * F32

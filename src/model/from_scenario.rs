@@ -1,10 +1,12 @@
 //! `[backbone]` as dimensions.
 
+use super::bert::Pooling;
 use super::deep_resnet::Depth;
 use super::{
-    BackboneConfig, DeepResNetConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig, VitConfig,
+    BackboneConfig, BertConfig, DeepResNetConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig,
+    VitConfig,
 };
-use crate::scenario::{BackboneSection, Scenario, VitSection, Weights};
+use crate::scenario::{BackboneSection, PoolingKey, Scenario, VitSection, Weights};
 
 /// The backbone's dimensions as the scenario states them, before any weight or image is read.
 pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
@@ -20,6 +22,20 @@ pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
         }),
         BackboneSection::ResNet50(_) => deep(Depth::Fifty),
         BackboneSection::ResNet152(_) => deep(Depth::HundredFiftyTwo),
+        BackboneSection::Bert(section) => BackboneConfig::Bert(BertConfig {
+            vocabulary: section.architecture.vocabulary as usize,
+            hidden: section.architecture.hidden as usize,
+            layers: section.architecture.layers as usize,
+            heads: section.architecture.heads as usize,
+            intermediate: section.architecture.intermediate as usize,
+            positions: section.architecture.positions as usize,
+            length: scenario.data.tokens() as usize,
+            pooling: match section.pooling {
+                PoolingKey::Cls => Pooling::Cls,
+                PoolingKey::Last => Pooling::Last,
+                PoolingKey::Mean => Pooling::Mean,
+            },
+        }),
         BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape { channels, image }),
     }
 }

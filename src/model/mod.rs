@@ -5,6 +5,7 @@
 //! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
 //!   with an [`Adaptation`] (prefix keys and values, adapters per block) handed over as plain tensors;
 //! * [`ResNet`]: residual networks for small images, trained from scratch, with their own batch norm;
+//! * [`Bert`]: an encoder of token sequences, frozen only;
 //! * [`DeepResNet`]: ResNet-50 and ResNet-152 with pretrained weights, frozen only;
 //! * [`LinearHead`] and [`CosineHead`]: the classifiers on top of the features;
 //! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
@@ -29,6 +30,7 @@
 mod adaptation;
 mod adapter;
 mod backbone;
+pub mod bert;
 mod class_head;
 mod cosine_head;
 #[cfg(feature = "cuda")]
@@ -57,6 +59,7 @@ mod weights_file;
 pub use adaptation::{Adaptation, Prefix};
 pub use adapter::{Adapter, AdapterShape, Dropout, MaskPlace, adapters_of, is_adapter};
 pub use backbone::{Backbone, BackboneConfig, PixelShape};
+pub use bert::{Bert, BertConfig};
 pub use class_head::{ClassHead, HeadKind, HeadShape};
 pub use cosine_head::CosineHead;
 pub use deep_resnet::{DeepResNet, DeepResNetConfig};

@@ -212,7 +212,7 @@ impl ParameterSet {
                 name: name.to_owned(),
                 expected: Some(shape.to_vec()),
                 advice: "the network needs every parameter of its configuration, by the names of \
-                         timm (vit) or torchvision (resnet18, resnet50, resnet152)",
+                         timm (vit), torchvision (resnet18, resnet50, resnet152) or Hugging Face (bert)",
             });
         };
         if parameter.shape != shape {

@@ -6,8 +6,7 @@ use candle_core::{Device, Tensor};
 
 use super::{ClassCounts, PolicyError, Predictor, RoundContext, Seat};
 use crate::data::{
-    Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard, Split, Stacked,
-    Transform,
+    Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard, Split, Transform,
 };
 use crate::learning::{FeatureCache, FeatureStore, QueryView, TrainingPlan};
 use crate::model::{Backbone, FrozenPart, Place};
@@ -146,9 +145,8 @@ impl Lab {
     ) -> Result<HeldRows, PolicyError> {
         let mut values = Vec::with_capacity(samples.len() * self.backbone.dim());
         for chunk in samples.chunks(self.evaluation_batch.max(1)) {
-            let Stacked { pixels, shape } = split.pixels(transform, chunk)?;
-            let pixels = Tensor::from_vec(pixels, shape.as_slice(), &self.device)?;
-            let found = self.backbone.frozen(&pixels, FrozenPart::Whole)?;
+            let input = split.input(transform, chunk, &self.device)?;
+            let found = self.backbone.frozen(&input, FrozenPart::Whole)?;
             values.extend(found.flatten_all()?.to_vec1::<f32>()?);
         }
         Ok(HeldRows::new(samples, vec![self.backbone.dim()], values))

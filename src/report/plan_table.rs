@@ -39,6 +39,12 @@ fn backbone(of: &Backbone) -> String {
             grouped(of.parameters as u64)
         ),
         _ => {
+            if of.kind == "bert" {
+                return format!(
+                    "bert, sequences of {image} tokens: features of width {dim}, {} parameters",
+                    grouped(of.parameters as u64)
+                );
+            }
             let kind = if of.parameters == 0 { "pixels as they are" } else { of.kind };
             format!(
                 "{kind}, {} x {image} x {image}: features of width {dim}, {} parameters",

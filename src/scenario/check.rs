@@ -1,5 +1,7 @@
 //! Combinations of sections that cannot work, found before anything is loaded.
 
+mod text;
+
 use super::reader::{Fault, Node, Report};
 use super::{
     AvailabilityPattern, Cache, Close, CodecName, Crop, DataSource, FaultChoice, FaultSection,
@@ -31,7 +33,10 @@ impl Scenario {
         self.check_tasks(&mut checker);
         self.check_slots(&mut checker);
         self.check_partition(&mut checker);
-        self.check_sizes(&mut checker);
+        self.check_text(&mut checker);
+        if self.data.text.is_none() {
+            self.check_sizes(&mut checker);
+        }
         self.check_privacy(&mut checker);
         self.check_faults(&mut checker);
     }
@@ -232,6 +237,7 @@ impl Scenario {
             self.partition.kind,
             PartitionKind::Capped { .. }
                 | PartitionKind::Lda { .. }
+                | PartitionKind::Natural { .. }
                 | PartitionKind::Extended { .. }
                 | PartitionKind::Quantity { .. }
         );
@@ -254,8 +260,7 @@ impl Scenario {
     }
 
     fn check_tasks(&self, checker: &mut Checker<'_>) {
-        let Some(sizes) = self.data.sizes() else { return };
-        let classes = sizes.classes;
+        let Some(classes) = self.data.classes() else { return };
         if self.tasks.sizes(classes).is_some() || self.tasks.arrival.has_slots() {
             return;
         }

@@ -1,19 +1,19 @@
-//! `[data]`: which images, where they lie, and what the network sees of them.
+//! `[data]`: which images or which text, where it lies, and what the network sees of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-use super::TransformSection;
 use super::reader::{Choice, Param, TableReader};
+use super::{TextSection, TransformSection};
 
-/// Which images, and their transforms.
+/// Which images and their transforms, or which text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataSection {
     /// The data set or its layout on disk. Required.
     pub source: DataSource,
-    /// Folder or `.tar.gz`; none for the embedded digits. Absolute in memory; relative to the
+    /// Folder, `.tar.gz` or text; none for the embedded digits. Absolute in memory; relative to the
     /// scenario file on disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
@@ -34,6 +34,9 @@ pub struct DataSection {
     /// `[data.statistics] transform = "test"`. Default `test`.
     #[serde(serialize_with = "as_table")]
     pub statistics: StatisticsTransform,
+    /// How a play becomes samples; none for images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextSection>,
 }
 
 /// A data set or a layout.
@@ -48,6 +51,8 @@ pub enum DataSource {
     Cifar100,
     /// `train/CLASS/*` and `test/CLASS/*`, png or jpg.
     Folder,
+    /// A play as plain text: the next character of what somebody says.
+    Play,
 }
 
 /// Sizes of a data set as published: numbers to plan with, spread evenly over classes.
@@ -81,7 +86,7 @@ impl DataSection {
             DataSource::Digits => Some((10, 1433, 364)),
             DataSource::Cifar10 => Some((10, 50_000, 10_000)),
             DataSource::Cifar100 => Some((100, 50_000, 10_000)),
-            DataSource::Folder => None,
+            DataSource::Folder | DataSource::Play => None,
         };
         let known = known.map(|(classes, train, test)| NominalSizes { classes, train, test });
         let sizes = self.nominal.or(known)?;
@@ -97,15 +102,29 @@ impl DataSection {
             DataSource::Digits => 8,
             DataSource::Cifar10 | DataSource::Cifar100 => 32,
             DataSource::Folder => self.store,
+            DataSource::Play => 1,
+        }
+    }
+
+    /// Classes, where they are known without opening it.
+    pub fn classes(&self) -> Option<u32> {
+        match &self.text {
+            Some(text) => Some(text.symbols),
+            None => self.sizes().map(|sizes| sizes.classes),
         }
     }
 
     /// Colour channels of its images.
     pub fn channels(&self) -> u32 {
         match self.source {
-            DataSource::Digits => 1,
+            DataSource::Digits | DataSource::Play => 1,
             DataSource::Cifar10 | DataSource::Cifar100 | DataSource::Folder => 3,
         }
+    }
+
+    /// Tokens of a sample, where samples are text.
+    pub fn tokens(&self) -> u32 {
+        self.text.as_ref().map_or(1, TextSection::tokens)
     }
 
     /// Pixels of both sides of what the network sees.
@@ -120,6 +139,7 @@ impl Choice for DataSource {
         ("cifar10", DataSource::Cifar10, "official binary layout, folder or .tar.gz"),
         ("cifar100", DataSource::Cifar100, "official binary layout, folder or .tar.gz"),
         ("folder", DataSource::Folder, "train/CLASS/*.png|jpg and test/CLASS/*"),
+        ("play", DataSource::Play, "plain text, speakers' lines under their names"),
     ];
 }
 
@@ -133,10 +153,14 @@ impl Choice for StatisticsTransform {
 
 impl DataSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {
-        let source = Param::required("source", DataSource::Digits, "which images");
+        let source = Param::required("source", DataSource::Digits, "which images or text");
         let source: DataSource = table.get(&source);
-        let path = Param::<String>::unset("path", "folder or .tar.gz, relative to this file");
+        let path = Param::<String>::unset("path", "folder, .tar.gz or text, relative to this file");
         let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
+        let file = match source {
+            DataSource::Play => "the text",
+            _ => "the folder or the .tar.gz",
+        };
         match (source, &path) {
             (DataSource::Digits, Some(_)) => table.reject(
                 "path",
@@ -144,20 +168,26 @@ impl DataSection {
                 "not needed",
                 "remove this line, or set `data.source`",
             ),
-            (DataSource::Cifar10 | DataSource::Cifar100 | DataSource::Folder, None)
-                if table.given("source") =>
-            {
-                table.reject(
-                    "source",
-                    &format!("`data.source = \"{}\"` needs `data.path`", source.word()),
-                    "where is it?",
-                    "add `path = \"...\"` with the folder or the .tar.gz, relative to this file",
-                )
-            }
+            (
+                DataSource::Cifar10 | DataSource::Cifar100 | DataSource::Folder | DataSource::Play,
+                None,
+            ) if table.given("source") => table.reject(
+                "source",
+                &format!("`data.source = \"{}\"` needs `data.path`", source.word()),
+                "where is it?",
+                &format!("add `path = \"...\"` with {file}, relative to this file"),
+            ),
             _ => {}
         }
         let subset = Param::unset("subset", "training samples kept of every class").at_least(1.0);
         let store = Param::new("store", 224, "pixels every image of a folder is first resized to");
+        let text = match source {
+            DataSource::Play => Some(table.table("text", TextSection::read)),
+            _ => {
+                table.foreign(&["text"], &format!("source = \"{}\"", source.word()));
+                None
+            }
+        };
         let nominal = table.optional_table("nominal", NominalSizes::read);
         let train = table.table("train", |t| TransformSection::read(t, None));
         DataSection {
@@ -175,6 +205,7 @@ impl DataSection {
                     "what images go through when features are only measured",
                 ))
             }),
+            text,
         }
     }
 }

@@ -48,8 +48,7 @@ impl Scenario {
         let Scenario { data, tasks, backbone, time, links, cache, availability, .. } = self;
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
-        let weights = backbone.weights_file_mut();
-        paths.extend(weights.map(|path| ("backbone.weights".to_owned(), path)));
+        paths.extend(backbone.files_mut());
         paths.extend(cache.folder.as_mut().map(|path| ("cache.folder".to_owned(), path)));
         let AvailabilitySection { pattern, join_s, stay_s } = availability;
         if let AvailabilityPattern::Trace { file, .. } = pattern {

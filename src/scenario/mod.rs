@@ -52,6 +52,7 @@ pub mod round;
 mod seeds;
 mod slots;
 mod tasks;
+mod text;
 mod time;
 mod transform;
 mod units;
@@ -60,8 +61,8 @@ mod wire;
 pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
-    Architecture, BackboneSection, EMBEDDED_IMAGE, ExtractorSection, ResNetSection, StartWeights,
-    VitSection, VitShape, Weights,
+    Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,
+    PoolingKey, ResNetSection, StartWeights, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
@@ -79,13 +80,14 @@ pub use load::Loaded;
 pub use method::MethodSection;
 pub use overrides::Override;
 pub use participation::{Participants, ParticipationSection, Population, Unit};
-pub use partition::{PartitionKind, PartitionSection};
+pub use partition::{PartitionKind, PartitionSection, Rest};
 pub use preset::Preset;
 pub use privacy::{NoiseSection, PrivacySection, RingSize};
 pub use record::{Evaluate, Metric, RecordSection};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
+pub use text::{CHARACTER_TOKENS, TextSection};
 pub use time::TimeSection;
 pub use transform::{Crop, Interpolation, Normalise, TransformSection};
 pub use units::UnitsSection;

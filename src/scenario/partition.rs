@@ -1,8 +1,8 @@
 //! `[partition]`: which client holds which training samples of a task.
 //!
 //! Definitions: the HGP benchmark's "distribution-based label imbalance" and its two relatives
-//! (arXiv 2406.02447 and the public framework of the same group), HePCo's three ratios, and the
-//! allocation of the MFCL line.
+//! (arXiv 2406.02447 and the public framework of the same group), HePCo's three ratios, the
+//! allocation of the MFCL line, and what the data themselves say (LEAF).
 
 use serde::Serialize;
 
@@ -14,7 +14,8 @@ pub struct PartitionSection {
     /// The rule. Required.
     #[serde(flatten)]
     pub kind: PartitionKind,
-    /// Samples every client must have in every task; otherwise the task is drawn again. Default 6.
+    /// Samples every client must have in every task; otherwise the task is drawn again. Of a natural partition,
+    /// samples of all tasks together; with less there is no run. Default 6.
     pub min_samples: u32,
     /// Draws before giving up. Default 9999.
     pub attempts: u32,
@@ -41,6 +42,11 @@ pub enum PartitionKind {
     Lda {
         /// Concentration: small is uneven. Default 1.
         alpha: f64,
+    },
+    /// As the data say: every client is somebody in it, such as a speaker of a play, those who hold most first.
+    Natural {
+        /// What becomes of those that are no client, because there are more of them. Default `drop`.
+        rest: Rest,
     },
     /// Shuffled and dealt evenly.
     Iid,
@@ -78,12 +84,30 @@ pub enum PartitionKind {
     },
 }
 
+/// What becomes of owners of data that are no client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rest {
+    /// Nobody holds what they have.
+    Drop,
+    /// One after the other, those who hold most first, they are added to the client that holds least.
+    Merge,
+}
+
+impl Choice for Rest {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("drop", Rest::Drop, "left out"),
+        ("merge", Rest::Merge, "each added to the client that holds least"),
+    ];
+}
+
 /// [`PartitionKind`] without its numbers.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Dirichlet,
     Capped,
     Lda,
+    Natural,
     Iid,
     Quantity,
     Extended,
@@ -96,6 +120,11 @@ impl Choice for Kind {
         ("dirichlet", Kind::Dirichlet, "distribution-based label imbalance, by `beta`"),
         ("capped", Kind::Capped, "dirichlet up to an even share of the task (STSA, LANDER)"),
         ("lda", Kind::Lda, "equal sizes, proportions of every client by `alpha` (MFCL, FedHAF)"),
+        (
+            "natural",
+            Kind::Natural,
+            "every client is a speaker of the play, those who say most first",
+        ),
         ("iid", Kind::Iid, "shuffled and dealt evenly"),
         ("quantity", Kind::Quantity, "every client draws `classes_per_client` classes"),
         ("extended", Kind::Extended, "dirichlet, after a few reserved samples per client"),
@@ -123,6 +152,10 @@ impl PartitionSection {
                 let alpha = alpha.source("public code of MFCL; FedHAF does not state it");
                 PartitionKind::Lda { alpha: table.get(&alpha.at_least(1e-6)) }
             }
+            Some(Kind::Natural) => {
+                let rest = Param::new("rest", Rest::Drop, "speakers who are no client");
+                PartitionKind::Natural { rest: table.get(&rest) }
+            }
             Some(Kind::Iid) => PartitionKind::Iid,
             Some(Kind::Quantity) => {
                 let classes = Param::required("classes_per_client", 2, "classes a client draws");
@@ -146,6 +179,7 @@ impl PartitionSection {
         };
         let of_other_kinds = [
             "alpha",
+            "rest",
             "beta",
             "classes_per_client",
             "picks",

@@ -23,9 +23,11 @@ mod extended;
 mod fresh;
 mod iid;
 mod lda;
+mod natural;
 mod quantity;
 
 pub use fresh::{FreshClients, FreshLaw};
+pub use natural::{Leftover, NaturalClients};
 
 use super::{DataError, Shard, TaskView};
 use crate::numerics::streams::{Domain, StreamKey};

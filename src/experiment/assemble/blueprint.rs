@@ -1,52 +1,86 @@
 //! What follows from a scenario alone: classes, tasks, who holds how many samples of what, the
-//! backbone's dimensions, the method. `plan` needs nothing else: no data, no weights.
+//! backbone's dimensions, the method. `plan` needs nothing else: no data, no weights. A play is read where it is
+//! at hand, for nothing else says who speaks how much.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::data::{
-    Curriculum, DataError, FreshClients, Partitioner, Slot, Slots, TaskView, nominal_class_sizes,
+    Curriculum, DataError, Dataset, FreshClients, NaturalClients, Partitioner, Slot, Slots,
+    TaskView, Tokeniser, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
 use crate::policy::ClassCounts;
 use crate::quantity::ClientId;
-use crate::scenario::{Population, Scenario};
+use crate::scenario::{DataSource, Population, Scenario};
 
 /// Who holds which samples.
 #[derive(Clone, Debug)]
 pub enum Holders {
     /// The same clients all along, each with a shard of every task.
     Fixed(Partitioner),
+    /// Somebody in the data each, with what is theirs.
+    Natural(Arc<NaturalClients>),
     /// New clients every round; shards are made when they are asked.
     Fresh(FreshClients),
     /// The same clients all along, each with tasks of its own.
     Slots(Arc<Slots>),
 }
 
-/// Who holds which samples, of so many clients.
+/// Who holds which samples, of so many clients. Of a play that is not at hand nobody knows who speaks how much:
+/// then all speak as much.
 pub fn holders(
     scenario: &Scenario,
     clients: u32,
     curriculum: &Curriculum,
 ) -> Result<Holders, DataError> {
+    holders_of(scenario, clients, curriculum, play_at_hand(scenario)?.as_ref())
+}
+
+/// The same, with the data where they are at hand.
+pub(super) fn holders_of(
+    scenario: &Scenario,
+    clients: u32,
+    curriculum: &Curriculum,
+    data: Option<&Dataset>,
+) -> Result<Holders, DataError> {
     if let Some(slots) = &curriculum.slots {
         return Ok(Holders::Slots(Arc::clone(slots)));
     }
     let (section, seed) = (&scenario.partition, scenario.seed.partition);
+    if let Some(data) = data
+        && let Some(natural) = NaturalClients::from_scenario(section, clients, &data.train)?
+    {
+        return Ok(Holders::Natural(Arc::new(natural)));
+    }
     Ok(match scenario.participation.population {
         Population::Fixed => Holders::Fixed(Partitioner::from_scenario(section, clients, seed)?),
         Population::Fresh => Holders::Fresh(FreshClients::from_scenario(section, seed)?),
     })
 }
 
-/// Training samples of every class id of the data set without opening files; see
+/// Training samples of every class id of the data set without opening files, except for a play; see
 /// [`Curriculum::class_sizes`].
 pub fn class_sizes(scenario: &Scenario) -> Result<Vec<usize>, ExperimentError> {
+    if let Some(data) = play_at_hand(scenario)? {
+        return Ok(data.class_sizes());
+    }
     nominal_class_sizes(&scenario.data).ok_or_else(|| {
         ExperimentError::unsupported(
-            "the sizes of this image folder are not known without opening it",
+            "the sizes of these data are not known without opening them",
             "give data.nominal = { classes = .., train = .., test = .. } to plan with",
         )
     })
+}
+
+/// The play of a scenario, where its file is there.
+fn play_at_hand(scenario: &Scenario) -> Result<Option<Dataset>, DataError> {
+    let there = scenario.data.path.as_deref().is_some_and(Path::exists);
+    if scenario.data.source != DataSource::Play || !there {
+        return Ok(None);
+    }
+    // Who says what does not depend on how it becomes tokens.
+    Dataset::open(&scenario.data, &Tokeniser::Characters).map(Some)
 }
 
 /// Classes and tasks of a data set of so many classes.
@@ -64,6 +98,10 @@ impl Holders {
         Ok(match self {
             Holders::Fixed(partitioner) => {
                 let all = partitioner.counts(view, class_sizes)?;
+                TaskCounts::Fixed(all.iter().map(|counts| by_row(view, counts)).collect())
+            }
+            Holders::Natural(natural) => {
+                let all = natural.counts(view);
                 TaskCounts::Fixed(all.iter().map(|counts| by_row(view, counts)).collect())
             }
             Holders::Fresh(fresh) => TaskCounts::Fresh(*fresh, Arc::clone(view)),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
-use super::blueprint::{Holders, curriculum, holders};
+use super::blueprint::{Holders, curriculum, holders_of};
 use super::rules;
 use super::training::{training_plan, wire_form};
 use super::workforce::{ClientSize, pack, received_values, workforce};
-use crate::data::{DataError, Dataset, Split, Transform, Transforms};
+use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
@@ -17,8 +17,8 @@ use crate::federation::{Coding, Rules, Setup, ShardSource};
 use crate::learning::{FeatureCache, Shelf};
 use crate::methods::Registry;
 use crate::model::{
-    Backbone, BackboneConfig, DeepResNet, ModelError, ParameterSet, ResNet, Vit, backbone_config,
-    embedded_vit,
+    Backbone, BackboneConfig, Bert, DeepResNet, ModelError, ParameterSet, ResNet, Vit,
+    backbone_config, embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, ModelFacts};
@@ -44,7 +44,8 @@ pub fn assemble(
 ) -> Result<Assembly, ExperimentError> {
     let workers = workforce(&scenario.devices, asked)?;
     let backbone = open_backbone(scenario)?;
-    let dataset = Dataset::open(&scenario.data)?;
+    let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
+    let dataset = Dataset::open(&scenario.data, &tokeniser)?;
     let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
     let config = backbone.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
@@ -140,6 +141,14 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
             BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section),
             BackboneConfig::DeepResNet(config),
         ) => DeepResNet::load(&section.weights, *config)?.into(),
+        (BackboneSection::Bert(section), BackboneConfig::Bert(config)) => match &section.weights {
+            StartWeights::Random => {
+                let key = StreamKey::new(scenario.seed.run, Domain::Init);
+                Bert::from_parameters(*config, &Bert::initial_parameters(config, key))?
+            }
+            StartWeights::File(path) => Bert::load(path, *config)?,
+        }
+        .into(),
         // Nothing to be read.
         _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
@@ -174,7 +183,7 @@ fn backbone_name(section: &BackboneSection) -> String {
     match (section, section.weights_file()) {
         (_, Some(path)) => path.display().to_string(),
         (BackboneSection::Vit(_), None) => "embedded".to_string(),
-        (BackboneSection::ResNet18(_), None) => "random".to_string(),
+        (BackboneSection::ResNet18(_) | BackboneSection::Bert(_), None) => "random".to_string(),
         _ => section.kind().to_string(),
     }
 }
@@ -206,8 +215,12 @@ fn shards(
     dataset: &Dataset,
     curriculum: &crate::data::Curriculum,
 ) -> Result<ShardSource, ExperimentError> {
-    Ok(match holders(scenario, scenario.federation.clients, curriculum)? {
+    let clients = scenario.federation.clients;
+    Ok(match holders_of(scenario, clients, curriculum, Some(dataset))? {
         Holders::Fresh(fresh) => ShardSource::Fresh(fresh),
+        Holders::Natural(natural) => {
+            ShardSource::Drawn(curriculum.tasks.iter().map(|view| natural.shards(view)).collect())
+        }
         Holders::Fixed(partitioner) => {
             let of = |view| partitioner.shards(view, dataset.train.by_class());
             let all: Result<_, DataError> = curriculum.tasks.iter().map(|v| of(v)).collect();
@@ -231,6 +244,10 @@ fn data_digest(dataset: &Dataset) -> Result<String, DataError> {
         hasher.update(name.as_bytes()).update(b"\n");
     }
     for split in [&dataset.train, &dataset.test] {
+        if split.is_text() {
+            hasher.update(split.digest()?.as_bytes());
+            continue;
+        }
         for label in split.labels() {
             hasher.update(&label.to_le_bytes());
         }

@@ -11,7 +11,7 @@ use super::blocks::Blocks;
 use super::figures::CacheFigures;
 use super::file::{CacheFile, Held};
 use super::key::Network;
-use crate::data::{DataError, SampleRows, Split, Stacked, Transform};
+use crate::data::{DataError, SampleRows, Split, Transform};
 use crate::learning::LearningError;
 use crate::model::{Backbone, FrozenPart};
 
@@ -39,10 +39,8 @@ impl Source {
         device: &Device,
         samples: &[u32],
     ) -> Result<Box<[f32]>, E> {
-        let pixels = self.split.pixels(&self.transform, samples).map_err(LearningError::from);
-        let Stacked { pixels, shape } = pixels?;
-        let pixels = Tensor::from_vec(pixels, shape.as_slice(), device);
-        let found = rows(&pixels.map_err(LearningError::from)?)?;
+        let input = self.split.input(&self.transform, samples, device);
+        let found = rows(&input.map_err(LearningError::from)?)?;
         let flat = found.flatten_all().and_then(|flat| flat.to_dtype(DType::F32)?.to_vec1::<f32>());
         Ok(flat.map_err(LearningError::from)?.into())
     }

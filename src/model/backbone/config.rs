@@ -1,7 +1,7 @@
 //! What a backbone is made of, without its parameters.
 
 use super::super::deep_resnet::Depth;
-use super::super::{DeepResNetConfig, ModelError, ResNetConfig, VitConfig};
+use super::super::{BertConfig, DeepResNetConfig, ModelError, ResNetConfig, VitConfig};
 
 /// Dimensions of a [`Backbone`](super::Backbone): all that is known of it before any weight is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +12,8 @@ pub enum BackboneConfig {
     ResNet(ResNetConfig),
     /// A deep residual network with pretrained weights, frozen only.
     DeepResNet(DeepResNetConfig),
+    /// An encoder of token sequences, frozen only.
+    Bert(BertConfig),
     /// The pixels as they are.
     Pixels(PixelShape),
 }
@@ -35,6 +37,7 @@ impl BackboneConfig {
                 Depth::Fifty => "resnet50",
                 Depth::HundredFiftyTwo => "resnet152",
             },
+            BackboneConfig::Bert(_) => "bert",
             BackboneConfig::Pixels(_) => "pixels",
         }
     }
@@ -45,16 +48,18 @@ impl BackboneConfig {
             BackboneConfig::Vit(vit) => vit.dim,
             BackboneConfig::ResNet(network) => network.dim(),
             BackboneConfig::DeepResNet(_) => DeepResNetConfig::DIM,
+            BackboneConfig::Bert(bert) => bert.hidden,
             BackboneConfig::Pixels(PixelShape { channels, image }) => channels * image * image,
         }
     }
 
-    /// `[channels, height, width]` of the images it takes.
+    /// `[channels, height, width]` of the images it takes; of text `[1, 1, tokens]`.
     pub fn input(&self) -> [usize; 3] {
         let (channels, image) = match self {
             BackboneConfig::Vit(vit) => (vit.channels, vit.image),
             BackboneConfig::ResNet(network) => (network.channels, network.image),
             BackboneConfig::DeepResNet(network) => (DeepResNetConfig::CHANNELS, network.image),
+            BackboneConfig::Bert(bert) => return [1, 1, bert.length],
             BackboneConfig::Pixels(shape) => (shape.channels, shape.image),
         };
         [channels, image, image]
@@ -101,6 +106,7 @@ impl BackboneConfig {
             BackboneConfig::Vit(vit) => vit.parameter_shapes(),
             BackboneConfig::ResNet(network) => network.parameter_shapes(),
             BackboneConfig::DeepResNet(network) => network.parameter_shapes(),
+            BackboneConfig::Bert(bert) => bert.parameter_shapes(),
             BackboneConfig::Pixels(_) => Vec::new(),
         }
     }
@@ -111,6 +117,7 @@ impl BackboneConfig {
             BackboneConfig::Vit(vit) => vit.parameter_count(),
             BackboneConfig::ResNet(network) => network.parameter_count(),
             BackboneConfig::DeepResNet(network) => network.parameter_count(),
+            BackboneConfig::Bert(bert) => bert.parameter_count(),
             BackboneConfig::Pixels(_) => 0,
         }
     }

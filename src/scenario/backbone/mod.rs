@@ -1,5 +1,6 @@
 //! `[backbone]`: what turns an image into features.
 
+mod bert;
 mod extractor;
 mod resnet;
 mod vit;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use bert::{BertSection, BertShape, PoolingKey};
 pub use extractor::ExtractorSection;
 pub use resnet::{ResNetSection, StartWeights};
 pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
@@ -29,6 +31,8 @@ pub enum BackboneSection {
     /// ResNet-152 with pretrained weights, frozen only.
     #[serde(rename = "resnet152")]
     ResNet152(ExtractorSection),
+    /// A BERT, for text; frozen only.
+    Bert(BertSection),
     /// None: a feature is a pixel, as the transform leaves it. A linear head upon it is logistic
     /// regression.
     Pixels,
@@ -41,6 +45,7 @@ enum Kind {
     ResNet18,
     ResNet50,
     ResNet152,
+    Bert,
     Pixels,
 }
 
@@ -50,6 +55,7 @@ impl Choice for Kind {
         ("resnet18", Kind::ResNet18, "ResNet-18 with a 3x3 stem for small images"),
         ("resnet50", Kind::ResNet50, "a pretrained ResNet-50 that gives features only"),
         ("resnet152", Kind::ResNet152, "a pretrained ResNet-152 that gives features only"),
+        ("bert", Kind::Bert, "a BERT that gives features of text only"),
         ("pixels", Kind::Pixels, "the pixels as they are; with a linear head, logistic regression"),
     ];
 }
@@ -57,7 +63,14 @@ impl Choice for Kind {
 impl BackboneSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
         let kind = table.get(&Param::new("kind", Kind::Vit, "what turns an image into features"));
+        if kind != Kind::Bert {
+            table.foreign(&BertSection::KEYS, &format!("kind = \"{}\"", kind.word()));
+        }
         match kind {
+            Kind::Bert => {
+                table.foreign(&["resolution", "heads", "width"], "kind = \"bert\"");
+                BackboneSection::Bert(BertSection::read(table))
+            }
             Kind::Vit => {
                 table.foreign(&["width"], "kind = \"vit\"");
                 BackboneSection::Vit(VitSection::read(table))
@@ -90,13 +103,20 @@ impl BackboneSection {
             BackboneSection::ResNet18(_) => Kind::ResNet18.word(),
             BackboneSection::ResNet50(_) => Kind::ResNet50.word(),
             BackboneSection::ResNet152(_) => Kind::ResNet152.word(),
+            BackboneSection::Bert(_) => Kind::Bert.word(),
             BackboneSection::Pixels => Kind::Pixels.word(),
         }
     }
 
     /// Whether it gives features and cannot be trained, though it has parameters.
     pub fn is_frozen_only(&self) -> bool {
-        matches!(self, BackboneSection::ResNet50(_) | BackboneSection::ResNet152(_))
+        let deep = matches!(self, BackboneSection::ResNet50(_) | BackboneSection::ResNet152(_));
+        deep || self.reads_text()
+    }
+
+    /// Whether it reads text and no images.
+    pub fn reads_text(&self) -> bool {
+        matches!(self, BackboneSection::Bert(_))
     }
 
     /// The transformer, where it is one.
@@ -119,23 +139,31 @@ impl BackboneSection {
             | BackboneSection::ResNet18(ResNetSection {
                 weights: StartWeights::File(path), ..
             })
+            | BackboneSection::Bert(BertSection { weights: StartWeights::File(path), .. })
             | BackboneSection::ResNet50(ExtractorSection { weights: path })
             | BackboneSection::ResNet152(ExtractorSection { weights: path }) => Some(path),
             _ => None,
         }
     }
 
-    /// The same, to be changed.
-    pub(super) fn weights_file_mut(&mut self) -> Option<&mut PathBuf> {
-        match self {
+    /// The files it names with their keys, to be changed.
+    pub(super) fn files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
+        let (weights, vocabulary) = match self {
             BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })
             | BackboneSection::ResNet18(ResNetSection {
                 weights: StartWeights::File(path), ..
             })
             | BackboneSection::ResNet50(ExtractorSection { weights: path })
-            | BackboneSection::ResNet152(ExtractorSection { weights: path }) => Some(path),
-            _ => None,
-        }
+            | BackboneSection::ResNet152(ExtractorSection { weights: path }) => (Some(path), None),
+            BackboneSection::Bert(BertSection { weights, vocabulary, .. }) => match weights {
+                StartWeights::File(path) => (Some(path), vocabulary.as_mut()),
+                StartWeights::Random => (None, vocabulary.as_mut()),
+            },
+            _ => (None, None),
+        };
+        let weights = weights.map(|path| ("backbone.weights".to_owned(), path));
+        let vocabulary = vocabulary.map(|path| ("backbone.vocabulary".to_owned(), path));
+        weights.into_iter().chain(vocabulary).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data::{Kernel, Step, digits};
+use crate::data::{Kernel, Stacked, Step, digits};
 use crate::learning::feature_cache::{BLOCK, FeatureCache, Shelf};
 use crate::model::{Adaptation, FROZEN_BATCH, Vit, VitConfig};
 use crate::numerics::streams::{Domain, StreamKey};

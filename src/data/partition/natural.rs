@@ -1,0 +1,159 @@
+//! Shards as the data have them: every client is somebody in the data.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::data::{DataError, Shard, Split, TaskView};
+
+/// What becomes of owners that are no client, because there are more of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// Nobody holds what they have.
+    Drop,
+    /// Each, those who hold most first, is added to the client that holds least.
+    Merge,
+}
+
+/// Who holds which sample: the owners who hold most are clients, the first one holds most.
+#[derive(Clone, Debug)]
+pub struct NaturalClients {
+    /// Of every sample.
+    client_of: Vec<Option<u32>>,
+    /// Class id of every sample.
+    labels: Vec<u32>,
+    clients: u32,
+}
+
+/// A sample of a task that a client holds.
+struct Held {
+    sample: u32,
+    client: usize,
+    /// Which class of the task it is of.
+    class: usize,
+}
+
+impl NaturalClients {
+    /// The owners of a split as clients; each must hold `min_samples` of all tasks together.
+    ///
+    /// # Errors
+    /// Data without owners, with fewer of them than clients, or with too little for one of them.
+    pub fn new(
+        split: &Split,
+        clients: u32,
+        min_samples: u32,
+        rest: Leftover,
+    ) -> Result<NaturalClients, DataError> {
+        let owners = split.owners().ok_or_else(|| {
+            DataError::unfit(
+                "these data do not say whose they are",
+                "divide them: partition.kind = \"iid\", \"dirichlet\" or \"lda\"",
+            )
+        })?;
+        let mut held: BTreeMap<u32, u32> = BTreeMap::new();
+        owners.iter().for_each(|owner| *held.entry(*owner).or_default() += 1);
+        if held.len() < clients as usize {
+            return Err(DataError::unfit(
+                format!("there are {clients} clients, and the data belong to {}", held.len()),
+                format!("set federation.clients to at most {}", held.len()),
+            ));
+        }
+        let mut largest: Vec<(u32, u32)> = held.into_iter().collect();
+        largest.sort_by_key(|&(owner, held)| (Reverse(held), owner));
+        let (chosen, others) = largest.split_at(clients as usize);
+        let mut sizes: Vec<u32> = chosen.iter().map(|&(_, held)| held).collect();
+        let mut client_of: BTreeMap<u32, u32> =
+            chosen.iter().zip(0..).map(|(&(owner, _), client)| (owner, client)).collect();
+        if rest == Leftover::Merge {
+            for &(owner, held) in others {
+                let Some(least) = (0..sizes.len()).min_by_key(|client| sizes[*client]) else {
+                    break;
+                };
+                sizes[least] += held;
+                client_of.insert(owner, least as u32);
+            }
+        }
+        if let Some(least) = sizes.iter().min().filter(|least| **least < min_samples) {
+            return Err(DataError::unfit(
+                format!("one of {clients} clients would hold {least} samples of {min_samples}"),
+                "set fewer federation.clients, partition.rest = \"merge\" or a smaller partition.min_samples",
+            ));
+        }
+        let client_of = owners.iter().map(|owner| client_of.get(owner).copied()).collect();
+        Ok(NaturalClients { client_of, labels: split.labels().to_vec(), clients })
+    }
+
+    /// The shard of every client for one task. A client may hold nothing of a task.
+    pub fn shards(&self, view: &TaskView) -> Vec<Shard> {
+        let mut shards = vec![Vec::new(); self.clients as usize];
+        self.held(view).for_each(|held| shards[held.client].push(held.sample));
+        shards.into_iter().map(Shard::from).collect()
+    }
+
+    /// The number of samples per client and class of the task, `[client][class of the view]`.
+    pub fn counts(&self, view: &TaskView) -> Vec<Vec<u32>> {
+        let mut counts = vec![vec![0; view.classes.len()]; self.clients as usize];
+        self.held(view).for_each(|held| counts[held.client][held.class] += 1);
+        counts
+    }
+
+    /// All samples of a task that anybody holds, ascending.
+    fn held(&self, view: &TaskView) -> impl Iterator<Item = Held> {
+        let classes: BTreeMap<u32, usize> = view.classes.iter().copied().zip(0..).collect();
+        let samples = self.client_of.iter().zip(&self.labels).zip(0u32..);
+        samples.filter_map(move |((client, label), sample)| {
+            Some(Held { sample, client: (*client)? as usize, class: *classes.get(label)? })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::TaskId;
+
+    /// Owners 0 to 3 with 4, 3, 2 and 1 samples, all of class 0 but the last of each.
+    fn split() -> Split {
+        let owners = vec![0, 0, 0, 0, 1, 1, 1, 2, 2, 3];
+        let labels = vec![0, 0, 0, 1, 0, 0, 1, 0, 1, 1];
+        Split::from_buffer(vec![0; 10], [1, 1, 1], labels, 2).unwrap().with_owners(owners)
+    }
+
+    fn everything() -> TaskView {
+        TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] }
+    }
+
+    fn shards(clients: u32, rest: Leftover) -> Vec<Vec<u32>> {
+        let natural = NaturalClients::new(&split(), clients, 1, rest).unwrap();
+        natural.shards(&everything()).iter().map(|shard| shard.to_vec()).collect()
+    }
+
+    #[test]
+    fn whoever_holds_most_is_a_client_and_the_rest_is_left_out_or_added() {
+        assert_eq!(shards(2, Leftover::Drop), [vec![0, 1, 2, 3], vec![4, 5, 6]]);
+        // Owner 2 goes to client 1, which holds 3; then owner 3 to client 0, which holds 4.
+        assert_eq!(shards(2, Leftover::Merge), [vec![0, 1, 2, 3, 9], vec![4, 5, 6, 7, 8]]);
+        assert_eq!(shards(4, Leftover::Merge), shards(4, Leftover::Drop));
+    }
+
+    #[test]
+    fn of_a_task_a_client_holds_what_it_has() {
+        let natural = NaturalClients::new(&split(), 4, 1, Leftover::Drop).unwrap();
+        assert_eq!(natural.counts(&everything()), [[3, 1], [2, 1], [1, 1], [0, 1]]);
+        let first = TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] };
+        let of_first: Vec<usize> = natural.shards(&first).iter().map(|s| s.len()).collect();
+        assert_eq!(of_first, [3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn too_few_owners_too_little_and_none_are_refused() {
+        let error = |clients, least| {
+            let found = NaturalClients::new(&split(), clients, least, Leftover::Drop);
+            found.unwrap_err().to_string()
+        };
+        assert!(error(5, 1).contains("belong to 4") && error(5, 1).contains("at most 4"));
+        assert!(error(4, 2).contains("hold 1 samples of 2"), "{}", error(4, 2));
+        assert!(NaturalClients::new(&split(), 2, 4, Leftover::Merge).is_ok());
+        let nobody = Split::from_buffer(vec![0], [1, 1, 1], vec![0], 1).unwrap();
+        assert!(NaturalClients::new(&nobody, 1, 1, Leftover::Drop).is_err());
+    }
+}

@@ -1,0 +1,261 @@
+//! A play as a data set: which character comes next in what somebody says.
+//!
+//! The file is plain text in blocks with an empty line between them; the first line of a block is a speaker's name
+//! and a colon, the others are said. A block without a name goes on with the last speaker. What a speaker says in the
+//! whole play is one text. From it, every `stride` characters, comes a sample: the characters before are what is
+//! seen, the next one is the class. The last part of every speaker's text is for tests, so that nothing is tested
+//! that a neighbour was trained on word for word; everybody is tested, whether a client or not.
+//!
+//! Classes are the most frequent characters of the training samples, the most frequent one first; samples of others
+//! are left out. Speakers are numbered by how much they say, those who say most first.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Tokeniser;
+use crate::data::dataset::Store;
+use crate::data::{DataError, Dataset, Split};
+
+/// How to read a play.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlayOptions {
+    /// Characters that are seen.
+    pub context: usize,
+    /// Characters from one sample to the next.
+    pub stride: usize,
+    /// Classes: so many of the most frequent characters.
+    pub symbols: usize,
+    /// Whether capitals count as small letters.
+    pub fold_case: bool,
+    /// Share of a speaker's text that is tested, the last.
+    pub test: f64,
+}
+
+impl PlayOptions {
+    /// Tokens of a sample.
+    pub fn length(&self) -> usize {
+        self.context + Tokeniser::FRAME
+    }
+}
+
+const EXPECTED: &str =
+    "a play as UTF-8 text: blocks of lines, the first one a speaker's name and a colon";
+
+/// Reads a play.
+///
+/// # Errors
+/// A file that cannot be read, is no text or no play, or has fewer different characters than classes are asked for.
+pub fn open(
+    path: &Path,
+    options: &PlayOptions,
+    tokeniser: &Tokeniser,
+) -> Result<Dataset, DataError> {
+    let bytes = std::fs::read(path).map_err(|error| DataError::io(path, EXPECTED, error))?;
+    let corrupt = |found: String| DataError::Corrupt {
+        path: path.to_owned(),
+        expected: EXPECTED.to_owned(),
+        found,
+        advice: "Mend the file, or fetch it again".to_owned(),
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|error| corrupt(error.to_string()))?;
+    let speeches = speeches(text, options.fold_case).map_err(corrupt)?;
+    let places: Vec<Places> = speeches.iter().map(|said| Places::of(said.len(), options)).collect();
+    let trained = speeches.iter().zip(&places);
+    let trained = trained.flat_map(|(said, places)| places.train.iter().map(|at| said[*at]));
+    let symbols = most_frequent(trained, options.symbols);
+    if symbols.len() < options.symbols {
+        return Err(DataError::unfit(
+            format!(
+                "the training samples of {} have {} different next characters",
+                path.display(),
+                symbols.len()
+            ),
+            format!("set data.text.symbols to at most that instead of {}", options.symbols),
+        ));
+    }
+    let class_of: BTreeMap<char, u32> = symbols.iter().copied().zip(0..).collect();
+    let (mut train, mut test) = (Windows::default(), Windows::default());
+    for ((said, places), speaker) in speeches.iter().zip(&places).zip(0..) {
+        for (windows, places) in [(&mut train, &places.train), (&mut test, &places.test)] {
+            for &at in places {
+                let Some(&class) = class_of.get(&said[at]) else { continue };
+                let seen = &said[at.saturating_sub(options.context)..at];
+                windows.tokens.extend(tokeniser.encode(seen, options.length())?);
+                windows.labels.push(class);
+                windows.speakers.push(speaker);
+            }
+        }
+    }
+    let name = path.file_stem().map_or("play".into(), |name| name.to_string_lossy().into_owned());
+    Ok(Dataset {
+        name,
+        class_names: symbols.into_iter().map(word).collect(),
+        train: Arc::new(train.split(options)?),
+        test: Arc::new(test.split(options)?),
+    })
+}
+
+/// Where in a speaker's text the next characters stand.
+struct Places {
+    train: Vec<usize>,
+    test: Vec<usize>,
+}
+
+impl Places {
+    fn of(length: usize, options: &PlayOptions) -> Places {
+        let mut train: Vec<usize> = (1..length).step_by(options.stride).collect();
+        let tested = (options.test * train.len() as f64).ceil() as usize;
+        let test = train.split_off(train.len().saturating_sub(tested));
+        Places { train, test }
+    }
+}
+
+/// Samples as they come.
+#[derive(Default)]
+struct Windows {
+    tokens: Vec<u32>,
+    labels: Vec<u32>,
+    speakers: Vec<u32>,
+}
+
+impl Windows {
+    fn split(self, options: &PlayOptions) -> Result<Split, DataError> {
+        let store = Store::Tokens { ids: self.tokens, length: options.length() };
+        Ok(Split::new(store, self.labels, options.symbols)?.with_owners(self.speakers))
+    }
+}
+
+/// What every speaker says, those who say most first; of equals by name. Or what is wrong, and where.
+fn speeches(text: &str, fold_case: bool) -> Result<Vec<Vec<char>>, String> {
+    let mut said: BTreeMap<&str, String> = BTreeMap::new();
+    let mut last = None;
+    let mut begins = true;
+    for (line, number) in text.lines().map(str::trim_end).zip(1..) {
+        let name = line.strip_suffix(':').map(str::trim).filter(|name| begins && !name.is_empty());
+        begins = line.is_empty();
+        if name.is_some() {
+            last = name;
+        } else if !line.is_empty() {
+            let speaker =
+                last.ok_or_else(|| format!("line {number}, which nobody says: {line:?}"))?;
+            said.entry(speaker).or_default().extend([line, "\n"]);
+        }
+    }
+    if said.is_empty() {
+        return Err("nobody who says anything".to_owned());
+    }
+    let fold = |c: char| if fold_case { c.to_ascii_lowercase() } else { c };
+    let mut speakers: Vec<(&str, Vec<char>)> =
+        said.into_iter().map(|(name, speech)| (name, speech.chars().map(fold).collect())).collect();
+    speakers.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
+    Ok(speakers.into_iter().map(|(_, said)| said).collect())
+}
+
+/// The most frequent characters, the most frequent one first; of equals by their code.
+fn most_frequent(characters: impl Iterator<Item = char>, most: usize) -> Vec<char> {
+    let mut counts: BTreeMap<char, usize> = BTreeMap::new();
+    characters.for_each(|c| *counts.entry(c).or_default() += 1);
+    let mut counts: Vec<(char, usize)> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    counts.into_iter().take(most).map(|(c, _)| c).collect()
+}
+
+/// What a class is called.
+fn word(symbol: char) -> String {
+    match symbol {
+        ' ' => "blank".to_owned(),
+        '\n' => "end of line".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAY: &str = "\
+A:
+To be
+or not.
+
+Bee:
+No no no no no no no no no no.
+
+It goes on.
+
+A:
+To be: yes
+
+C:
+";
+
+    fn options() -> PlayOptions {
+        PlayOptions { context: 4, stride: 1, symbols: 5, fold_case: true, test: 0.25 }
+    }
+
+    fn read(play: &[u8], options: &PlayOptions) -> Result<Dataset, DataError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("play.txt");
+        std::fs::write(&path, play).unwrap();
+        open(&path, options, &Tokeniser::Characters)
+    }
+
+    #[test]
+    fn speakers_come_by_how_much_they_say() {
+        let said: Vec<String> =
+            speeches(PLAY, false).unwrap().iter().map(|said| said.iter().collect()).collect();
+        let bee = "No no no no no no no no no no.\nIt goes on.\n";
+        let a = "To be\nor not.\nTo be: yes\n";
+        assert_eq!(said, [bee, a], "a colon inside a block names nobody, and C says nothing");
+        assert_eq!(speeches(&PLAY.replace('\n', "\r\n"), false), speeches(PLAY, false));
+    }
+
+    #[test]
+    fn samples_see_what_comes_before_them() {
+        let play = read(PLAY.as_bytes(), &options()).unwrap();
+        assert_eq!(
+            (play.classes(), &play.class_names[..3]),
+            (5, &["o", "blank", "n"].map(String::from)[..])
+        );
+        // The second character of the first speaker is an "o", and before it stands an "n"; the sixth an "n".
+        let encode = |text: &str| {
+            let text: Vec<char> = text.chars().collect();
+            Tokeniser::Characters.encode(&text, options().length()).unwrap()
+        };
+        assert_eq!((play.train.tokens(&[0]), play.train.labels()[0]), (Some(encode("n")), 0));
+        assert_eq!((play.train.tokens(&[5]), play.train.labels()[5]), (Some(encode(" no ")), 2));
+        let owners = play.train.owners().unwrap();
+        assert!(owners[0] == 0 && owners.contains(&1) && owners.is_sorted());
+    }
+
+    #[test]
+    fn the_end_of_every_speech_is_tested() {
+        let places = Places::of(14, &PlayOptions { stride: 3, ..options() });
+        assert_eq!((places.train, places.test), (vec![1, 4, 7], vec![10, 13]));
+        let play = read(PLAY.as_bytes(), &options()).unwrap();
+        let (train, test) = (play.train.owners().unwrap(), play.test.owners().unwrap());
+        assert!(test.contains(&0) && test.contains(&1) && test.len() < train.len());
+    }
+
+    #[test]
+    fn what_is_no_play_is_told_with_its_place() {
+        let few = PlayOptions { symbols: 60, ..options() };
+        let novel = "\nIt was a dark night.\n";
+        let latin = b"A:\nMa non \xe8 vero.\n";
+        let error =
+            |play: &[u8], options: &PlayOptions| read(play, options).unwrap_err().to_string();
+        for (error, found) in [
+            (error(PLAY.as_bytes(), &few), "data.text.symbols"),
+            (
+                error(novel.as_bytes(), &options()),
+                "line 2, which nobody says: \"It was a dark night.\"",
+            ),
+            (error(latin, &options()), "index 10"),
+            (error(b"A:\n\nB:\n", &options()), "nobody who says anything"),
+            (error(b"", &options()), "nobody who says anything"),
+        ] {
+            assert!(error.contains("play.txt") && error.contains(found), "{error}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! From text to tokens: one per character, or the word pieces of a pretrained encoder.
+
+use std::sync::Arc;
+
+use super::WordPieces;
+use crate::data::DataError;
+
+/// How text becomes tokens. Every sequence has a token in front and one behind, and is filled up with 0.
+#[derive(Clone, Debug)]
+pub enum Tokeniser {
+    /// One token per character: printable ASCII and the end of a line; anything else is unknown.
+    Characters,
+    /// A vocabulary of word pieces.
+    WordPieces(Arc<WordPieces>),
+}
+
+/// Fills short sequences up.
+const PADDING: u32 = 0;
+/// Of characters: what is not in the alphabet, and the tokens in front and behind.
+const UNKNOWN: u32 = 1;
+const FRONT: u32 = 2;
+const BEHIND: u32 = 3;
+const FIRST: u32 = 4;
+
+impl Tokeniser {
+    /// Tokens that characters can have.
+    pub const CHARACTERS: usize = FIRST as usize + 96;
+    /// Tokens in front and behind.
+    pub const FRAME: usize = 2;
+
+    /// The tokens of `text`, as many as `length`; of a text that is too long its end.
+    ///
+    /// # Errors
+    /// See [`WordPieces::encode`].
+    pub fn encode(&self, text: &[char], length: usize) -> Result<Vec<u32>, DataError> {
+        let (mut tokens, front, behind) = match self {
+            Tokeniser::Characters => {
+                (text.iter().map(|c| character(*c)).collect::<Vec<_>>(), FRONT, BEHIND)
+            }
+            Tokeniser::WordPieces(pieces) => {
+                let text: String = text.iter().collect();
+                (pieces.encode(&text)?, pieces.front(), pieces.behind())
+            }
+        };
+        let room = length.saturating_sub(Tokeniser::FRAME);
+        tokens.drain(..tokens.len().saturating_sub(room));
+        let mut framed = [&[front], tokens.as_slice(), &[behind]].concat();
+        framed.resize(length, PADDING);
+        Ok(framed)
+    }
+}
+
+/// The end of a line, then the printable characters from the blank on.
+fn character(c: char) -> u32 {
+    match c {
+        '\n' => FIRST,
+        ' '..='~' => FIRST + 1 + (c as u32 - ' ' as u32),
+        _ => UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{CHARACTER_TOKENS, TextSection};
+
+    #[test]
+    fn characters_are_framed_filled_and_cut_in_front() {
+        let encode = |text: &str, length| {
+            let text: Vec<char> = text.chars().collect();
+            Tokeniser::Characters.encode(&text, length).unwrap()
+        };
+        assert_eq!(encode("a b", 7), [2, 4 + 1 + 65, 5, 4 + 1 + 66, 3, 0, 0]);
+        assert_eq!(encode("xy\n\u{e9}", 4), [2, 4, 1, 3], "the end counts");
+        assert_eq!(encode("~", 3)[1] as usize + 1, Tokeniser::CHARACTERS);
+    }
+
+    #[test]
+    fn scenarios_are_checked_for_these_numbers() {
+        assert_eq!(CHARACTER_TOKENS as usize, Tokeniser::CHARACTERS);
+        let text = TextSection::default();
+        assert_eq!((text.tokens() - text.context) as usize, Tokeniser::FRAME);
+    }
+}

@@ -1,0 +1,32 @@
+//! Random start values, drawn from named streams.
+
+use super::{Bert, BertConfig};
+use crate::model::parameters::{Parameter, ParameterSet};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::StreamKey;
+
+/// Of the embeddings. Wider than the 0.02 that a pretraining starts from: nothing is trained here, and features
+/// of different sequences have to lie apart.
+const EMBEDDINGS: f32 = 0.5;
+
+impl Bert {
+    /// A network that has seen nothing: embeddings of deviation 0.5, matrices of variance `1 / inputs`, biases 0,
+    /// norms 1 and 0. Every tensor has a stream of its own, told apart by its name.
+    pub fn initial_parameters(config: &BertConfig, key: StreamKey) -> ParameterSet {
+        let draw = |(name, shape): (String, Vec<usize>)| {
+            let mut values = vec![0f32; shape.iter().product()];
+            if let &[_, inputs] = shape.as_slice() {
+                let deviation = match name.starts_with("embeddings.") {
+                    true => EMBEDDINGS,
+                    false => (1.0 / inputs as f64).sqrt() as f32,
+                };
+                fill_normal(&mut key.named(&name).rng(), &mut values);
+                values.iter_mut().for_each(|v| *v *= deviation);
+            } else if name.ends_with("LayerNorm.weight") {
+                values.fill(1.0);
+            }
+            (name, Parameter { shape, values: values.into() })
+        };
+        config.parameter_shapes().into_iter().map(draw).collect()
+    }
+}

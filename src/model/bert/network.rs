@@ -1,0 +1,207 @@
+//! The network: candle's layers over tensors that we hold by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use candle_core::{DType, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::bert::{BertModel, Config, HiddenAct};
+
+use super::{BertConfig, Pooling};
+use crate::model::parameters::{Parameter, ParameterSet};
+use crate::model::weights_file::{read_file, read_parameters};
+use crate::model::{ModelError, Place};
+
+/// As every published BERT.
+const EPS: f64 = 1e-12;
+/// Of checkpoints that hold a BERT beside a head.
+const PREFIX: &str = "bert.";
+
+/// A frozen BERT.
+#[derive(Clone)]
+pub struct Bert {
+    config: BertConfig,
+    network: Arc<BertModel>,
+    /// On the CPU in `f32`, where the network shares their storage if it computes there.
+    named: Arc<BTreeMap<Arc<str>, Tensor>>,
+    /// Once asked for.
+    digest: Arc<OnceLock<blake3::Hash>>,
+    place: Place,
+}
+
+impl fmt::Debug for Bert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bert").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Bert {
+    /// Reads a safetensors file with Hugging Face's names, with or without `bert.` before them; pooler and heads
+    /// are ignored.
+    ///
+    /// # Errors
+    /// Told by file and tensor, see [`ModelError`].
+    pub fn load(path: &Path, config: BertConfig) -> Result<Bert, ModelError> {
+        let file = path.display().to_string();
+        let wanted = |name: &str| {
+            let name = name.strip_prefix(PREFIX).unwrap_or(name);
+            (name.starts_with("embeddings.") || name.starts_with("encoder."))
+                && !name.ends_with("position_ids")
+        };
+        let read = read_parameters(&file, &read_file(path)?, wanted)?;
+        let plain = |(name, parameter): (&Arc<str>, &Parameter)| {
+            let name = name.strip_prefix(PREFIX).unwrap_or(name);
+            // Checkpoints converted from TensorFlow.
+            let name = name.replace("LayerNorm.gamma", "LayerNorm.weight");
+            (name.replace("LayerNorm.beta", "LayerNorm.bias"), parameter.clone())
+        };
+        Bert::read(&file, config, &read.iter().map(plain).collect())
+    }
+
+    /// A network with these parameters (entries it has no place for are ignored), on the CPU.
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn from_parameters(config: BertConfig, set: &ParameterSet) -> Result<Bert, ModelError> {
+        Bert::read("parameter set", config, set)
+    }
+
+    fn read(file: &str, config: BertConfig, set: &ParameterSet) -> Result<Bert, ModelError> {
+        config.validate()?;
+        let place = Place::cpu();
+        let mut named = BTreeMap::new();
+        for (name, shape) in config.parameter_shapes() {
+            let tensor = set.expect(file, &name, &shape)?.tensor(&place.device)?;
+            named.insert(Arc::from(name), tensor);
+        }
+        let network = Arc::new(assemble(&config, &named, &place)?);
+        Ok(Bert { config, network, named: Arc::new(named), digest: Arc::default(), place })
+    }
+
+    /// A copy at another place.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn at(&self, place: &Place) -> Result<Bert, ModelError> {
+        let network = Arc::new(assemble(&self.config, &self.named, place)?);
+        Ok(Bert { network, place: place.clone(), ..self.clone() })
+    }
+
+    /// Where it computes. Between tokens and features it does so in the type of the place.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The dimensions.
+    pub fn config(&self) -> &BertConfig {
+        &self.config
+    }
+
+    /// Copies all parameters.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        self.named.iter().map(|(name, t)| Ok((Arc::clone(name), Parameter::of(t)?))).collect()
+    }
+
+    /// Digest of all of them, computed once.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
+        if let Some(known) = self.digest.get() {
+            return Ok(*known);
+        }
+        let digest = self.parameters()?.digest();
+        // Another thread may have been faster; it found the same.
+        Ok(*self.digest.get_or_init(|| digest))
+    }
+
+    /// The hidden states `(b, n, d)` of `tokens` `(b, n)`; those of padding mean nothing.
+    ///
+    /// # Errors
+    /// When the tokens do not fit.
+    pub fn hidden_states(&self, tokens: &Tensor, types: &Tensor) -> Result<Tensor, ModelError> {
+        let mask = tokens.ne(BertConfig::PADDING)?;
+        let hidden = self.network.forward(tokens, types, Some(&mask))?;
+        Ok(hidden.to_dtype(DType::F32)?)
+    }
+
+    /// `tokens` `(b, n)` to features `(b, d)`.
+    ///
+    /// # Errors
+    /// When the tokens do not fit.
+    pub fn features(&self, tokens: &Tensor) -> Result<Tensor, ModelError> {
+        if tokens.dtype() != DType::U32 || tokens.rank() != 2 {
+            let reason = "a BERT reads text, and was given images; set `data.source = \"play\"`";
+            return Err(ModelError::Input { reason: reason.to_owned() });
+        }
+        let (samples, length) = tokens.dims2()?;
+        if length > self.config.positions {
+            let reason = format!(
+                "sequences of {length} tokens exceed the {} positions of the network",
+                self.config.positions
+            );
+            return Err(ModelError::Input { reason });
+        }
+        let hidden = self.hidden_states(tokens, &tokens.zeros_like()?)?;
+        // One row of weights per sample: which hidden states its feature is the sum of.
+        let rows = tokens.to_vec2::<u32>()?;
+        let weights = rows.iter().flat_map(|row| shares(row, self.config.pooling));
+        let weights = Tensor::from_vec(weights.collect(), (samples, 1, length), tokens.device())?;
+        Ok(weights.matmul(&hidden)?.squeeze(1)?)
+    }
+}
+
+/// How much each token's hidden state counts in the feature.
+fn shares(tokens: &[u32], pooling: Pooling) -> Vec<f32> {
+    let filled = tokens.iter().filter(|token| **token != BertConfig::PADDING).count().max(1);
+    let share = |at: usize| match pooling {
+        Pooling::Cls => f32::from(u8::from(at == 0)),
+        Pooling::Last => f32::from(u8::from(at == filled.saturating_sub(2))),
+        Pooling::Mean if tokens[at] == BertConfig::PADDING => 0.0,
+        Pooling::Mean => 1.0 / filled as f32,
+    };
+    (0..tokens.len()).map(share).collect()
+}
+
+fn assemble(
+    config: &BertConfig,
+    named: &BTreeMap<Arc<str>, Tensor>,
+    place: &Place,
+) -> Result<BertModel, ModelError> {
+    let there = |(name, tensor): (&Arc<str>, &Tensor)| {
+        Ok((name.to_string(), tensor.to_device(&place.device)?))
+    };
+    // Looked up by name, never walked through.
+    let tensors = named.iter().map(there).collect::<Result<_, ModelError>>()?;
+    let tensors = VarBuilder::from_tensors(tensors, place.compute, &place.device);
+    let of_candle = Config {
+        vocab_size: config.vocabulary,
+        hidden_size: config.hidden,
+        num_hidden_layers: config.layers,
+        num_attention_heads: config.heads,
+        intermediate_size: config.intermediate,
+        hidden_act: HiddenAct::Gelu,
+        max_position_embeddings: config.positions,
+        layer_norm_eps: EPS,
+        ..Config::default()
+    };
+    Ok(BertModel::load(tensors, &of_candle)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poolings_leave_padding_out() {
+        let of = |pooling| shares(&[2, 5, 7, 0], pooling);
+        assert_eq!(of(Pooling::Cls), [1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(of(Pooling::Last), [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(of(Pooling::Mean), [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 0.0]);
+    }
+}

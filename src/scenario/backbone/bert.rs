@@ -1,0 +1,149 @@
+//! The keys of `kind = "bert"`.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::StartWeights;
+use crate::scenario::CHARACTER_TOKENS;
+use crate::scenario::reader::{Choice, Param, TableReader};
+
+/// A BERT that gives features of token sequences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BertSection {
+    /// Its weights. Default `random`: drawn from the run's seed, one token per character.
+    pub weights: StartWeights,
+    /// The `vocab.txt` or `tokenizer.json` beside the weights; required with a file. Absolute in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<PathBuf>,
+    /// Which hidden state is a feature. Default `cls`.
+    pub pooling: PoolingKey,
+    /// Its shape: that of BERT-base with a file, small without.
+    pub architecture: BertShape,
+}
+
+/// Which hidden state is the feature of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolingKey {
+    /// That of the first token.
+    Cls,
+    /// That of the last token of the text.
+    Last,
+    /// The mean.
+    Mean,
+}
+
+impl Choice for PoolingKey {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("cls", PoolingKey::Cls, "of the token in front of the text"),
+        ("last", PoolingKey::Last, "of the last token of the text"),
+        ("mean", PoolingKey::Mean, "the mean over all tokens"),
+    ];
+}
+
+/// The shape of a BERT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BertShape {
+    /// Tokens it knows.
+    pub vocabulary: u32,
+    /// Width.
+    pub hidden: u32,
+    /// Layers.
+    pub layers: u32,
+    /// Attention heads; they divide the width.
+    pub heads: u32,
+    /// Width of a layer's perceptron.
+    pub intermediate: u32,
+    /// Longest sequence it has positions for.
+    pub positions: u32,
+}
+
+/// `bert-base-uncased`.
+const BASE: BertShape = BertShape {
+    vocabulary: 30_522,
+    hidden: 768,
+    layers: 12,
+    heads: 12,
+    intermediate: 3_072,
+    positions: 512,
+};
+
+/// Of one token per character.
+const SMALL: BertShape = BertShape {
+    vocabulary: CHARACTER_TOKENS,
+    hidden: 128,
+    layers: 2,
+    heads: 4,
+    intermediate: 256,
+    positions: 512,
+};
+
+impl BertSection {
+    /// Its keys that images have no use for.
+    pub(super) const KEYS: [&'static str; 2] = ["vocabulary", "pooling"];
+
+    pub(super) fn read(table: &mut TableReader<'_>) -> BertSection {
+        let weights = "\"random\", or a safetensors file with Hugging Face's names";
+        let weights: String = table.get(&Param::new("weights", "random".to_owned(), weights));
+        let (weights, default) = match weights.as_str() {
+            "random" => (StartWeights::Random, SMALL),
+            path => (StartWeights::File(PathBuf::from(path)), BASE),
+        };
+        let vocabulary =
+            Param::<String>::unset("vocabulary", "`vocab.txt` or `tokenizer.json` of the weights");
+        let vocabulary = table.optional(&vocabulary).map(PathBuf::from);
+        match (&weights, &vocabulary) {
+            (StartWeights::Random, Some(_)) => table.reject(
+                "vocabulary",
+                "a random BERT reads one token per character",
+                "not needed",
+                "remove this line, or set `backbone.weights` to a file",
+            ),
+            (StartWeights::File(_), None) if !table.given("vocabulary") => table.reject(
+                "weights",
+                "a pretrained BERT reads the pieces of its own vocabulary",
+                "which one?",
+                "add `vocabulary = \"...\"`, the `vocab.txt` or `tokenizer.json` of the weights",
+            ),
+            _ => {}
+        }
+        let pooling = Param::new("pooling", PoolingKey::Cls, "which hidden state is a feature");
+        let section = BertSection {
+            weights,
+            vocabulary,
+            pooling: table.get(&pooling),
+            architecture: table.table("architecture", |table| BertShape::read(table, default)),
+        };
+        let BertShape { hidden, heads, .. } = section.architecture;
+        if !hidden.is_multiple_of(heads) {
+            table.reject(
+                "architecture",
+                &format!("{heads} heads do not divide a width of {hidden}"),
+                "does not fit",
+                "change `heads` or `hidden`",
+            );
+        }
+        section
+    }
+}
+
+impl BertShape {
+    fn read(table: &mut TableReader<'_>, default: BertShape) -> BertShape {
+        let number = |name, default: u32, doc| {
+            Param::new(name, default, doc).at_least(1.0).at_most(1_000_000.0)
+        };
+        BertShape {
+            vocabulary: table.get(&number("vocabulary", default.vocabulary, "tokens it knows")),
+            hidden: table.get(&number("hidden", default.hidden, "width")),
+            layers: table.get(&number("layers", default.layers, "layers")),
+            heads: table.get(&number("heads", default.heads, "attention heads")),
+            intermediate: table.get(&number(
+                "intermediate",
+                default.intermediate,
+                "width of a layer's perceptron",
+            )),
+            positions: table.get(&number("positions", default.positions, "longest sequence")),
+        }
+    }
+}

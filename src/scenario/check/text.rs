@@ -1,0 +1,103 @@
+//! What text needs, and what has no meaning for it.
+
+use super::Checker;
+use crate::scenario::reader::defaults;
+use crate::scenario::{
+    BackboneSection, BertSection, CHARACTER_TOKENS, PartitionKind, Scenario, StartWeights,
+    StatisticsTransform, TextSection, TransformSection,
+};
+
+impl Scenario {
+    /// Text goes with a network for text, and a natural partition with data that know their owners.
+    pub(super) fn check_text(&self, checker: &mut Checker<'_>) {
+        let text = self.data.text.as_ref();
+        if text.is_some() != self.backbone.reads_text() {
+            let (kind, message, help) = match text {
+                Some(_) => ("images", "a play is text", "set `backbone.kind = \"bert\"`"),
+                None => ("text", "these data are images", "set `data.source = \"play\"`"),
+            };
+            checker.reject(
+                &["backbone.kind", "backbone", "data.source"],
+                &format!("{message}, and the backbone \"{}\" reads {kind}", self.backbone.kind()),
+                "does not read these data",
+                help,
+            );
+        }
+        if matches!(self.partition.kind, PartitionKind::Natural { .. }) && text.is_none() {
+            checker.reject(
+                &["partition.kind"],
+                "images do not say whose they are",
+                "nobody to be a client",
+                "set `data.source = \"play\"`, or divide them: \"iid\", \"dirichlet\", \"lda\"",
+            );
+        }
+        if let Some(text) = text {
+            self.check_keys_of_images(checker);
+            self.check_symbols(checker, text);
+        }
+        if let (Some(text), BackboneSection::Bert(bert)) = (text, &self.backbone) {
+            check_tokens(checker, text, bert);
+        }
+    }
+
+    /// Text is neither resized nor augmented, and thinned by its stride.
+    fn check_keys_of_images(&self, checker: &mut Checker<'_>) {
+        let train = TransformSection::default();
+        let test = defaults(|table| TransformSection::read(table, Some(&train)));
+        let data = &self.data;
+        for (key, given) in [
+            ("data.store", data.store != 224),
+            ("data.subset", data.subset.is_some()),
+            ("data.train", data.train != train),
+            ("data.test", data.test != test),
+            ("data.statistics", data.statistics != StatisticsTransform::Test),
+        ] {
+            if given {
+                checker.reject(
+                    &[key],
+                    &format!("`{key}` is for images, and a play is text"),
+                    "no effect here",
+                    "remove it; [data.text] says how a play becomes samples",
+                );
+            }
+        }
+    }
+
+    fn check_symbols(&self, checker: &mut Checker<'_>, text: &TextSection) {
+        let Some(nominal) = self.data.nominal.filter(|sizes| sizes.classes != text.symbols) else {
+            return;
+        };
+        checker.reject(
+            &["data.nominal"],
+            &format!(
+                "{} classes are planned with, and there are {}",
+                nominal.classes, text.symbols
+            ),
+            "another number than `data.text.symbols`",
+            "give both the same",
+        );
+    }
+}
+
+fn check_tokens(checker: &mut Checker<'_>, text: &TextSection, bert: &BertSection) {
+    let shape = bert.architecture;
+    if text.tokens() > shape.positions {
+        checker.reject(
+            &["data.text.context", "backbone.architecture.positions"],
+            &format!(
+                "{} characters and a token on both sides exceed the {} positions of the backbone",
+                text.context, shape.positions
+            ),
+            "too long",
+            "lower `data.text.context`, or raise `backbone.architecture.positions` of a random one",
+        );
+    }
+    if bert.weights == StartWeights::Random && shape.vocabulary < CHARACTER_TOKENS {
+        checker.reject(
+            &["backbone.architecture.vocabulary"],
+            &format!("characters have {CHARACTER_TOKENS} tokens"),
+            "too few",
+            "remove this line",
+        );
+    }
+}
