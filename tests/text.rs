@@ -121,10 +121,13 @@ fn a_pretrained_bert_reads_with_its_own_vocabulary() {
     };
     let manifest = run(folder, "run", &["--set", &of(12)]);
     assert!(manifest["backbone"]["name"].as_str().unwrap().ends_with("bert.safetensors"));
-    let told = tell(folder, &["run", "play.toml", "-q", "--force", "--set", &of(11)]);
-    assert!(told.code != 0 && told.err.contains("12 tokens for a network of 11"), "{}", told.err);
-    let told = tell(folder, &["run", "play.toml", "-q", "--force", "--set", &of(13)]);
-    assert!(told.err.contains("`embeddings.word_embeddings.weight` has shape"), "{}", told.err);
+    let refused = |vocabulary: u32, why: &str| {
+        let told = tell(folder, &["run", "play.toml", "-q", "--force", "--set", &of(vocabulary)]);
+        assert!(told.code == 6 && told.err.contains(why), "{}", told.err);
+    };
+    refused(11, "`embeddings.word_embeddings.weight` has shape");
+    std::fs::write(folder.join("vocab.txt"), format!("{pieces}##s\n")).unwrap();
+    refused(12, "13 tokens for a network of 12");
 }
 
 #[test]

@@ -38,13 +38,11 @@ fn backbone(of: &Backbone) -> String {
             "{image} pixels in patches of {patch}, {depth} blocks of width {dim}, {} parameters",
             grouped(of.parameters as u64)
         ),
+        _ if of.kind == "bert" => format!(
+            "bert, sequences of {image} tokens: features of width {dim}, {} parameters",
+            grouped(of.parameters as u64)
+        ),
         _ => {
-            if of.kind == "bert" {
-                return format!(
-                    "bert, sequences of {image} tokens: features of width {dim}, {} parameters",
-                    grouped(of.parameters as u64)
-                );
-            }
             let kind = if of.parameters == 0 { "pixels as they are" } else { of.kind };
             format!(
                 "{kind}, {} x {image} x {image}: features of width {dim}, {} parameters",

@@ -60,11 +60,11 @@ const BYTES_PER_NUMBER: u64 = 4;
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Backbone {
-    /// What a scenario calls it: `vit`, `resnet18`, `pixels`.
+    /// What a scenario calls it: `vit`, `resnet18`, `bert`, `pixels`.
     pub kind: &'static str,
     /// Colour channels of its input.
     pub channels: usize,
-    /// Pixels of both sides of its input.
+    /// Pixels of both sides of its input, or tokens of a sequence.
     pub image: usize,
     /// Pixels of both sides of a patch, of a transformer.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -98,7 +98,7 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         }
     }
     let backbone = &blueprint.facts.backbone;
-    let [channels, image, _] = backbone.input();
+    let [channels, _, image] = backbone.input();
     Ok(Plan {
         name: blueprint.name.clone(),
         method: blueprint.method_name.clone(),
