@@ -14,7 +14,7 @@ use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::tables::TableFiles;
-use crate::report::{Both, Profile, Progress, Shared, Summary, final_table};
+use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, final_table};
 use crate::scenario::Scenario;
 
 /// Run a scenario: train the federation, record every event, print the results
@@ -102,10 +102,12 @@ pub(super) fn drive(
     let summary = Shared::new(Summary::new(&scenario.name));
     let profile = Shared::new(Profile::create(run.directory())?);
     let histograms = Shared::new(Histograms::default());
+    let clock = Shared::new(TaskClock::default());
     let mut readers: Vec<Box<dyn EventSink>> = vec![
         Box::new(TableFiles::create(run.directory().path())?),
         Box::new(summary.clone()),
         Box::new(histograms.clone()),
+        Box::new(clock.clone()),
     ];
     if !quiet {
         let progress = Progress::on_stderr().after(told);
@@ -117,7 +119,7 @@ pub(super) fn drive(
     let write_figures = |directory: &RunDirectory, finished: &Finished| {
         let mut summary = summary.lock();
         summary.digests = Some(finished.digests.clone());
-        summary.wall = Some(profile.lock().times(began.elapsed(), cache.figures()));
+        summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.figures()));
         directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
         if scenario.record.histograms {
             for (name, text) in histograms.lock().files() {

@@ -5,6 +5,8 @@
 //! * `prompt.00`, `prompt.01`, ...: a prefix prompt `(length, d)` of block 0, 1, ..., the first half of
 //!   its rows keys and the second half values (as in HGP);
 //! * `adapter.00.down.weight`, ...: a bottleneck adapter of every block (as in STSA's first stage);
+//! * `adjust.*`, `head.hidden.*` and `head.norm.*`: FedHAF's module and the hidden layer of its head, between frozen
+//!   features and the rows (features are then the module's); its batch norms take moments of the batch in training;
 //! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
@@ -32,8 +34,8 @@ use super::{LearningError, PackBatch};
 use crate::data::Batch;
 use crate::model::ops::Groups;
 use crate::model::{
-    Adaptation, Backbone, ClassHead, Dropout, FrozenPart, ModelError, Parameter, ParameterSet,
-    Variables, adapters_of, is_adapter, ops,
+    Adaptation, Adjustment, Backbone, ClassHead, Dropout, FrozenPart, ModelError, Norms, Parameter,
+    ParameterSet, Residual, Trains, Variables, adapters_of, is_adapter, ops,
 };
 
 /// A network that answers with scores over head rows, frozen or in training.
@@ -44,6 +46,8 @@ pub struct Classifier {
     adaptation: Adaptation,
     /// What each sample gets by its query.
     pool: Option<PromptPool>,
+    /// What lies between the backbone and the rows of the head.
+    adjustment: Option<Adjustment>,
     head: ClassHead,
     /// The rows of the whole head that `head` holds.
     rows: Range<usize>,
@@ -84,13 +88,24 @@ impl Classifier {
         let prompts: Vec<Tensor> =
             shared.map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
         let pool = prompting.map(|own| PromptPool::frozen(own, received, device)).transpose()?;
+        let adjustment = adjustment(received, Trains::NOTHING, device)?;
         let (head, copies) = (ClassHead::frozen_at(received, device)?, Copies::default());
         let (rows, variables) = (0..head.classes()?, Variables::new());
         let named = |name: &str| received.get(name).map(|parameter| parameter.tensor(device));
         let adapters = adapters_of(named)?;
         let adaptation = Adaptation { adapters, ..Adaptation::prompts(&prompts)? };
         let received = vec![received.clone()];
-        Ok(Classifier { backbone, adaptation, pool, head, rows, variables, received, copies })
+        Ok(Classifier {
+            backbone,
+            adaptation,
+            pool,
+            adjustment,
+            head,
+            rows,
+            variables,
+            received,
+            copies,
+        })
     }
 
     /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
@@ -107,7 +122,7 @@ impl Classifier {
     }
 
     /// [`Classifier::trainable`] for the members of a pack: variables hold their values one behind the
-    /// other, `(members, ..)`. The backbone itself trains in packs of one only.
+    /// other, `(members, ..)`. The backbone itself, and a module upon it, train in packs of one only.
     ///
     /// # Errors
     /// When parameters are missing, do not fit the backbone, or differ in shape between members.
@@ -131,8 +146,10 @@ impl Classifier {
         prompting: Option<Arc<dyn Prompting>>,
     ) -> Result<Self, ModelError> {
         let stacked = ParameterSet::stacked(&received)?;
-        if backbone.is_in(&received[0]) && received.len() > 1 {
-            let reason = "a pack shares one backbone, and this one trains; use packs of one".into();
+        let alone = backbone.is_in(&received[0]) || Adjustment::is_in(&received[0]);
+        if alone && received.len() > 1 {
+            let reason =
+                "a pack shares one backbone and no module, and one trains; use packs of one".into();
             return Err(ModelError::Input { reason });
         }
         let mut variables = Variables::new();
@@ -165,13 +182,25 @@ impl Classifier {
         };
         adaptation.adapters = adapters_of(named)?;
         variables.extend(adapter_variables);
+        let adjustment = adjustment(&received[0], Trains::BOTH, device)?;
+        variables.extend(adjustment.iter().flat_map(|own| own.variables().iter().cloned()));
         let heads: Vec<ParameterSet> =
             received.iter().map(|set| head_rows(set, rows.clone())).collect::<Result<_, _>>()?;
         let (head, of_head) = ClassHead::trainable_at(&ParameterSet::stacked(&heads)?, device)?;
         variables.extend(of_head);
         variables.sort_by(|a, b| a.0.cmp(&b.0));
         let copies = Copies::default();
-        Ok(Classifier { backbone, adaptation, pool, head, rows, variables, received, copies })
+        Ok(Classifier {
+            backbone,
+            adaptation,
+            pool,
+            adjustment,
+            head,
+            rows,
+            variables,
+            received,
+            copies,
+        })
     }
 
     /// Members of the pack it trains; 1 where there is no pack.
@@ -313,9 +342,18 @@ impl Classifier {
 
     /// What the frozen part gave to features.
     fn above(&self, rows: Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
-        match self.frozen_part() {
-            FrozenPart::Below(block) => self.backbone.features_from(&rows, block, adaptation),
-            FrozenPart::Whole | FrozenPart::Adapted(_) | FrozenPart::Nothing => Ok(rows),
+        match (self.frozen_part(), &self.adjustment) {
+            (FrozenPart::Below(block), _) => self.backbone.features_from(&rows, block, adaptation),
+            (FrozenPart::Whole, Some(own)) => Ok(own.adjust(&rows, None)?),
+            (FrozenPart::Whole | FrozenPart::Adapted(_) | FrozenPart::Nothing, _) => Ok(rows),
+        }
+    }
+
+    /// Features to what the rows of the head get.
+    fn below_rows(&self, features: &Tensor) -> Result<Tensor, ModelError> {
+        match &self.adjustment {
+            Some(own) => Ok(own.hidden(features, None)?),
+            None => Ok(features.clone()),
         }
     }
 
@@ -324,7 +362,7 @@ impl Classifier {
     /// # Errors
     /// When the features do not fit the head.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
-        self.head.logits(features)
+        self.head.logits(&self.below_rows(features)?)
     }
 
     /// `CE_cur`: mean cross-entropy over the rows of this classifier only, the training mask of
@@ -393,7 +431,7 @@ impl Classifier {
         let adaptation = self.adaptation_for(queries.as_ref(), Some(groups))?;
         let adaptation = Adaptation { dropout, ..adaptation };
         let features = self.adapted_features(batch, device, &adaptation)?;
-        let logits = self.head.pack_logits(&features, groups)?;
+        let logits = self.head.pack_logits(&self.below_rows(&features)?, groups)?;
         let labels = self.own_rows(batch.labels());
         let losses = ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?;
         let own = match (&self.pool, &queries) {
@@ -456,6 +494,11 @@ impl Classifier {
                 results[0].insert(Arc::clone(name), buffer.clone());
             }
         }
+        if let Some(own) = &self.adjustment {
+            for (name, buffer) in own.buffers()?.iter() {
+                results[0].insert(Arc::clone(name), buffer.clone());
+            }
+        }
         Ok(results)
     }
 }
@@ -467,6 +510,18 @@ pub struct PackOutputs {
     pub features: Tensor,
     /// `(members)`.
     pub losses: Tensor,
+}
+
+/// The networks between features and rows that a set holds; their residual is the usual one.
+fn adjustment(
+    set: &ParameterSet,
+    trains: Trains,
+    device: &Device,
+) -> Result<Option<Adjustment>, ModelError> {
+    if !Adjustment::is_in(set) {
+        return Ok(None);
+    }
+    Adjustment::new(set, Residual::Identity, trains, Norms::Batch, device).map(Some)
 }
 
 /// The prefix prompts of all samples, where there are any.

@@ -1,6 +1,7 @@
 //! **FedLwF-2T** (Usmanova et al., arXiv 2109.04197): learning without forgetting with two teachers, without any
 //! stored sample. The first teacher is the client's own model of an earlier task, the second the model the server
-//! just sent, which knows what other clients learnt.
+//! just sent, which knows what other clients learnt. With `first_teacher = "server"` clients keep nothing: the first
+//! teacher is the server's model at the end of the task before, sent once per task and client.
 //!
 //! ```text
 //! task 1       L = CE
@@ -46,6 +47,22 @@ impl Choice for OwnTeacher {
     ];
 }
 
+/// Whose old model is the first teacher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstTeacher {
+    /// The client's own.
+    Own,
+    /// The server's.
+    Server,
+}
+
+impl Choice for FirstTeacher {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("own", FirstTeacher::Own, "the client's own, which it keeps"),
+        ("server", FirstTeacher::Server, "the server's at the end of the task before (stateless)"),
+    ];
+}
+
 /// The `[method]` table of FedLwF-2T.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FedLwf2tConfig {
@@ -53,8 +70,10 @@ pub struct FedLwf2tConfig {
     pub fedavg: FedAvgConfig,
     /// `a`: share of the cross-entropy.
     pub alpha: f64,
-    /// `b`: share of the client's own old model.
+    /// `b`: share of the old model.
     pub beta: f64,
+    /// Whose old model that is.
+    pub first_teacher: FirstTeacher,
     /// Which outputs of it.
     pub own_teacher: OwnTeacher,
 }
@@ -71,12 +90,15 @@ impl FedLwf2tConfig {
         let share = |name, doc| {
             Param::new(name, 0.33, doc).source("public code of FedCIL").at_least(0.0).at_most(1.0)
         };
+        let first = Param::new("first_teacher", FirstTeacher::Own, "whose old model teaches");
         let own =
             Param::new("own_teacher", OwnTeacher::Seen, "outputs distilled from the own model");
         let config = FedLwf2tConfig {
             fedavg: FedAvgConfig::read(table),
             alpha: table.get(&share("alpha", "share of the cross-entropy")),
-            beta: table.get(&share("beta", "share of the own old model; the rest is the server's")),
+            beta: table
+                .get(&share("beta", "share of the old model; the rest is the received one's")),
+            first_teacher: table.get(&first),
             own_teacher: table.get(&own),
         };
         if config.alpha + config.beta > 1.0 + 1e-9 {
@@ -97,16 +119,17 @@ pub struct TwoTeachers {
     compete: OldLogits,
     alpha: f64,
     beta: f64,
+    first_teacher: FirstTeacher,
     own_teacher: OwnTeacher,
 }
 
 impl FedLwf2t {
     /// The method for a model of these dimensions.
     pub fn new(config: FedLwf2tConfig, facts: &ModelFacts) -> FedLwf2t {
-        let FedLwf2tConfig { fedavg, alpha, beta, own_teacher } = config;
+        let FedLwf2tConfig { fedavg, alpha, beta, first_teacher, own_teacher } = config;
         let compete = fedavg.old_logits;
         let fedavg = FedAvg::new(FedAvgConfig { old_logits: OldLogits::Keep, ..fedavg }, facts);
-        FedAvgBy { fedavg, rule: TwoTeachers { compete, alpha, beta, own_teacher } }
+        FedAvgBy { fedavg, rule: TwoTeachers { compete, alpha, beta, first_teacher, own_teacher } }
     }
 }
 
@@ -202,10 +225,14 @@ impl LocalRule for TwoTeachers {
         })?;
         let learnt = model.parameters()?;
         let up = Up::cut(&learnt, fedavg.up_rows(&view), member.shard.len())?;
-        if self.beta > 0.0 {
+        if self.beta > 0.0 && self.first_teacher == FirstTeacher::Own {
             member.state.last = Some((view.task, learnt));
         }
         Ok(Outcome { up, metrics: report.metrics() })
+    }
+
+    fn taught(&self) -> bool {
+        self.beta > 0.0 && self.first_teacher == FirstTeacher::Server
     }
 
     /// Two further forward passes of a third of a training pass each, from the second task on.
@@ -222,7 +249,7 @@ impl TwoTeachers {
         view: &TaskView,
         lab: &Lab,
     ) -> Result<Vec<Teacher>, PolicyError> {
-        let TwoTeachers { alpha, beta, own_teacher, .. } = self;
+        let TwoTeachers { alpha, beta, first_teacher, own_teacher, .. } = self;
         if view.rows.start == 0 {
             return Ok(Vec::new());
         }
@@ -232,12 +259,16 @@ impl TwoTeachers {
             Ok::<_, PolicyError>(Teacher { model, share, outputs })
         };
         let mut teachers = Vec::new();
-        if let Some(own) = member.state.teacher.as_ref().filter(|_| *beta > 0.0) {
+        let old = match first_teacher {
+            FirstTeacher::Own => member.state.teacher.clone(),
+            FirstTeacher::Server => member.down.previous_parameters()?,
+        };
+        if let Some(old) = old.filter(|_| *beta > 0.0) {
             let outputs = match own_teacher {
                 OwnTeacher::Seen => view.seen(),
                 OwnTeacher::Old => view.rows.start,
             };
-            teachers.push(teacher(own, *beta, outputs)?);
+            teachers.push(teacher(&old, *beta, outputs)?);
         }
         let rest = 1.0 - alpha - beta;
         if rest > 1e-9 {
@@ -250,15 +281,54 @@ impl TwoTeachers {
 /// As FedAvg; a client that has a teacher of its own must come back.
 pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
     let mut complaints = fedavg::check(scenario);
-    let beta = scenario.method.parameters.get("beta").and_then(toml::Value::as_float);
-    if scenario.participation.population == Population::Fresh && beta != Some(0.0) {
+    let given = |key| scenario.method.parameters.get(key);
+    let beta = given("beta").and_then(toml::Value::as_float);
+    let first = given("first_teacher").and_then(toml::Value::as_str);
+    let keeps = beta != Some(0.0) && first != Some(FirstTeacher::Server.word());
+    if scenario.participation.population == Population::Fresh && keeps {
         complaints.push(Complaint {
             key: "participation.population",
             message: "clients learn from a model of their own, and fresh clients have none"
                 .to_owned(),
             label: "nobody has learnt before".to_owned(),
-            help: "set `participation.population = \"fixed\"`, or `method.beta = 0.0`".to_owned(),
+            help:
+                "set `participation.population = \"fixed\"`, or `method.first_teacher = \"server\"`"
+                    .to_owned(),
         });
     }
     complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, Var};
+
+    fn distil(own: &Tensor, told: &[f32]) -> Tensor {
+        distillation(own, told, 0..3, TEMPERATURE, Distillation::Kl).unwrap()
+    }
+
+    /// Invariants 1 and 3: nothing pulls a student to itself; the loss is never negative, and blind to a constant
+    /// added to all logits of either side.
+    #[test]
+    fn a_teacher_asks_for_differences_of_logits() {
+        let (own, told) = ([0.5f32, -1.0, 2.0, 0.0, 0.3, 0.1], [1.0f32, 0.0, -2.0, 0.4, 0.1, 0.0]);
+        let variable = Var::from_slice(&own, (2, 3), &Device::Cpu).unwrap();
+        let itself = distil(&variable, &own);
+        let gradients = itself.backward().unwrap();
+        let pull =
+            gradients.get(&variable).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert!(itself.to_scalar::<f32>().unwrap().abs() < 1e-7);
+        assert!(pull.iter().all(|g| g.abs() < 1e-7), "{pull:?}");
+        let shifted = |values: &[f32], by: f32| values.iter().map(|v| v + by).collect::<Vec<_>>();
+        let loss = |own: &[f32], told: &[f32]| {
+            let own = Tensor::from_slice(own, (2, 3), &Device::Cpu).unwrap();
+            distil(&own, told).to_scalar::<f32>().unwrap()
+        };
+        let one = loss(&own, &told);
+        assert!(one > 0.0);
+        for other in [loss(&shifted(&own, 3.0), &told), loss(&own, &shifted(&told, -2.0))] {
+            assert!((one - other).abs() < 1e-6, "{one} {other}");
+        }
+    }
 }

@@ -29,6 +29,7 @@
 
 mod adaptation;
 mod adapter;
+mod adjustment;
 mod backbone;
 pub mod bert;
 mod class_head;
@@ -58,6 +59,8 @@ mod weights_file;
 
 pub use adaptation::{Adaptation, Prefix};
 pub use adapter::{Adapter, AdapterShape, Dropout, MaskPlace, adapters_of, is_adapter};
+pub(crate) use adjustment::{Adjustment, Drops, Trains, of_module};
+pub use adjustment::{ModuleShape, NetworkShape, Norms, Residual};
 pub use backbone::{Backbone, BackboneConfig, PixelShape};
 pub use bert::{Bert, BertConfig};
 pub use class_head::{ClassHead, HeadKind, HeadShape};

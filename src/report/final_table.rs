@@ -176,8 +176,20 @@ fn kept(summary: &Summary) -> String {
     )
 }
 
+/// Seconds of every task; of many tasks they are left to `summary.json`.
+fn by_task(seconds: &[f64]) -> String {
+    if !(2..=WIDEST_MATRIX).contains(&seconds.len()) {
+        return String::new();
+    }
+    let each: Vec<String> = seconds.iter().map(|s| format!("{s:.1}")).collect();
+    format!("            by task: {} s\n", each.join(", "))
+}
+
 fn times(summary: &Summary) -> String {
     let mut text = format!("virtual     {:.3} s on the simulated clock\n", summary.virtual_s);
+    if summary.virtual_s > 0.0 {
+        text.push_str(&by_task(&summary.task_virtual_s));
+    }
     if let Some(wall) = &summary.wall {
         let WallTimes { total_s, workers, train_s, evaluate_s, codec_s, fold_s, .. } = wall;
         let WallTimes { server_s, wait_s, journal_s, checkpoint_s, conductor_wait_s, .. } = wall;
@@ -190,6 +202,7 @@ fn times(summary: &Summary) -> String {
              conductor: journal {journal_s:.1} s, checkpoints {checkpoint_s:.1} s, \
              waiting {conductor_wait_s:.1} s"
         );
+        text.push_str(&by_task(&wall.by_task_s));
         let CacheFigures { computed, compute_s, loaded, read, .. } = wall.cache;
         if read > 0 {
             let _ = writeln!(

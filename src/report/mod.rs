@@ -36,4 +36,4 @@ pub use retiming::{Timing, retiming_table};
 pub use shared::{Both, Shared};
 pub use summary::Summary;
 pub use text_table::{TextTable, grouped, percent};
-pub use wall::{Profile, WallTimes};
+pub use wall::{Profile, TaskClock, WallTimes};

@@ -59,6 +59,9 @@ pub struct Summary {
     pub memory: Option<ClientMemory>,
     /// Simulated seconds until the server was done; stragglers may have come later.
     pub virtual_s: f64,
+    /// Simulated seconds from the arrival of each task to the end of its last round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub task_virtual_s: Vec<f64>,
     /// Measures of federated bias, mean over the rounds that measured them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bias: BTreeMap<String, f64>,
@@ -69,6 +72,9 @@ pub struct Summary {
     pub wall: Option<WallTimes>,
     #[serde(skip)]
     traffic: Traffic,
+    /// When the task at hand arrived.
+    #[serde(skip)]
+    task_started_s: f64,
     #[serde(skip)]
     kept: BTreeMap<ClientId, u64>,
     #[serde(skip)]
@@ -163,6 +169,10 @@ impl EventSink for Summary {
             }
             Event::Trained { client, kept, .. } if *kept > 0 => {
                 self.kept.insert(*client, *kept);
+            }
+            Event::TaskStarted { .. } => self.task_started_s = entry.at.as_seconds(),
+            Event::TaskEnded { .. } => {
+                self.task_virtual_s.push(entry.at.as_seconds() - self.task_started_s);
             }
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,

@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{DirectoryError, RunDirectory, names};
-use crate::federation::{JobKind, ProfileSink, Span};
+use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 use crate::learning::CacheFigures;
 
 /// Seconds by kind of work. Those of the workers add up to `workers * total_s`, but for their start and end;
@@ -52,6 +52,10 @@ pub struct WallTimes {
     pub checkpoint_s: f64,
     /// Conductor: waiting for a worker's answer.
     pub conductor_wait_s: f64,
+    /// From the arrival of each task to its end, its test included; tasks that a resumed run was only told of
+    /// took next to nothing.
+    #[serde(default)]
+    pub by_task_s: Vec<f64>,
     /// What the feature cache did; its seconds are a part of training and evaluation.
     pub cache: CacheFigures,
 }
@@ -76,8 +80,8 @@ impl Profile {
         Ok(Profile { out, spent: BTreeMap::new(), workers: BTreeSet::new(), retries: 0 })
     }
 
-    /// The sums, with the run's whole wall time and what its cache did.
-    pub fn times(&mut self, total: Duration, cache: CacheFigures) -> WallTimes {
+    /// The sums, with the run's whole wall time, that of its tasks and what its cache did.
+    pub fn times(&mut self, total: Duration, tasks: &TaskClock, cache: CacheFigures) -> WallTimes {
         // Wall times are a by-product: losing some of them must not fail a run.
         let _ = self.out.flush();
         let of = |worker, kind| self.spent.get(&(worker, kind)).map_or(0.0, |ns| *ns as f64 / 1e9);
@@ -96,8 +100,33 @@ impl Profile {
             journal_s: of(false, JobKind::Journal),
             checkpoint_s: of(false, JobKind::Snapshot),
             conductor_wait_s: of(false, JobKind::Waiting),
+            by_task_s: tasks.seconds.clone(),
             cache,
         }
+    }
+}
+
+/// Takes the wall time of tasks as they come and go.
+#[derive(Clone, Debug)]
+pub struct TaskClock {
+    began: Instant,
+    seconds: Vec<f64>,
+}
+
+impl Default for TaskClock {
+    fn default() -> TaskClock {
+        TaskClock { began: Instant::now(), seconds: Vec::new() }
+    }
+}
+
+impl EventSink for TaskClock {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        match entry.event {
+            Event::TaskStarted { .. } => self.began = Instant::now(),
+            Event::TaskEnded { .. } => self.seconds.push(self.began.elapsed().as_secs_f64()),
+            _ => {}
+        }
+        Ok(())
     }
 }
 

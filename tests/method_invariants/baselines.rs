@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, OldLogits, Train};
-use fedcast::methods::fedlwf_2t::{FedLwf2t, FedLwf2tConfig, OwnTeacher};
+use fedcast::methods::fedlwf_2t::{FedLwf2t, FedLwf2tConfig, FirstTeacher, OwnTeacher};
 use fedcast::methods::fedprox::{FedProx, FedProxConfig, Prox};
 use fedcast::methods::oracle::{Oracle, OracleConfig, Site};
-use fedcast::policy::{AnyMethod, erase};
+use fedcast::policy::{AnyMethod, ClassCounts, SketchFacts, erase, parameters_of};
 use fedcast::wire::Kind;
 
 use crate::toys::round_loop::Engine;
@@ -27,7 +27,11 @@ fn fedprox(train: Train, mu: f64, prox: Prox) -> Arc<dyn AnyMethod> {
 }
 
 fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn AnyMethod> {
-    let config = FedLwf2tConfig { fedavg: base(Train::Head), alpha, beta, own_teacher };
+    taught_by(FirstTeacher::Own, FedLwf2tConfig { alpha, beta, own_teacher, ..Default::default() })
+}
+
+fn taught_by(first_teacher: FirstTeacher, config: FedLwf2tConfig) -> Arc<dyn AnyMethod> {
+    let config = FedLwf2tConfig { fedavg: base(Train::Head), first_teacher, ..config };
     erase(FedLwf2t::new(config, &facts()))
 }
 
@@ -49,7 +53,7 @@ fn sgd() -> TrainingPlan {
 #[test]
 fn without_a_pull_or_with_one_step_fedprox_is_fedavg() {
     let of = |method, plan: &TrainingPlan| run(method, 2, 2, plan).server.save().digest();
-    for train in [Train::Head, Train::All] {
+    for train in [Train::Head, Train::All, Train::Module] {
         assert_eq!(of(fedprox(train, 0.0, Prox::Squared), &sgd()), of(fedavg(train), &sgd()));
     }
     let one_step = TrainingPlan { epochs: 1, batch: 1_000, ..sgd() };
@@ -101,6 +105,60 @@ fn teachers_hold_old_classes_and_are_kept_by_clients() {
     assert_eq!(run.method.save_state(&again).digest(), saved.digest());
     let server_only = two_teachers(0.3, 0.0, OwnTeacher::Seen);
     assert_eq!(server_only.state_bytes(&server_only.fresh_state()), 0);
+}
+
+/// FedLwF-2T, invariant 6: with one client the server's old model is the client's own; section 4: it is sent once
+/// per task, and nobody keeps anything.
+#[test]
+fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
+    let of = |first, clients| {
+        let mut engine = engine(taught_by(first, FedLwf2tConfig::default()), 3);
+        engine.lab.training = sgd();
+        engine.run(clients, 2)
+    };
+    let (own, server) = (of(FirstTeacher::Own, 1), of(FirstTeacher::Server, 1));
+    let models = [&own, &server].map(|run| parameters_of(run.last().up.as_ref().unwrap()).unwrap());
+    assert_eq!(models[0], models[1]);
+    let several = of(FirstTeacher::Server, 2);
+    assert!(several.states.values().all(|state| several.method.state_bytes(state) == 0));
+    for exchange in &several.exchanges {
+        assert_eq!(exchange.assets.len(), usize::from(exchange.task > 0));
+        let Some(asset) = exchange.assets.first() else { continue };
+        assert_eq!(asset.version as usize, exchange.task - 1);
+        let (view, counts) = (several.view(exchange.task), ClassCounts::new());
+        let (model, phase, round_in_phase) = (&several.facts, 0, 0);
+        let facts = SketchFacts { model, view: &view, phase, round_in_phase, counts: &counts };
+        assert_eq!(asset.body.sketch(), several.method.asset_sketches(&facts)[0].body);
+    }
+    let saved = several.server.save();
+    let mut again = engine(taught_by(FirstTeacher::Server, FedLwf2tConfig::default()), 3);
+    again.server.load(&saved).unwrap();
+    assert_eq!(again.server.save().digest(), saved.digest());
+    // Without a share for it nothing is sent.
+    let none = FedLwf2tConfig { beta: 0.0, ..FedLwf2tConfig::default() };
+    let run = run(taught_by(FirstTeacher::Server, none), 2, 1, &sgd());
+    assert!(run.exchanges.iter().all(|exchange| exchange.assets.is_empty()));
+}
+
+/// FedHAF's networks under the baselines' rules: everything in them trains, running statistics travel.
+#[test]
+fn baselines_train_fedhaf_s_module_too() {
+    let run = run(fedavg(Train::Module), 1, 1, &sgd());
+    let last = run.last();
+    let (down, up) = (&last.down, last.up.as_ref().unwrap());
+    let (before, after) = (parameters_of(down).unwrap(), parameters_of(up).unwrap());
+    assert_eq!(before.len(), after.len());
+    // A constant before a batch norm changes nothing, so the biases of the linear layers have no gradient.
+    let idle = |name: &str| name.ends_with("bias") && !name.contains("norm") && name != "head.bias";
+    for (name, parameter) in before.iter().filter(|(name, _)| !idle(name)) {
+        assert_ne!(after.get(name).unwrap().values, parameter.values, "{name} stayed");
+    }
+    for name in ["adjust.3.norm.running_var", "head.norm.running_mean", "head.hidden.weight"] {
+        assert!(after.get(name).is_some(), "{name}");
+    }
+    // What they give to others are adjusted features, without the head.
+    let predictor = run.server.predictor(&run.lab).unwrap();
+    assert_eq!(predictor.feature_state().sketch(), run.method.feature_sketch());
 }
 
 /// The oracle trains on all it has held and forgets little; a client's memory is all of it.

@@ -155,7 +155,7 @@ fn weights_are_counts_or_equal() {
     for (weights, mean) in [(BySamples, 4.0), (Uniform, 3.0)] {
         let config = FedAvgConfig { train: Train::Head, weights, ..FedAvgConfig::default() };
         let method = FedAvg::new(config, &facts());
-        let down = fedavg::Down { parameters: upload(0.0, 0).parameters };
+        let down = fedavg::Down::from(upload(0.0, 0).parameters);
         let parts = [upload(1.0, 10), upload(5.0, 30), upload(100.0, 0)];
         let parts = parts.map(|up| method.lift(&down, up, &meta).unwrap());
         let folded = parts.into_iter().reduce(Part::merge).unwrap().apply(&down.parameters);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan};
 use fedcast::methods::fedhaf::{FedHaf, FedHafConfig, Stages};
 use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig};
@@ -122,6 +122,17 @@ fn exemplars_stay_with_their_client() {
     }
     let none = trained(|c| c.retention = 0.0, 2, 1);
     assert!(kept(&none, 0).sections.iter().all(|section| section.tensors.is_empty()));
+}
+
+/// Invariant 4: what is kept does not depend on what was learnt.
+#[test]
+fn exemplars_do_not_depend_on_training() {
+    let (one, other) = (trained(|_| (), 2, 1), trained(|c| c.lambda_ce = 0.0, 2, 2));
+    for client in 0..2 {
+        assert_eq!(kept(&one, client).digest(), kept(&other, client).digest());
+    }
+    let greedy = trained(|c| c.herding = Herding::GreedyUnit, 2, 1);
+    assert!((0..2).any(|client| kept(&one, client).digest() != kept(&greedy, client).digest()));
 }
 
 /// Whoever is asked late chooses from the tasks it missed, as it would have at their ends.

@@ -146,6 +146,8 @@ fn feature_adjustment_and_its_baselines() {
         "name = \"fedhaf\", module_hidden = 32, module_width = 16, head_hidden = 16",
         "name = \"fedprox\", train = \"head\"",
         "name = \"fedlwf-2t\", train = \"head\"",
+        "name = \"fedlwf-2t\", train = \"head\", first_teacher = \"server\"",
+        "name = \"fedavg\", train = \"module\", old_logits = \"keep\"",
         "name = \"oracle\", train = \"head\", site = \"clients\"",
     ] {
         goes_on(&with(method, THREE));

@@ -103,6 +103,8 @@ impl Method for AdapterMethod {
             classes: self.classes,
             parameters: all.map(|(name, p)| (Arc::clone(name), p.clone())).collect(),
             prompting: None,
+            teaches: false,
+            previous: None,
         })
     }
 

@@ -101,7 +101,7 @@ mod tests {
             form: WireForm::Lean,
         };
         let method = FedAvg::new(FedAvgConfig::default(), &facts);
-        let down = Down { parameters: set(kind, 5, |at| (at as f32).sin()) };
+        let down = Down::from(set(kind, 5, |at| (at as f32).sin()));
         let view = crate::data::TaskView { task: TaskId(1), rows: 2..4, classes: vec![0; 4] };
         let view = Arc::new(view);
         let ups: Vec<(UpMeta, Up)> = (0..3u32)

@@ -57,7 +57,7 @@ mod tests {
             let (weight, bias) = (of(vec![rows, 2]), of(vec![rows]));
             [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
         };
-        let down = Down { parameters: head(3, 0.0) };
+        let down = Down::from(head(3, 0.0));
         let up = Up::cut(&head(3, 1.0), 1..3, 5).unwrap();
         let flipped = changed(&down, &up, &mut |before, after| before - (after - before)).unwrap();
         let whole = flipped.whole(&down).unwrap();

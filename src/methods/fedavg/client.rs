@@ -27,9 +27,12 @@ impl ClientPolicy<FedAvg> for FedAvgClient {
         })
     }
 
-    /// A backbone that trains is its client's own.
+    /// A backbone that trains is its client's own, and so is a module.
     fn largest_pack(&self, _phase: usize) -> usize {
-        if self.method.config.train == Train::All { 1 } else { usize::MAX }
+        match self.method.config.train {
+            Train::All | Train::Module => 1,
+            Train::Head | Train::Prompt => usize::MAX,
+        }
     }
 
     fn predictor(

@@ -16,6 +16,8 @@ pub enum Train {
     Head,
     /// A prefix prompt, from zeros, and the head.
     Prompt,
+    /// FedHAF's module and head on frozen features.
+    Module,
 }
 
 impl Choice for Train {
@@ -23,6 +25,7 @@ impl Choice for Train {
         ("all", Train::All, "every parameter of the backbone, and the head"),
         ("head", Train::Head, "the head on frozen features (linear probe)"),
         ("prompt", Train::Prompt, "a prefix prompt and the head"),
+        ("module", Train::Module, "FedHAF's module and head on frozen features, without dropout"),
     ];
 }
 

@@ -9,9 +9,11 @@ use super::{Down, FedAvg, FedAvgServer, Up, changed};
 use crate::learning::{Classifier, TrainingPlan};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, Averaged, ClientPolicy, ClientState, ExchangeSketch, Failure, Field, Lab, Member,
-    Method, Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta, one_by_one,
+    Additive, AssetSketch, Averaged, ClientPolicy, ClientState, ExchangeSketch, Failure, Field,
+    Lab, Member, Method, Outcome, ParameterAverage, PolicyError, Predictor, SketchFacts, UpMeta,
+    one_by_one,
 };
+use crate::quantity::TaskId;
 use crate::wire::{Body, BodySketch};
 
 /// How a client of FedAvg learns.
@@ -33,6 +35,11 @@ pub trait LocalRule: Clone + Send + Sync + 'static {
     /// Whether uploads may be folded later, summed in secret or folded robustly as FedAvg's may, or why not.
     fn folds(&self) -> Result<(), &'static str> {
         Ok(())
+    }
+
+    /// Whether clients are sent the model that the previous task left.
+    fn taught(&self) -> bool {
+        false
     }
 
     /// Whether messages cross a network.
@@ -62,7 +69,7 @@ impl<R: LocalRule> Method for FedAvgBy<R> {
     type Client = LocalClient<R>;
 
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
-        self.fedavg.server(lab, init)
+        Ok(FedAvgServer { teaches: self.rule.taught(), ..self.fedavg.server(lab, init)? })
     }
 
     fn client(&self) -> LocalClient<R> {
@@ -70,7 +77,18 @@ impl<R: LocalRule> Method for FedAvgBy<R> {
     }
 
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        self.fedavg.sketch(facts)
+        let sketch = self.fedavg.sketch(facts);
+        match self.rule.taught() && facts.view.task > TaskId(0) {
+            true => ExchangeSketch { down: self.fedavg.naming_sketch(facts.view), ..sketch },
+            false => sketch,
+        }
+    }
+
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        if !self.rule.taught() {
+            return Vec::new();
+        }
+        self.fedavg.previous_sketch(facts.view).into_iter().collect()
     }
 
     fn feature_sketch(&self) -> BodySketch {

@@ -1,10 +1,11 @@
 //! What FedAvg sends: the parameters that train, and how many samples they were trained on.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::learning::{head_rows, with_head_rows};
 use crate::model::{HeadShape, LinearHead, ModelError, ParameterSet};
-use crate::policy::{Message, parameter_sections, parameter_sketches, parameters_of};
+use crate::policy::{Asset, Message, parameter_sections, parameter_sketches, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
     TensorSketch, WireError,
@@ -18,6 +19,19 @@ pub(super) const SAMPLES: &str = "samples";
 pub struct Down {
     /// What trains, with the head rows `0..n` that the receiver needs.
     pub parameters: ParameterSet,
+    /// The same as the previous task left it, for methods that distil from it: named here, shipped to whoever
+    /// lacks it.
+    pub previous: Option<Arc<Asset>>,
+}
+
+/// Bytes of the digest by which a Down names the previous model.
+const DIGEST_BYTES: usize = 8;
+
+impl From<ParameterSet> for Down {
+    /// Without a previous model.
+    fn from(parameters: ParameterSet) -> Down {
+        Down { parameters, previous: None }
+    }
 }
 
 impl Down {
@@ -26,23 +40,54 @@ impl Down {
     /// # Errors
     /// When the head has fewer rows.
     pub fn cut(parameters: &ParameterSet, rows: Range<usize>) -> Result<Down, ModelError> {
-        Ok(Down { parameters: head_rows(parameters, rows)? })
+        Ok(head_rows(parameters, rows)?.into())
+    }
+
+    /// The previous model's parameters.
+    ///
+    /// # Errors
+    /// An asset that holds something else.
+    pub fn previous_parameters(&self) -> Result<Option<ParameterSet>, WireError> {
+        self.previous.as_ref().map(|asset| parameters_of(&asset.body)).transpose()
     }
 
     /// Its shape: `others` beside a head.
     pub fn sketch(others: &[(String, Vec<usize>)], head: HeadShape) -> BodySketch {
         BodySketch::new(0, parameter_sketches(&with_head(others, head)))
     }
+
+    /// The same of one that names a previous model.
+    pub fn naming_sketch(others: &[(String, Vec<usize>)], head: HeadShape) -> BodySketch {
+        BodySketch::new(DIGEST_BYTES, parameter_sketches(&with_head(others, head)))
+    }
 }
 
 impl Message for Down {
     fn pack(&self) -> Body {
-        Body::new(Vec::new(), parameter_sections(&self.parameters))
+        let named = self.previous.iter().flat_map(|asset| asset.digest().to_le_bytes());
+        Body::new(named.collect(), parameter_sections(&self.parameters))
     }
 
     fn unpack(body: &Body) -> Result<Self, WireError> {
-        MetaReader::new(&body.meta).finish()?;
-        Ok(Down { parameters: parameters_of(body)? })
+        Down::unpack_with(body, &[])
+    }
+
+    fn unpack_with(body: &Body, assets: &[Arc<Asset>]) -> Result<Self, WireError> {
+        let previous = match *body.meta.as_slice() {
+            [] => None,
+            ref named => {
+                let of = |asset: &&Arc<Asset>| asset.digest().to_le_bytes() == *named;
+                let found = assets.iter().find(of).ok_or_else(|| {
+                    WireError::Malformed("a Down names a previous model nobody has".to_owned())
+                })?;
+                Some(Arc::clone(found))
+            }
+        };
+        Ok(Down { parameters: parameters_of(body)?, previous })
+    }
+
+    fn assets(&self) -> Vec<Arc<Asset>> {
+        self.previous.iter().cloned().collect()
     }
 }
 
@@ -130,6 +175,9 @@ impl Message for Up {
 }
 
 /// Names and shapes of what travels: `others` and those of a head.
-fn with_head(others: &[(String, Vec<usize>)], head: HeadShape) -> Vec<(String, Vec<usize>)> {
+pub(super) fn with_head(
+    others: &[(String, Vec<usize>)],
+    head: HeadShape,
+) -> Vec<(String, Vec<usize>)> {
     others.iter().cloned().chain(head.shapes()).collect()
 }

@@ -8,8 +8,8 @@
 //! client   theta <- down;  E epochs: minimise CE over the rows of the current task, or of all seen
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
 //! ```
-//! `train` says what theta is: the whole network, the head alone (linear probe), or a prefix
-//! prompt and the head. With `old_logits = "keep"`, uniform weights and clipping at 1 it is HePCo's
+//! `train` says what theta is: the whole network, the head alone (linear probe), a prefix
+//! prompt and the head, or FedHAF's module and head, which makes its baselines. With `old_logits = "keep"`, uniform weights and clipping at 1 it is HePCo's
 //! lower bound FedAvg-FT. On plain pixels, which have no parameters, all there is is the head:
 //! logistic regression. Clients keep nothing between rounds.
 
@@ -20,6 +20,7 @@ mod config;
 mod local;
 mod local_rule;
 mod messages;
+pub(super) mod previous;
 mod server;
 
 use std::ops::Range;
@@ -36,13 +37,16 @@ pub use server::FedAvgServer;
 
 use crate::data::TaskView;
 use crate::learning::{Classifier, Optimiser, PromptShape, TrainingPlan};
+use crate::methods::HeadForm;
 use crate::methods::transformer::{needs_blocks, needs_training};
-use crate::model::{Backbone, BackboneConfig, HeadShape, ParameterSet};
+use crate::model::{Backbone, BackboneConfig, HeadShape, NetworkShape, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, Averaged, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
-    PolicyError, SketchFacts, UpMeta, UpSize, WireForm, kind_of, parameter_sketches,
+    Additive, AssetSketch, Averaged, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts,
+    ParameterAverage, PolicyError, SketchFacts, UpMeta, UpSize, WireForm, kind_of,
+    parameter_sketches,
 };
+use crate::quantity::TaskId;
 use crate::scenario::{Complaint, Scenario};
 use crate::wire::{BodySketch, Kind};
 
@@ -85,7 +89,43 @@ impl FedAvg {
             Train::All => self.backbone.parameter_shapes(),
             Train::Head => Vec::new(),
             Train::Prompt => self.prompt.map(|shape| shape.shapes()).unwrap_or_default(),
+            Train::Module => self.networks().common(),
         }
+    }
+
+    /// FedHAF's networks upon this backbone.
+    fn networks(&self) -> NetworkShape {
+        NetworkShape::table_6(self.backbone.dim(), self.classes)
+    }
+
+    /// Width of what the rows of the head get.
+    fn width(&self) -> usize {
+        match self.config.train {
+            Train::Module => self.networks().head_hidden,
+            _ => self.backbone.dim(),
+        }
+    }
+
+    /// The head that a Down of this task carries.
+    fn down_head(&self, view: &TaskView) -> HeadShape {
+        let rows = self.config.head.down_rows(view, self.classes).len();
+        HeadShape { kind: self.config.classifier, rows, dim: self.width() }
+    }
+
+    /// A Down that names what the previous task left.
+    fn naming_sketch(&self, view: &TaskView) -> BodySketch {
+        Down::naming_sketch(&self.others(), self.down_head(view))
+    }
+
+    /// What the task before left, where there was one.
+    fn previous_sketch(&self, view: &TaskView) -> Option<AssetSketch> {
+        let before = view.task.0.checked_sub(1)?;
+        let head = match self.config.head {
+            HeadForm::Fixed => self.down_head(view),
+            HeadForm::Growing => HeadShape { rows: view.rows.start, ..self.down_head(view) },
+        };
+        let shapes = messages::with_head(&self.others(), head);
+        Some(previous::previous_sketch(TaskId(before), &shapes))
     }
 
     /// Start values: the backbone as loaded, a prompt of zeros, a head drawn at `init`.
@@ -95,13 +135,14 @@ impl FedAvg {
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let kind = self.config.classifier;
-        let head = kind.initial_parameters(self.classes, self.backbone.dim(), init);
+        let head = kind.initial_parameters(self.classes, self.width(), init);
         let others = match self.config.train {
             Train::All => backbone.parameters()?,
             Train::Head => ParameterSet::new(),
             Train::Prompt => {
                 self.prompt.map(|shape| shape.initial_parameters(0.0, init)).unwrap_or_default()
             }
+            Train::Module => self.networks().initial_common(init),
         };
         let all = others.iter().chain(head.iter());
         Ok(all.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect())
@@ -137,6 +178,8 @@ impl Method for FedAvg {
             classes: self.classes,
             parameters: self.initial_parameters(&lab.backbone, init)?,
             prompting: None,
+            teaches: false,
+            previous: None,
         })
     }
 
@@ -145,18 +188,19 @@ impl Method for FedAvg {
     }
 
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let (others, kind, dim) = (self.others(), self.config.classifier, self.backbone.dim());
-        let down = self.config.head.down_rows(facts.view, self.classes).len();
+        let (others, head) = (self.others(), self.down_head(facts.view));
         let up = self.up_rows(facts.view);
         ExchangeSketch {
-            down: Down::sketch(&others, HeadShape { kind, rows: down, dim }),
-            up: Up::sketch(&others, HeadShape { kind, rows: up.len(), dim }, up.start),
+            down: Down::sketch(&others, head),
+            up: Up::sketch(&others, HeadShape { rows: up.len(), ..head }, up.start),
             up_size: UpSize::Static,
         }
     }
 
     fn feature_sketch(&self) -> BodySketch {
-        BodySketch::new(0, parameter_sketches(&self.others()))
+        let mut below_head = self.others();
+        below_head.retain(|(name, _)| kind_of(name) != Kind::Head);
+        BodySketch::new(0, parameter_sketches(&below_head))
     }
 
     fn fields(&self) -> &'static [Field] {
@@ -196,7 +240,7 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
     let train = scenario.method.parameters.get("train").and_then(toml::Value::as_str);
     let complaint = match train {
         Some("prompt") => needs_blocks(scenario, "a prefix prompt", HEAD),
-        Some("head") => None,
+        Some("head" | "module") => None,
         _ => needs_training(scenario, HEAD),
     };
     complaint.into_iter().collect()

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::Down;
-use crate::learning::{Classifier, Prompting};
+use super::previous::{load, previous, save};
+use crate::learning::{Classifier, Prompting, head_rows};
 use crate::methods::HeadForm;
 use crate::model::ParameterSet;
 use crate::policy::{
-    Lab, Method, Next, ParameterAverage, PolicyError, Predictor, RoundContext, Seat, ServerPolicy,
-    parameter_sections, parameters_of, shared,
+    Asset, Lab, Method, Next, ParameterAverage, Period, PolicyError, Predictor, RoundContext, Seat,
+    ServerPolicy, parameter_sections, parameters_of, shared,
 };
 use crate::wire::{Body, WireError};
 
@@ -22,6 +23,10 @@ pub struct FedAvgServer {
     pub(in crate::methods) parameters: ParameterSet,
     /// What prompts among them do with a query.
     pub(in crate::methods) prompting: Option<Arc<dyn Prompting>>,
+    /// Whether clients are sent what the previous task left.
+    pub(in crate::methods) teaches: bool,
+    /// It, where they are.
+    pub(in crate::methods) previous: Option<Arc<Asset>>,
 }
 
 impl<M> ServerPolicy<M> for FedAvgServer
@@ -35,7 +40,8 @@ where
         _lab: &Lab,
     ) -> Result<Vec<Arc<Down>>, PolicyError> {
         let rows = self.head.down_rows(&round.period.view, self.classes);
-        Ok(shared(Down::cut(&self.parameters, rows)?, seats))
+        let previous = self.previous.clone();
+        Ok(shared(Down { previous, ..Down::cut(&self.parameters, rows)? }, seats))
     }
 
     fn end_round(
@@ -50,17 +56,31 @@ where
         Ok(Next::Continue)
     }
 
+    fn end_period(&mut self, period: &Period, _lab: &Lab) -> Result<(), PolicyError> {
+        if self.teaches {
+            let rows = self.head.down_rows(&period.view, self.classes);
+            self.previous = Some(previous(period.task, &head_rows(&self.parameters, rows)?));
+        }
+        Ok(())
+    }
+
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
         let prompting = self.prompting.clone();
         Ok(Arc::new(Classifier::frozen_with(&lab.backbone, &self.parameters, prompting)?))
     }
 
     fn save(&self) -> Body {
+        if self.teaches {
+            return save(&self.parameters, self.previous.as_ref());
+        }
         Body::new(Vec::new(), parameter_sections(&self.parameters))
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.parameters = parameters_of(saved)?;
+        match self.teaches {
+            true => (self.parameters, self.previous) = load(saved)?,
+            false => self.parameters = parameters_of(saved)?,
+        }
         Ok(())
     }
 }

@@ -127,6 +127,8 @@ impl Method for FedAvgPrompt {
             classes: self.classes,
             parameters: self.initial_parameters(init),
             prompting: Some(Arc::new(self.shape.prompting())),
+            teaches: false,
+            previous: None,
         })
     }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use super::exemplars::herd;
 use super::features::{Model, frozen_features};
 use super::losses::{Objective, Seen};
-use super::messages::Down;
-use super::network::{Drops, Network, Trains};
-use super::{FedHaf, Stages};
+use super::network::Network;
+use super::{FedHaf, Norms, Stages};
 use crate::data::{Loader, Shard};
 use crate::learning::{Course, LearningError, TrainingPlan, TrainingReport, train_pack};
-use crate::methods::fedavg::Up;
-use crate::model::{FrozenPart, MaskPlace, ParameterSet};
+use crate::methods::fedavg::{Down, Up};
+use crate::model::{Drops, FrozenPart, MaskPlace, ParameterSet, Trains};
 use crate::numerics::streams::Domain;
 use crate::policy::{
     ClientPolicy, Failure, Lab, Member, Outcome, PolicyError, Predictor, one_by_one,
@@ -37,7 +36,7 @@ impl ClientPolicy<FedHaf> for FedHafClient {
         up: &Up,
         lab: &Lab,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let parameters = up.whole(&down.current)?;
+        let parameters = up.whole(down)?;
         let rows = super::rows_of(&parameters);
         Ok(Some(Arc::new(Model::new(&lab.backbone, self.method.shape, &parameters, rows)?)))
     }
@@ -63,7 +62,7 @@ impl FedHafClient {
         let previous = self.previous(member, lab)?;
         let loader = lab.train_loader(&joined(&member.shard, &old));
         let loader = lab.frozen(loader, FrozenPart::Whole)?;
-        let mut parameters = member.down.current.parameters.clone();
+        let mut parameters = member.down.parameters.clone();
         let mut metrics = Vec::new();
         for stage in self.stages(previous.is_some(), !old.is_empty(), lab.training.epochs) {
             let (learnt, report) =
@@ -90,7 +89,8 @@ impl FedHafClient {
     ) -> Result<Option<Network>, PolicyError> {
         let Some(parameters) = member.down.previous_parameters()? else { return Ok(None) };
         let (rows, shape) = (0..member.seat.view.rows.start, &self.method.shape);
-        let network = Network::new(shape, &parameters, Trains::NOTHING, rows, &lab.device)?;
+        let network =
+            Network::new(shape, &parameters, Trains::NOTHING, rows, Norms::Settled, &lab.device)?;
         Ok(Some(network))
     }
 
@@ -124,7 +124,9 @@ impl FedHafClient {
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let (view, config) = (&member.seat.view, &self.method.config);
         let (shape, rows) = (&self.method.shape, 0..view.seen());
-        let network = Network::new(shape, parameters, stage.trains, rows, &lab.device)?;
+        // In the first task there is nothing that could have settled.
+        let norms = if previous.is_some() { config.norms } else { Norms::Batch };
+        let network = Network::new(shape, parameters, stage.trains, rows, norms, &lab.device)?;
         let plan = TrainingPlan { epochs: stage.epochs, ..lab.training.clone() };
         let mut optimiser = plan.optimiser.clone().over(network.vars());
         let objective = Objective { config, network: &network, previous, parts: stage.parts };

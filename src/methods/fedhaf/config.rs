@@ -1,6 +1,6 @@
 //! The settings of FedHAF.
 
-use super::{ModuleShape, NetworkShape, Residual};
+use super::{ModuleShape, NetworkShape, Norms, Residual};
 use crate::learning::Herding;
 use crate::methods::HeadForm;
 use crate::methods::fedavg::Weights;
@@ -39,6 +39,29 @@ impl Choice for Stages {
     ];
 }
 
+impl Choice for Norms {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("settled", Norms::Settled, "the running ones, as the first task left them"),
+        ("batch", Norms::Batch, "those of the batch, and running ones move with every batch"),
+    ];
+}
+
+/// How the module's losses take the squares of a feature's entries together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Squares {
+    /// Their mean.
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+impl Choice for Squares {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("mean", Squares::Mean, "their mean over the width, as a mean squared error has it"),
+        ("sum", Squares::Sum, "their sum, as printed"),
+    ];
+}
+
 impl Choice for Residual {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
         ("identity", Residual::Identity, "around the second layer"),
@@ -71,6 +94,10 @@ pub struct FedHafConfig {
     pub residual: Residual,
     /// Share of entries dropped in training.
     pub dropout: f64,
+    /// Moments of the module's batch norms after the first task.
+    pub norms: Norms,
+    /// Squares of features in the module's losses.
+    pub squares: Squares,
     /// Two stages or one.
     pub stages: Stages,
     /// Epochs of the second stage; those of `[client]` where not given.
@@ -121,15 +148,16 @@ impl FedHafConfig {
             .source("not in the paper")
             .at_least(0.0)
             .below(1.0);
+        let norms =
+            Param::new("norms", Norms::Settled, "moments in the module after the first task");
+        let squares = Param::new("squares", Squares::Mean, "squares in the module's losses")
+            .source("equations 2 and 3 have the sum, which at a rate of 0.02 is no longer stable");
         let stages = Param::new("stages", Stages::Two, "how a client trains after the first task");
         let module_epochs = Param::unset("module_epochs", "epochs of the module's stage");
         let supervision = Param::new("supervision", Supervision::Split, "outputs that compete");
-        let exemplars_in_ce = Param::new(
-            "exemplars_in_ce",
-            false,
-            "cross-entropy of exemplars over all seen classes",
-        )
-        .source("equation 1; the text has them in it");
+        let exemplars_in_ce =
+            Param::new("exemplars_in_ce", true, "cross-entropy of exemplars over all seen classes")
+                .source("algorithm 1 and section 3.3; equation 4 has new samples only");
         let retention = Param::new("retention", 0.2, "share of a class that a client keeps")
             .source("section 4.1")
             .at_least(0.0)
@@ -144,6 +172,8 @@ impl FedHafConfig {
             head_hidden: table.get(&width("head_hidden", 128, "width inside the head")),
             residual: table.get(&residual),
             dropout: table.get(&dropout),
+            norms: table.get(&norms.source("not in the paper")),
+            squares: table.get(&squares),
             stages: table.get(&stages),
             module_epochs: table.optional(&module_epochs.at_least(1.0)),
             supervision: table.get(&supervision.source("head splitting, section 3.3")),

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
-use super::NetworkShape;
-use super::network::{Network, Trains};
-use super::shape::of_module;
+use super::network::Network;
+use super::{NetworkShape, Norms};
 use crate::data::{Batch, Shard};
-use crate::model::{Backbone, FrozenPart, ParameterSet};
+use crate::model::{Backbone, FrozenPart, ParameterSet, Trains, of_module};
 use crate::policy::{Lab, PolicyError, Predictor, Scope, parameter_sections};
 use crate::wire::Body;
 
@@ -59,7 +58,8 @@ impl Model {
         rows: usize,
     ) -> Result<Model, PolicyError> {
         let device = &backbone.place().device;
-        let network = Network::new(&shape, parameters, Trains::NOTHING, 0..rows, device)?;
+        let network =
+            Network::new(&shape, parameters, Trains::NOTHING, 0..rows, Norms::Settled, device)?;
         let (backbone, parameters) = (Arc::clone(backbone), parameters.clone());
         Ok(Model { backbone, network, shape, parameters })
     }

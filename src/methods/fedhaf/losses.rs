@@ -13,10 +13,10 @@ use std::ops::Range;
 
 use candle_core::{Result, Tensor};
 
-use super::network::{Drops, Network};
-use super::{FedHafConfig, Supervision};
+use super::network::Network;
+use super::{FedHafConfig, Squares, Supervision};
 use crate::learning::losses::{Distillation, distillation};
-use crate::model::ops;
+use crate::model::{Drops, ops};
 
 /// A batch as the losses see it.
 pub(super) struct Seen<'a> {
@@ -110,15 +110,19 @@ pub(super) fn of_module(
     previous: Option<&Network>,
 ) -> Result<Tensor> {
     let mut loss = zero(adjusted)?;
+    let entries = match config.squares {
+        Squares::Mean => adjusted.dim(1)? as f64,
+        Squares::Sum => 1.0,
+    };
     let old = seen.places(false);
     if let Some(previous) = previous.filter(|_| config.lambda_fd > 0.0 && !old.is_empty()) {
         let before = previous.adjust(&select(seen.features, &old)?, None)?;
         let gap = (select(adjusted, &old)? - before)?;
-        let fd = (gap.sqr()?.sum_all()? / old.len() as f64)?;
+        let fd = (gap.sqr()?.sum_all()? / (old.len() as f64 * entries))?;
         loss = (loss + (fd * config.lambda_fd)?)?;
     }
     if let Some(shares) = balance(seen).filter(|_| config.lambda_fb > 0.0) {
-        let norms = (adjusted.sqr()?.sum(1)? + SMALLEST)?.sqrt()?;
+        let norms = ((adjusted.sqr()?.sum(1)? / entries)? + SMALLEST)?.sqrt()?;
         let shares = Tensor::new(shares.as_slice(), adjusted.device())?;
         let fb = (norms * shares)?.sum_all()?.sqr()?;
         loss = (loss + (fb * config.lambda_fb)?)?;

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use super::features::Model;
-use super::messages::{Down, previous};
 use super::{FedHaf, rows_of};
 use crate::learning::head_rows;
-use crate::methods::fedavg;
+use crate::methods::fedavg::Down;
+use crate::methods::fedavg::previous::{load, previous, save};
 use crate::model::ParameterSet;
 use crate::policy::{
     Asset, Lab, Next, ParameterAverage, Period, PolicyError, Predictor, RoundContext, Seat,
-    ServerPolicy, parameter_sections, parameters_of, shared,
+    ServerPolicy, shared,
 };
-use crate::quantity::TaskId;
-use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+use crate::wire::{Body, WireError};
 
 /// What the server knows.
 pub struct FedHafServer {
@@ -32,8 +31,8 @@ impl ServerPolicy<FedHaf> for FedHafServer {
         _lab: &Lab,
     ) -> Result<Vec<Arc<Down>>, PolicyError> {
         let rows = self.method.config.head.down_rows(&round.period.view, self.method.shape.classes);
-        let current = fedavg::Down::cut(&self.parameters, rows)?;
-        Ok(shared(Down { current, previous: self.previous.clone() }, seats))
+        let current = Down::cut(&self.parameters, rows)?;
+        Ok(shared(Down { previous: self.previous.clone(), ..current }, seats))
     }
 
     fn end_round(
@@ -59,32 +58,12 @@ impl ServerPolicy<FedHaf> for FedHafServer {
         Ok(Arc::new(Model::new(&lab.backbone, self.method.shape, &self.parameters, rows)?))
     }
 
-    /// The meta says how many sections are the current model's and which task left the others.
     fn save(&self) -> Body {
-        let mut sections = parameter_sections(&self.parameters);
-        let mut meta = MetaWriter::new();
-        meta.u64(sections.len() as u64);
-        meta.u64(self.previous.as_ref().map_or(0, |asset| u64::from(asset.version) + 1));
-        if let Some(asset) = &self.previous {
-            sections.extend(asset.body.sections.iter().cloned());
-        }
-        Body::new(meta.finish(), sections)
+        save(&self.parameters, self.previous.as_ref())
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (own, task) = (meta.u64()? as usize, meta.u64()?);
-        meta.finish()?;
-        let cut = || WireError::Malformed("a saved server of FedHAF is cut short".to_owned());
-        let (own, others) = saved.sections.split_at_checked(own).ok_or_else(cut)?;
-        self.parameters = parameters_of(&Body::new(Vec::new(), own.to_vec()))?;
-        self.previous = match task.checked_sub(1) {
-            None => None,
-            Some(task) => {
-                let parameters = parameters_of(&Body::new(Vec::new(), others.to_vec()))?;
-                Some(previous(TaskId(task as u16), &parameters))
-            }
-        };
+        (self.parameters, self.previous) = load(saved)?;
         Ok(())
     }
 }

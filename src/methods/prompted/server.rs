@@ -55,7 +55,7 @@ impl<K: PromptKind> ServerPolicy<Prompted<K>> for PromptedServer<K> {
                 Some((_, down)) => Arc::clone(down),
                 None => {
                     let parameters = cut.of(&self.parameters, self.has_rows())?;
-                    let down = Arc::new(Down { parameters });
+                    let down = Arc::new(Down::from(parameters));
                     sent.push((cut, Arc::clone(&down)));
                     down
                 }

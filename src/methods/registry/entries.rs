@@ -233,8 +233,10 @@ fn fedlwf_2t_entry() -> MethodEntry {
                earlier task, and the model the server just sent.",
         source: "Usmanova et al., A distillation-based approach integrating continual learning and \
                  federated learning, arXiv 2109.04197",
-        state: "server: the parameters; client: its last model, and the last one of an earlier task",
-        messages: "as fedavg: both teachers are with the client",
+        state: "server: the parameters; client: its last model, and the last one of an earlier task \
+                (nothing if the first teacher is the server's)",
+        messages: "as fedavg, for both teachers are with the client; else once per task the \
+                   parameters that the task before left",
         clip: None,
         upon_features: false,
         read: Arc::new(|table| {

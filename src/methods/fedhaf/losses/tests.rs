@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
 
-use super::super::network::{Drops, Network, Trains};
-use super::super::shape::of_module as is_of_module;
-use super::super::{ModuleShape, NetworkShape, Residual};
+use super::super::network::Network;
+use super::super::{ModuleShape, NetworkShape, Norms, Residual};
 use super::*;
-use crate::model::{MaskPlace, ParameterSet};
+use crate::model::{Drops, MaskPlace, ParameterSet, Trains, of_module as is_of_module};
 use crate::numerics::streams::{Domain, StreamKey};
 
 const SHAPE: NetworkShape = NetworkShape {
@@ -26,7 +25,7 @@ fn parameters() -> ParameterSet {
 }
 
 fn network(trains: Trains) -> Network {
-    Network::new(&SHAPE, &parameters(), trains, 0..4, &Device::Cpu).unwrap()
+    Network::new(&SHAPE, &parameters(), trains, 0..4, Norms::Batch, &Device::Cpu).unwrap()
 }
 
 fn features() -> Tensor {
@@ -44,7 +43,8 @@ fn number(loss: &Tensor) -> f32 {
 
 fn only(change: impl Fn(&mut FedHafConfig)) -> FedHafConfig {
     let none = FedHafConfig { lambda_ce: 0.0, lambda_kd: 0.0, ..FedHafConfig::default() };
-    let mut config = FedHafConfig { lambda_fd: 0.0, lambda_fb: 0.0, ..none };
+    let none = FedHafConfig { lambda_fd: 0.0, lambda_fb: 0.0, ..none };
+    let mut config = FedHafConfig { exemplars_in_ce: false, squares: Squares::Sum, ..none };
     change(&mut config);
     config
 }
@@ -115,6 +115,51 @@ fn balance_compares_norms() {
     let new = ((norms[0] + norms[4]) / 2.0 + norms[2]) / 2.0;
     let old = ((norms[1] + norms[5]) / 2.0 + norms[3]) / 2.0;
     assert!(((new - old).powi(2) / once - 1.0).abs() < 1e-4);
+    // As means over the width of 5 they are a fifth, and so is the distillation.
+    let mean = only(|c| (c.lambda_fb, c.squares) = (1.0, Squares::Mean));
+    let fifth = number(&of_module(&mean, &uneven, &seen(&x, &LABELS), None).unwrap());
+    assert!((5.0 * fifth / once - 1.0).abs() < 1e-4, "{fifth} {once}");
+    let (frozen, apart) = (network(Trains::NOTHING), (&uneven * 1.5).unwrap());
+    let fd = |squares| {
+        let config = only(|c| (c.lambda_fd, c.squares) = (1.0, squares));
+        number(&of_module(&config, &apart, &seen(&x, &LABELS), Some(&frozen)).unwrap())
+    };
+    assert!((5.0 * fd(Squares::Mean) / fd(Squares::Sum) - 1.0).abs() < 1e-4);
+}
+
+/// Invariant 2 in training, where dropout is off: a module with settled norms is the previous one to begin with; by
+/// the moments of a batch it is not.
+#[test]
+fn a_settled_module_begins_where_the_previous_one_ended() {
+    let (x, frozen, config) = (features(), network(Trains::NOTHING), only(|c| c.lambda_fd = 1.0));
+    let distance = |norms| {
+        let net = Network::new(&SHAPE, &parameters(), Trains::MODULE, 0..4, norms, &Device::Cpu);
+        let net = net.unwrap();
+        let previous = Some(&frozen);
+        let objective =
+            Objective { config: &config, network: &net, previous, parts: (false, true) };
+        let loss = objective.loss(&seen(&x, &LABELS), drops(0.0)).unwrap();
+        let gradients = loss.backward().unwrap();
+        let largest = |(_, variable): &(Arc<str>, Var)| {
+            number(
+                &gradients
+                    .get(variable)
+                    .unwrap()
+                    .abs()
+                    .unwrap()
+                    .flatten_all()
+                    .unwrap()
+                    .max(0)
+                    .unwrap(),
+            )
+        };
+        let pull = net.variables().iter().map(largest).fold(0f32, f32::max);
+        let moved = net.parameters().unwrap() != parameters();
+        (number(&loss), pull, moved)
+    };
+    assert_eq!(distance(Norms::Settled), (0.0, 0.0, false));
+    let (loss, pull, moved) = distance(Norms::Batch);
+    assert!(loss > 0.1 && pull > 0.0 && moved, "{loss} {pull}");
 }
 
 #[test]
@@ -180,7 +225,8 @@ fn residuals_and_dropout_are_where_they_should_be() {
         let module = ModuleShape { hidden: 8, output: 5, residual };
         let shape = NetworkShape { module: Some(module), ..SHAPE };
         let set = shape.initial_parameters(StreamKey::new(3, Domain::Init));
-        let net = Network::new(&shape, &set, Trains::NOTHING, 0..4, &Device::Cpu).unwrap();
+        let trains = Trains::NOTHING;
+        let net = Network::new(&shape, &set, trains, 0..4, Norms::Batch, &Device::Cpu).unwrap();
         net.adjust(&x, None).unwrap().to_vec2::<f32>().unwrap()
     };
     let all = [Residual::None, Residual::Identity, Residual::Last, Residual::Whole].map(of);

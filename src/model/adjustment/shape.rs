@@ -60,11 +60,17 @@ pub(super) const HIDDEN: &str = "head.hidden";
 pub(super) const HEAD_NORM: &str = "head.norm";
 
 /// Whether a parameter of this name belongs to the module; all others are the head's.
-pub(super) fn of_module(name: &str) -> bool {
+pub(crate) fn of_module(name: &str) -> bool {
     name.starts_with("adjust.")
 }
 
 impl NetworkShape {
+    /// The widths of Table 6, with the residual around the layer of equal widths.
+    pub fn table_6(features: usize, classes: usize) -> NetworkShape {
+        let module = ModuleShape { hidden: 512, output: 256, residual: Residual::Identity };
+        NetworkShape { features, module: Some(module), head_hidden: 128, classes }
+    }
+
     /// Width of what enters the head.
     pub fn adjusted(&self) -> usize {
         self.module.map_or(self.features, |module| module.output)
@@ -108,20 +114,25 @@ impl NetworkShape {
     /// Start values: weights from a normal of variance `2 / inputs` (He et al. 2015), biases 0, norms 1 and 0.
     /// Every tensor has a stream of its own, told apart by its name.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
-        let draw = |(name, shape): (String, Vec<usize>)| {
-            let mut values = vec![0f32; shape.iter().product()];
-            if let &[_, inputs] = shape.as_slice() {
-                let deviation = (2.0 / inputs as f64).sqrt() as f32;
-                fill_normal(&mut key.named(&name).rng(), &mut values);
-                values.iter_mut().for_each(|v| *v *= deviation);
-            } else if name.ends_with("norm.weight") || name.ends_with(".running_var") {
-                values.fill(1.0);
-            }
-            let parameter = Parameter { shape, values: values.into() };
-            (name, parameter)
-        };
-        self.shapes(self.classes).into_iter().map(draw).collect()
+        self.shapes(self.classes).into_iter().map(|shape| initial(shape, key)).collect()
     }
+
+    /// The same of everything but the head's rows.
+    pub fn initial_common(&self, key: StreamKey) -> ParameterSet {
+        self.common().into_iter().map(|shape| initial(shape, key)).collect()
+    }
+}
+
+fn initial((name, shape): (String, Vec<usize>), key: StreamKey) -> (String, Parameter) {
+    let mut values = vec![0f32; shape.iter().product()];
+    if let &[_, inputs] = shape.as_slice() {
+        let deviation = (2.0 / inputs as f64).sqrt() as f32;
+        fill_normal(&mut key.named(&name).rng(), &mut values);
+        values.iter_mut().for_each(|v| *v *= deviation);
+    } else if name.ends_with("norm.weight") || name.ends_with(".running_var") {
+        values.fill(1.0);
+    }
+    (name, Parameter { shape, values: values.into() })
 }
 
 fn linear(name: &str, inputs: usize, outputs: usize, shapes: &mut Vec<(String, Vec<usize>)>) {

@@ -1,0 +1,57 @@
+//! The model as the previous task left it, for methods that distil from it: an asset that a client gets once per
+//! task and that every Down names.
+
+use std::sync::Arc;
+
+use crate::model::ParameterSet;
+use crate::policy::{Asset, AssetSketch, parameter_sections, parameter_sketches, parameters_of};
+use crate::quantity::TaskId;
+use crate::wire::{Body, BodySketch, Kind, MetaReader, MetaWriter, WireError};
+
+/// Name of the asset.
+const PREVIOUS: &str = "previous";
+
+/// The model at the end of `task` as an asset.
+pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> Arc<Asset> {
+    let body = Body::new(Vec::new(), parameter_sections(parameters));
+    Arc::new(Asset::new(PREVIOUS, u32::from(task.0), Kind::Weights, body))
+}
+
+/// Its shape: parameters of these shapes, as `task` left them.
+pub(in crate::methods) fn previous_sketch(
+    task: TaskId,
+    shapes: &[(String, Vec<usize>)],
+) -> AssetSketch {
+    let body = BodySketch::new(0, parameter_sketches(shapes));
+    AssetSketch { name: PREVIOUS, version: u32::from(task.0), body }
+}
+
+/// What a server saves: its parameters and the previous ones. The meta says how many sections are the current
+/// model's and which task left the others.
+pub(in crate::methods) fn save(parameters: &ParameterSet, previous: Option<&Arc<Asset>>) -> Body {
+    let mut sections = parameter_sections(parameters);
+    let mut meta = MetaWriter::new();
+    meta.u64(sections.len() as u64);
+    meta.u64(previous.map_or(0, |asset| u64::from(asset.version) + 1));
+    if let Some(asset) = previous {
+        sections.extend(asset.body.sections.iter().cloned());
+    }
+    Body::new(meta.finish(), sections)
+}
+
+/// What [`save`] saved.
+pub(in crate::methods) fn load(
+    saved: &Body,
+) -> Result<(ParameterSet, Option<Arc<Asset>>), WireError> {
+    let mut meta = MetaReader::new(&saved.meta);
+    let (own, task) = (meta.u64()? as usize, meta.u64()?);
+    meta.finish()?;
+    let cut = || WireError::Malformed("a saved server is cut short".to_owned());
+    let (own, others) = saved.sections.split_at_checked(own).ok_or_else(cut)?;
+    let set = |sections: &[_]| parameters_of(&Body::new(Vec::new(), sections.to_vec()));
+    let left = match task.checked_sub(1) {
+        None => None,
+        Some(task) => Some(previous(TaskId(task as u16), &set(others)?)),
+    };
+    Ok((set(own)?, left))
+}

@@ -1,0 +1,10 @@
+//! A small network between frozen features and the rows of a head: FedHAF's feature adjustment module and the
+//! hidden layer of its head, for that method and for baselines on the same networks.
+
+mod network;
+mod shape;
+
+pub use network::Norms;
+pub(crate) use network::{Adjustment, Drops, Trains};
+pub(crate) use shape::of_module;
+pub use shape::{ModuleShape, NetworkShape, Residual};

@@ -1,0 +1,241 @@
+//! The networks below the rows of a head: the module `g` and the head's hidden layer, each frozen or in training.
+//!
+//! A part that trains takes the moments of the batch, moves its running statistics and drops entries; one that
+//! is frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candle_core::{Device, Tensor};
+
+use super::Residual;
+use super::shape::{HEAD_NORM, HIDDEN, LAYERS, SHORTCUT, of_module};
+use crate::model::ops::{self, Groups};
+use crate::model::resnet::is_buffer;
+use crate::model::{
+    Dropout, MaskPlace, ModelError, Norm, Parameter, ParameterSet, Running, Variables,
+};
+
+/// Which of the two networks train.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trains {
+    pub module: bool,
+    pub head: bool,
+}
+
+impl Trains {
+    pub const NOTHING: Trains = Trains { module: false, head: false };
+    pub const MODULE: Trains = Trains { module: true, head: false };
+    pub const HEAD: Trains = Trains { module: false, head: true };
+    pub const BOTH: Trains = Trains { module: true, head: true };
+
+    fn includes(self, name: &str) -> bool {
+        if of_module(name) { self.module } else { self.head }
+    }
+}
+
+/// By which moments the batch norms of a module that trains normalise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norms {
+    /// Those of the batch; running ones move.
+    Batch,
+    /// The running ones, which stay; scales and shifts train.
+    Settled,
+}
+
+/// Where a step draws its masks, and how much it drops.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drops {
+    pub rate: f64,
+    pub place: MaskPlace,
+}
+
+impl Drops {
+    fn apply(&self, x: &Tensor, layer: usize) -> candle_core::Result<Tensor> {
+        if self.rate <= 0.0 {
+            return Ok(x.clone());
+        }
+        let dropout = Dropout { rate: self.rate, places: vec![self.place] };
+        dropout.apply(x, layer, &Groups::one(x.dim(0)?))
+    }
+}
+
+/// Masks of the head lie behind those of the module's layers.
+const HEAD_LAYER: usize = LAYERS.len();
+
+#[derive(Clone, Debug)]
+struct Linear {
+    weight: Tensor,
+    bias: Tensor,
+}
+
+impl Linear {
+    fn forward(&self, x: &Tensor) -> candle_core::Result<Tensor> {
+        ops::linear(x, &self.weight, Some(&self.bias))
+    }
+}
+
+/// A linear layer and its norm.
+#[derive(Clone, Debug)]
+struct Layer {
+    linear: Linear,
+    norm: Norm,
+}
+
+#[derive(Clone, Debug)]
+struct Module {
+    layers: [Layer; 3],
+    residual: Residual,
+    shortcut: Option<Linear>,
+}
+
+/// Module and hidden layer; see the [module docs](self).
+#[derive(Clone, Debug)]
+pub(crate) struct Adjustment {
+    trains: Trains,
+    module: Option<Module>,
+    hidden: Layer,
+    variables: Variables,
+    /// Running statistics by the name of their norm.
+    running: Vec<(String, Arc<Mutex<Running>>)>,
+}
+
+impl Adjustment {
+    /// Whether a set holds such networks.
+    pub fn is_in(set: &ParameterSet) -> bool {
+        set.get(&format!("{HIDDEN}.weight")).is_some()
+    }
+
+    /// The networks that `set` holds, over fresh variables where they train.
+    ///
+    /// # Errors
+    /// When a parameter is missing.
+    pub fn new(
+        set: &ParameterSet,
+        residual: Residual,
+        trains: Trains,
+        norms: Norms,
+        device: &Device,
+    ) -> Result<Adjustment, ModelError> {
+        let mut builder = Builder { set, trains, device, variables: vec![], running: vec![] };
+        let has_module = set.get(&format!("{}.weight", LAYERS[0])).is_some();
+        let module = match has_module {
+            false => None,
+            true => {
+                let batch = trains.module && norms == Norms::Batch;
+                let [first, second, third] =
+                    LAYERS.map(|name| builder.layer(name, &format!("{name}.norm"), batch));
+                let has_shortcut = matches!(residual, Residual::Last | Residual::Whole);
+                let shortcut = has_shortcut.then(|| builder.linear(SHORTCUT)).transpose()?;
+                Some(Module { layers: [first?, second?, third?], residual, shortcut })
+            }
+        };
+        let hidden = builder.layer(HIDDEN, HEAD_NORM, trains.head)?;
+        let Builder { mut variables, running, .. } = builder;
+        variables.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(Adjustment { trains, module, hidden, variables, running })
+    }
+
+    /// What trains, sorted by name.
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// `g`: frozen features `(b, d)` to adjusted ones `(b, 256)`.
+    ///
+    /// # Errors
+    /// When the features do not fit.
+    pub fn adjust(&self, features: &Tensor, drops: Option<Drops>) -> candle_core::Result<Tensor> {
+        let Some(Module { layers, residual, shortcut }) = &self.module else {
+            return Ok(features.clone());
+        };
+        let drops = drops.filter(|_| self.trains.module);
+        let hidden = |x: &Tensor, at: usize| {
+            let y = layers[at].norm.forward(&layers[at].linear.forward(x)?, None, true)?;
+            drops.map_or(Ok(y.clone()), |drops| drops.apply(&y, at))
+        };
+        let first = hidden(features, 0)?;
+        let second = match residual {
+            Residual::Identity => (hidden(&first, 1)? + &first)?,
+            _ => hidden(&first, 1)?,
+        };
+        let beside = match (residual, shortcut) {
+            (Residual::Last, Some(shortcut)) => Some(shortcut.forward(&second)?),
+            (Residual::Whole, Some(shortcut)) => Some(shortcut.forward(features)?),
+            _ => None,
+        };
+        layers[2].norm.forward(&layers[2].linear.forward(&second)?, beside.as_ref(), false)
+    }
+
+    /// The head's hidden layer: adjusted features `(b, 256)` to what its rows get, `(b, 128)`.
+    ///
+    /// # Errors
+    /// When the features do not fit.
+    pub fn hidden(&self, adjusted: &Tensor, drops: Option<Drops>) -> candle_core::Result<Tensor> {
+        let hidden = self.hidden.linear.forward(adjusted)?;
+        let hidden = self.hidden.norm.forward(&hidden, None, true)?;
+        match drops.filter(|_| self.trains.head) {
+            Some(drops) => drops.apply(&hidden, HEAD_LAYER),
+            None => Ok(hidden),
+        }
+    }
+
+    /// Running statistics that moved, as they are now.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
+        let mut buffers = ParameterSet::new();
+        for (norm, running) in &self.running {
+            let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+            buffers.insert(format!("{norm}.running_mean"), Parameter::of(&running.mean)?);
+            buffers.insert(format!("{norm}.running_var"), Parameter::of(&running.variance)?);
+        }
+        Ok(buffers)
+    }
+}
+
+/// Takes tensors out of a set, as variables where they train.
+struct Builder<'a> {
+    set: &'a ParameterSet,
+    trains: Trains,
+    device: &'a Device,
+    variables: Variables,
+    running: Vec<(String, Arc<Mutex<Running>>)>,
+}
+
+impl Builder<'_> {
+    fn tensor(&mut self, name: &str) -> Result<Tensor, ModelError> {
+        let parameter = self.set.get(name).ok_or_else(|| ModelError::Input {
+            reason: format!("`{name}` is not among the parameters of module and head"),
+        })?;
+        if !self.trains.includes(name) || is_buffer(name) {
+            return parameter.tensor(self.device);
+        }
+        let variable = parameter.variable(self.device)?;
+        let tensor = variable.as_tensor().clone();
+        self.variables.push((Arc::from(name), variable));
+        Ok(tensor)
+    }
+
+    fn linear(&mut self, name: &str) -> Result<Linear, ModelError> {
+        let weight = self.tensor(&format!("{name}.weight"))?;
+        Ok(Linear { weight, bias: self.tensor(&format!("{name}.bias"))? })
+    }
+
+    /// `batch` says whether its norm goes by the moments of the batch.
+    fn layer(&mut self, name: &str, norm: &str, batch: bool) -> Result<Layer, ModelError> {
+        let linear = self.linear(name)?;
+        let running = Arc::new(Mutex::new(Running {
+            mean: self.tensor(&format!("{norm}.running_mean"))?,
+            variance: self.tensor(&format!("{norm}.running_var"))?,
+            // How many batches it saw is not asked anywhere.
+            batches: Tensor::new(0f32, self.device)?,
+        }));
+        if batch {
+            self.running.push((norm.to_owned(), Arc::clone(&running)));
+        }
+        let weight = self.tensor(&format!("{norm}.weight"))?;
+        let bias = self.tensor(&format!("{norm}.bias"))?;
+        Ok(Layer { linear, norm: Norm { weight, bias, running, trains: batch } })
+    }
+}
