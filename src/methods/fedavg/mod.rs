@@ -8,10 +8,10 @@
 //! client   theta <- down;  E epochs: minimise CE over the rows of the current task, or of all seen
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
 //! ```
-//! `train` says what theta is: the whole network, the head alone (linear probe), a prefix
-//! prompt and the head, or FedHAF's module and head, which makes its baselines. With `old_logits = "keep"`, uniform weights and clipping at 1 it is HePCo's
-//! lower bound FedAvg-FT. On plain pixels, which have no parameters, all there is is the head:
-//! logistic regression. Clients keep nothing between rounds.
+//! `train` says what theta is: the whole network, the head alone (linear probe), a prefix prompt and
+//! the head, or FedHAF's module and head, which makes FedHAF's baselines. With `old_logits = "keep"`,
+//! uniform weights and clipping at 1 it is HePCo's lower bound FedAvg-FT. On plain pixels, which have no
+//! parameters, all there is is the head: logistic regression. Clients keep nothing between rounds.
 
 mod additive;
 mod averaged;
