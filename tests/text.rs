@@ -76,6 +76,27 @@ fn what_is_planned_is_what_is_sent() {
     assert!(told.out.contains("bert, sequences of 10 tokens"), "{}", told.out);
 }
 
+/// Next characters of a play, read by a network that has seen nothing: guessing is right once in eight.
+#[test]
+fn fedhaf_learns_them_and_forgets_less_than_fedavg() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let shape = "{hidden=32,heads=2,layers=1,intermediate=32}";
+    let backbone = format!("backbone={{kind=\"bert\",pooling=\"last\",architecture={shape}}}");
+    let fedhaf = r#"method={name="fedhaf",module_hidden=32,module_width=16,head_hidden=16}"#;
+    let fedavg = r#"method={name="fedavg",train="head",old_logits="keep"}"#;
+    let accuracy = |out: &str, method: &str| {
+        let more = ["--set", "federation.rounds=4", "--set", "client.epochs=4"];
+        run(folder.path(), out, &[&["--set", &backbone, "--set", method], &more[..]].concat());
+        let summary = read(folder.path().join(out).join("summary.json"));
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        let of = |name: &str| summary["accuracy"][name].as_f64().unwrap();
+        (of("faa"), of("forgetting_from_best"))
+    };
+    let (haf, avg) = (accuracy("haf", fedhaf), accuracy("avg", fedavg));
+    assert!(haf.0 > 2.0 / 8.0 && haf.1 < avg.1 - 0.2, "{haf:?} {avg:?}");
+}
+
 #[test]
 fn without_the_play_a_plan_knows_its_sizes() {
     let folder = tempfile::tempdir().unwrap();
