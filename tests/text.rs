@@ -91,7 +91,7 @@ fn fedhaf_learns_them_and_forgets_less_than_fedavg() {
         let summary = read(folder.path().join(out).join("summary.json"));
         let summary: Value = serde_json::from_str(&summary).unwrap();
         let of = |name: &str| summary["accuracy"][name].as_f64().unwrap();
-        (of("faa"), of("forgetting_from_best"))
+        (of("micro"), of("forgetting_from_best"))
     };
     let (haf, avg) = (accuracy("haf", fedhaf), accuracy("avg", fedavg));
     assert!(haf.0 > 2.0 / 8.0 && haf.1 < avg.1 - 0.2, "{haf:?} {avg:?}");
