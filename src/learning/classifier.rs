@@ -416,6 +416,29 @@ impl Classifier {
         self.adapted_features(&step.batch, device, &adaptation)
     }
 
+    /// [`pack_features`](Classifier::pack_features) from these `pixels` of the samples, with `tokens` `(b, n, d)`
+    /// behind the patches from the first block on.
+    ///
+    /// # Errors
+    /// When pixels or tokens do not fit the backbone.
+    pub fn pack_features_with(
+        &self,
+        step: &PackBatch,
+        pixels: &Tensor,
+        tokens: &Tensor,
+    ) -> Result<Tensor, LearningError> {
+        let queries = match (&self.pool, step.batch.queries(pixels.device())?) {
+            (Some(_), None) => Some(self.backbone.frozen(pixels, FrozenPart::Whole)?),
+            (_, brought) => brought,
+        };
+        let mut adaptation = self.adaptation_for(queries.as_ref(), Some(&step.groups))?;
+        if adaptation.block_tokens.is_empty() {
+            adaptation.block_tokens.push(None);
+        }
+        adaptation.block_tokens[0] = Some(tokens.clone());
+        Ok(self.backbone.features(pixels, &adaptation)?)
+    }
+
     /// [`pack_losses`](Classifier::pack_losses) with the features they come from.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 pub mod adapter;
 mod averaged;
+pub mod c2prompt;
 pub mod coda_prompt;
 pub mod dualprompt;
 pub mod fed_cprompt;
@@ -20,6 +21,7 @@ pub mod l2p;
 mod late;
 mod mixed;
 pub mod oracle;
+pub mod powder;
 mod privacy;
 pub mod prompted;
 mod registry;

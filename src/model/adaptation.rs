@@ -48,6 +48,10 @@ pub struct Adaptation {
     pub per_sample: bool,
     /// Tokens between CLS and the patches.
     pub tokens: Option<PromptTokens>,
+    /// Tokens `(b, n, d)` that join the input of a block, as they are, and stay from there on; by block, blocks
+    /// beyond the end get none. They come last: attention does not see the order of tokens, so this is what putting
+    /// them first gives, and CLS stays token 0.
+    pub block_tokens: Vec<Option<Tensor>>,
     /// For blocks 0, 1, ...; blocks beyond the end have none.
     pub adapters: Vec<Adapter>,
     /// In training: what is dropped inside adapters.
@@ -87,7 +91,18 @@ impl Adaptation {
     /// computed once per sample. `None` when nothing is adapted.
     pub fn first_adapted_block(&self) -> Option<usize> {
         let adapted = (!self.adapters.is_empty() || self.tokens.is_some()).then_some(0);
-        adapted.or_else(|| self.prefix.iter().position(Option::is_some))
+        let tokens = self.block_tokens.iter().position(Option::is_some);
+        let prefix = self.prefix.iter().position(Option::is_some);
+        [adapted, tokens, prefix].into_iter().flatten().min()
+    }
+
+    /// The input `(b, n, d)` of a block with the tokens that join there.
+    pub(super) fn joined(&self, block: usize, input: &Tensor) -> Result<Tensor, ModelError> {
+        let own = self.block_tokens.get(block).and_then(Option::as_ref);
+        match own.filter(|own| own.elem_count() > 0) {
+            None => Ok(input.clone()),
+            Some(own) => Ok(Tensor::cat(&[input, &own.to_dtype(input.dtype())?], 1)?.contiguous()?),
+        }
     }
 
     /// What the adapter of a block adds to the residual stream `u`, if there is one.

@@ -1,11 +1,12 @@
-//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines keep every
-//! invariant of their method cards, on a tiny network.
+//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, Powder and
+//! C2Prompt keep every invariant of their method cards, on a tiny network.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
 mod adapter;
 mod baselines;
 mod bytes;
+mod c2prompt;
 mod fedavg;
 mod fedhaf;
 mod frozen;
@@ -14,6 +15,7 @@ mod hepco;
 mod hgp;
 mod joint;
 mod packs;
+mod powder;
 mod prompts;
 mod staged;
 mod stsa;

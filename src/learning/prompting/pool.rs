@@ -158,7 +158,7 @@ fn rows_of(parameter: &Parameter, axis: usize, rows: Range<usize>) -> Parameter 
     Parameter { shape, values: (0..members).flat_map(of).copied().collect() }
 }
 
-/// Prefixes with a leading axis of `samples`.
+/// Prefixes and tokens of blocks with a leading axis of `samples`.
 fn each_sample(adaptation: Adaptation, samples: usize) -> Result<Adaptation, ModelError> {
     let each = |tensor: &Tensor| match *tensor.dims() {
         [length, dim] => tensor.broadcast_as((samples, length, dim))?.contiguous(),
@@ -171,7 +171,9 @@ fn each_sample(adaptation: Adaptation, samples: usize) -> Result<Adaptation, Mod
         }
     });
     let prefix = prefix.collect::<Result<_, ModelError>>()?;
-    Ok(Adaptation { prefix, ..adaptation })
+    let tokens = adaptation.block_tokens.iter().map(|own| own.as_ref().map(each).transpose());
+    let block_tokens = tokens.collect::<Result<_, candle_core::Error>>()?;
+    Ok(Adaptation { prefix, block_tokens, ..adaptation })
 }
 
 /// The adaptations of members one behind the other.
@@ -206,7 +208,12 @@ fn joined(parts: &[Adaptation]) -> Result<Adaptation, ModelError> {
             Some(PromptTokens { tokens, ..own.clone() })
         }
     };
-    Ok(Adaptation { prefix, tokens, ..first.clone() })
+    let mut block_tokens = Vec::with_capacity(first.block_tokens.len());
+    for (block, own) in first.block_tokens.iter().enumerate() {
+        let of = |part: &Adaptation| part.block_tokens.get(block).cloned().flatten();
+        block_tokens.push(own.as_ref().map(|_| cat(&of)).transpose()?);
+    }
+    Ok(Adaptation { prefix, tokens, block_tokens, ..first.clone() })
 }
 
 #[cfg(test)]

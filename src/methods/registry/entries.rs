@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::MethodEntry;
 use crate::methods::adapter::{self, AdapterConfig, AdapterMethod};
+use crate::methods::c2prompt::{self, C2Prompt, C2PromptConfig};
 use crate::methods::fedavg::{self, FedAvg, FedAvgConfig};
 use crate::methods::fedavg_prompt::{self, FedAvgPrompt, FedAvgPromptConfig};
 use crate::methods::fedhaf::{self, FedHaf, FedHafConfig};
@@ -15,6 +16,7 @@ use crate::methods::hepco::{self, Hepco, HepcoConfig};
 use crate::methods::hgp::{self, Hgp, HgpConfig};
 use crate::methods::joint::{self, Joint, JointConfig};
 use crate::methods::oracle::{self, Oracle, OracleConfig};
+use crate::methods::powder::{self, Powder, PowderConfig};
 use crate::methods::stsa::{self, Stsa, StsaConfig};
 use crate::policy::{ModelFacts, erase};
 
@@ -37,6 +39,8 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         prompted::dualprompt(),
         prompted::coda_prompt(),
         prompted::fed_cprompt(),
+        powder_entry(),
+        c2prompt_entry(),
     ]
 }
 
@@ -96,6 +100,47 @@ fn fedavg_prompt_entry() -> MethodEntry {
             Box::new(move |facts: &ModelFacts| erase(FedAvgPrompt::new(config, facts)))
         }),
         check: fedavg_prompt::check,
+    }
+}
+
+fn powder_entry() -> MethodEntry {
+    MethodEntry {
+        name: "powder",
+        idea: "Every client and task have a slot of their own: components that become tokens in some blocks, and \
+               head rows. Slots whose samples attend to the same components lend each other theirs.",
+        source: "Powder: Federated Continual Learning via Prompt-based Dual Knowledge Transfer, ICML 2024 (the \
+                 released code)",
+        state: "server: all slots and their similarities; client: nothing",
+        messages: "down: the slot and the sums of other slots' components that it mixes with its own; up: the slot; \
+                   as a period ends and begins, keys and attention of all slots down, mean scores by class up",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = PowderConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(Powder::new(config.clone(), facts)))
+        }),
+        check: powder::check,
+    }
+}
+
+fn c2prompt_entry() -> MethodEntry {
+    MethodEntry {
+        name: "c2prompt",
+        idea: "Powder with class-aware interaction: tokens per class that move a client's features towards the \
+               Gaussian of all clients' features, in half of the training steps, and a server that mixes components \
+               by the classes that they match.",
+        source: "C2Prompt: Class-aware Client Knowledge Interaction for Federated Continual Learning, NeurIPS 2025, \
+                 arXiv 2509.19674 (a review of it)",
+        state: "server: all slots, their similarities, moments of the period; client: three tokens per class of its \
+                slot",
+        messages: "Powder's; in round 0 moments by class up, Gaussians down; scores of components for classes up",
+        clip: None,
+        upon_features: false,
+        read: Arc::new(|table| {
+            let config = C2PromptConfig::read(table);
+            Box::new(move |facts: &ModelFacts| erase(C2Prompt::new(config.clone(), facts)))
+        }),
+        check: c2prompt::check,
     }
 }
 

@@ -242,7 +242,7 @@ impl Vit {
         let outputs = if first <= last && !self.blocks.is_empty() {
             // In the last block only what makes a feature needs queries, projection and perceptron.
             let tokens = self.advance(tokens, first..last, adaptation)?;
-            self.block(&tokens, last, adaptation, needed)?
+            self.block(&adaptation.joined(last, &tokens)?, last, adaptation, needed)?
         } else {
             tokens.narrow(1, 0, needed)?
         };
@@ -278,8 +278,8 @@ impl Vit {
     ) -> Result<Tensor, ModelError> {
         let mut tokens = tokens.clone();
         for block in blocks {
-            let all = tokens.dim(1)?;
-            tokens = self.block(&tokens, block, adaptation, all)?;
+            let input = adaptation.joined(block, &tokens)?;
+            tokens = self.block(&input, block, adaptation, input.dim(1)?)?;
         }
         Ok(tokens)
     }

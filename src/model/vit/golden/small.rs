@@ -173,6 +173,37 @@ fn vit_tokens_inserted() -> Result<(), ModelError> {
     Ok(())
 }
 
+/// Tokens that join the input of a block: behind everything, which is what the file has in front of it.
+#[test]
+fn golden_vit_tokens_of_blocks() -> Result<(), ModelError> {
+    on_both_paths(vit_tokens_of_blocks)
+}
+
+fn vit_tokens_of_blocks() -> Result<(), ModelError> {
+    let Some(golden) = Golden::open("vit_tokens") else { return Ok(()) };
+    let (vit, x) = (vit(&golden, Wave::Chirp, 1.0), stored(&golden, "x"));
+    let tokens = |name: &str| -> Result<Option<Tensor>, ModelError> {
+        let tokens = tensor(golden.fill(name, &[3, 48], 0.5), &[3, 48]);
+        Ok(Some(tokens.broadcast_as((x.dim(0)?, 3, 48))?.contiguous()?))
+    };
+    let features = |block_tokens: Vec<Option<Tensor>>| {
+        let adaptation = Adaptation { block_tokens, ..Adaptation::none() };
+        let first = adaptation.first_adapted_block().unwrap_or_default();
+        let below = vit.advance(&vit.embed(&x)?, 0..first, &Adaptation::none())?;
+        let found = flat(&vit.features(&x, &adaptation)?);
+        assert_eq!(found, flat(&vit.features_from(&below, first, &adaptation)?));
+        Ok::<_, ModelError>(found)
+    };
+    golden.assert_close("append.feature", &features(vec![tokens("append")?])?);
+    let blocks = vec![None, tokens("block_tokens.1")?, tokens("block_tokens.2")?];
+    golden.assert_close("block_tokens.feature", &features(blocks)?);
+    // No token is none.
+    let empty = Tensor::zeros((x.dim(0)?, 0, 48), x.dtype(), x.device())?;
+    let plain = flat(&vit.features(&x, &Adaptation::none())?);
+    assert_eq!(features(vec![None, Some(empty)])?, plain);
+    Ok(())
+}
+
 /// Adapters beside the perceptron, and the cosine head of STSA's first stage.
 #[test]
 fn golden_adapter_parallel() -> Result<(), ModelError> {

@@ -1,0 +1,322 @@
+//! What a client of Powder does with a slot, alone or in a pack.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+
+use super::Powder;
+use super::distillation::{NotTrue, batch_shares};
+use super::messages::{Lesson, Looks};
+use super::prompts::{OWN_SHARE, SlotPrompts, is_own};
+use super::similarity::Attention;
+use crate::data::{Batch, Loader, Shard};
+use crate::learning::prompting::ComponentPart;
+use crate::learning::{
+    Classifier, Course, LearningError, PackBatch, QueryView, TrainingReport, train_pack,
+};
+use crate::model::ops;
+use crate::model::{FrozenPart, ParameterSet, prompts};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, PolicyError, Seat};
+
+/// One client and its lesson.
+#[derive(Clone, Copy, Debug)]
+pub struct Pupil<'a> {
+    /// The seat.
+    pub seat: &'a Seat,
+    /// What it was sent.
+    pub lesson: &'a Lesson,
+    /// Its samples.
+    pub shard: &'a Shard,
+    /// The address of what is drawn.
+    pub key: StreamKey,
+}
+
+impl Pupil<'_> {
+    /// Whether two lessons can be learnt in one pack: equal shapes, and both or neither with a teacher.
+    pub fn alike(&self, other: &Pupil<'_>) -> bool {
+        let of = |pupil: &Pupil<'_>| {
+            let Lesson { parameters, teaches, relatives } = pupil.lesson;
+            (parameters.get(OWN_SHARE).is_some(), *teaches, relatives.len())
+        };
+        of(self) == of(other)
+    }
+}
+
+/// The samples of a step, with what a companion may ask of them.
+pub struct Step<'a> {
+    /// Of all members.
+    pub batch: &'a PackBatch,
+    /// The class of each sample among those of its slot.
+    pub classes: &'a [u32],
+}
+
+/// Whoever goes along with training without being trained: it may add tokens to the input of a step, and sees how
+/// well components match.
+pub trait Companion {
+    /// Tokens `(b, n, d)` behind the patches of the samples of a step, or none for a step as it is.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn tokens(&mut self, step: &Step<'_>) -> Result<Option<Tensor>, LearningError> {
+        let _ = step;
+        Ok(None)
+    }
+
+    /// Whether it wants [`scores`](Companion::scores).
+    fn watches(&self) -> bool {
+        false
+    }
+
+    /// The scores of a member's own components for its samples: by block `(samples, components)`, row-major.
+    fn scores(&mut self, member: usize, classes: &[u32], by_block: &[Vec<f32>]) {
+        let _ = (member, classes, by_block);
+    }
+}
+
+/// Nobody.
+impl Companion for () {}
+
+/// What became of a slot.
+pub struct Learnt {
+    /// Its components and head.
+    pub slot: ParameterSet,
+    /// How training went.
+    pub report: TrainingReport,
+}
+
+impl Powder {
+    /// Trains the slots of pupils that are [alike](Pupil::alike).
+    ///
+    /// # Errors
+    /// What stops all of them; each may fail alone.
+    pub fn learn(
+        &self,
+        pupils: &[Pupil<'_>],
+        lab: &Lab,
+        companion: &mut dyn Companion,
+    ) -> Result<Vec<Result<Learnt, PolicyError>>, PolicyError> {
+        let Some(first) = pupils.first() else { return Ok(Vec::new()) };
+        let classes = first.lesson.relatives.len();
+        let received: Vec<ParameterSet> =
+            pupils.iter().map(|pupil| pupil.lesson.parameters.clone()).collect();
+        let model = |trains| {
+            let prompting = Arc::new(self.prompting(trains));
+            Classifier::pack_with(&lab.backbone, received.clone(), 0..classes, Some(prompting))
+        };
+        let student = model(true)?;
+        let distils = first.lesson.teaches && self.config.kd_weight > 0.0 && classes > 2;
+        let teacher = distils.then(|| model(false)).transpose()?;
+        let loader = |pupil: &Pupil<'_>| {
+            let loader = lab.frozen(lab.train_loader(pupil.shard), student.frozen_part())?;
+            lab.queried(loader, self.config.query)
+        };
+        let loaders = pupils.iter().map(loader).collect::<Result<Vec<Loader>, _>>()?;
+        let courses: Vec<Course<'_>> = loaders
+            .iter()
+            .zip(pupils)
+            .map(|(loader, pupil)| Course { loader, key: pupil.key })
+            .collect();
+        let lessons = Lessons { powder: self, pupils, lab, student: &student, teacher };
+        let plan = &lab.training;
+        let mut optimiser = plan.optimiser.clone().over_pack(student.vars(), student.members());
+        let reports = train_pack(plan, &mut optimiser, student.variables(), &courses, |batch| {
+            lessons.losses(batch, &loaders[0], companion)
+        })?;
+        let learnt = student.pack_parameters()?.into_iter().zip(reports);
+        Ok(learnt
+            .map(|(all, report)| Ok(Learnt { slot: all.filter(is_own), report: report? }))
+            .collect())
+    }
+
+    /// How slots are prompted; without tokens nothing of them trains.
+    pub(super) fn prompting(&self, trains: bool) -> SlotPrompts {
+        let blocks = self.shape.blocks.clone();
+        SlotPrompts { blocks, trains: trains && self.shape.length > 0 }
+    }
+
+    /// What the samples of a shard attend to.
+    ///
+    /// # Errors
+    /// When samples cannot be read.
+    pub fn attention(
+        &self,
+        seat: &Seat,
+        looks: &Looks,
+        shard: &Shard,
+        lab: &Lab,
+    ) -> Result<Attention, PolicyError> {
+        let view = &seat.view;
+        let (classes, shape) = (view.rows.len(), &self.shape);
+        let width = shape.blocks.len() * looks.slots.len() * shape.components;
+        let (mut sums, mut counts) = (vec![0f64; classes * width], vec![0u32; classes]);
+        let loader = lab.queried(lab.statistics_loader(shard), QueryView::Clean)?;
+        for batch in loader.in_order(lab.evaluation_batch) {
+            let batch = batch?;
+            let queries = queries_of(&batch, lab)?;
+            let mut first = 0;
+            for block in shape.blocks.clone() {
+                let part = |part: ComponentPart| -> Result<Tensor, PolicyError> {
+                    let name = part.name(block);
+                    let found = looks.parameters.get(&name).ok_or_else(|| {
+                        PolicyError::Unsupported(format!("`{name}` is not among what was sent"))
+                    })?;
+                    Ok(found.tensor(&lab.device)?)
+                };
+                let (keys, attention) =
+                    (part(ComponentPart::Key)?, part(ComponentPart::Attention)?);
+                let scores = prompts::attended_cosines(&queries, &keys, &attention)?;
+                for (row, scores) in batch.labels().iter().zip(scores.to_vec2::<f32>()?) {
+                    let class = *row as usize - view.rows.start;
+                    let to = &mut sums[class * width + first..];
+                    to.iter_mut().zip(&scores).for_each(|(sum, v)| *sum += f64::from(*v));
+                }
+                first += looks.slots.len() * shape.components;
+            }
+            batch.labels().iter().for_each(|row| counts[*row as usize - view.rows.start] += 1);
+        }
+        let mean =
+            |(at, sum): (usize, f64)| (sum / f64::from(counts[at / width.max(1)].max(1))) as f32;
+        let means = sums.into_iter().enumerate().map(mean).collect();
+        Ok(Attention { over: looks.slots.clone(), means, counts })
+    }
+}
+
+/// Queries of a batch: its own, or those of its pixels.
+fn queries_of(batch: &Batch, lab: &Lab) -> Result<Tensor, PolicyError> {
+    match batch.queries(&lab.device)? {
+        Some(queries) => Ok(queries),
+        None => Ok(lab.backbone.frozen(&lab.pixels(batch)?, FrozenPart::Whole)?),
+    }
+}
+
+/// A pack at work.
+struct Lessons<'a> {
+    powder: &'a Powder,
+    pupils: &'a [Pupil<'a>],
+    lab: &'a Lab,
+    student: &'a Classifier,
+    teacher: Option<Classifier>,
+}
+
+impl Lessons<'_> {
+    /// The loss of each member, `(members)`.
+    fn losses(
+        &self,
+        batch: &PackBatch,
+        loader: &Loader,
+        companion: &mut dyn Companion,
+    ) -> Result<Tensor, LearningError> {
+        let (device, groups) = (&self.lab.device, &batch.groups);
+        let classes = self.classes(batch);
+        let step = Step { batch, classes: &classes };
+        let input = match companion.tokens(&step)? {
+            None => None,
+            Some(tokens) => Some((pixels_of(&batch.batch, loader, device)?, tokens)),
+        };
+        let logits = |model: &Classifier| -> Result<Tensor, LearningError> {
+            let features = match &input {
+                None => model.pack_features(batch, device)?,
+                Some((pixels, tokens)) => model.pack_features_with(batch, pixels, tokens)?,
+            };
+            Ok(model.head().pack_logits(&features, groups)?)
+        };
+        let now = logits(self.student)?;
+        let width = self.pupils[0].lesson.relatives.len();
+        let mut losses = ops::grouped_cross_entropy(&now, &classes, 0..width, groups)?;
+        if let Some(teacher) = &self.teacher {
+            let told = logits(teacher)?.flatten_all()?.to_vec1::<f32>()?;
+            losses = (losses + self.distillation(&now, &told, &step)?)?;
+        }
+        if companion.watches() {
+            self.show(&step, companion)?;
+        }
+        Ok(losses)
+    }
+
+    /// The class of each sample among those of its slot.
+    fn classes(&self, PackBatch { batch, groups, .. }: &PackBatch) -> Vec<u32> {
+        let labels = batch.labels();
+        let of_member = |(pupil, run): (&Pupil<'_>, std::ops::Range<usize>)| {
+            let first = pupil.seat.view.rows.start as u32;
+            labels[run].iter().map(move |row| row.wrapping_sub(first)).collect::<Vec<u32>>()
+        };
+        self.pupils.iter().zip(groups.runs()).flat_map(of_member).collect()
+    }
+
+    fn distillation(
+        &self,
+        logits: &Tensor,
+        teacher: &[f32],
+        step: &Step<'_>,
+    ) -> Result<Tensor, LearningError> {
+        let config = &self.powder.config;
+        let width = logits.dim(1)?;
+        let mut losses = Vec::with_capacity(self.pupils.len());
+        for (pupil, run) in self.pupils.iter().zip(step.batch.groups.runs()) {
+            if run.is_empty() {
+                losses.push(Tensor::zeros((), logits.dtype(), logits.device())?);
+                continue;
+            }
+            let labels = &step.classes[run.clone()];
+            let relatives = labels
+                .iter()
+                .map(|class| pupil.lesson.relatives.get(*class as usize).copied().unwrap_or(0.0));
+            let not_true = NotTrue {
+                teacher: &teacher[run.start * width..run.end * width],
+                labels,
+                shares: &batch_shares(relatives),
+                temperature: config.kd_temperature,
+            };
+            let own = logits.narrow(0, run.start, run.len())?.contiguous()?;
+            losses.push((not_true.loss(&own)? * config.kd_weight)?);
+        }
+        Ok(Tensor::stack(&losses, 0)?)
+    }
+
+    /// Shows a companion how well the components match now.
+    fn show(&self, step: &Step<'_>, companion: &mut dyn Companion) -> Result<(), LearningError> {
+        let (batch, variables) = (&step.batch.batch, self.student.variables());
+        let queries =
+            queries_of(batch, self.lab).map_err(|error| LearningError::Shape(error.to_string()))?;
+        let alone = self.pupils.len() == 1;
+        for (member, run) in step.batch.groups.runs().enumerate() {
+            if run.is_empty() {
+                continue;
+            }
+            let own = queries.narrow(0, run.start, run.len())?;
+            let mut by_block = Vec::new();
+            for block in self.powder.shape.blocks.clone() {
+                let part = |part: ComponentPart| -> Result<Option<Tensor>, LearningError> {
+                    let name = part.name(block);
+                    let found = variables.iter().find(|(other, _)| **other == *name);
+                    let now = found.map(|(_, variable)| match alone {
+                        true => Ok(variable.as_tensor().detach()),
+                        false => variable.as_tensor().detach().get(member),
+                    });
+                    Ok(now.transpose()?)
+                };
+                let (Some(keys), Some(attention)) =
+                    (part(ComponentPart::Key)?, part(ComponentPart::Attention)?)
+                else {
+                    continue;
+                };
+                let scores = prompts::attended_cosines(&own, &keys, &attention)?;
+                by_block.push(scores.flatten_all()?.to_vec1::<f32>()?);
+            }
+            companion.scores(member, &step.classes[run], &by_block);
+        }
+        Ok(())
+    }
+}
+
+/// The pixels of a batch, which may have brought what the frozen blocks make of them instead.
+fn pixels_of(batch: &Batch, loader: &Loader, device: &Device) -> Result<Tensor, LearningError> {
+    match batch.inputs() {
+        Batch::Images { .. } => Ok(batch.pixels(device)?),
+        _ => {
+            let stacked = loader.split().pixels(loader.transform(), batch.samples())?;
+            Ok(Tensor::from_vec(stacked.pixels, stacked.shape.as_slice(), device)?)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Powder's model: a network per slot, each for the head rows of its own.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+
+use crate::data::Batch;
+use crate::learning::Classifier;
+use crate::model::{Backbone, FrozenPart};
+use crate::policy::{Lab, PolicyError, Predictor, Scope};
+
+/// What a slot answers.
+#[derive(Clone, Debug)]
+pub struct SlotModel {
+    /// Its head rows among all.
+    pub rows: Range<usize>,
+    /// Its tokens and head.
+    pub model: Arc<Classifier>,
+}
+
+/// All slots. Given a task, the slots that have its rows answer; given none, every slot answers for its own rows and the
+/// largest score of all wins. Rows that several slots have get the mean of their scores; rows that nobody trained
+/// never win.
+#[derive(Clone)]
+pub struct SlotModels {
+    backbone: Arc<Backbone>,
+    slots: Vec<SlotModel>,
+    frozen: FrozenPart,
+}
+
+impl SlotModels {
+    /// Of slots whose lowest block with tokens is `first`.
+    pub fn new(backbone: &Arc<Backbone>, slots: Vec<SlotModel>, first: usize) -> SlotModels {
+        let frozen = if first == 0 { FrozenPart::Nothing } else { FrozenPart::Below(first) };
+        SlotModels { backbone: Arc::clone(backbone), slots, frozen }
+    }
+
+    /// Scores `(samples, rows in scope)` of what each slot makes of them.
+    fn collect(
+        &self,
+        samples: usize,
+        scope: &Scope,
+        device: &Device,
+        features: impl Fn(&Classifier) -> Result<Tensor, PolicyError>,
+    ) -> Result<Tensor, PolicyError> {
+        let wanted = scope.rows();
+        let mut scores = vec![f32::NEG_INFINITY; samples * wanted.len()];
+        let mut answered = vec![0u32; wanted.len()];
+        for SlotModel { rows, model } in &self.slots {
+            let common = rows.start.max(wanted.start)..rows.end.min(wanted.end);
+            if common.is_empty() {
+                continue;
+            }
+            let logits = model.logits(&features(model)?)?.to_vec2::<f32>()?;
+            for row in common {
+                let (column, times) = (row - wanted.start, answered[row - wanted.start]);
+                for (sample, logits) in logits.iter().enumerate() {
+                    let (to, logit) =
+                        (&mut scores[sample * wanted.len() + column], logits[row - rows.start]);
+                    *to = if times == 0 { logit } else { *to + (logit - *to) / (times + 1) as f32 };
+                }
+                answered[column] += 1;
+            }
+        }
+        Ok(Tensor::from_vec(scores, (samples, wanted.len()), device)?)
+    }
+}
+
+impl Predictor for SlotModels {
+    /// Slots have features of their own each; these are the backbone's.
+    fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        Ok(self.backbone.frozen(pixels, FrozenPart::Whole)?)
+    }
+
+    fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
+        let features = |model: &Classifier| Ok(model.features(pixels)?);
+        self.collect(pixels.dim(0)?, scope, pixels.device(), features)
+    }
+
+    fn batch_scores(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        scope: &Scope,
+    ) -> Result<Tensor, PolicyError> {
+        let features = |model: &Classifier| Ok(model.batch_features(batch, device)?);
+        self.collect(batch.len(), scope, device, features)
+    }
+
+    fn frozen_part(&self) -> FrozenPart {
+        self.frozen
+    }
+
+    fn asks_queries(&self) -> bool {
+        true
+    }
+
+    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        if self.backbone.place().same(lab.backbone.place()) {
+            return Ok(None);
+        }
+        let here = |slot: &SlotModel| -> Result<SlotModel, PolicyError> {
+            let model = slot.model.copy_at(&lab.backbone)?;
+            let model = model.unwrap_or_else(|| Arc::clone(&slot.model));
+            Ok(SlotModel { rows: slot.rows.clone(), model })
+        };
+        let slots = self.slots.iter().map(here).collect::<Result<_, _>>()?;
+        let (backbone, frozen) = (Arc::clone(&lab.backbone), self.frozen);
+        Ok(Some(Arc::new(SlotModels { backbone, slots, frozen })))
+    }
+}

@@ -1,0 +1,137 @@
+//! Powder's server: keeps slots side by side, and compares them as a period begins.
+
+use std::sync::Arc;
+
+use super::messages::{Down, Lesson, Looks};
+use super::predictor::{SlotModel, SlotModels};
+use super::table::{SlotKey, SlotTable};
+use super::{OPENING, Powder, PowderPart};
+use crate::learning::Classifier;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, Next, PolicyError, Predictor, RoundContext, Seat, ServerPolicy, shared};
+use crate::wire::{Body, WireError};
+
+/// What the server knows.
+pub struct PowderServer {
+    method: Arc<Powder>,
+    init: StreamKey,
+    table: SlotTable,
+    figures: Vec<(&'static str, f64)>,
+}
+
+impl PowderServer {
+    /// Without slots.
+    pub fn new(method: Arc<Powder>, init: StreamKey) -> PowderServer {
+        PowderServer { method, init, table: SlotTable::default(), figures: Vec::new() }
+    }
+
+    /// All slots.
+    pub fn table(&self) -> &SlotTable {
+        &self.table
+    }
+
+    /// All slots, to change.
+    pub fn table_mut(&mut self) -> &mut SlotTable {
+        &mut self.table
+    }
+
+    /// The mean weight that slots leave to themselves, over those that were asked.
+    fn note(&mut self, asked: &[usize]) {
+        let own: f64 = asked.iter().map(|slot| self.table.weights(*slot)[*slot]).sum();
+        self.figures = vec![
+            ("slots", self.table.slots().len() as f64),
+            ("own_weight", own / asked.len().max(1) as f64),
+        ];
+    }
+}
+
+impl ServerPolicy<Powder> for PowderServer {
+    fn broadcast(
+        &mut self,
+        round: &RoundContext,
+        seats: &[Seat],
+        _lab: &Lab,
+    ) -> Result<Vec<Arc<Down>>, PolicyError> {
+        let method = Arc::clone(&self.method);
+        let slots: Vec<usize> =
+            seats.iter().map(|seat| self.table.begin(seat, &method.shape, self.init)).collect();
+        if !Powder::trains(round.phase) {
+            let (slots, parameters) = self.table.looks(&method.shape);
+            return Ok(shared(Down::Looks(Looks { slots, parameters }), seats));
+        }
+        let lesson = |slot: usize| {
+            let known = &self.table.slots()[slot];
+            let parameters = match Powder::mixes(round.phase) {
+                true => self.table.mixed(slot, &method.shape),
+                false => known.parameters.clone(),
+            };
+            let (teaches, relatives) = (known.is_trained(), known.relatives.clone());
+            Arc::new(Down::Lesson(Lesson { parameters, teaches, relatives }))
+        };
+        Ok(slots.into_iter().map(lesson).collect())
+    }
+
+    fn end_round(
+        &mut self,
+        round: &RoundContext,
+        folded: Option<PowderPart>,
+        _lab: &Lab,
+    ) -> Result<Next, PolicyError> {
+        self.figures.clear();
+        let Some(PowderPart { learnt, attention }) = folded else { return Ok(Next::Continue) };
+        let known = |table: &SlotTable, key: SlotKey| {
+            table.find(key).ok_or_else(|| {
+                PolicyError::Unsupported(format!("{key:?} sends what nobody asked for"))
+            })
+        };
+        for (_, (key, parameters)) in learnt.0 {
+            let slot = known(&self.table, key)?;
+            let slot = self.table.slot_mut(slot);
+            slot.parameters = parameters;
+            slot.rounds += 1;
+        }
+        let mut asked = Vec::new();
+        for (_, (key, attention)) in attention.0 {
+            let slot = known(&self.table, key)?;
+            self.table.slot_mut(slot).attention = Some(attention);
+            asked.push(slot);
+        }
+        if round.phase == OPENING {
+            self.table.compare(&self.method.likeness(), &asked);
+            self.note(&asked);
+        }
+        Ok(Next::Continue)
+    }
+
+    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let shape = &self.method.shape;
+        let mut slots = Vec::new();
+        for (number, slot) in self.table.slots().iter().enumerate() {
+            if !slot.is_trained() {
+                continue;
+            }
+            let parameters = match self.method.config.transfer {
+                true => self.table.mixed(number, shape),
+                false => slot.parameters.clone(),
+            };
+            let prompting = Arc::new(self.method.prompting(false));
+            let model = Classifier::frozen_with(&lab.backbone, &parameters, Some(prompting))?;
+            slots.push(SlotModel { rows: slot.rows.clone(), model: Arc::new(model) });
+        }
+        Ok(Arc::new(SlotModels::new(&lab.backbone, slots, shape.blocks.start)))
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.figures.clone()
+    }
+
+    fn save(&self) -> Body {
+        self.table.save()
+    }
+
+    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
+        self.table = SlotTable::load(saved)?;
+        self.figures.clear();
+        Ok(())
+    }
+}

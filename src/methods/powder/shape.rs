@@ -1,0 +1,151 @@
+//! Names and sizes of what a slot has.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::prompts::{OWN_SHARE, OWN_TOKENS, others_name};
+use crate::learning::prompting::ComponentPart;
+use crate::model::{HeadKind, HeadShape, LinearHead, Parameter, ParameterSet, prompts};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::StreamKey;
+use crate::policy::ModelFacts;
+
+use super::PowderConfig;
+
+/// The dimensions of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotShape {
+    /// Blocks that get tokens.
+    pub blocks: Range<usize>,
+    /// Components in a block.
+    pub components: usize,
+    /// Tokens of a component.
+    pub length: usize,
+    /// Width of the backbone.
+    pub dim: usize,
+    /// Mixtures a slot uses at most.
+    pub top: usize,
+}
+
+impl SlotShape {
+    /// For a model of these dimensions: as many of the blocks as there are.
+    pub fn new(config: &PowderConfig, facts: &ModelFacts) -> SlotShape {
+        let depth = facts.backbone.vit().map_or(0, |vit| vit.depth);
+        let first = (config.first_block as usize).min(depth.saturating_sub(1));
+        SlotShape {
+            blocks: first..(first + config.n_blocks as usize).min(depth),
+            components: config.components as usize,
+            length: config.prompt_len as usize,
+            dim: facts.backbone.dim(),
+            top: config.top as usize,
+        }
+    }
+
+    /// Blocks and parts with a number to draw at.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, usize, ComponentPart)> + use<> {
+        let parts = |block| ComponentPart::ALL.into_iter().map(move |part| (block, part));
+        self.blocks.clone().flat_map(parts).zip(1..).map(|((block, part), at)| (at, block, part))
+    }
+
+    /// So many rows of a part.
+    pub(super) fn rows(&self, part: ComponentPart, rows: usize) -> Vec<usize> {
+        match part {
+            ComponentPart::Prompt => vec![rows, self.length, self.dim],
+            ComponentPart::Attention | ComponentPart::Key => vec![rows, self.dim],
+        }
+    }
+
+    /// A slot's own parameters: components, and a head of so many classes.
+    pub fn own(&self, classes: usize) -> Vec<(String, Vec<usize>)> {
+        let rows = self.components;
+        let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
+        parts.chain(self.head(classes).shapes()).collect()
+    }
+
+    /// What comes from other slots.
+    pub fn others(&self) -> Vec<(String, Vec<usize>)> {
+        let rows = self.top * self.components;
+        let name = |(_, block, part)| (others_name(block, part), self.rows(part, rows));
+        let shares = [OWN_SHARE, OWN_TOKENS].map(|name| (name.to_owned(), vec![self.top]));
+        self.parts().map(name).chain(shares).collect()
+    }
+
+    /// Keys and attention of so many slots.
+    pub fn looks(&self, slots: usize) -> Vec<(String, Vec<usize>)> {
+        let looks = self.parts().filter(|(_, _, part)| *part != ComponentPart::Prompt);
+        let rows = slots * self.components;
+        looks.map(|(_, block, part)| (part.name(block), self.rows(part, rows))).collect()
+    }
+
+    fn head(&self, rows: usize) -> HeadShape {
+        HeadShape { kind: HeadKind::Linear, rows, dim: self.dim }
+    }
+
+    /// How a slot of so many classes starts: components that are orthogonal to those of `earlier` slots and to each
+    /// other (as far as rows of this width can be: the latest of them count), and a head of its own.
+    pub fn start(&self, classes: usize, earlier: &[&ParameterSet], key: StreamKey) -> ParameterSet {
+        let mut set = LinearHead::initial_parameters(classes, self.dim, key);
+        for (number, block, part) in self.parts() {
+            let (name, shape) = (part.name(block), self.rows(part, self.components));
+            let width: usize = shape[1..].iter().product();
+            let mut draws = vec![0f32; self.components * width];
+            fill_normal(&mut key.step(number).rng(), &mut draws);
+            let room = (width / self.components).saturating_sub(1);
+            let latest = &earlier[earlier.len().saturating_sub(room)..];
+            let rows = latest.iter().filter_map(|slot| slot.get(&name));
+            let rows: Vec<f32> = rows.flat_map(|rows| rows.values.iter().copied()).collect();
+            let values = match width {
+                0 => Vec::new(),
+                _ => prompts::gram_schmidt(&rows, &draws, width),
+            };
+            set.insert(name, Parameter { shape, values: values.into() });
+        }
+        set
+    }
+
+    /// Keys and attention of slots, one behind the other.
+    pub fn looks_of(&self, slots: &[&ParameterSet]) -> ParameterSet {
+        let joined = |(name, shape): (String, Vec<usize>)| {
+            let rows = slots.iter().filter_map(|slot| slot.get(&name));
+            let values: Arc<[f32]> = rows.flat_map(|rows| rows.values.iter().copied()).collect();
+            (name, Parameter { shape, values })
+        };
+        self.looks(slots.len()).into_iter().map(joined).collect()
+    }
+
+    /// What is mixed with the components of slot `own`: `mixtures` are rows of `W` over all `slots`, at most `top`;
+    /// what is missing of them is zero. Tokens are divided by the number of mixtures.
+    pub fn mix(&self, mixtures: &[&[f64]], own: usize, slots: &[&ParameterSet]) -> ParameterSet {
+        let share = 1.0 / mixtures.len().max(1) as f64;
+        let mut set = ParameterSet::new();
+        for (_, block, part) in self.parts() {
+            let (name, shape) = (part.name(block), self.rows(part, self.top * self.components));
+            let width: usize = shape.iter().product::<usize>() / self.top;
+            let scale = if part == ComponentPart::Prompt { share } else { 1.0 };
+            let mut values = Vec::with_capacity(width * self.top);
+            for weights in mixtures {
+                let mut sum = vec![0f64; width];
+                for (place, (weight, slot)) in weights.iter().zip(slots).enumerate() {
+                    let Some(rows) = slot.get(&name).filter(|_| place != own && *weight > 0.0)
+                    else {
+                        continue;
+                    };
+                    let factor = scale * weight;
+                    sum.iter_mut()
+                        .zip(&*rows.values)
+                        .for_each(|(to, v)| *to += factor * f64::from(*v));
+                }
+                values.extend(sum.into_iter().map(|v| v as f32));
+            }
+            values.resize(width * self.top, 0.0);
+            set.insert(others_name(block, part), Parameter { shape, values: values.into() });
+        }
+        for (name, scale) in [(OWN_SHARE, 1.0), (OWN_TOKENS, share)] {
+            let own = mixtures.iter().map(|weights| (scale * weights[own]) as f32);
+            let mut values: Vec<f32> = own.collect();
+            values.resize(self.top, 0.0);
+            set.insert(name, Parameter { shape: vec![self.top], values: values.into() });
+        }
+        set
+    }
+}

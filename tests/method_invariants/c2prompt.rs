@@ -1,0 +1,148 @@
+//! The invariants of C2Prompt. (Moments, affinities and the alignment loss are tested beside their code.)
+
+use std::sync::Arc;
+
+use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig};
+use fedcast::methods::powder::Powder;
+use fedcast::policy::{AnyMethod, ModelFacts, UpSize, erase, parameters_of};
+use fedcast::quantity::ClientId;
+use fedcast::wire::Kind;
+
+use crate::engine;
+use crate::powder::{on_imagenet_r, pack_and_alone, payload, small, table};
+use crate::toys::round_loop::Engine;
+use crate::toys::{deal, facts};
+
+fn c2prompt_with(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn AnyMethod> {
+    let mut config = C2PromptConfig { powder: small(), ..C2PromptConfig::default() };
+    config.powder.first_block = 1;
+    change(&mut config);
+    erase(C2Prompt::new(config, &facts()))
+}
+
+fn run_of(method: Arc<dyn AnyMethod>) -> Engine {
+    engine(method, 3).run(2, 2)
+}
+
+/// Card, invariant 5: without compensation prompts and mixing it is Powder.
+#[test]
+fn with_probability_zero_and_no_mixing_it_is_powder_bit_for_bit() {
+    let mut config = small();
+    config.first_block = 1;
+    let powder = run_of(erase(Powder::new(config, &facts())));
+    let c2prompt = run_of(c2prompt_with(|c| (c.probability, c.cpa) = (0.0, false)));
+    assert_eq!(table(&powder), table(&c2prompt));
+    assert_eq!(powder.round, c2prompt.round);
+    assert_eq!(powder.tally(6), c2prompt.tally(6));
+    for (ours, theirs) in c2prompt.exchanges.iter().zip(&powder.exchanges) {
+        let set = |body: &fedcast::wire::Body| parameters_of(body).unwrap();
+        assert_eq!(set(&ours.down), set(&theirs.down));
+        assert_eq!(set(ours.up.as_ref().unwrap()), set(theirs.up.as_ref().unwrap()));
+    }
+    // Each of the two parts alone changes something.
+    let mixed = run_of(c2prompt_with(|c| c.probability = 0.0));
+    let compensated = run_of(c2prompt_with(|c| c.cpa = false));
+    assert_ne!(table(&powder), table(&mixed));
+    assert_ne!(table(&powder), table(&compensated));
+}
+
+/// Card, invariant 7.
+#[test]
+fn histograms_do_not_change_training() {
+    let uploads = [true, false].map(|cpa| {
+        let mut run = engine(c2prompt_with(|c| c.cpa = cpa), 3);
+        let shards = deal(&run.lab, &run.view(0), 2);
+        run.task(0, &shards, 1);
+        let trained = run.exchanges.into_iter().filter(|exchange| exchange.phase == "train");
+        trained.map(|exchange| exchange.up.unwrap()).collect::<Vec<_>>()
+    });
+    for (with, without) in uploads[0].iter().zip(&uploads[1]) {
+        assert_eq!(parameters_of(with).unwrap(), parameters_of(without).unwrap());
+        let histogram = with.tensor(Kind::Statistics, "histogram").unwrap();
+        assert_eq!(histogram.shape(), [3, 2]);
+        let scores = histogram.as_f32().unwrap();
+        assert!(scores.iter().all(|v| (0.0..=1.0).contains(v)) && scores.iter().any(|v| *v > 0.0));
+        assert!(without.tensor(Kind::Statistics, "histogram").is_err());
+    }
+}
+
+/// Card, invariants 2 and 6; the state lives as long as the slot.
+#[test]
+fn compensation_prompts_are_trained_and_stay_at_home() {
+    let method = c2prompt_with(|_| ());
+    let mut run = engine(Arc::clone(&method), 3);
+    let shards = deal(&run.lab, &run.view(0), 2);
+    run.task(0, &shards, 2);
+    let phases: Vec<&str> = run.exchanges.iter().map(|exchange| exchange.phase).collect();
+    let expected = ["statistics", "compensate", "train", "train", "look"];
+    assert_eq!(phases.chunks(2).map(|pair| pair[0]).collect::<Vec<_>>(), expected);
+    let figure = |exchange: &crate::toys::round_loop::Exchange, name: &str| {
+        exchange.metrics.iter().find(|(other, _)| *other == name).unwrap().1
+    };
+    for exchange in &run.exchanges {
+        let up = exchange.up.as_ref().unwrap();
+        // Two classes, three tokens, width 16.
+        assert!(up.tensors().all(|(_, tensor)| tensor.shape() != [2, 3, 16]), "{}", exchange.phase);
+        if exchange.phase == "compensate" {
+            assert_eq!(up.tensors().count(), 0);
+            assert!(figure(exchange, "loss_last_epoch") < figure(exchange, "loss_first"));
+        }
+    }
+    let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
+    let steps: Vec<(f64, f64)> =
+        trained.map(|e| (figure(e, "compensated_steps"), figure(e, "steps"))).collect();
+    assert!(steps.iter().all(|(with, all)| with < all));
+    assert!(steps.iter().any(|(with, _)| *with > 0.0));
+    let state = &run.states[&ClientId(0)];
+    assert_eq!(method.state_bytes(state), 4 * 2 * 3 * 16);
+    let first = method.save_state(state).digest();
+    let shards = deal(&run.lab, &run.view(1), 2);
+    run.task(1, &shards, 1);
+    assert_ne!(method.save_state(&run.states[&ClientId(0)]).digest(), first);
+}
+
+/// A client that was not there in round 0 learns without compensation prompts.
+#[test]
+fn who_missed_round_0_takes_part() {
+    let method = c2prompt_with(|c| c.probability = 1.0);
+    let mut run = engine(Arc::clone(&method), 3);
+    let shards = deal(&run.lab, &run.view(0), 2);
+    run.task(0, &shards, 1);
+    let view = run.view(0);
+    // Clients 2 and 3 are new.
+    let [together, alone] = pack_and_alone(&method, &mut run, 3, &view);
+    assert_eq!(together, alone);
+    let compensated = |sent: &(u64, Vec<(&'static str, f64)>)| sent.1.last().unwrap().1;
+    assert!(compensated(&together[0]) > 0.0);
+    assert_eq!(compensated(&together[3]), 0.0);
+}
+
+#[test]
+fn a_pack_learns_what_its_members_learn_alone() {
+    let method = c2prompt_with(|_| ());
+    let mut run = engine(Arc::clone(&method), 3);
+    for task in 0..2 {
+        let shards = deal(&run.lab, &run.view(task), 4);
+        run.task(task, &shards, 1);
+        let view = run.view(task);
+        let [together, alone] = pack_and_alone(&method, &mut run, 3 + task, &view);
+        assert_eq!(together, alone);
+    }
+}
+
+/// Card, section 4.
+#[test]
+fn c2prompt_sends_the_bytes_of_its_card() {
+    let method = |facts: &ModelFacts| erase(C2Prompt::new(C2PromptConfig::default(), facts));
+    let of = |phase| on_imagenet_r(20, phase, method);
+    assert_eq!(payload(&of(1).up), 122_960);
+    assert_eq!((payload(&of(1).down), payload(&of(2).up)), (0, 0));
+    assert_eq!(payload(&of(2).down), 122_880);
+    assert_eq!(payload(&of(3).up), 946_256 + 640);
+    assert_eq!(of(4).up_size, UpSize::Static);
+    let plain = |facts: &ModelFacts| {
+        let config = C2PromptConfig { cpa: false, ..C2PromptConfig::default() };
+        erase(C2Prompt::new(config, facts))
+    };
+    assert_eq!(payload(&on_imagenet_r(20, 3, plain).up), 946_256);
+}
