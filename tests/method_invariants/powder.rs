@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard, TaskView};
 use fedcast::methods::powder::{
-    Down, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotTable, is_own,
+    Down, Downlink, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotTable, is_own,
 };
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig};
 use fedcast::policy::{
@@ -138,6 +138,22 @@ fn slots_lend_each_other_nothing_in_the_first_task_and_something_later() {
         assert!((2..4).filter(|other| *other != slot).all(|other| weights[other] == 0.0));
     }
     assert!(table.weights(2)[0] > 0.0);
+}
+
+/// One client, so that a task has one slot: all of them fit into the rows of the head.
+#[test]
+fn a_client_that_gets_all_slots_mixes_them_itself() {
+    let runs = [Downlink::Needed, Downlink::Table].map(|downlink| {
+        let mut run = engine(powder_with(|c| c.downlink = downlink), 3);
+        (0..3).for_each(|at| task(&mut run, at, 1, 2));
+        run
+    });
+    assert_eq!(table(&runs[0]), table(&runs[1]));
+    let bytes = |run: &Engine| {
+        let down = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
+        down.map(|exchange| payload(&exchange.down.sketch())).max()
+    };
+    assert!(bytes(&runs[1]) < bytes(&runs[0])); // three slots are fewer than one and three sums
 }
 
 #[test]
@@ -297,6 +313,13 @@ fn powder_sends_the_bytes_of_its_card() {
     let needed = 4 * (4 * 230_400 + 15_380);
     assert_eq!(payload(&of(20, 2).down), needed + 4 * 20 + 4 * 2 * 3);
     assert_eq!(of(20, 2).up_size, UpSize::Static);
+    // All 25 slots: 24.58 MB; three rows of W beside them.
+    let table = |facts: &ModelFacts| {
+        let config = PowderConfig { downlink: Downlink::Table, ..PowderConfig::default() };
+        erase(Powder::new(config, facts))
+    };
+    let down = on_imagenet_r(20, 2, table).down;
+    assert_eq!(payload(&down), 24_578_000 + 4 * 20 + 4 + 3 * 25 * 8);
     // Keys and attention of the five slots of the first period, and mean scores by class.
     let looks = of(20, 3);
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);

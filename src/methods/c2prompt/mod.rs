@@ -48,8 +48,7 @@ pub use moments::{ClassGaussian, ClassMoments, Gaussians, MomentSums, pooled};
 pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 
-use super::powder::{Powder, PowderPart, PowderServer, SlotKey};
-use super::prompted::check_blocks;
+use super::powder::{self, Powder, PowderPart, PowderServer, SlotKey};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
@@ -247,5 +246,5 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
         label: "nobody comes back".to_owned(),
         help: "set `participation.population = \"fixed\"`".to_owned(),
     });
-    check_blocks(scenario).into_iter().chain(fresh).collect()
+    powder::check(scenario).into_iter().chain(fresh).collect()
 }

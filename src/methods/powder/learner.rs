@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::Powder;
 use super::distillation::{NotTrue, batch_shares};
 use super::messages::{Lesson, Looks};
-use super::prompts::{OWN_SHARE, SlotPrompts, is_own};
+use super::prompts::{SlotPrompts, is_own};
 use super::similarity::Attention;
 use crate::data::{Batch, Loader, Shard};
 use crate::learning::prompting::ComponentPart;
@@ -36,8 +36,8 @@ impl Pupil<'_> {
     /// Whether two lessons can be learnt in one pack: equal shapes, and both or neither with a teacher.
     pub fn alike(&self, other: &Pupil<'_>) -> bool {
         let of = |pupil: &Pupil<'_>| {
-            let Lesson { parameters, teaches, relatives } = pupil.lesson;
-            (parameters.get(OWN_SHARE).is_some(), *teaches, relatives.len())
+            let lesson = pupil.lesson;
+            (lesson.is_mixed(), lesson.teaches, lesson.relatives.len())
         };
         of(self) == of(other)
     }
@@ -99,7 +99,7 @@ impl Powder {
         let Some(first) = pupils.first() else { return Ok(Vec::new()) };
         let classes = first.lesson.relatives.len();
         let received: Vec<ParameterSet> =
-            pupils.iter().map(|pupil| pupil.lesson.parameters.clone()).collect();
+            pupils.iter().map(|pupil| pupil.lesson.received(&self.shape)).collect();
         let model = |trains| {
             let prompting = Arc::new(self.prompting(trains));
             Classifier::pack_with(&lab.backbone, received.clone(), 0..classes, Some(prompting))

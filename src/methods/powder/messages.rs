@@ -1,6 +1,9 @@
 //! What Powder sends: a slot and what is mixed with it, keys to be looked at, and what samples attend to.
 
-use crate::model::ParameterSet;
+use std::sync::Arc;
+
+use super::prompts::OWN_SHARE;
+use crate::model::{LinearHead, ParameterSet};
 use crate::policy::{Message, parameter_sections, parameter_sketches, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
@@ -11,6 +14,8 @@ use super::shape::SlotShape;
 use super::similarity::Attention;
 
 const RELATIVES: &str = "relatives";
+const SLOT: &str = "slot";
+const WEIGHTS: &str = "weights";
 const MEANS: &str = "attention";
 const COUNTS: &str = "counts";
 
@@ -26,12 +31,52 @@ pub enum Down {
 /// A slot and what it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lesson {
-    /// The slot's components and head, and what other slots give to its mixtures.
+    /// The slot's components and head, and what other slots give to its mixtures; nothing where there is a table.
     pub parameters: ParameterSet,
+    /// All slots, from which the receiver takes the same.
+    pub table: Option<SharedTable>,
     /// Whether somebody has trained the slot before, so that what arrives teaches.
     pub teaches: bool,
     /// How close each class is to a class of another slot.
     pub relatives: Vec<f32>,
+}
+
+/// All slots of a run, begun or not, as everybody gets them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedTable {
+    /// Components and heads of all slots, one behind the other; zeros for those that did not begin.
+    pub parameters: ParameterSet,
+    /// The place of the receiver's slot.
+    pub slot: u32,
+    /// Rows of `W` of its most similar slots, `(top, slots)`; a row of zeros for none.
+    pub weights: Vec<f64>,
+    /// Whether they are to be mixed.
+    pub mixes: bool,
+}
+
+impl Lesson {
+    /// Whether the slot uses others.
+    pub fn is_mixed(&self) -> bool {
+        let shared = self.table.as_ref().map(|table| table.mixes);
+        shared.unwrap_or_else(|| self.parameters.get(OWN_SHARE).is_some())
+    }
+
+    /// The slot's parameters and what is mixed with them, wherever they come from.
+    pub fn received(&self, shape: &SlotShape) -> ParameterSet {
+        let Some(table) = &self.table else { return self.parameters.clone() };
+        let slots = shape.slots_of(&table.parameters, self.relatives.len());
+        let place = table.slot as usize;
+        let mut received = slots[place].clone();
+        if table.mixes {
+            let rows = table.weights.chunks_exact(slots.len());
+            let rows: Vec<&[f64]> = rows.filter(|row| row.iter().any(|w| *w > 0.0)).collect();
+            let all: Vec<&ParameterSet> = slots.iter().collect();
+            for (name, parameter) in shape.mix(&rows, place, &all).iter() {
+                received.insert(Arc::clone(name), parameter.clone());
+            }
+        }
+        received
+    }
 }
 
 /// Keys and attention of slots.
@@ -53,7 +98,19 @@ impl Down {
         let mut sections = parameter_sketches(&all);
         let relatives = TensorSketch::f32(RELATIVES, [classes]);
         sections.push(SectionSketch::new(Kind::Statistics, vec![relatives]));
-        BodySketch::new(lesson_meta(false).len(), sections)
+        BodySketch::new(lesson_meta(false, false, false).len(), sections)
+    }
+
+    /// The shape of a lesson with all of so many slots.
+    pub fn table_sketch(shape: &SlotShape, classes: usize, slots: usize) -> BodySketch {
+        let mut sections = parameter_sketches(&shape.table(classes, slots));
+        let tensors = vec![
+            TensorSketch::f32(RELATIVES, [classes]),
+            TensorSketch::new(SLOT, [], Dtype::U32),
+            TensorSketch::new(WEIGHTS, [shape.top, slots], Dtype::F64),
+        ];
+        sections.push(SectionSketch::new(Kind::Statistics, tensors));
+        BodySketch::new(lesson_meta(false, true, true).len(), sections)
     }
 
     /// The shape of so many slots' components.
@@ -63,9 +120,9 @@ impl Down {
     }
 }
 
-fn lesson_meta(teaches: bool) -> Vec<u8> {
+fn lesson_meta(teaches: bool, shared: bool, mixes: bool) -> Vec<u8> {
     let mut meta = MetaWriter::new();
-    meta.bool(false).bool(teaches);
+    meta.bool(false).bool(teaches).bool(shared).bool(mixes);
     meta.finish()
 }
 
@@ -78,13 +135,20 @@ fn looks_meta(slots: &[u32]) -> Vec<u8> {
 impl Message for Down {
     fn pack(&self) -> Body {
         match self {
-            Down::Lesson(lesson) => {
-                let mut sections = parameter_sections(&lesson.parameters);
-                let relatives = lesson.relatives.clone();
-                let relatives = NamedTensor::f32(RELATIVES, [relatives.len()], relatives);
-                let relatives = relatives.expect("a list fills its own length");
-                sections.push(Section::new(Kind::Statistics, vec![relatives]));
-                Body::new(lesson_meta(lesson.teaches), sections)
+            Down::Lesson(Lesson { parameters, table, teaches, relatives }) => {
+                let set = table.as_ref().map_or(parameters, |table| &table.parameters);
+                let mut sections = parameter_sections(set);
+                let mut tensors =
+                    vec![NamedTensor::f32(RELATIVES, [relatives.len()], relatives.clone())];
+                if let Some(SharedTable { slot, weights, .. }) = table {
+                    let rows = table_rows(weights, slots_in(set, relatives.len()));
+                    tensors.push(NamedTensor::u32(SLOT, [], vec![*slot]));
+                    tensors.push(NamedTensor::f64(WEIGHTS, rows, &weights[..]));
+                }
+                let tensors = tensors.into_iter().map(|t| t.expect("lists fill their shapes"));
+                sections.push(Section::new(Kind::Statistics, tensors.collect()));
+                let mixes = table.as_ref().is_some_and(|table| table.mixes);
+                Body::new(lesson_meta(*teaches, table.is_some(), mixes), sections)
             }
             Down::Looks(looks) => {
                 Body::new(looks_meta(&looks.slots), parameter_sections(&looks.parameters))
@@ -98,13 +162,36 @@ impl Message for Down {
         let down = match meta.bool()? {
             false => {
                 let relatives = body.tensor(Kind::Statistics, RELATIVES)?.as_f32()?.to_vec();
-                Down::Lesson(Lesson { parameters, teaches: meta.bool()?, relatives })
+                let (teaches, shared, mixes) = (meta.bool()?, meta.bool()?, meta.bool()?);
+                match shared {
+                    false => Down::Lesson(Lesson { parameters, table: None, teaches, relatives }),
+                    true => {
+                        let slot = body.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
+                        let weights = body.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
+                        if slot as usize >= slots_in(&parameters, relatives.len()) {
+                            return Err(WireError::Malformed(format!("no slot {slot} in a table")));
+                        }
+                        let table = Some(SharedTable { parameters, slot, weights, mixes });
+                        let parameters = ParameterSet::new();
+                        Down::Lesson(Lesson { parameters, table, teaches, relatives })
+                    }
+                }
             }
             true => Down::Looks(Looks { slots: meta.u32s()?, parameters }),
         };
         meta.finish()?;
         Ok(down)
     }
+}
+
+/// Slots of so many classes in a table.
+fn slots_in(table: &ParameterSet, classes: usize) -> usize {
+    table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1)
+}
+
+/// The extents of so many weights of so many slots.
+fn table_rows(weights: &[f64], slots: usize) -> [usize; 2] {
+    [weights.len() / slots.max(1), slots]
 }
 
 /// Client to server.

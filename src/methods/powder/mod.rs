@@ -48,7 +48,7 @@ pub use client::PowderClient;
 pub use config::{Downlink, PowderConfig};
 pub use distillation::{NotTrue, batch_shares};
 pub use learner::{Companion, Learnt, Pupil, Step};
-pub use messages::{Down, Lesson, Looks, Up};
+pub use messages::{Down, Lesson, Looks, SharedTable, Up};
 pub use predictor::{SlotModel, SlotModels};
 pub use prompts::{OWN_SHARE, OWN_TOKENS, SlotPrompts, is_own, others_name};
 pub use server::PowderServer;
@@ -73,6 +73,8 @@ pub struct Powder {
     pub config: PowderConfig,
     /// Names and sizes.
     pub shape: SlotShape,
+    /// Head rows of all slots together.
+    classes: usize,
 }
 
 /// The phases of every period; those that it does not need have no rounds.
@@ -86,7 +88,12 @@ impl Powder {
     /// The method for a model of these dimensions.
     pub fn new(config: PowderConfig, facts: &ModelFacts) -> Powder {
         let shape = SlotShape::new(&config, facts);
-        Powder { config, shape }
+        Powder { config, shape, classes: facts.classes }
+    }
+
+    /// All slots of a run, begun or not, where each has so many head rows of its own.
+    fn slots(&self, rows: usize) -> usize {
+        self.classes / rows.max(1)
     }
 
     /// Whether slots are trained in a phase.
@@ -147,8 +154,13 @@ impl Method for Powder {
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
         let (shape, classes) = (&self.shape, facts.view.rows.len());
         if Powder::trains(facts.phase) {
+            let mixes = Powder::mixes(facts.phase);
+            let down = match self.config.downlink {
+                Downlink::Needed => Down::lesson_sketch(shape, classes, mixes),
+                Downlink::Table => Down::table_sketch(shape, classes, self.slots(classes)),
+            };
             return ExchangeSketch {
-                down: Down::lesson_sketch(shape, classes, Powder::mixes(facts.phase)),
+                down,
                 up: Up::learnt_sketch(shape, classes),
                 up_size: UpSize::Static,
             };
@@ -223,7 +235,17 @@ impl Part for PowderPart {
     }
 }
 
-/// Tokens need blocks to live in.
+/// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
 pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    check_blocks(scenario).into_iter().collect()
+    let downlink = scenario.method.parameters.get("downlink").and_then(toml::Value::as_str);
+    let shared = downlink == Some("table") && scenario.tasks.arrival.is_global();
+    let shared = shared.then(|| Complaint {
+        key: "method.downlink",
+        message: "a table has a place for every slot, and tasks that all clients share leave it \
+                  open how many there will be"
+            .to_owned(),
+        label: "for `tasks.arrival = \"powder\"`".to_owned(),
+        help: "set `downlink = \"needed\"`, or `tasks.arrival = \"powder\"`".to_owned(),
+    });
+    check_blocks(scenario).into_iter().chain(shared).collect()
 }

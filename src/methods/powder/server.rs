@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::messages::{Down, Lesson, Looks};
 use super::predictor::{SlotModel, SlotModels};
 use super::table::{SlotKey, SlotTable};
-use super::{OPENING, Powder, PowderPart};
+use super::{Downlink, OPENING, Powder, PowderPart};
 use crate::learning::Classifier;
+use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, Next, PolicyError, Predictor, RoundContext, Seat, ServerPolicy, shared};
 use crate::wire::{Body, WireError};
@@ -59,14 +60,20 @@ impl ServerPolicy<Powder> for PowderServer {
             let (slots, parameters) = self.table.looks(&method.shape);
             return Ok(shared(Down::Looks(Looks { slots, parameters }), seats));
         }
+        let mixes = Powder::mixes(round.phase);
         let lesson = |slot: usize| {
             let known = &self.table.slots()[slot];
-            let parameters = match Powder::mixes(round.phase) {
-                true => self.table.mixed(slot, &method.shape),
-                false => known.parameters.clone(),
+            let (parameters, table) = match method.config.downlink {
+                Downlink::Table => {
+                    let count = method.slots(known.rows.len());
+                    let shared = self.table.shared(slot, count, mixes, &method.shape);
+                    (ParameterSet::new(), Some(shared))
+                }
+                Downlink::Needed if mixes => (self.table.mixed(slot, &method.shape), None),
+                Downlink::Needed => (known.parameters.clone(), None),
             };
             let (teaches, relatives) = (known.is_trained(), known.relatives.clone());
-            Arc::new(Down::Lesson(Lesson { parameters, teaches, relatives }))
+            Arc::new(Down::Lesson(Lesson { parameters, table, teaches, relatives }))
         };
         Ok(slots.into_iter().map(lesson).collect())
     }

@@ -70,6 +70,40 @@ impl SlotShape {
         self.parts().map(name).chain(shares).collect()
     }
 
+    /// Everything of so many slots.
+    pub fn table(&self, classes: usize, slots: usize) -> Vec<(String, Vec<usize>)> {
+        let rows = slots * self.components;
+        let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
+        parts.chain(self.head(slots * classes).shapes()).collect()
+    }
+
+    /// Slots of so many classes one behind the other, and zeros up to `count` slots.
+    pub fn table_of(&self, slots: &[&ParameterSet], classes: usize, count: usize) -> ParameterSet {
+        let joined = |(name, shape): (String, Vec<usize>)| {
+            let rows = slots.iter().filter_map(|slot| slot.get(&name));
+            let mut values: Vec<f32> = rows.flat_map(|rows| rows.values.iter().copied()).collect();
+            values.resize(shape.iter().product(), 0.0);
+            (name, Parameter { shape, values: values.into() })
+        };
+        self.table(classes, count).into_iter().map(joined).collect()
+    }
+
+    /// The slots of a table.
+    pub fn slots_of(&self, table: &ParameterSet, classes: usize) -> Vec<ParameterSet> {
+        let count =
+            table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1);
+        let slot = |at: usize| -> ParameterSet {
+            let own = |(name, shape): (String, Vec<usize>)| {
+                let width: usize = shape.iter().product();
+                let values = &table.get(&name)?.values;
+                let values = values.get(at * width..(at + 1) * width)?.into();
+                Some((name, Parameter { shape, values }))
+            };
+            self.own(classes).into_iter().filter_map(own).collect()
+        };
+        (0..count).map(slot).collect()
+    }
+
     /// Keys and attention of so many slots.
     pub fn looks(&self, slots: usize) -> Vec<(String, Vec<usize>)> {
         let looks = self.parts().filter(|(_, _, part)| *part != ComponentPart::Prompt);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::messages::SharedTable;
 use super::shape::SlotShape;
 use super::similarity::{Attention, Likeness, most_similar};
 use crate::model::{Parameter, ParameterSet};
@@ -135,6 +136,20 @@ impl SlotTable {
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
         let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
         joined([&self.slots[slot].parameters, &shape.mix(&rows, slot, &all)])
+    }
+
+    /// All slots as everybody gets them, with what a slot takes from them, for `count` slots.
+    pub fn shared(&self, slot: usize, count: usize, mixes: bool, shape: &SlotShape) -> SharedTable {
+        let mut weights = Vec::with_capacity(shape.top * count);
+        for similar in most_similar(&self.weights(slot), shape.top) {
+            let mut row = self.weights(similar);
+            row.resize(count, 0.0);
+            weights.extend(row);
+        }
+        weights.resize(shape.top * count, 0.0);
+        let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
+        let parameters = shape.table_of(&all, self.slots[slot].rows.len(), count);
+        SharedTable { parameters, slot: slot as u32, weights, mixes }
     }
 
     /// Everything, for a checkpoint.
