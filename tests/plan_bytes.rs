@@ -63,6 +63,36 @@ fn hepco_on_cifar100() {
     assert_eq!(all(&plain, "/down/largest/payload"), [32_563_600; 10]);
 }
 
+/// Rows of a plan in phases of a name.
+fn in_phase(plan: &Value, name: &str, pointer: &str) -> Vec<u64> {
+    let phases = plan["phases"].as_array().unwrap().iter();
+    let named = phases.filter(|phase| phase["phase"] == name);
+    named.map(|phase| phase.pointer(pointer).unwrap().as_u64().unwrap()).collect()
+}
+
+/// Cards of Powder and C2Prompt, sections 4: five clients in every round of five periods, and looks between periods.
+#[test]
+fn powder_and_c2prompt_on_imagenet_r() {
+    let powder = plan("scenarios/c2prompt/imagenet-r-powder.toml", &[]);
+    assert_eq!(in_phase(&powder, "train", "/up/largest/payload"), [983_120; 5]);
+    assert_eq!(in_phase(&powder, "train", "/seats"), [15; 5]);
+    let mixed = 4 * (4 * 230_400 + 15_380) + 80 + 24;
+    let down = [983_120 + 80, mixed, mixed, mixed, mixed];
+    assert_eq!(in_phase(&powder, "train", "/down/largest/payload"), down);
+    // As a period begins, but for the first one, and as it ends, but for the last one.
+    assert_eq!(in_phase(&powder, "look", "/seats"), [5; 8]);
+    let table =
+        plan("scenarios/c2prompt/imagenet-r-powder.toml", &["--set", "method.downlink=table"]);
+    let down = in_phase(&table, "train", "/down/largest/payload");
+    assert_eq!(down, [24_578_000 + 80 + 4 + 600; 5]);
+    let c2prompt = plan("scenarios/c2prompt/imagenet-r-c2prompt.toml", &[]);
+    assert_eq!(in_phase(&c2prompt, "statistics", "/up/largest/payload"), [122_960; 5]);
+    assert_eq!(in_phase(&c2prompt, "compensate", "/down/largest/payload"), [122_880; 5]);
+    assert_eq!(in_phase(&c2prompt, "train", "/up/largest/payload"), [946_256 + 640; 5]);
+    let domainnet = plan("scenarios/c2prompt/domainnet-powder.toml", &[]);
+    assert_eq!(in_phase(&domainnet, "train", "/up/largest/payload"), [1_029_260; 10]);
+}
+
 /// The share that papers state stands beside the bytes.
 #[test]
 fn the_share_of_the_model_is_printed() {

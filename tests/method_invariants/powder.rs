@@ -264,7 +264,8 @@ pub fn pack_and_alone(
 #[test]
 fn a_pack_learns_what_its_members_learn_alone() {
     let method = powder_with(|c| c.first_block = 1);
-    let mut run = engine(Arc::clone(&method), 3);
+    // Three classes a task: two of them can be wrong.
+    let mut run = engine(Arc::clone(&method), 2);
     let view = run.view(0);
     let [together, alone] = pack_and_alone(&method, &mut run, 1, &view);
     assert_eq!(together, alone);

@@ -93,7 +93,8 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         let listed = blueprint.method.phases(&period, blueprint.rules.rounds);
         walk.done = 0;
         walk.rounds = listed.iter().map(|phase| phase.rounds.limit()).sum();
-        for (index, phase) in listed.into_iter().enumerate() {
+        let held = |(_, phase): &(usize, Phase)| phase.rounds.limit() > 0;
+        for (index, phase) in listed.into_iter().enumerate().filter(held) {
             phases.push(walk.phase(&period, index, &phase, &counts, &mut met)?);
         }
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::affinity::HistogramSums;
 use super::messages::{Down, Up};
 use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
 use crate::methods::powder::{self, Companion, Pupil, Step};
+use crate::numerics::affinity::{ClassHistogram, Counting};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ClientPolicy, Failure, Lab, Member, Outcome, PolicyError};
@@ -86,8 +86,8 @@ impl C2PromptClient {
         let learnt = powder::Powder::answers(pupils.len(), learnt);
         let outcome = |(member, learnt)| -> Result<Outcome<Up>, Failure> {
             let Outcome { up, mut metrics } = powder::Powder::outcome(learnt?);
-            metrics.push(("compensated_steps", company.compensated as f64));
-            let histogram = company.histograms.get(member).map(HistogramSums::finish);
+            metrics.push(("compensated_steps", company.compensated[member] as f64));
+            let histogram = company.histograms.get(member).map(entries);
             Ok(Outcome { up: Up::Powder(up, histogram), metrics })
         };
         learnt.into_iter().enumerate().map(outcome).collect()
@@ -115,7 +115,13 @@ impl C2PromptClient {
                 if member.state.prompts().is_none() && !member.shard.is_empty() {
                     let place = (seat, &member.shard, member.key);
                     let found = method.compensate(place, gaussians, lab)?;
-                    metrics = found.report.metrics();
+                    let epochs = &found.report.epoch_losses;
+                    let loss = |epoch: Option<&f64>| epoch.copied().unwrap_or(0.0);
+                    metrics = vec![
+                        ("steps", found.report.steps as f64),
+                        ("alignment_first", loss(epochs.first())),
+                        ("alignment_last", loss(epochs.last())),
+                    ];
                     member.state.keep(seat.view.task, found.prompts);
                 }
                 Up::Done
@@ -132,8 +138,9 @@ struct Company<'a> {
     key: StreamKey,
     /// Of each member; empty where there are none.
     prompts: Vec<Tensor>,
-    histograms: Vec<HistogramSums>,
-    compensated: u64,
+    histograms: Vec<ClassHistogram>,
+    /// Steps with compensation prompts, of each member.
+    compensated: Vec<u64>,
 }
 
 impl<'a> Company<'a> {
@@ -154,16 +161,23 @@ impl<'a> Company<'a> {
         };
         let sums = |pupil: &Pupil<'_>| {
             let classes = pupil.lesson.relatives.len();
-            HistogramSums::new(config.powder.components as usize, classes)
+            let (components, blocks) =
+                (config.powder.components as usize, method.powder.shape.blocks.len());
+            ClassHistogram::new(components, classes, blocks, Counting::default())
         };
         Ok(Company {
             config,
             key: key.domain(Domain::Method).task(0).unit(0).client(EVERYBODY.0),
             prompts: kept.iter().map(tensor).collect::<Result<_, _>>()?,
             histograms: pupils.iter().filter(|_| config.cpa).map(sums).collect(),
-            compensated: 0,
+            compensated: vec![0; pupils.len()],
         })
     }
+}
+
+/// A histogram as it travels.
+fn entries(histogram: &ClassHistogram) -> Vec<f32> {
+    histogram.entries().into_iter().map(|entry| entry as f32).collect()
 }
 
 /// Nobody draws at this client.
@@ -176,10 +190,11 @@ impl Companion for Company<'_> {
         if self.prompts.is_empty() || drawn >= self.config.probability {
             return Ok(None);
         }
-        self.compensated += 1;
         let mut parts = Vec::new();
-        for (prompts, run) in self.prompts.iter().zip(step.batch.groups.runs()) {
+        let members = self.prompts.iter().zip(&mut self.compensated);
+        for ((prompts, steps), run) in members.zip(step.batch.groups.runs()) {
             if !run.is_empty() {
+                *steps += 1;
                 let classes = step.classes[run].to_vec();
                 let count = classes.len();
                 let classes = Tensor::from_vec(classes, count, prompts.device())?;
@@ -194,8 +209,12 @@ impl Companion for Company<'_> {
     }
 
     fn scores(&mut self, member: usize, classes: &[u32], by_block: &[Vec<f32>]) {
-        if !by_block.is_empty() {
-            self.histograms[member].add(classes, by_block);
+        let components = self.config.powder.components as usize;
+        for (sample, class) in classes.iter().enumerate() {
+            let own = sample * components..(sample + 1) * components;
+            let scores: Vec<f32> =
+                by_block.iter().flat_map(|scores| scores[own.clone()].iter().copied()).collect();
+            self.histograms[member].add(*class as usize, &scores);
         }
     }
 }

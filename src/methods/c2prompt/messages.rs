@@ -1,7 +1,7 @@
 //! What C2Prompt sends: what Powder sends, moments of classes up and Gaussians down in round 0, and how well
 //! components match classes beside every trained slot.
 
-use super::moments::{ClassMoments, Gaussians};
+use super::moments::{Gaussians, SlotMoments};
 use crate::methods::powder;
 use crate::policy::Message;
 use crate::wire::{
@@ -30,7 +30,7 @@ pub enum Up {
     /// What Powder sends and, beside a trained slot, `(components, classes)` scores.
     Powder(powder::Up, Option<Vec<f32>>),
     /// The moments of its classes.
-    Moments(ClassMoments),
+    Moments(SlotMoments),
     /// Compensation prompts are trained, and stay where they are.
     Done,
 }
@@ -157,7 +157,7 @@ impl Message for Up {
                 }
                 body
             }
-            Up::Moments(ClassMoments { means, variances, counts }) => {
+            Up::Moments(SlotMoments { means, variances, counts }) => {
                 let mut tensors = gaussian_tensors(counts.len(), means, variances);
                 let counts = NamedTensor::u32(COUNTS, [counts.len()], counts.clone());
                 tensors.push(counts.expect("a list fills its own length"));
@@ -176,7 +176,7 @@ impl Message for Up {
                 let scores = found.map(|tensor| tensor.as_f32().map(|v| v.to_vec())).transpose()?;
                 Ok(Up::Powder(powder::Up::unpack(&inner)?, scores))
             }
-            FIRST => Ok(Up::Moments(ClassMoments {
+            FIRST => Ok(Up::Moments(SlotMoments {
                 means: values(body, MEANS)?,
                 variances: values(body, VARIANCES)?,
                 counts: body.tensor(Kind::Prototypes, COUNTS)?.as_u32()?.to_vec(),

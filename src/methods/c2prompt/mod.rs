@@ -39,12 +39,12 @@ mod state;
 
 use std::sync::Arc;
 
-pub use affinity::{Histogram, HistogramSums, affinity, mixed};
+pub use affinity::{Histogram, affinity};
 pub use client::C2PromptClient;
-pub use compensation::{Compensated, alignment};
+pub use compensation::Compensated;
 pub use config::C2PromptConfig;
 pub use messages::{Down, Up};
-pub use moments::{ClassGaussian, ClassMoments, Gaussians, MomentSums, pooled};
+pub use moments::{Gaussians, SlotMoments, pooled};
 pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 
@@ -217,7 +217,7 @@ pub struct C2Part {
     /// Scores of components for classes.
     pub histograms: Keep<OfSlot<Vec<f32>>>,
     /// Moments of classes.
-    pub moments: Keep<OfSlot<ClassMoments>>,
+    pub moments: Keep<OfSlot<SlotMoments>>,
 }
 
 impl Default for C2Part {

@@ -1,12 +1,14 @@
-//! Means and variances of classes, at clients and of all their samples together.
+//! Moments of the classes of a slot as clients report them, and the Gaussians that the server returns.
 
 use std::collections::BTreeMap;
 
+use crate::learning::compensation::Whitening;
+use crate::numerics::gaussian::ClassMoments;
 use crate::policy::PolicyError;
 
-/// Diagonal Gaussians of the classes of a slot, with how many samples they are of.
+/// Moments of the classes of a slot, with how many samples they are of.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ClassMoments {
+pub struct SlotMoments {
     /// `(classes, d)`, row-major.
     pub means: Vec<f32>,
     /// `(classes, d)`; divided by the number of samples, not by one less.
@@ -15,45 +17,58 @@ pub struct ClassMoments {
     pub counts: Vec<u32>,
 }
 
-/// Sums over features of some classes.
-#[derive(Clone, Debug)]
-pub struct MomentSums {
-    dim: usize,
-    counts: Vec<u32>,
-    sums: Vec<f64>,
-    squares: Vec<f64>,
+impl SlotMoments {
+    /// Of the features of every class, `(samples, d)` each.
+    pub fn fit(by_class: &[Vec<f32>], dim: usize) -> SlotMoments {
+        let mut found = SlotMoments::default();
+        for features in by_class {
+            let moments = ClassMoments::fit(dim, features.chunks_exact(dim.max(1)));
+            let ClassMoments { count, mut mean, mut variance } = moments;
+            mean.resize(dim, 0.0);
+            variance.resize(dim, 0.0);
+            found.means.extend(mean.into_iter().map(|v| v as f32));
+            found.variances.extend(variance.into_iter().map(|v| v as f32));
+            found.counts.push(count as u32);
+        }
+        found
+    }
+
+    fn class(&self, class: usize, dim: usize) -> ClassMoments {
+        let wide = |values: &[f32]| {
+            let row = &values[class * dim..(class + 1) * dim];
+            row.iter().map(|v| f64::from(*v)).collect()
+        };
+        let (mean, variance) = (wide(&self.means), wide(&self.variances));
+        ClassMoments { count: u64::from(self.counts[class]), mean, variance }
+    }
 }
 
-impl MomentSums {
-    /// Of nothing.
-    pub fn new(classes: usize, dim: usize) -> MomentSums {
-        let zeros = vec![0.0; classes * dim];
-        MomentSums { dim, counts: vec![0; classes], sums: zeros.clone(), squares: zeros }
-    }
-
-    /// A sample of a class.
-    pub fn add(&mut self, class: usize, feature: &[f32]) {
-        self.counts[class] += 1;
-        let place = class * self.dim;
-        for (at, value) in feature.iter().enumerate().take(self.dim) {
-            let value = f64::from(*value);
-            self.sums[place + at] += value;
-            self.squares[place + at] += value * value;
+/// The moments of all samples of a class that clients reported, by class id.
+///
+/// # Errors
+/// When a report has not as many numbers as its classes need.
+pub fn pooled(
+    reports: &[(&[u32], &SlotMoments)],
+    dim: usize,
+) -> Result<BTreeMap<u32, ClassMoments>, PolicyError> {
+    let mut by_class: BTreeMap<u32, Vec<ClassMoments>> = BTreeMap::new();
+    for (classes, moments) in reports {
+        let wanted = classes.len() * dim;
+        let SlotMoments { means, variances, counts } = moments;
+        if [means.len(), variances.len()] != [wanted; 2] || counts.len() != classes.len() {
+            return Err(PolicyError::Unsupported(format!(
+                "moments of {} values for {} classes of width {dim}",
+                means.len(),
+                classes.len()
+            )));
+        }
+        for (place, class) in classes.iter().enumerate() {
+            by_class.entry(*class).or_default().push(moments.class(place, dim));
         }
     }
-
-    /// The moments of what was added; zeros for a class without a sample.
-    pub fn finish(self) -> ClassMoments {
-        let of = |at: usize| f64::from(self.counts[at / self.dim.max(1)].max(1));
-        let mean = |at: usize| self.sums[at] / of(at);
-        let variance = |at: usize| (self.squares[at] / of(at) - mean(at) * mean(at)).max(0.0);
-        let all = 0..self.sums.len();
-        ClassMoments {
-            means: all.clone().map(|at| mean(at) as f32).collect(),
-            variances: all.map(|at| variance(at) as f32).collect(),
-            counts: self.counts,
-        }
-    }
+    let pooled =
+        |(class, parts): (u32, Vec<ClassMoments>)| (class, ClassMoments::pooled(dim, &parts));
+    Ok(by_class.into_iter().map(pooled).filter(|(_, all)| all.count > 0).collect())
 }
 
 /// Global mean and variance of classes.
@@ -67,85 +82,28 @@ pub struct Gaussians {
     pub variances: Vec<f32>,
 }
 
-/// Mean and variance of a class over all clients, of width `d`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClassGaussian {
-    /// The mean.
-    pub mean: Vec<f64>,
-    /// The variance by dimension.
-    pub variance: Vec<f64>,
-}
-
-/// By class id, the moments of all samples that clients reported: `mu = sum p mu_k`,
-/// `var = sum p (mu_k^2 + var_k) - mu^2` with `p` the shares of samples (law of total variance).
-///
-/// # Errors
-/// When a report has not as many numbers as its classes need.
-pub fn pooled(
-    reports: &[(&[u32], &ClassMoments)],
-    dim: usize,
-) -> Result<BTreeMap<u32, ClassGaussian>, PolicyError> {
-    let mut sums: BTreeMap<u32, (f64, Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for (classes, moments) in reports {
-        let wanted = classes.len() * dim;
-        if moments.means.len() != wanted || moments.variances.len() != wanted {
-            return Err(PolicyError::Unsupported(format!(
-                "moments of {} values for {} classes of width {dim}",
-                moments.means.len(),
-                classes.len()
-            )));
-        }
-        for (place, (class, count)) in classes.iter().zip(&moments.counts).enumerate() {
-            let (total, means, squares) =
-                sums.entry(*class).or_insert_with(|| (0.0, vec![0.0; dim], vec![0.0; dim]));
-            let count = f64::from(*count);
-            *total += count;
-            for at in 0..dim {
-                let mean = f64::from(moments.means[place * dim + at]);
-                let variance = f64::from(moments.variances[place * dim + at]);
-                means[at] += count * mean;
-                squares[at] += count * (mean * mean + variance);
-            }
-        }
-    }
-    sums.retain(|_, (total, _, _)| *total > 0.0);
-    let moments = |(total, means, squares): (f64, Vec<f64>, Vec<f64>)| {
-        let mean: Vec<f64> = means.into_iter().map(|sum| sum / total).collect();
-        let variance = squares.iter().zip(&mean);
-        let variance = variance.map(|(sum, mean)| (sum / total - mean * mean).max(0.0)).collect();
-        ClassGaussian { mean, variance }
-    };
-    Ok(sums.into_iter().map(|(class, sums)| (class, moments(sums))).collect())
-}
-
 impl Gaussians {
     /// Those of these classes.
-    pub fn of(classes: &[u32], pooled: &BTreeMap<u32, ClassGaussian>, dim: usize) -> Gaussians {
+    pub fn of(classes: &[u32], pooled: &BTreeMap<u32, ClassMoments>, dim: usize) -> Gaussians {
         let mut gaussians = Gaussians { classes: classes.len(), ..Gaussians::default() };
         for class in classes {
-            match pooled.get(class) {
-                Some(ClassGaussian { mean, variance }) => {
-                    gaussians.means.extend(mean.iter().map(|v| *v as f32));
-                    gaussians.variances.extend(variance.iter().map(|v| *v as f32));
-                }
-                None => {
-                    gaussians.means.resize(gaussians.means.len() + dim, 0.0);
-                    gaussians.variances.resize(gaussians.variances.len() + dim, -1.0);
-                }
-            }
+            let unknown = || (vec![0.0; dim], vec![-1.0; dim]);
+            let known = |all: &ClassMoments| (all.mean.clone(), all.variance.clone());
+            let (mean, variance) = pooled.get(class).map_or_else(unknown, known);
+            gaussians.means.extend(mean.into_iter().map(|v| v as f32));
+            gaussians.variances.extend(variance.into_iter().map(|v| v as f32));
         }
         gaussians
     }
 
-    /// `1 / (var + eps)` with a floor under the variances of a class; zeros for classes that nobody reported.
-    pub fn precisions(&self, dim: usize, eps: f64, floor: f64) -> Vec<f32> {
+    /// What squared distances are multiplied by, `(classes, d)`; zeros for classes that nobody reported.
+    pub fn precisions(&self, dim: usize, whitening: Whitening) -> Vec<f32> {
         let of_class = |variances: &[f32]| -> Vec<f32> {
             if variances.iter().any(|v| *v < 0.0) {
                 return vec![0.0; variances.len()];
             }
-            let mean = variances.iter().map(|v| f64::from(*v)).sum::<f64>() / dim as f64;
-            let precision = |v: &f32| (1.0 / (f64::from(*v).max(floor * mean) + eps)) as f32;
-            variances.iter().map(precision).collect()
+            let wide: Vec<f64> = variances.iter().map(|v| f64::from(*v)).collect();
+            whitening.precision(&wide).into_iter().map(|v| v as f32).collect()
         };
         self.variances.chunks(dim.max(1)).flat_map(of_class).collect()
     }
@@ -157,19 +115,16 @@ mod tests {
 
     const DIM: usize = 3;
 
-    fn feature(sample: usize) -> Vec<f32> {
-        (0..DIM).map(|at| ((sample * 7 + at) as f32 * 0.61).sin() * 2.0).collect()
+    fn moments(samples: &[usize]) -> SlotMoments {
+        let values = samples.iter().flat_map(|sample| {
+            (0..DIM).map(move |at| ((sample * 7 + at) as f32 * 0.61).sin() * 2.0)
+        });
+        SlotMoments::fit(&[values.collect()], DIM)
     }
 
-    fn moments(samples: &[usize]) -> ClassMoments {
-        let mut sums = MomentSums::new(1, DIM);
-        samples.iter().for_each(|sample| sums.add(0, &feature(*sample)));
-        sums.finish()
-    }
-
-    /// C2Prompt's card, invariant 1.
+    /// C2Prompt's card, invariant 1, through what travels.
     #[test]
-    fn moments_of_clients_are_those_of_all_their_samples_however_they_were_dealt() {
+    fn gaussians_are_those_of_all_samples_however_they_were_dealt() {
         let all: Vec<usize> = (0..12).collect();
         let whole = moments(&all);
         for cuts in [vec![1, 5], vec![6], vec![2, 3, 4, 11], vec![]] {
@@ -179,27 +134,26 @@ mod tests {
                 parts.push(moments(&all[start..end]));
                 start = end;
             }
-            let reports: Vec<(&[u32], &ClassMoments)> =
+            let reports: Vec<(&[u32], &SlotMoments)> =
                 parts.iter().map(|part| (&[4u32][..], part)).collect();
-            let pooled = pooled(&reports, DIM).unwrap();
-            let ClassGaussian { mean: means, variance: variances } = &pooled[&4];
+            let found = Gaussians::of(&[4], &pooled(&reports, DIM).unwrap(), DIM);
             for at in 0..DIM {
-                assert!((means[at] - f64::from(whole.means[at])).abs() < 1e-6);
-                assert!((variances[at] - f64::from(whole.variances[at])).abs() < 1e-6);
+                assert!((found.means[at] - whole.means[at]).abs() < 1e-6);
+                assert!((found.variances[at] - whole.variances[at]).abs() < 1e-5);
             }
         }
     }
 
     #[test]
-    fn a_class_that_nobody_reported_pulls_nowhere_and_small_variances_have_a_floor() {
-        let gaussians = Gaussians::of(&[9], &BTreeMap::new(), DIM);
-        assert_eq!(gaussians.precisions(DIM, 1e-4, 0.01), [0.0; DIM]);
-        let one = Gaussians { classes: 1, means: vec![0.0; DIM], variances: vec![0.0, 0.0, 3.0] };
-        let found = one.precisions(DIM, 1e-4, 0.1);
-        assert!((found[0] - 1.0 / 0.1001).abs() < 1e-3 && (found[2] - 1.0 / 3.0001).abs() < 1e-6);
-        // A class of one sample has no variance at all.
+    fn a_class_that_nobody_reported_pulls_nowhere() {
+        let nobody = SlotMoments::fit(&[Vec::new()], DIM);
+        let pooled = pooled(&[(&[9], &nobody)], DIM).unwrap();
+        let gaussians = Gaussians::of(&[9], &pooled, DIM);
+        assert_eq!(gaussians.precisions(DIM, Whitening::default()), [0.0; DIM]);
+        // A class of one sample has no variance, and pulls.
         let single = Gaussians { classes: 1, means: vec![0.0; DIM], variances: vec![0.0; DIM] };
-        assert!(single.precisions(DIM, 1e-4, 0.1).iter().all(|p| (*p - 1e4).abs() < 1.0));
+        let found = single.precisions(DIM, Whitening::default());
+        assert!(found.iter().all(|p| (*p - 1e4).abs() < 1.0));
     }
 
     #[test]

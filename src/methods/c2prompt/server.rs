@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::affinity::{Histogram, affinity, mixed};
+use super::affinity::{Histogram, affinity};
 use super::messages::Down;
-use super::moments::{ClassMoments, Gaussians, pooled};
+use super::moments::{Gaussians, SlotMoments, pooled};
 use super::{C2Part, C2Prompt};
 use crate::data::TaskView;
 use crate::learning::prompting::ComponentPart;
@@ -29,20 +29,19 @@ pub struct Report {
     slot: SlotKey,
     /// Ids of the data set.
     classes: Vec<u32>,
-    moments: ClassMoments,
+    moments: SlotMoments,
 }
 
 /// The classes of a view as ids of the data set, in which a class that comes again is the same one.
 fn classes_of(view: &TaskView, lab: &Lab) -> Vec<u32> {
-    let _ = lab;
-    view.classes.clone()
+    lab.curriculum.classes_of(view)
 }
 
 impl C2PromptServer {
     /// The Gaussians that each seat's classes have over all clients.
     fn gaussians(&self, seats: &[Seat], lab: &Lab) -> Result<Vec<Arc<Down>>, PolicyError> {
         let dim = lab.backbone.dim();
-        let reports: Vec<(&[u32], &ClassMoments)> =
+        let reports: Vec<(&[u32], &SlotMoments)> =
             self.reports.iter().map(|report| (&report.classes[..], &report.moments)).collect();
         let pooled = pooled(&reports, dim)?;
         let of = |seat: &Seat| {
@@ -65,8 +64,9 @@ impl C2PromptServer {
             })
             .collect();
         let weights = affinity(&histograms, self.method.config.cpa_temperature);
-        let own: f64 = (0..weights.len()).map(|row| weights[row][row]).sum();
-        self.figures.push(("cpa_own_weight", own / weights.len().max(1) as f64));
+        let size = weights.size();
+        let own: f64 = (0..size).map(|row| weights.weights(row)[row]).sum();
+        self.figures.push(("cpa_own_weight", own / size.max(1) as f64));
         let mut all = Vec::new();
         for block in shape.blocks.clone() {
             for part in ComponentPart::ALL {
@@ -75,17 +75,17 @@ impl C2PromptServer {
                 let parts: Vec<&Parameter> = numbers.iter().filter_map(of).collect();
                 let rows: Vec<f32> =
                     parts.iter().flat_map(|part| part.values.iter().copied()).collect();
-                let width = rows.len() / weights.len().max(1);
-                if rows.len() != weights.len() * width || parts.len() != numbers.len() {
+                let width = rows.len() / size.max(1);
+                if rows.len() != size * width || parts.len() != numbers.len() {
                     return Err(PolicyError::Unsupported(format!(
                         "{} values of `{name}` for {} components",
                         rows.len(),
-                        weights.len()
+                        size
                     )));
                 }
                 if width > 0 {
                     let shape = parts.first().map(|part| part.shape.clone()).unwrap_or_default();
-                    all.push((name, shape, mixed(&weights, &rows, width)));
+                    all.push((name, shape, weights.mix(&rows, width)));
                 }
             }
         }
@@ -135,7 +135,7 @@ impl ServerPolicy<C2Prompt> for C2PromptServer {
         };
         if C2Prompt::asks(round.phase) {
             let report =
-                |(_, (slot, view, moments)): (_, (SlotKey, Arc<TaskView>, ClassMoments))| Report {
+                |(_, (slot, view, moments)): (_, (SlotKey, Arc<TaskView>, SlotMoments))| Report {
                     slot,
                     classes: classes_of(&view, lab),
                     moments,
@@ -201,7 +201,7 @@ impl ServerPolicy<C2Prompt> for C2PromptServer {
                 return Err(WireError::Malformed("a report belongs to no slot".to_owned()));
             };
             let slot = SlotKey { task: TaskId(*task as u16), client: ClientId(*client) };
-            let moments = ClassMoments {
+            let moments = SlotMoments {
                 means: named("means")?.as_f32()?.to_vec(),
                 variances: named("variances")?.as_f32()?.to_vec(),
                 counts: named("counts")?.as_u32()?.to_vec(),

@@ -238,7 +238,7 @@ impl Part for PowderPart {
 /// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
 pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
     let downlink = scenario.method.parameters.get("downlink").and_then(toml::Value::as_str);
-    let shared = downlink == Some("table") && scenario.tasks.arrival.is_global();
+    let shared = downlink == Some("table") && !scenario.tasks.arrival.has_slots();
     let shared = shared.then(|| Complaint {
         key: "method.downlink",
         message: "a table has a place for every slot, and tasks that all clients share leave it \

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Runs the study of Powder and C2Prompt and prints its tables: five methods over three seeds, and what C2Prompt sends
+more than Powder, counted in several ways.
+
+    cargo build --release
+    tools/c2prompt-study.py                                    # about 40 minutes on two cores
+    tools/c2prompt-study.py --seeds 1 --rows powder c2prompt
+    tools/c2prompt-study.py --overhead                         # the second table alone, of the published scenarios
+    tools/c2prompt-study.py --set data.path=... --set backbone.weights=...
+
+Everything after `--set` goes to fedcast as it is. Runs stay below --out; those that are there already are run again.
+
+Accuracies are per slot and evaluation point, the end of a period, as `learning::metrics::SlotAccuracies` has them; with
+the slot known, and AIA among the rows of all slots, too. FT compares with slots that are trained alone: Powder
+without transfer, one more run per seed.
+"""
+
+import argparse
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import mean, stdev
+
+ROOT = Path(__file__).resolve().parent.parent
+STUDY = ROOT / "scenarios/studies/c2prompt-cifar100-vit-tiny.toml"
+PUBLISHED = ROOT / "scenarios/c2prompt"
+POWDER = 'method={name="powder", components=8, prompt_len=2'
+ROWS = {
+    "fed-codap": ['method={name="coda-prompt", prompt_len=4}'],
+    "powder": [POWDER + "}"],
+    "lcdc": ["method.cpa=false"],
+    "cpa": ["method.lcdc=false"],
+    "c2prompt": [],
+    "c2prompt-tau0.05": ["method.cpa_temperature=0.05"],
+}
+DIRECT = [POWDER + ", transfer=false}"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="seeds of the runs")
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS), help="methods")
+    parser.add_argument("--overhead", action="store_true", help="print the bytes of the published scenarios only")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once, with one worker each")
+    parser.add_argument("--fedcast", default=ROOT / "target/release/fedcast", help="the program")
+    parser.add_argument("--out", type=Path, default=Path("runs/c2prompt-study"), help="folder of the runs")
+    parser.add_argument("--set", action="append", default=[], help="further overrides")
+    return parser.parse_args()
+
+
+def with_sets(command, overrides):
+    for override in overrides:
+        command += ["--set", override]
+    return command
+
+
+def run(args, name, overrides, seed):
+    out = args.out / f"{name}-{seed}"
+    seeds = [f"seed.run={seed}", f"seed.class_order={seed}"]
+    command = [args.fedcast, "run", STUDY, "-q", "--force", "--workers", "1", "-o", out]
+    command = with_sets(command, [*overrides, *seeds, *args.set])
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    points = []
+    for line in (out / "events.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        event = entry["event"]
+        slots = entry.get("numbers", {}).get("slots", [])
+        if slots and event.get("point") == "task":
+            points.append({(slot["task"], slot["client"]): slot for slot in slots})
+    return points, json.loads((out / "summary.json").read_text())
+
+
+def accuracy(slot, among="within"):
+    return 100 * slot[among] / max(slot["total"], 1)
+
+
+def measures(points, direct):
+    """Avg, AIA, FM, FT, BT, TT (protocol of Powder), and AIA among all slots' rows."""
+    incremental, every, forgetting, forward, backward, total = [], [], [], [], [], []
+    best, left = {}, {}
+    for place, point in enumerate(points):
+        now = {slot: accuracy(score) for slot, score in point.items()}
+        incremental.append(mean(now.values()))
+        every.append(mean(accuracy(score, "correct") for score in point.values()))
+        forgetting.append(mean(best[slot] - now[slot] if slot in best else 0 for slot in now))
+        gains = [now[slot] - left[slot] for slot in left]
+        backward.append(mean(gains) if gains else 0)
+        finished = [slot for slot, score in point.items() if score.get("finished")]
+        alone = direct[place]
+        ahead = [now[slot] - accuracy(alone[slot]) for slot in finished]
+        forward.append(mean(ahead) if ahead else 0)
+        last = place + 1 == len(points)
+        total.append(forward[-1] + (0 if last else backward[-1]))
+        left.update({slot: now[slot] for slot in finished})
+        best = {slot: max(now[slot], best.get(slot, now[slot])) for slot in now}
+    columns = (incremental, forgetting, forward, backward, total, every)
+    return [incremental[-1], *map(mean, columns)]
+
+
+def study(args):
+    args.out.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        jobs = {}
+        for seed in args.seeds:
+            jobs["direct", seed] = pool.submit(run, args, "direct", DIRECT, seed)
+            for name in args.rows:
+                jobs[name, seed] = pool.submit(run, args, name, ROWS[name], seed)
+        print("| method | Avg % | AIA % | FM | FT | BT | TT | AIA % without the task | MB down | MB up | seconds |")
+        print("|---|---|---|---|---|---|---|---|---|---|---|")
+        for name in args.rows:
+            rows = []
+            for seed in args.seeds:
+                points, summary = jobs[name, seed].result()
+                direct, _ = jobs["direct", seed].result()
+                sent = [summary["bytes"][way]["delivered"]["bytes"] / 1e6 for way in ("down", "up")]
+                rows.append(measures(points, direct) + sent + [summary["wall"]["total_s"]])
+            cells = []
+            for column in zip(*rows):
+                spread = f" ± {stdev(column):.2f}" if len(column) > 1 else ""
+                cells.append(f"{mean(column):.2f}{spread}")
+            print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def planned(args, scenario, overrides):
+    """Payload bytes of all phases of a name, by way: what methods state."""
+    command = [args.fedcast, "plan", scenario, "--format", "json"]
+    told = subprocess.run(with_sets(command, overrides), check=True, capture_output=True, text=True)
+    bytes_of = {}
+    for phase in json.loads(told.stdout)["phases"]:
+        for way in ("down", "up"):
+            key = (phase["phase"], way)
+            bytes_of[key] = bytes_of.get(key, 0) + phase[way]["sum"]["payload"]
+    return bytes_of
+
+
+def overhead(args):
+    print("| scenario | accounting | Powder MB | C2Prompt MB | overhead % |")
+    print("|---|---|---|---|---|")
+    sizes = ["method.components=8", "method.prompt_len=10"]
+    for name in ("imagenet-r", "domainnet"):
+        for downlink in ("needed", "table"):
+            sets = [f"method.downlink={downlink}", *args.set]
+            powder = planned(args, PUBLISHED / f"{name}-powder.toml", [*sizes, *sets])
+            c2prompt = planned(args, PUBLISHED / f"{name}-c2prompt.toml", sets)
+            ways = {"both ways": ("down", "up"), "uploads": ("up",)}
+            for label, counted in ways.items():
+                if downlink == "table" and label == "uploads":
+                    continue
+                both = [sum(v for (_, way), v in of.items() if way in counted) for of in (powder, c2prompt)]
+                share = 100 * (both[1] / both[0] - 1)
+                label = f"{label}, downlink \"{downlink}\"" if label == "both ways" else label
+                print(f"| {name} | {label} | {both[0] / 1e6:.2f} | {both[1] / 1e6:.2f} | {share:.2f} |")
+
+
+def main():
+    args = arguments()
+    if not args.overhead:
+        study(args)
+        print()
+    overhead(args)
+
+
+if __name__ == "__main__":
+    main()
