@@ -9,7 +9,7 @@ use fedcast::quantity::ClientId;
 use fedcast::wire::Kind;
 
 use crate::engine;
-use crate::powder::{on_imagenet_r, pack_and_alone, payload, small, table};
+use crate::powder::{Sent, on_imagenet_r, pack_and_alone, payload, small, table};
 use crate::toys::round_loop::Engine;
 use crate::toys::{deal, facts};
 
@@ -112,7 +112,7 @@ fn who_missed_round_0_takes_part() {
     // Clients 2 and 3 are new.
     let [together, alone] = pack_and_alone(&method, &mut run, 3, &view);
     assert_eq!(together, alone);
-    let compensated = |sent: &(u64, Vec<(&'static str, f64)>)| sent.1.last().unwrap().1;
+    let compensated = |sent: &Sent| sent.1.last().unwrap().1;
     assert!(compensated(&together[0]) > 0.0);
     assert_eq!(compensated(&together[3]), 0.0);
 }

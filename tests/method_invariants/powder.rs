@@ -213,13 +213,16 @@ fn slots_learn_and_rows_without_a_slot_are_no_answers() {
 /// Ragged batches, one sample, none.
 const SHARDS: [usize; 4] = [11, 1, 0, 9];
 
+/// Digest of an upload, and what is said of its training.
+pub type Sent = (u64, Vec<(&'static str, f64)>);
+
 /// The uploads of a pack and of its members alone.
 pub fn pack_and_alone(
     method: &Arc<dyn AnyMethod>,
     run: &mut Engine,
     phase: usize,
     view: &Arc<TaskView>,
-) -> [Vec<(u64, Vec<(&'static str, f64)>)>; 2] {
+) -> [Vec<Sent>; 2] {
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let context = context(run, view.task.index(), phase);
     let seats = run.server.seats(&context, &cohort);
