@@ -222,7 +222,7 @@ pub struct C2Part {
 
 impl Default for C2Part {
     fn default() -> Self {
-        let powder = PowderPart { learnt: Keep(Vec::new()), attention: Keep(Vec::new()) };
+        let powder = PowderPart::default();
         C2Part { powder, histograms: Keep(Vec::new()), moments: Keep(Vec::new()) }
     }
 }

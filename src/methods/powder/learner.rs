@@ -155,7 +155,8 @@ impl Powder {
             let batch = batch?;
             let queries = queries_of(&batch, lab)?;
             let mut first = 0;
-            for block in shape.blocks.clone() {
+            // Nobody may have trained a slot yet.
+            for block in shape.blocks.clone().filter(|_| !looks.slots.is_empty()) {
                 let part = |part: ComponentPart| -> Result<Tensor, PolicyError> {
                     let name = part.name(block);
                     let found = looks.parameters.get(&name).ok_or_else(|| {

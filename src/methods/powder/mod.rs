@@ -42,6 +42,7 @@ mod shape;
 mod similarity;
 mod table;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use client::PowderClient;
@@ -62,7 +63,7 @@ use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     CohortRule, ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, Part, Period, Phase,
-    PolicyError, Rounds, SketchFacts, UpMeta, UpSize,
+    PolicyError, Rounds, Seat, SketchFacts, UpMeta, UpSize,
 };
 use crate::scenario::{Complaint, Scenario};
 
@@ -180,10 +181,11 @@ impl Method for Powder {
     }
 
     fn lift(&self, _down: &Down, up: Up, meta: &UpMeta) -> Result<PowderPart, PolicyError> {
-        let (seat, key) = (meta.seat.id, SlotKey::of(&meta.seat));
-        let (mut learnt, mut attention) = (Keep(Vec::new()), Keep(Vec::new()));
+        let PowderPart { mut learnt, mut attention } = PowderPart::default();
         match up {
-            Up::Learnt(parameters) => learnt.0.push((seat, (key, parameters))),
+            Up::Learnt(parameters) => {
+                learnt = Keep::one(meta.seat.id, OfSlot::of(&meta.seat, parameters));
+            }
             Up::Attention(found) => {
                 let width = self.shape.blocks.len() * found.over.len() * self.shape.components;
                 let classes = meta.seat.view.rows.len();
@@ -194,7 +196,7 @@ impl Method for Powder {
                         found.counts.len()
                     )));
                 }
-                attention.0.push((seat, (key, found)));
+                attention = Keep::one(meta.seat.id, OfSlot::of(&meta.seat, found));
             }
         }
         Ok(PowderPart { learnt, attention })
@@ -217,13 +219,37 @@ impl Method for Powder {
     }
 }
 
+/// Something that was sent of a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfSlot<T> {
+    /// Whose it is.
+    pub key: SlotKey,
+    /// Its head rows.
+    pub rows: Range<usize>,
+    /// What it is.
+    pub sent: T,
+}
+
+impl<T> OfSlot<T> {
+    /// From a seat.
+    pub fn of(seat: &Seat, sent: T) -> OfSlot<T> {
+        OfSlot { key: SlotKey::of(seat), rows: seat.view.rows.clone(), sent }
+    }
+}
+
 /// Uploads as they came.
 #[derive(Clone, Debug)]
 pub struct PowderPart {
     /// Trained slots.
-    pub learnt: Keep<(SlotKey, ParameterSet)>,
+    pub learnt: Keep<OfSlot<ParameterSet>>,
     /// What samples attend to.
-    pub attention: Keep<(SlotKey, Attention)>,
+    pub attention: Keep<OfSlot<Attention>>,
+}
+
+impl Default for PowderPart {
+    fn default() -> Self {
+        PowderPart { learnt: Keep(Vec::new()), attention: Keep(Vec::new()) }
+    }
 }
 
 impl Part for PowderPart {

@@ -1,11 +1,12 @@
 //! Powder's server: keeps slots side by side, and compares them as a period begins.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::messages::{Down, Lesson, Looks};
 use super::predictor::{SlotModel, SlotModels};
 use super::table::{SlotKey, SlotTable};
-use super::{Downlink, OPENING, Powder, PowderPart};
+use super::{Downlink, OPENING, OfSlot, Powder, PowderPart};
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
@@ -36,6 +37,11 @@ impl PowderServer {
         &mut self.table
     }
 
+    /// The number of a slot, which begins now if it has not yet.
+    fn begin(&mut self, key: SlotKey, rows: Range<usize>) -> usize {
+        self.table.begin(key, rows, &self.method.shape, self.init)
+    }
+
     /// The mean weight that slots leave to themselves, over those that were asked.
     fn note(&mut self, asked: &[usize]) {
         let own: f64 = asked.iter().map(|slot| self.table.weights(*slot)[*slot]).sum();
@@ -54,8 +60,10 @@ impl ServerPolicy<Powder> for PowderServer {
         _lab: &Lab,
     ) -> Result<Vec<Arc<Down>>, PolicyError> {
         let method = Arc::clone(&self.method);
-        let slots: Vec<usize> =
-            seats.iter().map(|seat| self.table.begin(seat, &method.shape, self.init)).collect();
+        let slots: Vec<usize> = seats
+            .iter()
+            .map(|seat| self.begin(SlotKey::of(seat), seat.view.rows.clone()))
+            .collect();
         if !Powder::trains(round.phase) {
             let (slots, parameters) = self.table.looks(&method.shape);
             return Ok(shared(Down::Looks(Looks { slots, parameters }), seats));
@@ -86,21 +94,17 @@ impl ServerPolicy<Powder> for PowderServer {
     ) -> Result<Next, PolicyError> {
         self.figures.clear();
         let Some(PowderPart { learnt, attention }) = folded else { return Ok(Next::Continue) };
-        let known = |table: &SlotTable, key: SlotKey| {
-            table.find(key).ok_or_else(|| {
-                PolicyError::Unsupported(format!("{key:?} sends what nobody asked for"))
-            })
-        };
-        for (_, (key, parameters)) in learnt.0 {
-            let slot = known(&self.table, key)?;
+        // A server that was lost may not know whom it asked.
+        for (_, OfSlot { key, rows, sent }) in learnt.0 {
+            let slot = self.begin(key, rows);
             let slot = self.table.slot_mut(slot);
-            slot.parameters = parameters;
+            slot.parameters = sent;
             slot.rounds += 1;
         }
         let mut asked = Vec::new();
-        for (_, (key, attention)) in attention.0 {
-            let slot = known(&self.table, key)?;
-            self.table.slot_mut(slot).attention = Some(attention);
+        for (_, OfSlot { key, rows, sent }) in attention.0 {
+            let slot = self.begin(key, rows);
+            self.table.slot_mut(slot).attention = Some(sent);
             asked.push(slot);
         }
         if round.phase == OPENING {

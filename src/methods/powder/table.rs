@@ -76,13 +76,18 @@ impl SlotTable {
         &mut self.slots[number]
     }
 
-    /// The number of the slot of a seat, which begins now if it has not yet.
-    pub fn begin(&mut self, seat: &Seat, shape: &SlotShape, init: StreamKey) -> usize {
-        let key = SlotKey::of(seat);
+    /// The number of the slot with these head rows, which begins now if it has not yet.
+    pub fn begin(
+        &mut self,
+        key: SlotKey,
+        rows: Range<usize>,
+        shape: &SlotShape,
+        init: StreamKey,
+    ) -> usize {
         if let Some(known) = self.find(key) {
             return known;
         }
-        let (rows, classes) = (seat.view.rows.clone(), seat.view.rows.len());
+        let classes = rows.len();
         let earlier: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
         let draws = init.task(u32::from(key.task.0)).client(key.client.0);
         let parameters = shape.start(classes, &earlier, draws);
