@@ -18,6 +18,7 @@ federation = { clients = 6, rounds = 2 }
 participation = { count = 3 }
 client = { epochs = 2, batch = 8, optimiser = { kind = "sgd", lr = 0.05 } }
 wire = { cache = "task" }
+time = { preset = "mobile" }
 "#;
 
 fn run(folder: &Path, out: &str, more: &[&str]) -> (Value, Value, String) {
@@ -48,6 +49,19 @@ fn workers_change_nothing_and_memory_is_reported() {
         .map(|line| line.split(',').nth(column.unwrap()).unwrap().parse::<u64>().unwrap())
         .sum();
     assert_eq!(kept, bytes);
+    // So are the seconds of every task, on both clocks.
+    let seconds = |of: &Value| -> Vec<f64> {
+        of.as_array().unwrap().iter().map(|s| s.as_f64().unwrap()).collect()
+    };
+    let (virtual_s, wall) = (&summary["virtual_s"], &summary["wall"]);
+    for (by_task, all) in
+        [(&summary["task_virtual_s"], virtual_s), (&wall["by_task_s"], &wall["total_s"])]
+    {
+        let (each, all) = (seconds(by_task), all.as_f64().unwrap());
+        assert!(each.len() == 5 && each.iter().all(|s| *s > 0.0), "{each:?}");
+        assert!((0.5 * all..=all + 1e-6).contains(&each.iter().sum()), "{each:?} of {all}");
+    }
+    assert_eq!(out.matches("by task: ").count(), 2, "{out}");
     let replayed = tell(folder.path(), &["replay", "one", "--verify", "-q"]);
     assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
 }
