@@ -113,6 +113,21 @@ fn a_plan_knows_the_slots() {
     }
 }
 
+/// Many clients and periods need no more than a number.
+#[test]
+fn fifty_and_a_hundred_clients_have_a_plan() {
+    for (clients, slots) in [(50, 50 + 25 * 2), (100, 100 + 50 * 2)] {
+        let scenario = read(&[&format!("federation.clients={clients}")]).expect("is right");
+        let made = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
+        let drawn = made.lab.curriculum.slots.clone().expect("slots");
+        assert_eq!(drawn.begun(TaskId(2)).count(), slots);
+        assert_eq!(made.facts.classes, 3 * clients * 4);
+        let planned =
+            plan(&blueprint(&scenario, &Registry::builtin()).expect("plans")).expect("plans");
+        assert_eq!(planned.total.training_jobs, 6 * clients as u64);
+    }
+}
+
 #[test]
 fn what_contradicts_slots_is_told_at_its_place() {
     for (override_, why) in [
@@ -126,6 +141,7 @@ fn what_contradicts_slots_is_told_at_its_place() {
         ("federation.clients=500000", "a head of"),
         ("method={name=\"stsa\",first={name=\"none\"}}", "on different tasks"),
         ("privacy.secure_aggregation=true", "look alike"),
+        ("record.direct=a.csv", "cannot read"),
         ("tasks={count=3,ahead=0.5,arrival=\"powder\",slot_classes=4}", "no meaning"),
         ("tasks={sizes=[5,5],arrival=\"powder\",slot_classes=4}", "all of `slot_classes`"),
     ] {

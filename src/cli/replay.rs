@@ -7,8 +7,9 @@ use clap::Args;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, print};
+use crate::experiment::assemble::load;
 use crate::experiment::{
-    self, Replayed, Verified, VerifyOptions, hold_for_tables, read_manifest, what_if,
+    self, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest, what_if,
 };
 use crate::federation::{EventSink, Interrupt};
 use crate::methods::Registry;
@@ -71,7 +72,10 @@ pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
 
 fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     let manifest = read_manifest(&args.run)?;
-    let mut summary = Summary::new(&manifest.scenario.name);
+    // Forward transfer needs a file that the scenario names; everything else is in the journal.
+    let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
+    let alone = scenario.map(|scenario| scenario.record.trained_alone).unwrap_or_default();
+    let mut summary = Summary::new(&manifest.scenario.name).against(&alone);
     // Held until the tables are written.
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
     let mut tables = args.out.as_deref().map(TableFiles::create).transpose()?;

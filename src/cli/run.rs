@@ -99,7 +99,7 @@ pub(super) fn drive(
             run.directory().path().display()
         );
     }
-    let summary = Shared::new(Summary::new(&scenario.name));
+    let summary = Shared::new(Summary::new(&scenario.name).against(&scenario.record.trained_alone));
     let profile = Shared::new(Profile::create(run.directory())?);
     let histograms = Shared::new(Histograms::default());
     let clock = Shared::new(TaskClock::default());

@@ -5,6 +5,7 @@
 //! scenario.effective.toml  the scenario with every default written out; runs to the same digests
 //! events.jsonl             the journal, appended and flushed as things happen
 //! rounds.csv bytes.csv clients.csv matrix.csv   tables derived from the journal
+//! slots.csv                one more where clients have tasks of their own
 //! summary.json             the figures of the final table
 //! profile.jsonl            wall times; outside both digests
 //! histograms/*.hgrm        distributions of frame sizes and latencies
@@ -42,6 +43,8 @@ pub mod names {
     pub const CLIENTS: &str = "clients.csv";
     /// One row per (task learnt, task tested).
     pub const MATRIX: &str = "matrix.csv";
+    /// One row per (period, slot begun), where clients have tasks of their own.
+    pub const SLOTS: &str = "slots.csv";
     /// Figures of the final table.
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
@@ -55,12 +58,13 @@ pub mod names {
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 7] = [
+const RESULTS: [&str; 8] = [
     names::EVENTS,
     names::ROUNDS,
     names::BYTES,
     names::CLIENTS,
     names::MATRIX,
+    names::SLOTS,
     names::SUMMARY,
     names::PROFILE,
 ];

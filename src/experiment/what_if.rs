@@ -147,7 +147,8 @@ fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), Experime
         return Err(refused(format!("`{key}` decides what is learnt")));
     }
     match changed.tasks.arrival {
-        ArrivalChoice::Global => Ok(()),
+        // Who moves to which slot is drawn before anything happens.
+        ArrivalChoice::Global | ArrivalChoice::Powder { .. } => Ok(()),
         _ => Err(refused("tasks reach clients at times of the simulated clock")),
     }
 }

@@ -24,6 +24,7 @@ pub fn final_table(summary: &Summary) -> String {
     );
     text.push_str(&matrix(summary));
     text.push_str(&accuracies(summary));
+    text.push_str(&figures(summary));
     text.push('\n');
     text.push_str(&bytes(summary));
     text.push('\n');
@@ -85,7 +86,10 @@ fn accuracies(summary: &Summary) -> String {
     if accuracy.faa.is_none() {
         return String::new();
     }
-    let mut text = format!(
+    if let Some(slots) = &summary.slots {
+        return format!("\n{}", slots.render());
+    }
+    format!(
         "\nfinal average accuracy (FAA, mean of the last row)  {:>6} %\n\
          accuracy on all test samples (micro)                {:>6} %\n\
          average incremental accuracy (macro)                {:>6} %\n\
@@ -100,7 +104,14 @@ fn accuracies(summary: &Summary) -> String {
         percent(accuracy.forgetting),
         percent(accuracy.forgetting_from_best),
         percent(accuracy.forgetting_consecutive),
-    );
+    )
+}
+
+fn figures(summary: &Summary) -> String {
+    let mut text = String::new();
+    if summary.accuracy.faa.is_none() {
+        return text;
+    }
     for (name, value) in &summary.figures {
         let _ = writeln!(text, "{:<52}{value:>12.5}", name.replace('_', " "));
     }

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::accuracy::Accuracy;
+use super::slots::{SlotReport, TrainedAlone};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
 use crate::federation::ledger::{Charge, Sums};
 use crate::federation::{
     Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
-    SinkError, TaskScore,
+    SinkError, SlotScore, TaskScore,
 };
-use crate::quantity::ClientId;
+use crate::quantity::{ClientId, TaskId};
+use crate::scenario::DirectLine;
 
 /// Figures of a run; grows entry by entry.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -33,6 +35,9 @@ pub struct Summary {
     pub ended: Option<EndReason>,
     /// Accuracy and forgetting.
     pub accuracy: Accuracy,
+    /// The measures of tasks of a client's own, where there are such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<SlotReport>,
     /// Frames by direction, then outcome.
     pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Sums>>,
     /// Frames of units and load clients by kind; part of `bytes`.
@@ -80,6 +85,10 @@ pub struct Summary {
     #[serde(skip)]
     scores: Vec<Vec<TaskScore>>,
     #[serde(skip)]
+    slot_scores: Vec<Vec<SlotScore>>,
+    #[serde(skip)]
+    alone: TrainedAlone,
+    #[serde(skip)]
     bias_sums: BTreeMap<String, (f64, u32)>,
 }
 
@@ -104,6 +113,13 @@ impl Summary {
         Summary { name: name.to_string(), ..Summary::default() }
     }
 
+    /// The same, with the accuracies of slots trained alone that the scenario names.
+    pub fn against(self, alone: &[DirectLine]) -> Summary {
+        let slot =
+            |line: &DirectLine| ((TaskId(line.period - 1), ClientId(line.client)), line.accuracy);
+        Summary { alone: alone.iter().map(slot).collect(), ..self }
+    }
+
     /// Everything of one direction, whatever became of it.
     pub fn total(&self, direction: Direction) -> Sums {
         self.traffic.direction(direction)
@@ -123,6 +139,8 @@ impl Summary {
 
     fn finish(&mut self) {
         self.accuracy = Accuracy::of(&self.scores);
+        let slots = || SlotReport::of(&self.slot_scores, self.clients, &self.alone);
+        self.slots = (!self.slot_scores.is_empty()).then(slots);
         self.bytes.clear();
         for ((direction, outcome), sum) in &self.traffic.0 {
             let by_outcome = self.bytes.entry(direction_word(*direction)).or_default();
@@ -197,7 +215,12 @@ impl EventSink for Summary {
                 }
             }
             Event::Evaluated { point: EvaluationPoint::Task, .. } => {
-                self.scores.extend(entry.numbers.as_ref().map(|numbers| numbers.tasks.clone()));
+                if let Some(numbers) = &entry.numbers {
+                    self.scores.push(numbers.tasks.clone());
+                    if !numbers.slots.is_empty() {
+                        self.slot_scores.push(numbers.slots.clone());
+                    }
+                }
                 self.finish();
             }
             Event::RunEnded { reason } => {

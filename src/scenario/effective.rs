@@ -16,8 +16,9 @@ impl Scenario {
     /// 64 hexadecimal digits that name the content: equal for scenarios whose runs are equal.
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
-    /// `record.histograms`, whether features are kept in memory or in which folder, the folders of `data.path`, `backbone.weights` and
-    /// `backbone.vocabulary` (their last component counts; a run's manifest has digests of what lies there), and the names of CSV files
+    /// `record.histograms`, `record.direct`, whether features are kept in memory or in which folder, the folders of
+    /// `data.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; a run's manifest has
+    /// digests of what lies there), and the names of CSV files
     /// (their values count).
     pub fn hash(&self) -> String {
         let last = |path: &Path| PathBuf::from(path.file_name().unwrap_or_default());
@@ -25,6 +26,7 @@ impl Scenario {
         content.name.clear();
         content.devices.workers = Workers::Auto;
         content.record.histograms = true;
+        content.record.direct = None;
         content.data.path = content.data.path.as_deref().map(last);
         for (_, path) in content.backbone.files_mut() {
             *path = last(path);

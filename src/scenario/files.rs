@@ -6,7 +6,7 @@ use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
 use super::law::{Bound, LawSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
-use super::{ArrivalChoice, LinksSection, Scenario, ShapeSection, TimeSection, arrival};
+use super::{ArrivalChoice, LinksSection, Scenario, ShapeSection, TimeSection, arrival, direct};
 
 /// Distributions with their keys and what their values must be.
 type Laws<'a> = Vec<(&'static str, Bound, &'a mut LawSection)>;
@@ -45,11 +45,12 @@ impl Scenario {
 
     /// Every path with its key.
     pub(super) fn paths_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
-        let Scenario { data, tasks, backbone, time, links, cache, availability, .. } = self;
+        let Scenario { data, tasks, backbone, time, links, cache, availability, record, .. } = self;
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
         paths.extend(backbone.files_mut());
         paths.extend(cache.folder.as_mut().map(|path| ("cache.folder".to_owned(), path)));
+        paths.extend(record.direct.as_mut().map(|path| ("record.direct".to_owned(), path)));
         let AvailabilitySection { pattern, join_s, stay_s } = availability;
         if let AvailabilityPattern::Trace { file, .. } = pattern {
             paths.push(("availability.file".to_owned(), file));
@@ -86,6 +87,12 @@ impl Scenario {
                 open("tasks.file", file, root, report, |text| arrival::lines(text, clients, tasks))
         {
             *lines = read.into();
+        }
+        if let Some(file) = &self.record.direct {
+            let read = |text: &str| direct::lines(text, tasks, clients);
+            if let Some(read) = open("record.direct", file, root, report, read) {
+                self.record.trained_alone = read.into();
+            }
         }
         for (key, bound, law) in self.laws_mut() {
             let ShapeSection::Empirical { file, column, values } = &mut law.shape else { continue };

@@ -1,7 +1,11 @@
 //! `[record]`: what is measured and written down.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use serde::Serialize;
 
+use super::DirectLine;
 use super::checkpoint::CheckpointSection;
 use super::reader::{Choice, Param, TableReader, defaults};
 
@@ -16,6 +20,12 @@ pub struct RecordSection {
     pub histograms: bool,
     /// From where a killed run can go on.
     pub checkpoint: CheckpointSection,
+    /// The `slots.csv` of a run whose tasks of a client's own were trained alone, for forward transfer. Changes no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direct: Option<PathBuf>,
+    /// What is in it; read when the scenario is loaded.
+    #[serde(skip)]
+    pub trained_alone: Arc<[DirectLine]>,
 }
 
 /// A measure on request.
@@ -55,11 +65,16 @@ impl RecordSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {
         let evaluate = Param::new("evaluate", Evaluate::Round, "when the model is evaluated");
         let histograms = Param::new("histograms", true, "of sizes and times");
+        let direct =
+            "the slots.csv of a run whose slots were trained alone: gives forward transfer";
+        let direct = table.optional(&Param::<String>::unset("direct", direct));
         RecordSection {
             metrics: table.get(&Param::new("metrics", Vec::new(), "beside the usual ones")),
             evaluate: table.get(&evaluate),
             histograms: table.get(&histograms),
             checkpoint: table.table("checkpoint", CheckpointSection::read),
+            direct: direct.map(PathBuf::from),
+            trained_alone: Arc::new([]),
         }
     }
 }

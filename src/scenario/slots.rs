@@ -18,6 +18,14 @@ impl Scenario {
                     "use \"dirichlet\" or \"iid\", or set `tasks.arrival = \"powder\"`",
                 );
             }
+            if self.record.direct.is_some() {
+                checker.reject(
+                    &["record.direct"],
+                    "tasks are everybody's, and none of them can be trained alone",
+                    "for `tasks.arrival = \"powder\"`",
+                    "remove this line",
+                );
+            }
             return;
         };
         let (clients, periods) = (self.federation.clients, self.tasks.count());

@@ -18,6 +18,9 @@ mod histogram;
 #[cfg(test)]
 mod tests;
 
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
+
 pub use histogram::{ClassHistogram, Counting};
 
 /// What becomes of the rows of `H` before they are compared.
@@ -47,6 +50,9 @@ impl RowScale {
         }
     }
 }
+
+/// Values of a component that are mixed at once, to bound the memory of copies in f64.
+const COLUMNS: usize = 512;
 
 /// How much of every component goes into every mixed one.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,23 +92,33 @@ impl Affinity {
         &self.weights[component * self.size..(component + 1) * self.size]
     }
 
-    /// `W P` for components of `width` values, one behind the other. Sums in f64 in the order of components; a weight
-    /// of exactly 0 takes nothing, so that the identity keeps every bit.
+    /// `W P` for components of `width` values, one behind the other. Sums in f64; a component that stays alone keeps
+    /// every bit.
     pub fn mix(&self, components: &[f32], width: usize) -> Vec<f32> {
-        let mut mixed = Vec::with_capacity(components.len());
-        let mut sum = vec![-0f64; width];
-        for component in 0..self.size {
-            // Minus zero plus anything is that thing, minus zero included.
-            sum.fill(-0.0);
-            let parts = self.weights(component).iter().zip(components.chunks_exact(width.max(1)));
-            for (weight, part) in parts.filter(|(weight, _)| **weight != 0.0) {
-                sum.iter_mut()
-                    .zip(part)
-                    .for_each(|(sum, value)| *sum += weight * f64::from(*value));
+        let weights = MatRef::from_row_major_slice(&self.weights, self.size, self.size);
+        let mut mixed = vec![0f32; components.len()];
+        for first in (0..width).step_by(COLUMNS) {
+            let columns = COLUMNS.min(width - first);
+            let value = |row: usize, column: usize| components[row * width + first + column];
+            let part =
+                Mat::from_fn(self.size, columns, |row, column| f64::from(value(row, column)));
+            let mut product = Mat::<f64>::zeros(self.size, columns);
+            matmul(&mut product, Accum::Replace, weights, &part, 1.0, Par::Seq);
+            for row in 0..self.size {
+                let into = &mut mixed[row * width + first..][..columns];
+                into.iter_mut().zip(0..).for_each(|(m, column)| *m = product[(row, column)] as f32);
             }
-            mixed.extend(sum.iter().map(|value| *value as f32));
+        }
+        for alone in (0..self.size).filter(|component| self.is_alone(*component)) {
+            let place = alone * width..(alone + 1) * width;
+            mixed[place.clone()].copy_from_slice(&components[place]);
         }
         mixed
+    }
+
+    fn is_alone(&self, component: usize) -> bool {
+        let mut weights = self.weights(component).iter().enumerate();
+        weights.all(|(of, weight)| *weight == f64::from(u8::from(of == component)))
     }
 }
 

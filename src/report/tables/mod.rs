@@ -5,6 +5,7 @@ mod bytes;
 mod clients;
 mod matrix;
 mod rounds;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ pub use clients::ClientsTable;
 pub use matrix::MatrixTable;
 pub use rounds::RoundsTable;
 pub(super) use rounds::{loss, micro_accuracy};
+pub use slots::SlotsTable;
 
 use crate::experiment::{DirectoryError, names};
 use crate::federation::{Entry, EventSink, SinkError};
@@ -37,6 +39,7 @@ impl TableFiles {
             Box::new(BytesTable::new(open(names::BYTES)?).map_err(at(names::BYTES))?),
             Box::new(ClientsTable::new(open(names::CLIENTS)?).map_err(at(names::CLIENTS))?),
             Box::new(MatrixTable::new(open(names::MATRIX)?).map_err(at(names::MATRIX))?),
+            Box::new(SlotsTable::new(folder.join(names::SLOTS))),
         ]))
     }
 }

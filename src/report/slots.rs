@@ -1,0 +1,188 @@
+//! What a run with tasks of a client's own is judged by: six measures, with and without the slot known.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::text_table::{TextTable, percent};
+use crate::federation::SlotScore;
+use crate::learning::SlotAccuracies;
+use crate::learning::metrics::Direct;
+use crate::quantity::{ClientId, TaskId};
+
+/// Accuracies of slots trained alone, which forward transfer is measured against.
+pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
+
+/// Measures of all evaluation points, one at the end of every period. Accuracies in `0..=1`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlotReport {
+    /// At every point.
+    pub points: Vec<SlotPoint>,
+    /// Answers among the rows of the slot, which is known (task-incremental): what the papers of this benchmark report.
+    pub own: SlotMeasures,
+    /// Answers among the rows of all slots begun (class-incremental).
+    pub all: SlotMeasures,
+}
+
+/// One evaluation point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SlotPoint {
+    /// Slots begun so far.
+    pub begun: usize,
+    /// Slots whose clients leave them now.
+    pub finished: usize,
+    /// Mean accuracy of begun slots, among their own rows.
+    pub own: f64,
+    /// The same among all rows.
+    pub all: f64,
+}
+
+/// The six measures; see [`learning::metrics`](crate::learning::metrics::SlotAccuracies).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SlotMeasures {
+    /// Mean accuracy at the last point.
+    pub avg: f64,
+    /// Mean over points of the mean accuracy.
+    pub aia: f64,
+    /// Best at earlier points minus now.
+    pub fm: f64,
+    /// Against slots trained alone, where `record.direct` gives all of them.
+    pub ft: Option<f64>,
+    /// The same as the published script takes it at the last point.
+    pub ft_script: Option<f64>,
+    /// Now minus when the slot was finished.
+    pub bt: f64,
+    /// FT and BT together.
+    pub tt: Option<f64>,
+}
+
+impl SlotReport {
+    /// Of the scores at the end of each period, among so many clients.
+    pub fn of(points: &[Vec<SlotScore>], clients: u32, alone: &TrainedAlone) -> SlotReport {
+        let own = matrix(points, clients, |score| score.within);
+        let all = matrix(points, clients, |score| score.correct);
+        let (own_points, all_points) = (own.accuracy().points, all.accuracy().points);
+        let means = own_points.into_iter().zip(all_points);
+        let point = |(scores, (own, all)): (&Vec<SlotScore>, (f64, f64))| SlotPoint {
+            begun: scores.len(),
+            finished: scores.iter().filter(|score| score.finished).count(),
+            own,
+            all,
+        };
+        let mut direct = vec![None; points.len() * clients as usize];
+        for ((task, client), accuracy) in alone {
+            if let Some(place) = direct.get_mut(number(*task, *client, clients)) {
+                *place = Some(*accuracy);
+            }
+        }
+        SlotReport {
+            points: points.iter().zip(means).map(point).collect(),
+            own: SlotMeasures::of(&own, &direct),
+            all: SlotMeasures::of(&all, &direct),
+        }
+    }
+
+    /// Points and measures as text.
+    pub fn render(&self) -> String {
+        let mut points =
+            TextTable::new(["accuracy %", "slots begun", "slot known", "slot not known"]);
+        for (period, point) in self.points.iter().enumerate() {
+            points.row([
+                format!("after period {}", period + 1),
+                point.begun.to_string(),
+                percent(Some(point.own)),
+                percent(Some(point.all)),
+            ]);
+        }
+        let mut measures = TextTable::new(["slots, % and points", "slot known", "slot not known"]);
+        type Measure = fn(&SlotMeasures) -> Option<f64>;
+        let rows: [(&str, Measure); 6] = [
+            ("Avg (mean over slots at the end)", |m| Some(m.avg)),
+            ("AIA (mean of that over periods)", |m| Some(m.aia)),
+            ("FM (forgetting since best)", |m| Some(m.fm)),
+            ("FT (against slots trained alone)", |m| m.ft),
+            ("BT (since finished)", |m| Some(m.bt)),
+            ("TT (FT and BT)", |m| m.tt),
+        ];
+        for (name, of) in rows {
+            let cell =
+                |measures| of(measures).map_or("·".to_string(), |value| percent(Some(value)));
+            measures.row([name.to_string(), cell(&self.own), cell(&self.all)]);
+        }
+        format!("{}\n{}", points.render(), measures.render())
+    }
+}
+
+impl SlotMeasures {
+    /// A slot trained alone knows no other rows, so both kinds of answers have the same `direct`.
+    fn of(slots: &SlotAccuracies, direct: &[Option<f64>]) -> SlotMeasures {
+        let forward = slots.forward(direct, Direct::Own);
+        SlotMeasures {
+            avg: slots.average(),
+            aia: slots.incremental(),
+            fm: slots.forgetting().mean,
+            ft: forward.as_ref().map(|forward| forward.mean),
+            ft_script: slots.forward(direct, Direct::Script).map(|forward| forward.mean),
+            bt: slots.backward().mean,
+            tt: forward.map(|forward| slots.total(&forward).mean),
+        }
+    }
+}
+
+fn number(task: TaskId, client: ClientId, clients: u32) -> usize {
+    task.index() * clients as usize + client.index()
+}
+
+fn matrix(
+    points: &[Vec<SlotScore>],
+    clients: u32,
+    right: impl Fn(&SlotScore) -> u64,
+) -> SlotAccuracies {
+    let mut slots = SlotAccuracies::default();
+    for scores in points {
+        let mut accuracies = vec![None; points.len() * clients as usize];
+        let mut finished = Vec::new();
+        for score in scores {
+            let place = number(score.task, score.client, clients);
+            accuracies[place] = Some(right(score) as f64 / score.total.max(1) as f64);
+            finished.extend(score.finished.then_some(place));
+        }
+        slots.push(&accuracies, &finished);
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(task: u16, client: u32, right: (u64, u64), finished: bool) -> SlotScore {
+        let (within, correct) = right;
+        let (task, client) = (TaskId(task), ClientId(client));
+        SlotScore { task, client, row: 0, within, correct, total: 10, finished }
+    }
+
+    #[test]
+    fn measures_are_of_the_scores_and_forward_transfer_needs_slots_trained_alone() {
+        let points = [
+            vec![score(0, 0, (8, 6), true), score(0, 1, (6, 6), false)],
+            vec![score(0, 0, (7, 2), false), score(0, 1, (9, 5), true), score(1, 0, (5, 4), true)],
+        ];
+        let report = SlotReport::of(&points, 2, &TrainedAlone::new());
+        assert_eq!((report.points[1].begun, report.points[0].finished), (3, 1));
+        assert!((report.own.avg - 0.7).abs() < 1e-12 && (report.own.aia - 0.7).abs() < 1e-12);
+        assert!((report.all.bt + 0.2).abs() < 1e-12, "{report:?}");
+        assert_eq!((report.own.ft, report.own.tt), (None, None));
+        let slot = |task, client| (TaskId(task), ClientId(client));
+        let mut alone: TrainedAlone = [(slot(0, 0), 0.6), (slot(0, 1), 0.6)].into();
+        assert_eq!(SlotReport::of(&points, 2, &alone).own.ft, None, "slot (1, 0) is missing");
+        alone.insert(slot(1, 0), 0.4);
+        let own = SlotReport::of(&points, 2, &alone).own;
+        // 0.8 - 0.6 and (0.9 + 0.5) / 2 - (0.6 + 0.4) / 2.
+        assert!((own.ft.unwrap() - 0.2).abs() < 1e-12, "{own:?}");
+        // 0.2 + 0 and, at the last point, FT alone.
+        assert!((own.tt.unwrap() - 0.2).abs() < 1e-12, "{own:?}");
+        assert!((own.ft_script.unwrap() - 0.15).abs() < 1e-12, "{own:?}");
+        assert!(report.render().contains("FT (against slots trained alone)           ·"));
+    }
+}

@@ -1,0 +1,81 @@
+//! `record.direct`: accuracies of tasks of a client's own that were trained alone, from the `slots.csv` of another run.
+//!
+//! Forward transfer compares what a slot comes to among others with what it comes to alone ("direct"). The other run has
+//! the same slots (the same `tasks`, `partition`, clients and `seed.class_order`) and a method whose slots share nothing;
+//! of its table the lines in which a slot is finished count, among the slot's own rows.
+
+use super::csv::{self, CsvFault};
+
+/// A slot and its accuracy alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DirectLine {
+    /// The period of the slot, from 1.
+    pub period: u16,
+    /// Its client, from 0.
+    pub client: u32,
+    /// In `0..=1`.
+    pub accuracy: f64,
+}
+
+/// The finished slots of a table, for so many periods and clients.
+pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<DirectLine>, CsvFault> {
+    let mut rows = csv::rows(text);
+    let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
+    let place = |name| csv::column(&header, name);
+    let (period, client) = (place("period")?, place("client")?);
+    let (finished, accuracy) = (place("finished")?, place("accuracy_own")?);
+    let whole = |value: f64, least: u32, end: u32| {
+        value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
+    };
+    let which = format!("a period from 1 to {periods}");
+    let who = format!("a client below {clients}");
+    let mut lines: Vec<DirectLine> = Vec::new();
+    for row in rows {
+        let cell = |place| csv::cell(&row, place, header.len());
+        if csv::number(cell(finished)?, |flag| flag == 0.0 || flag == 1.0, "0 or 1")? == 0.0 {
+            continue;
+        }
+        let number = csv::number(cell(period)?, |p| whole(p, 1, periods + 1), &which)?;
+        let id = csv::number(cell(client)?, |id| whole(id, 0, clients), &who)?;
+        let share = csv::number(cell(accuracy)?, |a| (0.0..=1.0).contains(&a), "from 0 to 1")?;
+        let line = DirectLine { period: number as u16, client: id as u32, accuracy: share };
+        if lines.iter().any(|known| (known.period, known.client) == (line.period, line.client)) {
+            return Err(CsvFault::at(
+                cell(period)?,
+                format!("client {id} finishes its slot of period {number} a second time"),
+                "known already",
+                "take the `slots.csv` of one run",
+            ));
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() { Err(csv::nothing(text, "finished slots")) } else { Ok(lines) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finished_slots_are_read_and_others_left() {
+        let read = |text: &str| {
+            let text = format!("learnt,period,client,finished,accuracy_own\n{text}");
+            lines(&text, 3, 2).map_err(|fault| fault.message)
+        };
+        let line = |period, client, accuracy| DirectLine { period, client, accuracy };
+        let found = read("1,1,0,1,0.5\n1,1,1,0,0.9\n2,1,1,1,0.25\n");
+        assert_eq!(found, Ok(vec![line(1, 0, 0.5), line(1, 1, 0.25)]));
+        for (text, why) in [
+            ("1,4,0,1,0.5", "from 1 to 3"),
+            ("1,1,2,1,0.5", "below 2"),
+            ("1,1,0,1,50", "from 0 to 1"),
+            ("1,1,0,2,0.5", "0 or 1"),
+            ("1,1,0,0,0.5", "no finished slots"),
+            ("1,1,0,1,0.5\n2,1,0,1,0.5", "a second time"),
+        ] {
+            let told = read(text).expect_err(text);
+            assert!(told.contains(why), "{text}: {told}");
+        }
+        assert!(lines("period,client\n1,0", 1, 1).unwrap_err().message.contains("finished"));
+    }
+}
