@@ -139,7 +139,6 @@ fn pools_that_are_averaged_or_distilled() {
     goes_on(&with(&format!("{hepco}, {steps}"), THREE));
 }
 
-<<<<<<< HEAD
 /// Slots that are compared between tasks, and clients that keep a prompt per class.
 #[test]
 fn slots_side_by_side() {
@@ -148,22 +147,19 @@ fn slots_side_by_side() {
         "name = \"c2prompt\", components = 2, prompt_len = 2, first_block = 1, compensation_epochs = 1",
     ] {
         goes_on(&with(method, THREE));
-=======
+    }
+}
+
 /// Clients with tasks of their own.
 #[test]
-fn slots() {
+fn own_tasks() {
     let own = DIGITS
         .replace("sizes = [4, 3, 3]", "count = 3, arrival = \"powder\", slot_classes = 3")
         .replace(
             "kind = \"capped\", beta = 1.0, min_samples = 2",
             "kind = \"slices\", share = 0.5",
         );
-    for method in
-        ["name = \"fedavg\"", "name = \"coda-prompt\", pool = 6, prompt_len = 2, n_blocks = 2"]
-    {
-        goes_on(&format!("{own}method = {{ {method} }}\n{THREE}"));
->>>>>>> 9b058da (Measures of slots in tables, summary and CSV; forward transfer against another run; bench of CPA)
-    }
+    goes_on(&format!("{own}method = {{ name = \"fedavg\", train = \"head\" }}\n{THREE}"));
 }
 
 /// Exemplars, earlier networks and teachers.
