@@ -146,7 +146,7 @@ fn slots_side_by_side() {
         "name = \"powder\", components = 2, prompt_len = 2, first_block = 1",
         "name = \"c2prompt\", components = 2, prompt_len = 2, first_block = 1, compensation_epochs = 1",
     ] {
-        goes_on(&with(method, THREE));
+        goes_on(&with(method, "federation = { clients = 2, rounds = 1 }\n"));
     }
 }
 
