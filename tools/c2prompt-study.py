@@ -10,9 +10,8 @@ more than Powder, counted in several ways.
 
 Everything after `--set` goes to fedcast as it is. Runs stay below --out; those that are there already are run again.
 
-Accuracies are per slot and evaluation point, the end of a period, as `learning::metrics::SlotAccuracies` has them; with
-the slot known, and AIA among the rows of all slots, too. FT compares with slots that are trained alone: Powder
-without transfer, one more run per seed.
+Measures are those of summary.json, with the slot known, and AIA among the rows of all slots, too. FT compares with slots
+that are trained alone: Powder without transfer, one more run per seed.
 """
 
 import argparse
@@ -34,6 +33,7 @@ ROWS = {
     "c2prompt": [],
     "c2prompt-tau0.05": ["method.cpa_temperature=0.05"],
 }
+PERCENT = 100
 DIRECT = [POWDER + ", transfer=false}"]
 
 
@@ -61,65 +61,36 @@ def run(args, name, overrides, seed):
     command = [args.fedcast, "run", STUDY, "-q", "--force", "--workers", "1", "-o", out]
     command = with_sets(command, [*overrides, *seeds, *args.set])
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    points = []
-    for line in (out / "events.jsonl").read_text().splitlines():
-        entry = json.loads(line)
-        event = entry["event"]
-        slots = entry.get("numbers", {}).get("slots", [])
-        if slots and event.get("point") == "task":
-            points.append({(slot["task"], slot["client"]): slot for slot in slots})
-    return points, json.loads((out / "summary.json").read_text())
+    return out, json.loads((out / "summary.json").read_text())
 
 
-def accuracy(slot, among="within"):
-    return 100 * slot[among] / max(slot["total"], 1)
+def seed_of(args, seed):
+    """All runs of a seed: first the slots alone, against which forward transfer is measured."""
+    alone, _ = run(args, "direct", DIRECT, seed)
+    direct = f"record.direct={(alone / 'slots.csv').resolve()}"
+    return {name: run(args, name, [*ROWS[name], direct], seed)[1] for name in args.rows}
 
 
-def measures(points, direct):
-    """Avg, AIA, FM, FT, BT, TT (protocol of Powder), and AIA among all slots' rows."""
-    incremental, every, forgetting, forward, backward, total = [], [], [], [], [], []
-    best, left = {}, {}
-    for place, point in enumerate(points):
-        now = {slot: accuracy(score) for slot, score in point.items()}
-        incremental.append(mean(now.values()))
-        every.append(mean(accuracy(score, "correct") for score in point.values()))
-        forgetting.append(mean(best[slot] - now[slot] if slot in best else 0 for slot in now))
-        gains = [now[slot] - left[slot] for slot in left]
-        backward.append(mean(gains) if gains else 0)
-        finished = [slot for slot, score in point.items() if score.get("finished")]
-        alone = direct[place]
-        ahead = [now[slot] - accuracy(alone[slot]) for slot in finished]
-        forward.append(mean(ahead) if ahead else 0)
-        last = place + 1 == len(points)
-        total.append(forward[-1] + (0 if last else backward[-1]))
-        left.update({slot: now[slot] for slot in finished})
-        best = {slot: max(now[slot], best.get(slot, now[slot])) for slot in now}
-    columns = (incremental, forgetting, forward, backward, total, every)
-    return [incremental[-1], *map(mean, columns)]
+def measures(summary):
+    """Avg, AIA, FM, FT, BT, TT with the slot known, AIA without, megabytes both ways, seconds."""
+    own, every = summary["slots"]["own"], summary["slots"]["all"]
+    rates = [own[key] or 0 for key in ("avg", "aia", "fm", "ft", "bt", "tt")] + [every["aia"]]
+    sent = [summary["bytes"][way]["delivered"]["bytes"] / 1e6 for way in ("down", "up")]
+    return [PERCENT * rate for rate in rates] + sent + [summary["wall"]["total_s"]]
 
 
 def study(args):
     args.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(args.jobs) as pool:
-        jobs = {}
-        for seed in args.seeds:
-            jobs["direct", seed] = pool.submit(run, args, "direct", DIRECT, seed)
-            for name in args.rows:
-                jobs[name, seed] = pool.submit(run, args, name, ROWS[name], seed)
-        print("| method | Avg % | AIA % | FM | FT | BT | TT | AIA % without the task | MB down | MB up | seconds |")
-        print("|---|---|---|---|---|---|---|---|---|---|---|")
-        for name in args.rows:
-            rows = []
-            for seed in args.seeds:
-                points, summary = jobs[name, seed].result()
-                direct, _ = jobs["direct", seed].result()
-                sent = [summary["bytes"][way]["delivered"]["bytes"] / 1e6 for way in ("down", "up")]
-                rows.append(measures(points, direct) + sent + [summary["wall"]["total_s"]])
-            cells = []
-            for column in zip(*rows):
-                spread = f" ± {stdev(column):.2f}" if len(column) > 1 else ""
-                cells.append(f"{mean(column):.2f}{spread}")
-            print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        seeds = list(pool.map(lambda seed: seed_of(args, seed), args.seeds))
+    print("| method | Avg % | AIA % | FM | FT | BT | TT | AIA % without the task | MB down | MB up | seconds |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for name in args.rows:
+        cells = []
+        for column in zip(*(measures(runs[name]) for runs in seeds)):
+            spread = f" ± {stdev(column):.2f}" if len(column) > 1 else ""
+            cells.append(f"{mean(column):.2f}{spread}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def planned(args, scenario, overrides):
@@ -140,7 +111,7 @@ def overhead(args):
     sizes = ["method.components=8", "method.prompt_len=10"]
     for name in ("imagenet-r", "domainnet"):
         for downlink in ("needed", "table"):
-            sets = [f"method.downlink={downlink}", *args.set]
+            sets = [f"method.downlink={downlink}"]
             powder = planned(args, PUBLISHED / f"{name}-powder.toml", [*sizes, *sets])
             c2prompt = planned(args, PUBLISHED / f"{name}-c2prompt.toml", sets)
             ways = {"both ways": ("down", "up"), "uploads": ("up",)}
