@@ -84,7 +84,12 @@ fn methods_that_know_no_slots_run_and_digests_depend_on_no_worker() {
         let mut overrides = overrides.to_vec();
         overrides.push("federation.load=1");
         if overrides.contains(&coda) {
-            overrides.push("data.subset=10");
+            overrides.extend([
+                "tasks={count=2,arrival=\"powder\",slot_classes=2}",
+                "data.subset=10",
+                "federation.rounds=1",
+                "record.evaluate=task",
+            ]);
         }
         let scenario = read(&overrides).expect("is right");
         let (_, digests) = ran_with(&scenario, 1, None);
