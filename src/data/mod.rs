@@ -1,7 +1,7 @@
 //! Data: images or text, and labels, the classes' order and tasks, who holds which sample, and batches.
 //!
 //! ```text
-//! Dataset { train, test }      u8 images, class ids              (cifar, folder, digits)
+//! Dataset { train, test }      u8 images or tokens, class ids    (cifar, folder, digits, text)
 //! Curriculum                   class ids -> head rows, tasks     (curriculum)
 //! Partitioner                  task -> one Shard per client      (partition)
 //! Slots                        tasks of a client's own           (slots)
