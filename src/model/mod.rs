@@ -43,6 +43,7 @@ mod error;
 pub mod footprint;
 mod from_scenario;
 mod frozen;
+mod frozen_weights;
 mod gpu_memory;
 mod head;
 mod norm;

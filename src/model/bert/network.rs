@@ -1,15 +1,14 @@
 //! The network: candle's layers over tensors that we hold by name.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
-use candle_nn::VarBuilder;
 use candle_transformers::models::bert::{BertModel, Config, HiddenAct};
 
 use super::{BertConfig, Pooling};
+use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::{Parameter, ParameterSet};
 use crate::model::weights_file::{read_file, read_parameters};
 use crate::model::{ModelError, Place};
@@ -24,10 +23,7 @@ const PREFIX: &str = "bert.";
 pub struct Bert {
     config: BertConfig,
     network: Arc<BertModel>,
-    /// On the CPU in `f32`, where the network shares their storage if it computes there.
-    named: Arc<BTreeMap<Arc<str>, Tensor>>,
-    /// Once asked for.
-    digest: Arc<OnceLock<blake3::Hash>>,
+    weights: FrozenWeights,
     place: Place,
 }
 
@@ -71,13 +67,9 @@ impl Bert {
     fn read(file: &str, config: BertConfig, set: &ParameterSet) -> Result<Bert, ModelError> {
         config.validate()?;
         let place = Place::cpu();
-        let mut named = BTreeMap::new();
-        for (name, shape) in config.parameter_shapes() {
-            let tensor = set.expect(file, &name, &shape)?.tensor(&place.device)?;
-            named.insert(Arc::from(name), tensor);
-        }
-        let network = Arc::new(assemble(&config, &named, &place)?);
-        Ok(Bert { config, network, named: Arc::new(named), digest: Arc::default(), place })
+        let weights = FrozenWeights::read(file, config.parameter_shapes(), set)?;
+        let network = Arc::new(assemble(&config, &weights, &place)?);
+        Ok(Bert { config, network, weights, place })
     }
 
     /// A copy at another place.
@@ -85,7 +77,7 @@ impl Bert {
     /// # Errors
     /// When the device has no room.
     pub fn at(&self, place: &Place) -> Result<Bert, ModelError> {
-        let network = Arc::new(assemble(&self.config, &self.named, place)?);
+        let network = Arc::new(assemble(&self.config, &self.weights, place)?);
         Ok(Bert { network, place: place.clone(), ..self.clone() })
     }
 
@@ -104,7 +96,7 @@ impl Bert {
     /// # Errors
     /// What the device reports.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
-        self.named.iter().map(|(name, t)| Ok((Arc::clone(name), Parameter::of(t)?))).collect()
+        self.weights.parameters()
     }
 
     /// Digest of all of them, computed once.
@@ -112,12 +104,7 @@ impl Bert {
     /// # Errors
     /// What the device reports.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
-        if let Some(known) = self.digest.get() {
-            return Ok(*known);
-        }
-        let digest = self.parameters()?.digest();
-        // Another thread may have been faster; it found the same.
-        Ok(*self.digest.get_or_init(|| digest))
+        self.weights.digest()
     }
 
     /// The hidden states `(b, n, d)` of `tokens` `(b, n)`; those of padding mean nothing.
@@ -170,15 +157,9 @@ fn shares(tokens: &[u32], pooling: Pooling) -> Vec<f32> {
 
 fn assemble(
     config: &BertConfig,
-    named: &BTreeMap<Arc<str>, Tensor>,
+    weights: &FrozenWeights,
     place: &Place,
 ) -> Result<BertModel, ModelError> {
-    let there = |(name, tensor): (&Arc<str>, &Tensor)| {
-        Ok((name.to_string(), tensor.to_device(&place.device)?))
-    };
-    // Looked up by name, never walked through.
-    let tensors = named.iter().map(there).collect::<Result<_, ModelError>>()?;
-    let tensors = VarBuilder::from_tensors(tensors, place.compute, &place.device);
     let of_candle = Config {
         vocab_size: config.vocabulary,
         hidden_size: config.hidden,
@@ -190,7 +171,7 @@ fn assemble(
         layer_norm_eps: EPS,
         ..Config::default()
     };
-    Ok(BertModel::load(tensors, &of_candle)?)
+    Ok(BertModel::load(weights.at(place)?, &of_candle)?)
 }
 
 #[cfg(test)]

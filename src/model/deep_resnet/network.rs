@@ -1,15 +1,14 @@
 //! The network: candle's layers over tensors that we hold by name.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType, Tensor};
-use candle_nn::{Func, Module, VarBuilder};
+use candle_nn::{Func, Module};
 use candle_transformers::models::resnet;
 
 use super::{DeepResNetConfig, Depth};
-use crate::model::parameters::{Parameter, ParameterSet};
+use crate::model::frozen_weights::FrozenWeights;
+use crate::model::parameters::ParameterSet;
 use crate::model::weights_file::{read_file, read_parameters};
 use crate::model::{ModelError, Place};
 
@@ -18,10 +17,7 @@ use crate::model::{ModelError, Place};
 pub struct DeepResNet {
     config: DeepResNetConfig,
     network: Func<'static>,
-    /// On the CPU in `f32`, where the network shares their storage if it computes there.
-    named: Arc<BTreeMap<Arc<str>, Tensor>>,
-    /// Once asked for.
-    digest: Arc<OnceLock<blake3::Hash>>,
+    weights: FrozenWeights,
     place: Place,
 }
 
@@ -54,13 +50,9 @@ impl DeepResNet {
         set: &ParameterSet,
     ) -> Result<DeepResNet, ModelError> {
         let place = Place::cpu();
-        let mut named = BTreeMap::new();
-        for (name, shape) in config.parameter_shapes() {
-            let tensor = set.expect(file, &name, &shape)?.tensor(&place.device)?;
-            named.insert(Arc::from(name), tensor);
-        }
-        let network = assemble(config, &named, &place)?;
-        Ok(DeepResNet { config, network, named: Arc::new(named), digest: Arc::default(), place })
+        let weights = FrozenWeights::read(file, config.parameter_shapes(), set)?;
+        let network = assemble(config, &weights, &place)?;
+        Ok(DeepResNet { config, network, weights, place })
     }
 
     /// A copy at another place.
@@ -68,7 +60,7 @@ impl DeepResNet {
     /// # Errors
     /// When the device has no room.
     pub fn at(&self, place: &Place) -> Result<DeepResNet, ModelError> {
-        let network = assemble(self.config, &self.named, place)?;
+        let network = assemble(self.config, &self.weights, place)?;
         Ok(DeepResNet { network, place: place.clone(), ..self.clone() })
     }
 
@@ -87,7 +79,7 @@ impl DeepResNet {
     /// # Errors
     /// What the device reports.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
-        self.named.iter().map(|(name, t)| Ok((Arc::clone(name), Parameter::of(t)?))).collect()
+        self.weights.parameters()
     }
 
     /// Digest of all of them, computed once.
@@ -95,12 +87,7 @@ impl DeepResNet {
     /// # Errors
     /// What the device reports.
     pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
-        if let Some(known) = self.digest.get() {
-            return Ok(*known);
-        }
-        let digest = self.parameters()?.digest();
-        // Another thread may have been faster; it found the same.
-        Ok(*self.digest.get_or_init(|| digest))
+        self.weights.digest()
     }
 
     /// `pixels` `(b, 3, h, w)`, normalised, to globally averaged features `(b, 2048)`.
@@ -120,15 +107,10 @@ impl DeepResNet {
 
 fn assemble(
     config: DeepResNetConfig,
-    named: &BTreeMap<Arc<str>, Tensor>,
+    weights: &FrozenWeights,
     place: &Place,
 ) -> Result<Func<'static>, ModelError> {
-    let there = |(name, tensor): (&Arc<str>, &Tensor)| {
-        Ok((name.to_string(), tensor.to_device(&place.device)?))
-    };
-    // Looked up by name, never walked through.
-    let tensors = named.iter().map(there).collect::<Result<_, ModelError>>()?;
-    let tensors = VarBuilder::from_tensors(tensors, place.compute, &place.device);
+    let tensors = weights.at(place)?;
     Ok(match config.depth {
         Depth::Fifty => resnet::resnet50_no_final_layer(tensors)?,
         Depth::HundredFiftyTwo => resnet::resnet152_no_final_layer(tensors)?,

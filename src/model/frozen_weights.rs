@@ -1,0 +1,74 @@
+//! The weights of an extractor that nobody trains, held by name: what candle's ready networks are built of, and what
+//! they are known by.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use candle_core::Tensor;
+use candle_nn::VarBuilder;
+
+use super::parameters::{Parameter, ParameterSet};
+use super::{ModelError, Place};
+
+/// Named tensors that never change. A copy shares them.
+#[derive(Clone, Debug)]
+pub(super) struct FrozenWeights {
+    /// On the CPU in `f32`; a network that computes there shares their storage.
+    named: Arc<BTreeMap<Arc<str>, Tensor>>,
+    /// Once asked for.
+    digest: Arc<OnceLock<blake3::Hash>>,
+}
+
+impl FrozenWeights {
+    /// The parameters of these names and shapes out of `set`, which `file` names to the user; others are ignored.
+    ///
+    /// # Errors
+    /// When one is missing or of another shape.
+    pub fn read(
+        file: &str,
+        shapes: Vec<(String, Vec<usize>)>,
+        set: &ParameterSet,
+    ) -> Result<FrozenWeights, ModelError> {
+        let device = Place::cpu().device;
+        let mut named = BTreeMap::new();
+        for (name, shape) in shapes {
+            let tensor = set.expect(file, &name, &shape)?.tensor(&device)?;
+            named.insert(Arc::from(name), tensor);
+        }
+        Ok(FrozenWeights { named: Arc::new(named), digest: Arc::default() })
+    }
+
+    /// Copies for a network that computes at a place.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn at(&self, place: &Place) -> Result<VarBuilder<'static>, ModelError> {
+        let there = |(name, tensor): (&Arc<str>, &Tensor)| {
+            Ok((name.to_string(), tensor.to_device(&place.device)?))
+        };
+        // Looked up by name, never walked through.
+        let tensors = self.named.iter().map(there).collect::<Result<_, ModelError>>()?;
+        Ok(VarBuilder::from_tensors(tensors, place.compute, &place.device))
+    }
+
+    /// Copies all of them.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        self.named.iter().map(|(name, t)| Ok((Arc::clone(name), Parameter::of(t)?))).collect()
+    }
+
+    /// Digest of all of them, computed once.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn digest(&self) -> Result<blake3::Hash, ModelError> {
+        if let Some(known) = self.digest.get() {
+            return Ok(*known);
+        }
+        let digest = self.parameters()?.digest();
+        // Another thread may have been faster; it found the same.
+        Ok(*self.digest.get_or_init(|| digest))
+    }
+}
