@@ -7,7 +7,7 @@ use std::path::Path;
 
 use fedcast::experiment::assemble::{assemble, blueprint};
 use fedcast::experiment::plan::plan;
-use fedcast::federation::{Digests, Entry, Event, Interrupt, Memory, Setup, simulate};
+use fedcast::federation::{Digests, Entry, Event, Interrupt, Memory, Setup, SlotScore, simulate};
 use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round, TaskId};
 use fedcast::scenario::{Override, Scenario};
@@ -118,6 +118,25 @@ fn a_plan_knows_the_slots() {
     }
 }
 
+/// An image that several slots have is asked once; nothing but the cost of the answers may depend on what is asked.
+#[test]
+fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
+    let slots_of = |overrides: &[&str]| {
+        let (entries, _) = ran_with(&read(overrides).expect("is right"), 2, None);
+        let scores = entries.iter().filter_map(|entry| entry.numbers.as_ref());
+        scores.flat_map(|numbers| numbers.slots.clone()).collect::<Vec<_>>()
+    };
+    for method in ["method={name=\"fedavg\"}", "wire.form=\"lean\""] {
+        let both = slots_of(&[method]);
+        let known = slots_of(&[method, "record.slots=\"known\""]);
+        assert!(both.len() > 30 && both.len() == known.len());
+        assert!(both.iter().any(|score| score.correct.unwrap() < score.within), "{method}");
+        for (both, known) in both.iter().zip(&known) {
+            assert_eq!(*known, SlotScore { correct: None, ..*both }, "{method}");
+        }
+    }
+}
+
 /// Many clients and periods need no more than a number.
 #[test]
 fn fifty_and_a_hundred_clients_have_a_plan() {
@@ -147,10 +166,13 @@ fn what_contradicts_slots_is_told_at_its_place() {
         ("method={name=\"stsa\",first={name=\"none\"}}", "on different tasks"),
         ("privacy.secure_aggregation=true", "look alike"),
         ("record.direct=a.csv", "cannot read"),
+        ("record.slots=\"all\"", "`both` or `known`"),
         ("tasks={count=3,ahead=0.5,arrival=\"powder\",slot_classes=4}", "no meaning"),
         ("tasks={sizes=[5,5],arrival=\"powder\",slot_classes=4}", "all of `slot_classes`"),
     ] {
         let told = read(&[override_]).expect_err(override_);
         assert!(told.contains(why), "{override_}: {told}");
     }
+    let nobodys = ["tasks={count=2}", "partition={kind=\"iid\"}", "record.slots=\"known\""];
+    assert!(read(&nobodys).expect_err("no slots").contains("no slots to be told"));
 }

@@ -86,6 +86,23 @@ fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
     assert!(slots["own"]["ft"].is_null());
 }
 
+#[test]
+fn tests_with_the_slot_known_only_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = run(folder, "known", &["--set", "record.slots=\"known\""]);
+    assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (slot known)"));
+    let slots = &summary(folder, "known")["slots"];
+    assert!(slots["own"]["avg"].as_f64().unwrap() > 0.0 && slots["all"].is_null());
+    let table = read(folder.join("known/slots.csv"));
+    assert!(table.lines().skip(1).all(|line| line.ends_with(',')), "{table}");
+    let verified = tell(folder, &["replay", "known", "--verify", "-q"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+    let replayed = tell(folder, &["replay", "known", "-o", "again"]);
+    assert_eq!(replayed.code, 0, "{}", replayed.err);
+    same_tables(folder, "known", "again");
+}
+
 /// Against itself a run has no forward transfer; the published script compares other slots at the end.
 #[test]
 fn forward_transfer_is_measured_against_the_table_of_another_run() {

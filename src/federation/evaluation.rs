@@ -1,58 +1,84 @@
 //! Testing the global model: fixed blocks of test samples, each a job, counted in whole numbers.
 //!
 //! A block holds samples of one task in the order of the test split, so its content, and with it
-//! every bit, depends neither on the workers nor on how many tasks have been seen.
+//! every bit, depends neither on the workers nor on how many tasks have been seen. Where clients have tasks of their
+//! own (slots), a block holds distinct images, each with the rows that slots begun have it at: a model that is told no
+//! slot is asked about every image once, however many slots have it.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use super::devices::guard;
-use super::error::FederationError;
 use super::event::{ClassScore, EvaluationPoint, Numbers, SlotScore, TaskScore};
+use super::rules::SlotsKnown;
 use super::world::World;
-use crate::data::{Loader, Shard, Slot, Slots, TaskView};
-use crate::learning::evaluation::{tally_batch, tally_slot};
-use crate::learning::{SlotRows, Tally};
+use crate::data::{Loader, Shard, Slot, Slots};
+use crate::learning::{Asked, Tally};
 use crate::policy::{Lab, PolicyError, Predictor, Scope};
 
 /// A block of test samples.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub samples: Shard,
-    /// Where they are of a slot.
-    rows: Option<SlotRows>,
+    asked: Asked,
 }
 
-/// The test samples of all classes seen, cut into blocks task by task, or slot by slot of those begun.
+/// The test samples of all classes seen, cut into blocks task by task, or of the slots begun.
 pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
+    match (&world.curriculum.slots, world.rules.slots) {
+        (None, _) => {
+            let tasks = world.curriculum.tasks.iter().filter(|view| view.seen() <= seen);
+            tasks
+                .flat_map(|view| cut(world, samples_of(world, &view.classes), |_| Asked::Plainly))
+                .collect()
+        }
+        (Some(_), SlotsKnown::Only) => {
+            let of_slot = |(slot, slots): (Slot, &Slots)| {
+                let view = slots.view(slot);
+                let asked = |_: &[u32]| Asked::InSlot(view.rows.clone());
+                cut(world, samples_of(world, &view.classes), asked)
+            };
+            begun(world, seen).into_iter().flat_map(of_slot).collect()
+        }
+        (Some(_), SlotsKnown::Both) => blocks_of_images(world, seen),
+    }
+}
+
+/// The test samples of some classes, in their order.
+fn samples_of(world: &World, classes: &[u32]) -> Vec<u32> {
     let by_class = world.dataset.test.by_class();
+    let mut samples: Vec<u32> =
+        classes.iter().flat_map(|class| by_class[*class as usize].iter().copied()).collect();
+    samples.sort_unstable();
+    samples
+}
+
+fn cut(world: &World, samples: Vec<u32>, asked: impl Fn(&[u32]) -> Asked) -> Vec<Block> {
+    let block = |chunk: &[u32]| Block { samples: chunk.into(), asked: asked(chunk) };
+    samples.chunks(world.evaluation_batch()).map(block).collect()
+}
+
+/// Every image that a slot begun has, once, in the order of the original data set.
+fn blocks_of_images(world: &World, seen: usize) -> Vec<Block> {
     let begun = begun(world, seen);
     let open: Arc<[_]> = begun.iter().map(|(slot, slots)| slots.view(*slot).rows.clone()).collect();
-    let of_slot = |(slot, slots): &(Slot, &Slots)| {
-        let view = slots.view(*slot);
-        let rows = SlotRows { own: view.rows.clone(), open: Arc::clone(&open) };
-        (Arc::clone(view), Some(rows))
-    };
-    let views: Vec<(Arc<TaskView>, Option<SlotRows>)> = match world.curriculum.slots {
-        Some(_) => begun.iter().map(of_slot).collect(),
-        None => {
-            let tasks = world.curriculum.tasks.iter().filter(|view| view.seen() <= seen);
-            tasks.map(|view| (Arc::clone(view), None)).collect()
+    let test = &world.dataset.test;
+    // Samples come slot by slot, so the rows of an image rise.
+    let mut samples_of_image: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (slot, slots) in &begun {
+        for sample in samples_of(world, &slots.view(*slot).classes) {
+            samples_of_image.entry(test.origin(sample)).or_default().push(sample);
         }
-    };
-    let mut blocks = Vec::new();
-    for (view, rows) in views {
-        let mut samples: Vec<u32> = view
-            .classes
-            .iter()
-            .flat_map(|class| by_class[*class as usize].iter().copied())
-            .collect();
-        samples.sort_unstable();
-        let cut = samples.chunks(world.evaluation_batch());
-        blocks.extend(cut.map(|chunk| Block { samples: chunk.into(), rows: rows.clone() }));
     }
-    blocks
+    let rows_of = |sample: &u32| {
+        let of = &samples_of_image[&test.origin(*sample)];
+        of.iter().map(|sample| world.curriculum.row_of(test.labels()[*sample as usize])).collect()
+    };
+    let asked = |chunk: &[u32]| Asked::InSlots {
+        open: Arc::clone(&open),
+        rows: chunk.iter().map(rows_of).collect(),
+    };
+    let first = samples_of_image.values().map(|samples| samples[0]).collect();
+    cut(world, first, asked)
 }
 
 /// The slots begun by the time that so many rows have been seen, with all of them.
@@ -63,7 +89,7 @@ fn begun(world: &World, seen: usize) -> Vec<(Slot, &Slots)> {
     slots.begun(period.task).map(|slot| (slot, &**slots)).collect()
 }
 
-/// Counts the predictor's answers over rows `0..seen` in one block.
+/// Counts the predictor's answers in one block, over rows `0..seen` or those of the slot that is told.
 pub(super) fn score(
     world: &World,
     lab: &Lab,
@@ -80,19 +106,16 @@ pub(super) fn score(
     let copy = predictor.at(lab)?;
     let predictor = copy.as_deref().unwrap_or(predictor);
     let loader = lab.frozen_of(loader, predictor)?;
+    let scope = match &block.asked {
+        Asked::InSlot(own) => Scope::Task(own.clone()),
+        Asked::Plainly | Asked::InSlots { .. } => Scope::Seen(seen),
+    };
     let mut tally = Tally::new(seen);
+    // A block is a batch.
     for batch in loader.in_order(world.evaluation_batch()) {
         let batch = batch?;
-        let scores = |scope: &Scope| predictor.batch_scores(&batch, &lab.device, scope);
-        let all = scores(&Scope::Seen(seen))?;
-        let counted = match &block.rows {
-            None => tally_batch(&mut tally, &all, batch.labels(), 0..seen),
-            Some(rows) => {
-                let told = predictor.uses_the_task().then(|| Scope::Task(rows.own.clone()));
-                let own = told.map(|scope| scores(&scope)).transpose()?;
-                tally_slot(&mut tally, &all, own.as_ref(), batch.labels(), rows)
-            }
-        };
+        let scores = predictor.batch_scores(&batch, &lab.device, &scope)?;
+        let counted = block.asked.tally(&mut tally, &scores, batch.labels());
         counted.map_err(|error| PolicyError::Unsupported(error.to_string()))?;
     }
     Ok(tally)
@@ -121,6 +144,7 @@ fn slot_scores(world: &World, tally: &Tally, point: EvaluationPoint) -> Vec<Slot
         }
         _ => Vec::new(),
     };
+    let asked_all = world.rules.slots == SlotsKnown::Both;
     let score = |(slot, slots): (Slot, &Slots)| {
         let rows = slots.view(slot).rows.clone();
         let row = rows.start as u32;
@@ -129,91 +153,10 @@ fn slot_scores(world: &World, tally: &Tally, point: EvaluationPoint) -> Vec<Slot
             client: slot.client,
             row,
             within: tally.within.get(&row).copied().unwrap_or(0),
-            correct: tally.correct[rows.clone()].iter().sum(),
+            correct: asked_all.then(|| tally.correct[rows.clone()].iter().sum()),
             total: tally.total[rows].iter().sum(),
             finished: leaving.contains(&slot),
         }
     };
     begun.into_iter().map(score).collect()
-}
-
-/// All answers, in order, or the first failure.
-type Gathered<T> = Result<Vec<T>, FederationError>;
-
-/// Collects the answers of several jobs; hands them over, in order, when the last one is in.
-pub(super) struct Gather<T> {
-    inner: Mutex<GatherInner<T>>,
-}
-
-struct GatherInner<T> {
-    parts: Vec<Option<Result<T, FederationError>>>,
-    missing: usize,
-    done: Option<oneshot::Sender<Gathered<T>>>,
-}
-
-impl<T> Gather<T> {
-    /// A place for `count` answers. The first failure, in order, is the answer of all.
-    pub fn new(count: usize) -> (Arc<Gather<T>>, oneshot::Receiver<Gathered<T>>) {
-        let (done, result) = oneshot::channel();
-        let parts = (0..count).map(|_| None).collect();
-        let inner = GatherInner { parts, missing: count, done: Some(done) };
-        let gather = Arc::new(Gather { inner: Mutex::new(inner) });
-        if count == 0 {
-            gather.finish_if_complete(&mut gather.lock());
-        }
-        (gather, result)
-    }
-
-    /// Runs one of the jobs; a panic is a failure.
-    pub fn put(&self, place: usize, work: impl FnOnce() -> Result<T, PolicyError>) {
-        let answer = match guard(work) {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(PolicyError::Data(error))) => Err(FederationError::Data(error.to_string())),
-            Ok(Err(PolicyError::Cache(error))) => Err(FederationError::Data(error.to_string())),
-            Ok(Err(error)) if error.is_out_of_memory() => {
-                Err(FederationError::Memory(error.to_string()))
-            }
-            Ok(Err(error)) => Err(FederationError::Evaluation(error.to_string())),
-            Err(panic) => Err(FederationError::Evaluation(format!("panicked: {panic}"))),
-        };
-        let mut inner = self.lock();
-        inner.parts[place] = Some(answer);
-        inner.missing -= 1;
-        self.finish_if_complete(&mut inner);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, GatherInner<T>> {
-        self.inner.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn finish_if_complete(&self, inner: &mut GatherInner<T>) {
-        if inner.missing > 0 {
-            return;
-        }
-        let parts = std::mem::take(&mut inner.parts).into_iter().flatten().collect();
-        if let Some(done) = inner.done.take() {
-            // Nobody listens any more when the run was stopped.
-            let _ = done.send(parts);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::DataError;
-
-    #[test]
-    fn a_sample_that_cannot_be_read_is_an_error_of_the_data() {
-        let (gather, mut result) = Gather::new(2);
-        gather.put(1, || Err::<u8, _>(PolicyError::Unsupported("of this".into())));
-        let error = DataError::Missing {
-            path: "cat.png".into(),
-            expected: "an image".into(),
-            advice: "Fetch it".into(),
-        };
-        gather.put(0, || Err(error.into()));
-        let error = result.try_recv().expect("both are in").expect_err("the first failure");
-        assert!(matches!(&error, FederationError::Data(why) if why.contains("cat.png")), "{error}");
-    }
 }

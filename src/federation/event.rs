@@ -90,8 +90,9 @@ pub struct SlotScore {
     pub row: u32,
     /// How many were answered rightly among the rows of the slot (task-incremental).
     pub within: u64,
-    /// How many among the rows of all slots begun (class-incremental).
-    pub correct: u64,
+    /// How many among the rows of all slots begun (class-incremental); `None` where that was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correct: Option<u64>,
     /// How many there are.
     pub total: u64,
     /// Whether its client leaves it now.

@@ -33,6 +33,7 @@ mod faults;
 mod figure;
 mod fold;
 mod frames;
+mod gather;
 mod halving;
 pub mod histograms;
 mod interrupt;
@@ -80,7 +81,7 @@ pub use past::Past;
 pub use robust::FoldRule;
 pub use rules::{
     AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participation,
-    Population, Rules, Share, Unit, UnitRules,
+    Population, Rules, Share, SlotsKnown, Unit, UnitRules,
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};

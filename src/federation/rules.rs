@@ -224,6 +224,16 @@ pub enum Curve {
     Never,
 }
 
+/// What models are told when they are tested on slots, where clients have tasks of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlotsKnown {
+    /// Once which slot it is, once not.
+    #[default]
+    Both,
+    /// Always which slot it is: a slot is then asked about its own images only.
+    Only,
+}
+
 /// Random parts of shards that act as clients of their own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitRules {
@@ -270,6 +280,8 @@ pub struct Rules {
     pub cache: AssetCache,
     /// When the model is tested.
     pub curve: Curve,
+    /// What models are told about slots then.
+    pub slots: SlotsKnown,
     /// Samples per block of an evaluation; part of what makes level N.
     pub evaluation_batch: usize,
     /// Measure how far client models are apart before each synchronisation.
@@ -313,6 +325,7 @@ impl Default for Rules {
             on_bad_update: OnBadUpdate::default(),
             cache: AssetCache::default(),
             curve: Curve::default(),
+            slots: SlotsKnown::default(),
             evaluation_batch: 64,
             bias: false,
             privacy: PrivacyRules::default(),

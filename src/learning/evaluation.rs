@@ -14,7 +14,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
 
@@ -41,15 +40,6 @@ pub struct Tally {
     /// Right predictions among the rows of a sample's own slot (task-incremental), by the first of these rows;
     /// nothing where classes have no slots.
     pub within: BTreeMap<u32, u64>,
-}
-
-/// Which rows may be predicted of the samples of a slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotRows {
-    /// Those of the slot.
-    pub own: Range<usize>,
-    /// Those of all slots begun so far, in rising order; the others have never been trained and are no answers.
-    pub open: Arc<[Range<usize>]>,
 }
 
 impl Tally {
@@ -91,20 +81,6 @@ impl Tally {
         for (row, count) in &other.within {
             *self.within.entry(*row).or_default() += count;
         }
-    }
-
-    /// Counts one sample of a slot. `all` are the scores of rows `0..all.len()`, `own` those of the slot's rows, as
-    /// they are when the slot is known.
-    pub fn count_of_slot(&mut self, rows: &SlotRows, all: &mut [f32], own: &[f32], label: u32) {
-        let mut closed = 0;
-        for open in rows.open.iter() {
-            all[closed..open.start].fill(f32::NEG_INFINITY);
-            closed = open.end;
-        }
-        all[closed..].fill(f32::NEG_INFINITY);
-        self.count(all, label);
-        let right = argmax(own).is_some_and(|best| rows.own.start + best == label as usize);
-        *self.within.entry(rows.own.start as u32).or_default() += u64::from(right);
     }
 
     /// Share of right predictions among the samples whose class is in `rows`; 0 without samples.
@@ -183,43 +159,6 @@ pub fn tally_batch(
     Ok(())
 }
 
-/// Counts a batch of samples of a slot: `all` `(b, seen)` are scores of the rows `0..seen`; `own` `(b, rows of the slot)`
-/// those of a model that is told the slot, or `None` where that makes no difference. From the same scores an answer
-/// among all rows that is right is right among the slot's own, too.
-///
-/// # Errors
-/// Scores of another shape.
-pub fn tally_slot(
-    tally: &mut Tally,
-    all: &Tensor,
-    own: Option<&Tensor>,
-    labels: &[u32],
-    rows: &SlotRows,
-) -> Result<(), LearningError> {
-    let misfit = |scores: &Tensor| {
-        let (shape, samples, own) = (scores.shape(), labels.len(), &rows.own);
-        LearningError::Shape(format!("scores {shape:?} for {samples} samples of rows {own:?}"))
-    };
-    let (samples, seen) = all.dims2().map_err(|_| misfit(all))?;
-    let end = rows.open.last().map_or(0, |open| open.end).max(rows.own.end);
-    if samples != labels.len() || seen < end || seen > tally.predicted.len() {
-        return Err(misfit(all));
-    }
-    if let Some(own) = own.filter(|own| own.dims() != [labels.len(), rows.own.len()]) {
-        return Err(misfit(own));
-    }
-    let on_host = |scores: &Tensor| scores.to_dtype(DType::F32)?.to_vec2::<f32>();
-    let (mut all, own) = (on_host(all)?, own.map(on_host).transpose()?);
-    for (place, (row, label)) in all.iter_mut().zip(labels).enumerate() {
-        let told = match &own {
-            Some(own) => own[place].clone(),
-            None => row[rows.own.clone()].to_vec(),
-        };
-        tally.count_of_slot(rows, row, &told, *label);
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,44 +177,6 @@ mod tests {
         tally.count(&[f32::NAN, 0.0], 0);
         assert_eq!((tally.accuracy(0..2), tally.not_a_number), (0.0, 1));
         assert_eq!(tally.predicted, [0, 0]);
-    }
-
-    /// Check 9 of the protocol: knowing the slot never makes a right answer wrong, and rows of slots that nobody
-    /// trains are no answers.
-    #[test]
-    fn answers_within_a_slot_are_right_where_those_among_all_are() -> Result<(), LearningError> {
-        use crate::numerics::distributions::{below, normal};
-        use crate::numerics::streams::{Domain, StreamKey};
-        let mut rng = StreamKey::new(1, Domain::Method).rng();
-        let open: Arc<[Range<usize>]> = [0..3, 6..9].into();
-        let mut tally = Tally::new(9);
-        for own in [0..3, 6..9usize] {
-            let labels: Vec<u32> =
-                (0..200).map(|_| own.start as u32 + below(&mut rng, 3) as u32).collect();
-            let scores: Vec<f32> = labels
-                .iter()
-                .flat_map(|label| {
-                    let lift = |row: u32| if row == *label { 1.5 } else { 0.0 };
-                    (0..9).map(|row| (normal(&mut rng, lift(row), 1.0)) as f32).collect::<Vec<_>>()
-                })
-                .collect();
-            let all = Tensor::from_vec(scores, (200, 9), &Device::Cpu)?;
-            let rows = SlotRows { own: own.clone(), open: Arc::clone(&open) };
-            tally_slot(&mut tally, &all, None, &labels, &rows)?;
-            let right: u64 = tally.correct[own.clone()].iter().sum();
-            let within = tally.within[&(own.start as u32)];
-            assert!(right > 0 && within > right && within < 200, "{within} and {right}");
-        }
-        assert_eq!(tally.predicted[3..6], [0; 3]);
-        // A model that is told the slot answers with other scores.
-        let own = Tensor::new(&[[0f32, 9.0, 0.0]], &Device::Cpu)?;
-        let all = Tensor::zeros((1, 9), DType::F32, &Device::Cpu)?;
-        let rows = SlotRows { own: 6..9, open };
-        let mut told = Tally::new(9);
-        tally_slot(&mut told, &all, Some(&own), &[7], &rows)?;
-        assert_eq!((told.within[&6], told.correct[7], told.total[7]), (1, 0, 1));
-        assert!(tally_slot(&mut told, &own, None, &[7], &rows).is_err());
-        Ok(())
     }
 
     fn digits_loader(range: Range<u32>) -> Loader {

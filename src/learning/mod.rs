@@ -9,7 +9,7 @@
 //! features of a class -> Herding -> samples a client keeps           (herding)
 //! features, class Gaussians -> losses of a compensation prompt     (compensation)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
-//! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, metrics)
+//! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, slot_answers, metrics)
 //! drawn images -> pretrain(config) -> parameters                   (pretrain)
 //! ```
 //!
@@ -29,12 +29,13 @@ pub mod metrics;
 pub mod optimiser;
 pub mod pretrain;
 pub mod prompting;
+mod slot_answers;
 
 pub use classifier::{
     Classifier, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
 };
 pub use error::LearningError;
-pub use evaluation::{SlotRows, Tally, evaluate};
+pub use evaluation::{Tally, evaluate};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Shelf};
 pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use herding::{Herding, exemplars, kept};
@@ -44,3 +45,4 @@ pub use local_training::{
 pub use metrics::{AccuracyMatrix, SlotAccuracies};
 pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
+pub use slot_answers::Asked;

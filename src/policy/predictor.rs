@@ -57,12 +57,6 @@ pub trait Predictor: Send + Sync {
         false
     }
 
-    /// Whether scores of [`Scope::Task`] are others than those of the same rows in [`Scope::Seen`], because what is
-    /// told about the task chooses more than the rows.
-    fn uses_the_task(&self) -> bool {
-        false
-    }
-
     /// [`features`](Predictor::features) of a batch of images, or of what
     /// [`frozen_part`](Predictor::frozen_part) gives for them.
     fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {

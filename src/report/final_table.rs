@@ -64,7 +64,8 @@ fn matrix(summary: &Summary) -> String {
     if rows.len() > WIDEST_MATRIX {
         return format!("accuracy of {} tasks: see matrix.csv\n", rows.len());
     }
-    let head = ["accuracy %".to_string()]
+    let known = summary.slots.as_ref().is_some_and(|slots| slots.all.is_none());
+    let head = [if known { "accuracy % (slot known)" } else { "accuracy %" }.to_string()]
         .into_iter()
         .chain((1..=rows.len()).map(|task| format!("task {task}")))
         .chain(["all seen".to_string()]);

@@ -20,8 +20,9 @@ pub struct SlotReport {
     pub points: Vec<SlotPoint>,
     /// Answers among the rows of the slot, which is known (task-incremental): what the papers of this benchmark report.
     pub own: SlotMeasures,
-    /// Answers among the rows of all slots begun (class-incremental).
-    pub all: SlotMeasures,
+    /// Answers among the rows of all slots begun (class-incremental), where these were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<SlotMeasures>,
 }
 
 /// One evaluation point.
@@ -34,7 +35,8 @@ pub struct SlotPoint {
     /// Mean accuracy of begun slots, among their own rows.
     pub own: f64,
     /// The same among all rows.
-    pub all: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<f64>,
 }
 
 /// The six measures; see [`learning::metrics`](crate::learning::metrics::SlotAccuracies).
@@ -60,14 +62,15 @@ impl SlotReport {
     /// Of the scores at the end of each period, among so many clients.
     pub fn of(points: &[Vec<SlotScore>], clients: u32, alone: &TrainedAlone) -> SlotReport {
         let own = matrix(points, clients, |score| score.within);
-        let all = matrix(points, clients, |score| score.correct);
-        let (own_points, all_points) = (own.accuracy().points, all.accuracy().points);
-        let means = own_points.into_iter().zip(all_points);
-        let point = |(scores, (own, all)): (&Vec<SlotScore>, (f64, f64))| SlotPoint {
+        let asked = points.iter().flatten().all(|score| score.correct.is_some());
+        let all = asked.then(|| matrix(points, clients, |score| score.correct.unwrap_or(0)));
+        let own_points = own.accuracy().points;
+        let all_points = all.as_ref().map(|all| all.accuracy().points);
+        let point = |(at, scores): (usize, &Vec<SlotScore>)| SlotPoint {
             begun: scores.len(),
             finished: scores.iter().filter(|score| score.finished).count(),
-            own,
-            all,
+            own: own_points[at],
+            all: all_points.as_ref().map(|points| points[at]),
         };
         let mut direct = vec![None; points.len() * clients as usize];
         for ((task, client), accuracy) in alone {
@@ -76,14 +79,16 @@ impl SlotReport {
             }
         }
         SlotReport {
-            points: points.iter().zip(means).map(point).collect(),
+            points: points.iter().enumerate().map(point).collect(),
             own: SlotMeasures::of(&own, &direct),
-            all: SlotMeasures::of(&all, &direct),
+            all: all.map(|all| SlotMeasures::of(&all, &direct)),
         }
     }
 
     /// Points and measures as text.
     pub fn render(&self) -> String {
+        let cell =
+            |share: Option<f64>| share.map_or("·".to_string(), |share| percent(Some(share)));
         let mut points =
             TextTable::new(["accuracy %", "slots begun", "slot known", "slot not known"]);
         for (period, point) in self.points.iter().enumerate() {
@@ -91,7 +96,7 @@ impl SlotReport {
                 format!("after period {}", period + 1),
                 point.begun.to_string(),
                 percent(Some(point.own)),
-                percent(Some(point.all)),
+                cell(point.all),
             ]);
         }
         let mut measures = TextTable::new(["slots, % and points", "slot known", "slot not known"]);
@@ -105,9 +110,8 @@ impl SlotReport {
             ("TT (FT and BT)", |m| m.tt),
         ];
         for (name, of) in rows {
-            let cell =
-                |measures| of(measures).map_or("·".to_string(), |value| percent(Some(value)));
-            measures.row([name.to_string(), cell(&self.own), cell(&self.all)]);
+            let all = self.all.as_ref().and_then(of);
+            measures.row([name.to_string(), cell(of(&self.own)), cell(all)]);
         }
         format!("{}\n{}", points.render(), measures.render())
     }
@@ -159,7 +163,7 @@ mod tests {
     fn score(task: u16, client: u32, right: (u64, u64), finished: bool) -> SlotScore {
         let (within, correct) = right;
         let (task, client) = (TaskId(task), ClientId(client));
-        SlotScore { task, client, row: 0, within, correct, total: 10, finished }
+        SlotScore { task, client, row: 0, within, correct: Some(correct), total: 10, finished }
     }
 
     #[test]
@@ -171,7 +175,8 @@ mod tests {
         let report = SlotReport::of(&points, 2, &TrainedAlone::new());
         assert_eq!((report.points[1].begun, report.points[0].finished), (3, 1));
         assert!((report.own.avg - 0.7).abs() < 1e-12 && (report.own.aia - 0.7).abs() < 1e-12);
-        assert!((report.all.bt + 0.2).abs() < 1e-12, "{report:?}");
+        let all = report.all.expect("was asked");
+        assert!((all.bt + 0.2).abs() < 1e-12, "{all:?}");
         assert_eq!((report.own.ft, report.own.tt), (None, None));
         let slot = |task, client| (TaskId(task), ClientId(client));
         let mut alone: TrainedAlone = [(slot(0, 0), 0.6), (slot(0, 1), 0.6)].into();
@@ -184,5 +189,14 @@ mod tests {
         assert!((own.tt.unwrap() - 0.2).abs() < 1e-12, "{own:?}");
         assert!((own.ft_script.unwrap() - 0.15).abs() < 1e-12, "{own:?}");
         assert!(report.render().contains("FT (against slots trained alone)           ·"));
+    }
+
+    #[test]
+    fn what_was_not_asked_has_no_measures() {
+        let points = [vec![SlotScore { correct: None, ..score(0, 0, (8, 0), true) }]];
+        let report = SlotReport::of(&points, 1, &TrainedAlone::new());
+        assert_eq!((report.own.avg, report.all, report.points[0].all), (0.8, None, None));
+        let text = report.render();
+        assert!(text.lines().any(|line| line.starts_with("AIA") && line.ends_with('·')), "{text}");
     }
 }

@@ -85,7 +85,7 @@ pub use participation::{Participants, ParticipationSection, Population, Unit};
 pub use partition::{PartitionKind, PartitionSection, Rest};
 pub use preset::Preset;
 pub use privacy::{NoiseSection, PrivacySection, RingSize};
-pub use record::{Evaluate, Metric, RecordSection};
+pub use record::{Evaluate, Metric, RecordSection, SlotsTested};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};

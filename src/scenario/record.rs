@@ -16,6 +16,9 @@ pub struct RecordSection {
     pub metrics: Vec<Metric>,
     /// When the global model is evaluated. Default `round`; the end of a task always is.
     pub evaluate: Evaluate,
+    /// What models are told when slots are tested (`tasks.arrival = "powder"`). Default `both`.
+    #[serde(skip_serializing_if = "SlotsTested::is_usual")]
+    pub slots: SlotsTested,
     /// Whether histograms of sizes and times are written. Default true.
     pub histograms: bool,
     /// From where a killed run can go on.
@@ -46,6 +49,22 @@ pub enum Evaluate {
     Task,
 }
 
+/// What models are told when they are tested on tasks of a client's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlotsTested {
+    /// Once which slot is asked, once not.
+    Both,
+    /// Which slot is asked, always.
+    Known,
+}
+
+impl SlotsTested {
+    fn is_usual(&self) -> bool {
+        *self == SlotsTested::Both
+    }
+}
+
 impl Choice for Metric {
     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[(
         "federated-bias",
@@ -61,9 +80,22 @@ impl Choice for Evaluate {
     ];
 }
 
+impl Choice for SlotsTested {
+    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
+        ("both", SlotsTested::Both, "with the slot known, and without"),
+        (
+            "known",
+            SlotsTested::Known,
+            "with the slot known only, so that a slot is asked about its own images and no others",
+        ),
+    ];
+}
+
 impl RecordSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {
         let evaluate = Param::new("evaluate", Evaluate::Round, "when the model is evaluated");
+        let slots = "what is told when slots are tested";
+        let slots = Param::new("slots", SlotsTested::Both, slots);
         let histograms = Param::new("histograms", true, "of sizes and times");
         let direct =
             "the slots.csv of a run whose slots were trained alone: gives forward transfer";
@@ -71,6 +103,7 @@ impl RecordSection {
         RecordSection {
             metrics: table.get(&Param::new("metrics", Vec::new(), "beside the usual ones")),
             evaluate: table.get(&evaluate),
+            slots: table.get(&slots),
             histograms: table.get(&histograms),
             checkpoint: table.table("checkpoint", CheckpointSection::read),
             direct: direct.map(PathBuf::from),

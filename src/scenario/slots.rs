@@ -1,7 +1,7 @@
 //! What tasks of a client's own contradict.
 
 use super::check::Checker;
-use super::{ArrivalChoice, PartitionKind, Scenario};
+use super::{ArrivalChoice, PartitionKind, Scenario, SlotsTested};
 
 /// So many head rows at most: as many as labels of the largest data sets and their slots need.
 const MOST_ROWS: u64 = 1_000_000;
@@ -22,6 +22,14 @@ impl Scenario {
                 checker.reject(
                     &["record.direct"],
                     "tasks are everybody's, and none of them can be trained alone",
+                    "for `tasks.arrival = \"powder\"`",
+                    "remove this line",
+                );
+            }
+            if self.record.slots != SlotsTested::Both {
+                checker.reject(
+                    &["record.slots"],
+                    "tasks are everybody's, and there are no slots to be told",
                     "for `tasks.arrival = \"powder\"`",
                     "remove this line",
                 );

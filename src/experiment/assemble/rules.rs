@@ -11,14 +11,15 @@ use crate::federation::privacy::{
 use crate::federation::{
     AssetCache, Cadence, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault,
     FaultKind, FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection,
-    Participation, Population, Restart, Rules, Share, Spoilage, Staleness, Unit, UnitRules,
+    Participation, Population, Restart, Rules, Share, SlotsKnown, Spoilage, Staleness, Unit,
+    UnitRules,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
     self, ArrivalChoice, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache,
     CheckpointEvery, Close, CrashMoment, Evaluate, FaultChoice, FaultSection, FoldChoice, Forgery,
     LinksSection, Metric, Participants, ParticipationSection, PrivacySection, RingSize,
-    RoundSection, Scenario, Stragglers, TimeSection, Way,
+    RoundSection, Scenario, SlotsTested, Stragglers, TimeSection, Way,
 };
 
 /// All rules of a run over these tasks.
@@ -65,6 +66,10 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
         curve: match scenario.record.evaluate {
             Evaluate::Round => Curve::Round,
             Evaluate::Task => Curve::Task,
+        },
+        slots: match scenario.record.slots {
+            SlotsTested::Both => SlotsKnown::Both,
+            SlotsTested::Known => SlotsKnown::Only,
         },
         evaluation_batch: scenario.devices.evaluation_batch as usize,
         bias: scenario.record.metrics.contains(&Metric::FederatedBias),

@@ -1,6 +1,6 @@
 //! `slots.csv`: accuracy of every client's own tasks at the end of every period, counted from 1; clients from 0. Only
 //! written where clients have such tasks. `own` counts answers among the rows of the slot, `all` those among the rows of
-//! all slots begun.
+//! all slots begun and is empty where that was not asked.
 
 use std::fs::File;
 use std::io;
@@ -51,16 +51,17 @@ impl EventSink for SlotsTable {
         let scores = entry.numbers.iter().flat_map(|numbers| &numbers.slots);
         for score in scores {
             let share = |right: u64| (right as f64 / score.total.max(1) as f64).to_string();
+            let all = Option::unwrap_or_default;
             self.csv()?.row(&[
                 (task.0 + 1).to_string(),
                 (score.task.0 + 1).to_string(),
                 score.client.0.to_string(),
                 u8::from(score.finished).to_string(),
                 score.within.to_string(),
-                score.correct.to_string(),
+                all(score.correct.map(|right| right.to_string())),
                 score.total.to_string(),
                 share(score.within),
-                share(score.correct),
+                all(score.correct.map(share)),
             ])?;
         }
         match &mut self.csv {

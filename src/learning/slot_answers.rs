@@ -1,0 +1,182 @@
+//! Right answers about the images of slots (tasks of a client's own).
+//!
+//! An image may be a sample of several slots, and its class has a head row of its own in each. What a model that is told
+//! no slot makes of the image is the same whichever slot asks, so it is asked once and counted for all of them.
+//!
+//! ```
+//! use fedcast::learning::{Asked, Tally};
+//! // Slots of two rows; nobody has begun the middle one. The image is of row 1, and of row 4.
+//! let mut tally = Tally::new(6);
+//! let open = [0..2, 4..6];
+//! tally.count_in_slots(&open, &[0.1, 0.3, 9.0, 9.0, 0.2, 0.0], &[1, 4]);
+//! assert_eq!((tally.correct[1], tally.correct[4]), (1, 0)); // among all rows begun, row 1 wins
+//! assert_eq!((tally.within[&0], tally.within[&4]), (1, 1)); // among the rows of the slot each is right
+//! # let _ = Asked::Plainly;
+//! ```
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{DType, Tensor};
+
+use super::LearningError;
+use super::evaluation::{Tally, argmax, tally_batch};
+
+/// What is asked about a batch of images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Which of the rows seen each is of; its label is right.
+    Plainly,
+    /// Which row of the slot that has these, which the model is told; the label is right.
+    InSlot(Range<usize>),
+    /// Which row of all slots begun; a row of every slot that has the image is right for that slot.
+    InSlots {
+        /// The rows of slots begun, in rising order; the others have never been trained and are no answers.
+        open: Arc<[Range<usize>]>,
+        /// By image, the rows it is of, in rising order.
+        rows: Vec<Vec<u32>>,
+    },
+}
+
+impl Asked {
+    /// Counts a batch of scores `(b, rows in scope)`: those of the slot where it is told, or of all rows seen.
+    ///
+    /// # Errors
+    /// Scores of another shape.
+    pub fn tally(
+        &self,
+        tally: &mut Tally,
+        scores: &Tensor,
+        labels: &[u32],
+    ) -> Result<(), LearningError> {
+        let seen = tally.total.len();
+        let (rows, images) = match self {
+            Asked::Plainly => return tally_batch(tally, scores, labels, 0..seen),
+            Asked::InSlot(own) => (own.clone(), labels.len()),
+            Asked::InSlots { rows, .. } => (0..seen, rows.len()),
+        };
+        if scores.dims() != [images, rows.len()] || rows.end > seen || images != labels.len() {
+            return Err(LearningError::Shape(format!(
+                "scores {:?} for {images} images of slots and rows {rows:?} of {seen}",
+                scores.shape()
+            )));
+        }
+        let scores = scores.to_dtype(DType::F32)?.to_vec2::<f32>()?;
+        match self {
+            Asked::Plainly => {}
+            Asked::InSlot(own) => {
+                for (scores, label) in scores.iter().zip(labels) {
+                    tally.count_of_slot(own, scores, *label);
+                }
+            }
+            Asked::InSlots { open, rows } => {
+                for (scores, rows) in scores.iter().zip(rows) {
+                    tally.count_in_slots(open, scores, rows);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tally {
+    /// Counts a sample of a slot which is told: `scores` are those of its rows `own`.
+    pub fn count_of_slot(&mut self, own: &Range<usize>, scores: &[f32], label: u32) {
+        self.count_from(own.start, scores, label);
+        self.count_within(own, scores, label);
+    }
+
+    /// Counts an image once for each of its `rows`: among the `open` rows, and among those of the row's own slot.
+    /// `scores` are those of all rows seen.
+    pub fn count_in_slots(&mut self, open: &[Range<usize>], scores: &[f32], rows: &[u32]) {
+        let mut among_open = vec![f32::NEG_INFINITY; scores.len()];
+        for slot in open {
+            among_open[slot.clone()].copy_from_slice(&scores[slot.clone()]);
+        }
+        for row in rows {
+            self.count(&among_open, *row);
+            let slot = open.partition_point(|slot| slot.end <= *row as usize);
+            if let Some(own) = open.get(slot) {
+                self.count_within(own, &scores[own.clone()], *row);
+            }
+        }
+    }
+
+    fn count_within(&mut self, own: &Range<usize>, scores: &[f32], label: u32) {
+        let right = argmax(scores).is_some_and(|best| own.start + best == label as usize);
+        *self.within.entry(own.start as u32).or_default() += u64::from(right);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::distributions::{below, normal};
+    use crate::numerics::streams::{Domain, StreamKey};
+    use candle_core::Device;
+
+    /// Check 9 of the protocol: knowing the slot never makes a right answer wrong, and rows of slots that nobody
+    /// trains are no answers.
+    #[test]
+    fn answers_within_a_slot_are_right_where_those_among_all_are() -> Result<(), LearningError> {
+        let mut rng = StreamKey::new(1, Domain::Method).rng();
+        let open: Arc<[Range<usize>]> = [0..3, 6..9].into();
+        let mut tally = Tally::new(9);
+        for own in [0..3, 6..9usize] {
+            let labels: Vec<u32> =
+                (0..200).map(|_| own.start as u32 + below(&mut rng, 3) as u32).collect();
+            let scores: Vec<f32> = labels
+                .iter()
+                .flat_map(|label| {
+                    let lift = |row: u32| if row == *label { 1.5 } else { 0.0 };
+                    (0..9).map(|row| (normal(&mut rng, lift(row), 1.0)) as f32).collect::<Vec<_>>()
+                })
+                .collect();
+            let all = Tensor::from_vec(scores, (200, 9), &Device::Cpu)?;
+            let rows = labels.iter().map(|label| vec![*label]).collect();
+            let asked = Asked::InSlots { open: Arc::clone(&open), rows };
+            asked.tally(&mut tally, &all, &labels)?;
+            let right: u64 = tally.correct[own.clone()].iter().sum();
+            let within = tally.within[&(own.start as u32)];
+            assert!(right > 0 && within > right && within < 200, "{within} and {right}");
+
+            // With the slot told, all answers are those within it.
+            let mut told = Tally::new(9);
+            let scores = all.narrow(1, own.start, own.len())?;
+            Asked::InSlot(own.clone()).tally(&mut told, &scores, &labels)?;
+            assert_eq!(told.within[&(own.start as u32)], within);
+            assert_eq!(told.correct.iter().sum::<u64>(), within);
+        }
+        assert_eq!(tally.predicted[3..6], [0; 3]);
+        Ok(())
+    }
+
+    #[test]
+    fn an_image_counts_once_for_every_slot_that_has_it() {
+        let open = [0..2, 4..6, 6..8];
+        let scores = [0.0, 0.5, 9.0, 9.0, 0.7, 0.1, f32::NAN, 0.0];
+        let mut tally = Tally::new(8);
+        tally.count_in_slots(&open[..2], &scores, &[1, 4]);
+        assert_eq!(tally.total, [0, 1, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(tally.predicted, [0, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!((tally.correct[1], tally.correct[4]), (0, 1));
+        assert_eq!(tally.within, [(0, 1), (4, 1)].into());
+        // A slot that answers with no number spoils the answers of all, and not what others say within.
+        tally.count_in_slots(&open, &scores, &[1, 6]);
+        assert_eq!(tally.not_a_number, 2);
+        assert_eq!(tally.within, [(0, 2), (4, 1), (6, 0)].into());
+    }
+
+    #[test]
+    fn scores_of_another_shape_are_refused() -> Result<(), LearningError> {
+        let scores = Tensor::zeros((1, 3), DType::F32, &Device::Cpu)?;
+        let refused = |asked: Asked, labels: &[u32]| {
+            asked.tally(&mut Tally::new(9), &scores, labels).expect_err("misfits").to_string()
+        };
+        assert!(refused(Asked::InSlot(0..2), &[0]).contains("rows 0..2 of 9"));
+        let open = [0..3, 6..9].into();
+        let every = Asked::InSlots { open, rows: vec![vec![0]] };
+        assert!(refused(every, &[0]).contains("rows 0..9 of 9"));
+        Asked::InSlot(6..9).tally(&mut Tally::new(9), &scores, &[7])
+    }
+}
