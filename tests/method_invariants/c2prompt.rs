@@ -101,6 +101,20 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     assert_ne!(method.save_state(&run.states[&ClientId(0)]).digest(), first);
 }
 
+/// Card, invariant 6: what is answered does not depend on compensation prompts, whatever they are.
+#[test]
+fn answers_do_not_depend_on_compensation_prompts() {
+    let runs = [1, 9].map(|epochs| {
+        // Trained, and as good as never used.
+        run_of(c2prompt_with(|c| (c.compensation_epochs, c.probability) = (epochs, 1e-12)))
+    });
+    let method = c2prompt_with(|_| ());
+    let prompts = |run: &Engine| method.save_state(&run.states[&ClientId(0)]).digest();
+    assert_ne!(prompts(&runs[0]), prompts(&runs[1]));
+    assert_eq!(table(&runs[0]), table(&runs[1]));
+    assert_eq!(runs[0].tally(6), runs[1].tally(6));
+}
+
 /// A client that was not there in round 0 learns without compensation prompts.
 #[test]
 fn who_missed_round_0_takes_part() {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard, TaskView};
+use fedcast::learning::Classifier;
 use fedcast::methods::powder::{
-    Down, Downlink, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotTable, is_own,
+    Down, Downlink, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotPrompts, SlotTable, is_own,
 };
-use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig};
+use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig, ops};
 use fedcast::policy::{
     AnyMember, AnyMethod, ClassCounts, ExchangeSketch, Message, ModelFacts, Period, RoundContext,
     SketchFacts, UpSize, WireForm, erase, parameters_of,
@@ -14,6 +15,7 @@ use fedcast::policy::{
 use fedcast::quantity::{ClientId, Round, TaskId};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize};
 
+use crate::gradients::every_variable_has_a_gradient;
 use crate::toys::round_loop::Engine;
 use crate::toys::{deal, facts, lab};
 use crate::{engine, far};
@@ -138,6 +140,29 @@ fn slots_lend_each_other_nothing_in_the_first_task_and_something_later() {
         assert!((2..4).filter(|other| *other != slot).all(|other| weights[other] == 0.0));
     }
     assert!(table.weights(2)[0] > 0.0);
+}
+
+/// Card, invariant 4: everything else that a client was sent is no variable at all.
+#[test]
+fn gradients_reach_the_own_slot_and_its_head_alone() {
+    let mut run = engine(powder_with(|_| ()), 3);
+    task(&mut run, 0, 2, 1);
+    task(&mut run, 1, 2, 1);
+    let lesson = run.exchanges.iter().rfind(|exchange| exchange.phase == "train").unwrap();
+    let received = parameters_of(&lesson.down).unwrap();
+    let foreign = received.iter().filter(|(name, _)| !is_own(name)).count();
+    assert_eq!(foreign, 2 * 3 + 2); // three parts of two blocks, and two shares
+    let prompting = Arc::new(SlotPrompts { blocks: 0..2, trains: true });
+    let model =
+        Classifier::pack_with(&run.lab.backbone, vec![received], 0..2, Some(prompting)).unwrap();
+    let shard = deal(&run.lab, &run.view(1), 1).remove(0);
+    let batch = run.lab.train_loader(&shard).in_order(8).next().unwrap().unwrap();
+    let features = model.batch_features(&batch, &run.lab.device).unwrap();
+    let labels: Vec<u32> = batch.labels().iter().map(|row| row - 2).collect();
+    let loss = ops::cross_entropy(&model.logits(&features).unwrap(), &labels, 0..2).unwrap();
+    every_variable_has_a_gradient(&model, &loss);
+    let names: Vec<_> = model.variables().iter().map(|(name, _)| name.to_string()).collect();
+    assert!(names.len() == 2 * 3 + 2 && names.iter().all(|name| is_own(name)), "{names:?}");
 }
 
 /// One client, so that a task has one slot: all of them fit into the rows of the head.

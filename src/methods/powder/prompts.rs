@@ -78,3 +78,58 @@ impl Prompting for SlotPrompts {
         Ok(Adaptation { block_tokens, ..Adaptation::none() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::powder::shape::SlotShape;
+    use crate::model::ParameterSet;
+    use crate::numerics::distributions::fill_normal;
+    use crate::numerics::streams::{Domain, StreamKey};
+    use candle_core::Device;
+
+    const SHAPE: SlotShape = SlotShape { blocks: 0..2, components: 3, length: 2, dim: 16, top: 3 };
+
+    fn slots() -> Vec<ParameterSet> {
+        let key = StreamKey::new(1, Domain::Method);
+        (0..3).map(|slot| SHAPE.start(4, &[], key.client(slot))).collect()
+    }
+
+    /// Tokens of both blocks for four queries.
+    fn tokens(sets: &[&ParameterSet]) -> Result<Vec<f32>, ModelError> {
+        let mut queries = vec![0f32; 4 * SHAPE.dim];
+        fill_normal(&mut StreamKey::new(2, Domain::Method).rng(), &mut queries);
+        let queries = Tensor::from_vec(queries, (4, SHAPE.dim), &Device::Cpu)?;
+        let all = sets.iter().flat_map(|set| set.iter());
+        let pool = all.map(|(name, values)| Ok((name.clone(), values.tensor(&Device::Cpu)?)));
+        let pool = pool.collect::<Result<PromptTensors, ModelError>>()?;
+        let prompts = SlotPrompts { blocks: SHAPE.blocks, trains: true };
+        let blocks = prompts.adapt(&pool, &queries)?.block_tokens;
+        let values = |tokens: &Tensor| Ok(tokens.flatten_all()?.to_vec1::<f32>()?);
+        Ok(blocks.iter().flatten().map(values).collect::<Result<Vec<_>, ModelError>>()?.concat())
+    }
+
+    /// Card, invariant 2: with `W` the identity a slot is one of CODA-Prompt, alone.
+    #[test]
+    fn a_slot_that_is_like_no_other_is_prompted_by_its_own_components() -> Result<(), ModelError> {
+        let slots = slots();
+        let all: Vec<&ParameterSet> = slots.iter().collect();
+        let alone = tokens(&[&slots[1]])?;
+        assert_eq!(alone.len(), 2 * 4 * SHAPE.length * SHAPE.dim);
+        let mixed = |row: &[f64]| tokens(&[&slots[1], &SHAPE.mix(&[row], 1, &all)]);
+        assert_eq!(mixed(&[0.0, 1.0, 0.0])?, alone);
+        assert_ne!(mixed(&[0.5, 0.5, 0.0])?, alone);
+        Ok(())
+    }
+
+    /// Card, invariant 4.
+    #[test]
+    fn only_the_slot_itself_trains() {
+        let names = |shapes: Vec<(String, Vec<usize>)>| shapes.into_iter().map(|(name, _)| name);
+        let trained =
+            |trains, name: &str| SlotPrompts { blocks: SHAPE.blocks, trains }.trained(name, 3);
+        assert!(names(SHAPE.own(4)).all(|name| trained(true, &name) == (0..3)));
+        assert!(names(SHAPE.own(4)).all(|name| trained(false, &name).is_empty()));
+        assert!(names(SHAPE.others()).all(|name| trained(true, &name).is_empty()));
+    }
+}
