@@ -61,6 +61,16 @@ fn hepco_on_cifar100() {
     assert!(up.iter().zip(rows).all(|(lean, rows)| 32_563_640 - lean == rows), "{up:?}");
     let plain = plan("scenarios/hepco/cifar100-fedavg-prompt.toml", &[]);
     assert_eq!(all(&plain, "/down/largest/payload"), [32_563_600; 10]);
+    // Nobody's weight needs the number of samples, and yet it is said: 4 bytes.
+    assert_eq!(all(&plain, "/up/largest/payload"), [32_563_604; 10]);
+    let whole = plan("scenarios/hepco/cifar100-fedavg-ft.toml", &[]);
+    assert_eq!(all(&whole, "/down/largest/payload"), [343_502_224; 10]);
+    // One slot over ten tasks of ten rounds, both ways: 6.51 and 68.7 GB.
+    let one_slot = |plan: &Value| {
+        let (down, up) = (all(plan, "/down/largest/payload"), all(plan, "/up/largest/payload"));
+        10 * down.iter().chain(&up).sum::<u64>()
+    };
+    assert_eq!((one_slot(&plain), one_slot(&whole)), (6_512_720_400, 68_700_445_200));
 }
 
 /// Rows of a plan in phases of a name.

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
+use fedcast::methods::fedavg::Weights;
 use fedcast::methods::fedavg_prompt::{FedAvgPrompt, FedAvgPromptConfig};
 use fedcast::methods::hepco::{Hepco, HepcoConfig, Up};
 use fedcast::model::{LinearHead, ParameterSet};
 use fedcast::policy::{AnyMethod, Message, ModelFacts, WireForm, erase, parameters_of};
-use fedcast::wire::Body;
+use fedcast::wire::{Body, MetaReader};
 
 use crate::toys::round_loop::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
@@ -145,6 +146,63 @@ fn idle_clients_change_nothing() {
     run.task(0, &deal(&run.lab, &run.view(0), 1), 1);
     let sent = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
     assert!(far(&flat(&sent), &flat(&current(&run.server.save()))) < 1e-6);
+}
+
+/// Labels are counted by head row, whatever class stands there.
+#[test]
+fn counts_follow_the_order_of_classes() {
+    let mut run = Engine::new(hepco_with(|_| ()), facts(), lab(3, ClassOrder::Seeded(4)));
+    let view = run.view(1);
+    assert_ne!(view.classes, [2, 3]);
+    let by_class = run.lab.dataset.train.by_class();
+    let of = |place: usize, count: usize| &by_class[view.classes[place] as usize][..count];
+    let mut shard = [of(0, 5), of(1, 9)].concat();
+    shard.sort_unstable();
+    run.task(1, &[shard.into()], 1);
+    let up = Up::unpack(run.last().up.as_ref().unwrap()).unwrap();
+    assert_eq!((up.counts_by_row(CLASSES), up.samples()), (vec![0, 0, 5, 9, 0, 0], 14));
+}
+
+/// The old generator asks for classes as often as clients of all earlier rounds reported them.
+#[test]
+fn counts_add_up_and_those_of_the_last_task_are_kept() {
+    let counts = |run: &Engine| {
+        let saved = run.server.save();
+        let mut meta = MetaReader::new(&saved.meta);
+        let mut list = || -> Vec<u64> {
+            let rows = meta.u64().unwrap();
+            (0..rows).map(|_| meta.u64().unwrap()).collect()
+        };
+        (list(), list())
+    };
+    let mut run = engine(hepco_with(|_| ()), 3);
+    run.task(0, &deal(&run.lab, &run.view(0), 2), 2);
+    let first = vec![48, 48, 0, 0, 0, 0];
+    assert_eq!(counts(&run), (first.clone(), first.clone()));
+    run.first_phase(1, &deal(&run.lab, &run.view(1), 2), 1);
+    assert_eq!(counts(&run), (vec![48, 48, 24, 24, 0, 0], first));
+}
+
+/// Subtlety 2 of FedAvg-Prompt, step 1 of HePCo's round.
+#[test]
+fn clients_count_alike_or_by_their_samples() {
+    for (weights, share) in [(Weights::Uniform, 0.5), (Weights::BySamples, 4.0 / 48.0)] {
+        let config = FedAvgPromptConfig { weights, ..pools() };
+        let plain = erase(FedAvgPrompt::new(config, &facts()));
+        let averaging = hepco_with(|c| (c.client, c.prompt_steps, c.head_steps) = (config, 0, 0));
+        for method in [plain, averaging] {
+            let mut run = engine(method, 3);
+            let whole = deal(&run.lab, &run.view(0), 1).remove(0);
+            run.task(0, &[whole[..4].into(), whole[4..].into()], 1);
+            let sent = |place: usize| {
+                flat(&parameters_of(run.exchanges[place].up.as_ref().unwrap()).unwrap())
+            };
+            let pairs = sent(0).into_iter().zip(sent(1));
+            let mean: Vec<f32> = pairs.map(|(a, b)| share * a + (1.0 - share) * b).collect();
+            assert!(far(&sent(0), &sent(1)) > 1e-3);
+            assert!(far(&mean, &flat(&current(&run.server.save()))) < 1e-6, "{weights:?}");
+        }
+    }
 }
 
 /// A saved server goes on as if it had never stopped, the previous one with it.

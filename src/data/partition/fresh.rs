@@ -208,6 +208,17 @@ mod tests {
     }
 
     #[test]
+    fn shards_of_a_round_may_overlap() {
+        let (view, by_class) = task();
+        let law =
+            FreshLaw::Ratios { category: 1.0, split: 0.5, imbalance: 1.0, counts_only: false };
+        let of = |client| FreshClients { law, seed: 4 }.shard(&view, ClientId(client), &by_class);
+        let (one, other) = (of(1), of(2));
+        let both = one.iter().filter(|sample| other.contains(sample)).count();
+        assert!((1_000..1_500).contains(&both), "a half of 2,500, not {both}");
+    }
+
+    #[test]
     fn a_client_that_wants_more_than_a_class_has_takes_from_others() {
         let (view, by_class) = task();
         let law = FreshLaw::Dirichlet { beta: 1e-4, samples: 1_200 };

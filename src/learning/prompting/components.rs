@@ -124,3 +124,41 @@ impl Prompting for Components {
         Ok(sum.map(|sum| sum * self.penalty).transpose()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Device;
+
+    use super::*;
+
+    fn rows(count: usize, shift: f32) -> Tensor {
+        let values: Vec<f32> = (0..count * 8).map(|i| (i as f32 * 0.7 + shift).sin()).collect();
+        Tensor::from_vec(values, (count, 8), &Device::Cpu).unwrap()
+    }
+
+    /// Scores of three queries where attention is moved by a constant.
+    fn scores(softmax: bool, constant: f64) -> Vec<f32> {
+        let attention = (rows(4, 1.0) + constant).unwrap();
+        let pool: PromptTensors =
+            [(ComponentPart::Attention, attention), (ComponentPart::Key, rows(4, 2.0))]
+                .map(|(part, tensor)| (part.name(0), tensor))
+                .into_iter()
+                .collect();
+        let all = Components { blocks: 0..1, used: 4, trained: 0..0, penalty: 0.0, softmax };
+        let weights = all.weights(&pool, 0, &(rows(3, 0.0) * 9.0).unwrap()).unwrap();
+        weights.flatten_all().unwrap().to_vec1().unwrap()
+    }
+
+    /// Invariant 5 of Fed-CPrompt's card.
+    #[test]
+    fn a_softmax_does_not_see_what_all_entries_share() {
+        let off = |softmax: bool| -> f32 {
+            let pairs = scores(softmax, 0.0).into_iter().zip(scores(softmax, 3.0));
+            pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+        };
+        assert!(off(true) < 1e-6 && off(false) > 0.1);
+        for score in [scores(true, 0.0), scores(false, 0.0)].concat() {
+            assert!((-1.0..=1.0).contains(&score));
+        }
+    }
+}

@@ -10,6 +10,9 @@
 //! server   the components of the task, head <- means weighted by n_m
 //! ```
 //! The previous task's model needs no message of its own: its components are among those that travel, frozen.
+//! Where clients are at different tasks (`tasks.arrival`), each uses the components of the tasks up to its own, and those
+//! of a task are averaged over the clients that learnt it. (The release means to add the other group's components, but
+//! takes the client's own in their place, and averages over everybody.)
 //! Rounds are those of the scenario; the release's early stopping looks at the training data and is left out.
 
 mod config;

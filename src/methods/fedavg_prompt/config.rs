@@ -36,11 +36,9 @@ impl FedAvgPromptConfig {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> FedAvgPromptConfig {
         let pool = Param::new("pool", 100, "prompts of a block, each with a key").source("HePCo");
-        let prompt_len: u32 = table.get(
-            &Param::new("prompt_len", 20, "rows of a prompt, half keys, half values")
-                .source("HePCo")
-                .at_least(2.0),
-        );
+        let pool = table.get(&pool.at_least(1.0).at_most(100_000.0));
+        let length = Param::new("prompt_len", 20, "rows of a prompt, half keys, half values");
+        let prompt_len: u32 = table.get(&length.source("HePCo").at_least(2.0).at_most(10_000.0));
         if !prompt_len.is_multiple_of(2) {
             let message = format!("a prompt of {prompt_len} rows has no two halves");
             table.reject("prompt_len", &message, "odd", "give an even number of rows");
@@ -52,7 +50,7 @@ impl FedAvgPromptConfig {
         let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
         let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
         FedAvgPromptConfig {
-            pool: table.get(&pool.at_least(1.0)),
+            pool,
             prompt_len,
             n_blocks: table.get(&n_blocks.source("HePCo").at_least(1.0).at_most(99.0)),
             prompt_init: table.get(&init.source("HePCo's code").at_least(0.0)),

@@ -4,6 +4,9 @@ use super::consolidation::GenerationLoss;
 use crate::methods::fedavg_prompt::FedAvgPromptConfig;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
+/// Most steps, and the widest layer, of the server.
+const LARGEST: f64 = 100_000.0;
+
 /// How much each client counts in the server's losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weighting {
@@ -87,10 +90,18 @@ impl HepcoConfig {
         let kl = Param::new("kl", KlForm::ClientServer, "the arguments of the divergence");
         let lambda =
             |name, default, doc| Param::new(name, default, doc).source(paper).at_least(0.0);
-        let steps = |name, default, doc| Param::new(name, default, doc).source(paper);
-        let width = |name, default, doc| Param::new(name, default, doc).source(code).at_least(1.0);
-        let replay = "old pseudo-queries per new one; 0: no previous server";
+        let steps = |name, default, doc| Param::new(name, default, doc).at_most(LARGEST);
+        let width =
+            |name, default, doc| Param::new(name, default, doc).at_least(1.0).at_most(LARGEST);
+        let replay = "old pseudo-queries per new one, whole ones of a batch; 0: no previous server";
         let hidden = Param::new("hidden", [256, 1024], "widths of the generators' hidden layers");
+        let generator_steps = steps("generator_steps", 100, "steps of a generator");
+        let old_steps = steps("old_steps_per_task", 50, "more for the old generator, per task");
+        let prompt_steps = steps("prompt_steps", 200, "steps of prompt distillation");
+        let head_steps = steps("head_steps", 200, "steps of head distillation");
+        let batch = Param::new("server_batch", 64, "new pseudo-queries of a step");
+        let (noise, embedding) =
+            ("width of the generators' noise", "width of the embedding of a class");
         HepcoConfig {
             client,
             weighting: table.get(&weighting.source("public code; the paper writes plain sums")),
@@ -98,26 +109,19 @@ impl HepcoConfig {
             lambda_kl: table.get(&lambda("lambda_kl", 1.0, "weight of the divergence of heads")),
             lambda_mse: table.get(&lambda("lambda_mse", 0.1, "weight of the distance of prompts")),
             replay_ratio: table.get(&lambda("replay_ratio", 0.5, replay).at_most(100.0)),
-            generator_steps: table.get(&steps("generator_steps", 100, "steps of a generator")),
-            old_steps_per_task: table.get(
-                &Param::new("old_steps_per_task", 50, "more for the old generator, per task")
-                    .source(code),
-            ),
-            prompt_steps: table.get(&steps("prompt_steps", 200, "steps of prompt distillation")),
-            head_steps: table.get(&steps("head_steps", 200, "steps of head distillation")),
-            server_batch: table.get(
-                &Param::new("server_batch", 64, "new pseudo-queries of a step")
-                    .source(code)
-                    .at_least(2.0),
-            ),
+            generator_steps: table.get(&generator_steps.source(paper)),
+            old_steps_per_task: table.get(&old_steps.source(code)),
+            prompt_steps: table.get(&prompt_steps.source(paper)),
+            head_steps: table.get(&head_steps.source(paper)),
+            server_batch: table.get(&batch.source(code).at_least(2.0).at_most(LARGEST)),
             server_lr: table.get(
                 &Param::new("server_lr", 1e-4, "learning rate of all server steps")
                     .source(paper)
                     .above(0.0),
             ),
-            noise: table.get(&width("noise", 64, "width of the generators' noise")),
-            embedding: table.get(&width("embedding", 64, "width of the embedding of a class")),
-            hidden: table.get(&hidden.source(code).at_least(1.0)),
+            noise: table.get(&width("noise", 64, noise).source(code)),
+            embedding: table.get(&width("embedding", 64, embedding).source(code)),
+            hidden: table.get(&hidden.source(code).at_least(1.0).at_most(LARGEST)),
         }
     }
 

@@ -8,7 +8,8 @@ fn only_own_rows_move(method: Arc<dyn AnyMethod>, sliced: &[String], per_task: u
     task(&mut run, 0);
     for t in 1..3 {
         let before = saved(&run);
-        task(&mut run, t);
+        let shards = deal(&run.lab, &run.view(t), 2);
+        run.task(t, &shards, 2);
         let after = saved(&run);
         let (own, head) = (t * per_task..(t + 1) * per_task, run.view(t).rows.clone());
         for name in sliced.iter().map(String::as_str).chain(["head.weight", "head.bias"]) {
@@ -70,6 +71,12 @@ fn step(lab: &fedcast::policy::Lab) -> (PackBatch, Tensor) {
     (PackBatch { batch, groups, steps: vec![0] }, queries)
 }
 
+/// The choice of so many prompts of two tokens, with this pull.
+fn pulling(top: usize, pull: f64) -> SelectedPrompts {
+    let (position, pooling) = (PromptPosition::ClsCopy, Pooling::ClsAndPrompts);
+    SelectedPrompts { top, length: 2, pull, position, pooling }
+}
+
 /// The cosine does not see how long a key is, so a pull cannot make it longer.
 #[test]
 fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
@@ -78,18 +85,7 @@ fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
     /// Who pulls, how it is trained, the keys that are pulled, and the largest pull.
     type Pulling = (Arc<dyn AnyMethod>, Arc<dyn Prompting>, Range<usize>, f32);
     let kinds: [Pulling; 2] = [
-        (
-            l2p_of(|c| c.pull_weight = 1.0),
-            Arc::new(fedcast::learning::prompting::SelectedPrompts {
-                top: 2,
-                length: 2,
-                pull: 1.0,
-                position: fedcast::model::PromptPosition::ClsCopy,
-                pooling: Pooling::ClsAndPrompts,
-            }),
-            0..4,
-            2.0,
-        ),
+        (l2p_of(|c| c.pull_weight = 1.0), Arc::new(pulling(2, 1.0)), 0..4, 2.0),
         (
             dual_of(|c| c.pull_weight = 1.0),
             Arc::new(Experts { general: 0..1, experts: 1..2, expert: Expert::Given(0), pull: 1.0 }),
@@ -143,11 +139,22 @@ fn the_length_of_keys_does_not_matter() {
     }
 }
 
-/// A pool of as many prompts as are chosen is one shared prompt: which key belongs to which does not matter.
+/// A pool of as many prompts as are chosen is one shared prompt, whose tokens are those of the pool: which key belongs
+/// to which does not matter.
 #[test]
 fn choosing_all_prompts_is_plain_shallow_prompting() {
     let whole = || l2p_of(|c| (c.pool, c.top) = (3, 3));
     let plain = answers_with(whole(), |_, _| ());
+    let run = engine(whole(), 3).run(1, 1);
+    let pool = saved(&run).get(POOL).unwrap().tensor(&run.lab.device).unwrap();
+    let tokens = pool.reshape((1, 6, 16)).unwrap().broadcast_as((20, 6, 16)).unwrap();
+    let tokens = PromptTokens {
+        tokens: tokens.contiguous().unwrap(),
+        position: PromptPosition::ClsCopy,
+        pooling: Pooling::ClsAndPrompts,
+    };
+    let adaptation = Adaptation { tokens: Some(tokens), ..Adaptation::none() };
+    assert!(near(&plain, &adapted(&run.lab, &adaptation)));
     let turned = answers_with(whole(), |name, values| {
         if name == KEYS {
             values.reverse();
@@ -212,6 +219,8 @@ fn an_expert_may_start_as_a_copy_and_be_kept_from_tasks_to_come() {
         dualprompt::method(config, shared(), &facts()).kind
     };
     assert_eq!((kind(false).inference_rows(0), kind(true).inference_rows(0)), (0..3, 0..1));
+    // Tasks beyond the pool share its last expert.
+    assert_eq!((kind(true).own_rows(2), kind(true).own_rows(7)), (2..3, 2..3));
 }
 
 #[test]
@@ -231,16 +240,86 @@ fn components_of_a_task_start_orthonormal() {
     // Nothing trained in between: the next ones are orthogonal to them, too.
     run.task(1, &none, 0);
     let set = saved(&run);
-    let name = ComponentPart::Key.name(1);
-    let product = |a: usize, b: usize| -> f32 {
-        let (a, b) = (rows(&set, &name, a..a + 1), rows(&set, &name, b..b + 1));
-        a.iter().zip(b).map(|(a, b)| a * b).sum()
-    };
-    assert!(product(0, 2).abs() < 1e-5 && (product(2, 2) - 1.0).abs() < 1e-5);
+    for name in (0..2).flat_map(|block| ComponentPart::ALL.map(|part| part.name(block))) {
+        for (a, b) in [(0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (2, 2), (3, 3)] {
+            let (one, other) = (rows(&set, &name, a..a + 1), rows(&set, &name, b..b + 1));
+            let product: f32 = one.iter().zip(other).map(|(a, b)| a * b).sum();
+            assert!((product - if a == b { 1.0 } else { 0.0 }).abs() < 1e-5, "{name}: {a}, {b}");
+        }
+    }
     let once = saved(&engine(coda_of(|c| c.orthogonal = Orthogonal::Once), 3));
-    assert!(once.get(&name).unwrap().values.iter().any(|v| *v != 0.0));
+    let name = ComponentPart::Key.name(1);
+    assert!((0..6).all(|row| rows(&once, &name, row..row + 1).iter().any(|v| *v != 0.0)));
+}
+
+/// What does not divide by the number of tasks is left over; a single task has everything.
+#[test]
+fn tasks_share_the_pool_in_whole_components() {
+    let run = engine(coda_of(|c| c.pool = 7), 3).run(1, 1);
+    let set = saved(&run);
     let one = ModelFacts { tasks: 1, ..facts() };
-    assert_eq!(coda_prompt::method(coda_config(), shared(), &one).kind.own_rows(0), 0..6);
+    let method = erase(coda_prompt::method(coda_config(), shared(), &one));
+    let whole = Engine::new(method, one, lab(1, ClassOrder::Native)).run(1, 1);
+    let exchange = whole.last();
+    let (down, up) = (parameters_of(&exchange.down), parameters_of(exchange.up.as_ref().unwrap()));
+    let (down, up) = (down.unwrap(), up.unwrap());
+    for name in (0..2).flat_map(|block| ComponentPart::ALL.map(|part| part.name(block))) {
+        let zero = |row: usize| rows(&set, &name, row..row + 1).iter().all(|v| *v == 0.0);
+        assert!((0..6).all(|row| !zero(row)) && zero(6), "{name}");
+        let row = |set, row| rows(set, &name, row..row + 1).to_vec();
+        assert!((0..6).all(|k| row(&down, k) != row(&up, k)), "{name} trains");
+    }
+}
+
+/// Everybody draws the offsets of misordered positions from one seed: they neither travel nor train.
+#[test]
+fn offsets_are_the_same_for_everybody() {
+    let of = |seed| {
+        let place = move |c: &mut L2pConfig| {
+            (c.prompt_pos, c.offset_seed) = (PromptPlace::Misordered, seed);
+        };
+        let run = engine(l2p_of(place), 3).run(1, 1);
+        let sent = parameters_of(&run.last().down).unwrap();
+        let names: Vec<String> = sent.iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(names, ["head.bias", "head.weight", KEYS, POOL]);
+        answers(&*run.server.predictor(&run.lab).unwrap(), &run.lab)
+    };
+    assert_eq!(of(1), of(1));
+    assert!(!near(&of(1), &of(2)));
+}
+
+/// Prompts are chosen image by image: no vote of a batch.
+#[test]
+fn an_image_is_answered_alike_whatever_stands_beside_it() {
+    let lab = lab(3, ClassOrder::Native);
+    let loader = lab.queried(lab.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
+    let batches = |size| loader.in_order(size).map(Result::unwrap).collect::<Vec<_>>();
+    let queries = batches(16)[0].queries(&lab.device).unwrap().unwrap();
+    // Keys between which images are torn: what is particular to three of them.
+    let apart = queries.broadcast_sub(&queries.mean_keepdim(0).unwrap()).unwrap();
+    let keys = Parameter::of(&apart.narrow(0, 0, 3).unwrap()).unwrap();
+    let similar = prompts::cosines(&queries, &apart.narrow(0, 0, 3).unwrap()).unwrap();
+    let chosen = prompts::selection(&similar, 1).unwrap().concat();
+    assert!((0..3).all(|key| chosen.contains(&key)), "{chosen:?}");
+    let nearest = Expert::Nearest(0..3);
+    let kinds: [(Arc<dyn AnyMethod>, Arc<dyn Prompting>); 2] = [
+        (l2p_of(|c| c.pool = 3), Arc::new(pulling(1, 0.0))),
+        (
+            dual_of(|_| ()),
+            Arc::new(Experts { general: 0..1, experts: 1..2, expert: nearest, pull: 0.0 }),
+        ),
+    ];
+    for (method, prompting) in kinds {
+        let mut received = saved(&engine(method, 3));
+        received.insert("prompt.keys", keys.clone());
+        let model = Classifier::frozen_with(&lab.backbone, &received, Some(prompting)).unwrap();
+        let features = |size| -> Vec<f32> {
+            let of = |batch| model.batch_features(&batch, &lab.device).unwrap();
+            let all = batches(size).into_iter().map(of);
+            all.flat_map(|f| f.flatten_all().unwrap().to_vec1::<f32>().unwrap()).collect()
+        };
+        assert!(far(&features(16), &features(1)) < 1e-4);
+    }
 }
 
 /// Not neutral: a zero key takes attention, too.
@@ -254,19 +333,7 @@ fn components_of_zeros_are_a_prefix_of_zeros() {
     let lab = lab(3, ClassOrder::Native);
     let zeros = Tensor::zeros((4, 16), candle_core::DType::F32, &lab.device).unwrap();
     let prefix = || Prefix::halves(&zeros).unwrap();
-    let adaptation = Adaptation::prefixes([prefix(), prefix()]);
-    let batch = lab.statistics_loader(&(0..20).collect()).in_order(20).next().unwrap().unwrap();
-    let expected = lab.backbone.features(&lab.pixels(&batch).unwrap(), &adaptation).unwrap();
-    assert!(near(&features, &expected.flatten_all().unwrap().to_vec1::<f32>().unwrap()));
-}
-
-#[test]
-fn the_mean_of_one_client_is_what_it_sent() {
-    for method in all() {
-        let run = engine(method, 1).run(1, 1);
-        let sent = parameters_of(run.exchanges[0].up.as_ref().unwrap()).unwrap();
-        assert_eq!(sent.digest(), saved(&run).digest());
-    }
+    assert!(near(&features, &adapted(&lab, &Adaptation::prefixes([prefix(), prefix()]))));
 }
 
 #[test]

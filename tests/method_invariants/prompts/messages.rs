@@ -90,15 +90,7 @@ fn sums_are_folds<K: PromptKind>(method: &Prompted<K>) {
     let view = Arc::clone(&lab.curriculum.tasks[1]);
     let period = Period::of(Arc::clone(&view), 3);
     server.begin_period(&period, &lab).unwrap();
-    let round = RoundContext {
-        round: Round(0),
-        period: period.clone(),
-        phase: 0,
-        phase_name: "train",
-        round_in_phase: 0,
-        rounds_in_phase: 1,
-        run_seed: 5,
-    };
+    let round = first_round(&period);
     let seats = one_seat_each(&period, &[ClientId(0), ClientId(1)]);
     let downs = server.broadcast(&round, &seats, &lab).unwrap();
     let shards = deal(&lab, &view, 2);

@@ -2,6 +2,7 @@
 //! loss and the golden files are tested beside their code.)
 
 mod choices;
+mod means;
 mod messages;
 
 use std::ops::Range;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Step, Transform};
 use fedcast::learning::prompting::{
-    ComponentPart, EXPERT_KEYS, Expert, Experts, KEYS, POOL, expert_name, general_name,
+    ComponentPart, EXPERT_KEYS, Expert, Experts, KEYS, POOL, SelectedPrompts, expert_name,
+    general_name,
 };
 use fedcast::learning::{
     Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Shelf,
@@ -19,18 +21,21 @@ use fedcast::methods::coda_prompt::{self, CodaConfig, Orthogonal};
 use fedcast::methods::dualprompt::{self, DualPromptConfig};
 use fedcast::methods::fed_cprompt::{self, C2lForm, FedCPromptConfig};
 use fedcast::methods::fedavg::Train;
-use fedcast::methods::l2p::{self, L2pConfig};
+use fedcast::methods::l2p::{self, L2pConfig, PromptPlace};
 use fedcast::methods::prompted::{PoolForm, PromptKind, Prompted, PromptedConfig};
 use fedcast::methods::{HeadForm, fedavg};
 use fedcast::model::ops::Groups;
-use fedcast::model::{Adaptation, Parameter, ParameterSet, Pooling, Prefix};
+use fedcast::model::{
+    Adaptation, Parameter, ParameterSet, Pooling, Prefix, PromptPosition, PromptTokens, prompts,
+};
 use fedcast::policy::{
     AnyMethod, ClientPolicy, Member, Method, ModelFacts, Part, Period, Predictor, RoundContext,
     ServerPolicy, Staged, UpMeta, WireForm, erase, one_seat_each, parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 
-use crate::toys::round_loop::Engine;
+use crate::hepco::fedavg_prompt;
+use crate::toys::round_loop::{Engine, SEED};
 use crate::toys::{deal, facts, lab};
 use crate::{engine, far, fedavg_of};
 
@@ -121,6 +126,26 @@ fn answers_with(method: Arc<dyn AnyMethod>, change: impl Fn(&str, &mut [f32])) -
     body.sections = fedcast::policy::parameter_sections(&set);
     run.server.load(&body).unwrap();
     answers(&*run.server.predictor(&run.lab).unwrap(), &run.lab)
+}
+
+/// The features of the first images with this adaptation of the backbone.
+fn adapted(lab: &fedcast::policy::Lab, adaptation: &Adaptation) -> Vec<f32> {
+    let batch = lab.statistics_loader(&(0..20).collect()).in_order(20).next().unwrap().unwrap();
+    let features = lab.backbone.features(&lab.pixels(&batch).unwrap(), adaptation).unwrap();
+    features.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// The first round of a task.
+fn first_round(period: &Period) -> RoundContext {
+    RoundContext {
+        round: Round(0),
+        period: period.clone(),
+        phase: 0,
+        phase_name: "train",
+        round_in_phase: 0,
+        rounds_in_phase: 1,
+        run_seed: SEED,
+    }
 }
 
 fn near(a: &[f32], b: &[f32]) -> bool {

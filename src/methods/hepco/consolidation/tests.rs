@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use candle_core::Tensor;
+
 use super::generation::{GenerationLoss, Objective};
 use super::*;
 use crate::numerics::distributions::fill_normal;
@@ -103,7 +105,27 @@ fn without_replay_there_is_no_previous_server() {
     };
     assert_eq!(of(0.0, Some(&previous())), of(0.5, None));
     assert_ne!(of(0.5, Some(&previous())), of(0.5, None));
+    assert_eq!(HepcoConfig::default().replayed(), 32);
     assert_eq!(HepcoConfig { replay_ratio: 0.29, server_batch: 100, ..config() }.replayed(), 29);
+}
+
+/// Step 4: the generator of old classes trains longer with every task, the one of new classes does not.
+#[test]
+fn every_task_trains_the_old_generator_longer() {
+    let (averaged, clients, previous) = (parameters(0), [client(1, [3, 4])], previous());
+    let values = |task: u16, generator_steps: u32, old_steps_per_task: u32| {
+        let config = HepcoConfig { generator_steps, old_steps_per_task, ..config() };
+        let view = TaskView { task: TaskId(task), ..view() };
+        let settings = (&config, SHAPE);
+        let made =
+            Consolidation::new(settings, &view, &averaged, &clients, Some(&previous), key(9));
+        let made = made.unwrap().unwrap().generators().unwrap();
+        (made.new_value, made.old.unwrap().1)
+    };
+    assert_eq!(values(1, 3, 2).1, values(1, 5, 0).1);
+    assert_eq!(values(2, 3, 2), values(1, 3, 4));
+    assert_ne!(values(2, 3, 2).1, values(1, 3, 2).1);
+    assert_eq!(values(2, 3, 2).0, values(1, 3, 2).0);
 }
 
 /// Invariant 4: with both lambdas at zero a generator learns classification alone.

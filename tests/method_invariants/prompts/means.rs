@@ -1,0 +1,151 @@
+//! What the mean of clients is: of one client central training, of equal ones what each of them is.
+
+use fedcast::learning::{Course, train_pack};
+use fedcast::methods::fedavg_prompt::WeightedPool;
+use fedcast::numerics::streams::{Domain, StreamKey};
+
+use super::*;
+
+/// Trains in one place what a run of one client trained: the same batches, an optimiser made anew in every round, and no
+/// message, no rows that are cut and no mean.
+fn central(
+    run: &Engine,
+    start: ParameterSet,
+    begin: impl Fn(usize, ParameterSet) -> ParameterSet,
+    prompting: impl Fn(usize) -> Arc<dyn Prompting>,
+) -> ParameterSet {
+    let (lab, mut parameters, mut begun) = (&run.lab, start, None);
+    for (round, exchange) in run.exchanges.iter().enumerate() {
+        let (task, view) = (exchange.task, run.view(exchange.task));
+        if begun.replace(task) != Some(task) {
+            parameters = begin(task, parameters);
+        }
+        let (rows, prompting) = (view.rows.clone(), Some(prompting(task)));
+        let model = Classifier::pack_with(&lab.backbone, vec![parameters], rows, prompting);
+        let model = model.unwrap();
+        let loader = lab.train_loader(&deal(lab, &view, 1).remove(0));
+        let key = exchange.seat.key(SEED, Round(round as u32));
+        let (course, rule) = ([Course { loader: &loader, key }], lab.training.optimiser.clone());
+        let mut optimiser = rule.over_pack(model.vars(), 1);
+        let plan = &lab.training;
+        train_pack(plan, &mut optimiser, model.variables(), &course, |step| {
+            model.pack_losses(step, &lab.device, None)
+        })
+        .unwrap();
+        parameters = model.parameters().unwrap();
+    }
+    parameters
+}
+
+fn same(run: &Engine, central: &ParameterSet) {
+    for ((name, federated), (_, central)) in saved(run).iter().zip(central.iter()) {
+        let off = far(&federated.values, &central.values);
+        assert!(off < 1e-4, "{name}: {off}");
+    }
+}
+
+fn of_one_is_central<K: PromptKind>(method: Prompted<K>) {
+    let fresh = engine(erase(method.clone()), 3);
+    let (start, init) = (saved(&fresh), StreamKey::new(SEED, Domain::Init));
+    let run = fresh.run(1, 2);
+    assert_ne!(saved(&run), start);
+    let begin = |task, parameters| method.kind.begin_task(task, parameters, init);
+    same(&run, &central(&run, start, begin, |task| method.kind.training(task)));
+}
+
+#[test]
+fn of_one_client_is_central_training() {
+    let facts = facts();
+    let small = L2pConfig { pool: 4, prompt_len: 2, top: 2, ..L2pConfig::default() };
+    of_one_is_central(l2p::method(L2pConfig { pull_weight: 0.1, ..small }, shared(), &facts));
+    let pulled = DualPromptConfig { pull_weight: 1.0, copy_previous: true, ..dual_config() };
+    of_one_is_central(dualprompt::method(pulled, shared(), &facts));
+    of_one_is_central(coda_prompt::method(coda_config(), shared(), &facts));
+    let mut plain = FedCPromptConfig::default();
+    plain.components = CodaConfig { pool: 6, prompt_len: 4, ..plain.components };
+    plain.c2l.form = C2lForm::Off;
+    of_one_is_central(fed_cprompt::method(plain, shared(), &facts));
+
+    let fresh = engine(fedavg_prompt(), 3);
+    let start = saved(&fresh);
+    let run = fresh.run(1, 2);
+    let pool = |_| Arc::new(WeightedPool { blocks: 2 }) as Arc<dyn Prompting>;
+    same(&run, &central(&run, start, |_, parameters| parameters, pool));
+}
+
+#[test]
+fn of_one_client_is_what_it_sent() {
+    for method in all() {
+        let run = engine(method, 1).run(1, 1);
+        let sent = parameters_of(run.exchanges[0].up.as_ref().unwrap()).unwrap();
+        assert_eq!(sent.digest(), saved(&run).digest());
+    }
+}
+
+#[test]
+fn of_equal_clients_is_what_each_of_them_sent() {
+    for method in all().into_iter().chain([fedavg_prompt()]) {
+        let mut alone = engine(Arc::clone(&method), 3);
+        let shards = deal(&alone.lab, &alone.view(0), 1);
+        alone.task(0, &shards, 1);
+        let sent = alone.last();
+        let (down, up) = (method.unpack_down(&sent.down, &[]).unwrap(), sent.up.as_ref().unwrap());
+
+        let mut run = engine(Arc::clone(&method), 3);
+        let period = Period::of(run.view(0), 3);
+        run.server.begin_period(&period, &run.lab).unwrap();
+        let before = saved(&run);
+        let seats = one_seat_each(&period, &[0, 1, 2].map(ClientId)).into_iter();
+        let lifted = seats.map(|seat| method.lift(&down, up, &UpMeta::timely(seat, Round(0))));
+        let folded = lifted.map(Result::unwrap).reduce(|a, b| method.merge(a, b));
+        run.server.end_round(&first_round(&period), folded, &run.lab).unwrap();
+        assert_ne!(saved(&run), before);
+        for ((name, three), (_, one)) in saved(&run).iter().zip(saved(&alone).iter()) {
+            assert!(far(&three.values, &one.values) < 1e-6, "{name}");
+        }
+    }
+}
+
+/// Rows that a task begins with are the server's: no client draws any.
+#[test]
+fn clients_of_a_task_begin_alike_and_leave_the_backbone_alone() {
+    for method in all() {
+        let run = engine(method, 3);
+        let backbone = run.lab.backbone.digest().unwrap();
+        let run = run.run(3, 1);
+        for cohort in run.exchanges.chunks(3) {
+            assert!(cohort.iter().all(|own| own.down.digest() == cohort[0].down.digest()));
+        }
+        assert_eq!(run.lab.backbone.digest().unwrap(), backbone);
+        let sent = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
+        let ours = |name: &str| name.starts_with("prompt.") || name.starts_with("head.");
+        assert!(sent.iter().all(|(name, _)| ours(name)));
+    }
+}
+
+/// A single task has a single expert, which is a prefix like any other.
+#[test]
+fn dualprompt_of_one_task_is_prefix_tuning() {
+    let facts = ModelFacts { tasks: 1, ..facts() };
+    let start = |method| Engine::new(method, facts.clone(), lab(1, ClassOrder::Native));
+    let config = DualPromptConfig { pool: 1, g_len: 3, ..dual_config() };
+    let dual = start(erase(dualprompt::method(config, shared(), &facts)));
+    let mut prefix = start(fedavg_of(Train::Prompt));
+    let names = [("prompt.00", general_name(0)), ("prompt.01", expert_name(1))];
+    let mut received = saved(&dual).filter(|name| name.starts_with("head."));
+    for (name, of) in &names {
+        let values = Arc::clone(&saved(&dual).get(of).unwrap().values);
+        received.insert(*name, Parameter { shape: vec![6, 16], values });
+    }
+    let mut body = prefix.server.save();
+    body.sections = fedcast::policy::parameter_sections(&received);
+    prefix.server.load(&body).unwrap();
+    let (dual, prefix) = (saved(&dual.run(1, 1)), saved(&prefix.run(1, 1)));
+    for (name, of) in names {
+        let (found, expected) = (dual.get(&of).unwrap(), prefix.get(name).unwrap());
+        assert!(near(&found.values, &expected.values), "{name}");
+        assert_ne!(received.get(name), Some(expected), "{name} trains");
+    }
+    let head = |set: &ParameterSet| set.get("head.weight").unwrap().values.to_vec();
+    assert!(near(&head(&dual), &head(&prefix)));
+}
