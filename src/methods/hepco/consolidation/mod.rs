@@ -12,6 +12,7 @@
 //! the same time; that is the method. The "epochs" of the paper are single mini-batch steps. All of it runs
 //! on the CPU in `f32`, wherever clients train.
 
+mod asked;
 mod conditions;
 mod disagreement;
 mod divergence;
@@ -27,14 +28,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use candle_core::Tensor;
-
 pub use conditions::Conditions;
 pub use divergence::Terms;
 pub use generation::{GenerationLoss, Steps, Value};
 pub use generator::{Generator, GeneratorShape};
 pub use models::omega;
 
+use self::asked::Asked;
 use self::generation::{Objective, train_generator};
 use self::head_distillation::HeadStudent;
 use self::models::{Model, Teacher};
@@ -233,7 +233,7 @@ impl<'a> Consolidation<'a> {
         for step in 0..self.config.head_steps {
             let new = self.queries_of_new(generators, Draws::NewForHead, step)?;
             let old = self.queries_of_old(generators, Draws::OldForHead, step)?;
-            let all = joined(new, old)?;
+            let all = new.and(old)?;
             let batch = (&all.queries, all.labels.as_slice());
             loss = student.step(batch, &mut optimiser, self.config.server_lr)?;
             finite(loss, "loss of the head distillation", step)?;
@@ -252,7 +252,7 @@ impl<'a> Consolidation<'a> {
         step: u32,
     ) -> Result<Asked, LearningError> {
         let key = self.key.unit(draws as u32).step(u64::from(step));
-        asked(&generators.new, &self.new, self.config.server_batch as usize, key)
+        Asked::of(&generators.new, &self.new, self.config.server_batch as usize, key)
     }
 
     fn queries_of_old(
@@ -265,51 +265,22 @@ impl<'a> Consolidation<'a> {
             return Ok(None);
         };
         let key = self.key.unit(draws as u32).step(u64::from(step));
-        asked(generator, &old.conditions, old.batch, key).map(Some)
+        Asked::of(generator, &old.conditions, old.batch, key).map(Some)
     }
 
     /// Clients teach about new classes, by the paper's sums about old ones, too; the previous server about
     /// old ones.
     fn lessons(&self, new: Asked, old: Option<Asked>) -> Result<Vec<Lesson<'_>>, LearningError> {
-        let by_previous = |asked: Asked, teachers| {
-            let Asked { queries, labels } = asked;
-            Lesson { queries, labels, teachers }
-        };
         let past = match (&self.old, &old) {
-            (Some(known), Some(asked)) => Some(by_previous(asked.clone(), &known.teachers[..])),
+            (Some(known), Some(asked)) => Some(asked.clone().taught_by(&known.teachers)),
             _ => None,
         };
         let of_clients = match self.config.weighting {
             Weighting::Omega => new,
-            Weighting::Plain => joined(new, old)?,
+            Weighting::Plain => new.and(old)?,
         };
-        let clients = by_previous(of_clients, &self.clients[..]);
-        Ok([clients].into_iter().chain(past).collect())
+        Ok([of_clients.taught_by(&self.clients)].into_iter().chain(past).collect())
     }
-}
-
-/// Pseudo-queries `(b, d)` and the labels they were made for.
-#[derive(Clone)]
-struct Asked {
-    queries: Tensor,
-    labels: Vec<u32>,
-}
-
-fn asked(
-    generator: &Generator,
-    conditions: &Conditions,
-    size: usize,
-    key: StreamKey,
-) -> Result<Asked, LearningError> {
-    let batch = conditions.draw(size, key)?;
-    let queries = generator.generate(&batch.labels, &batch.noise)?;
-    Ok(Asked { queries, labels: batch.labels })
-}
-
-fn joined(new: Asked, old: Option<Asked>) -> Result<Asked, LearningError> {
-    let Some(old) = old else { return Ok(new) };
-    let queries = Tensor::cat(&[&new.queries, &old.queries], 0)?;
-    Ok(Asked { queries, labels: [new.labels, old.labels].concat() })
 }
 
 fn finite(loss: f64, what: &str, step: u32) -> Result<(), LearningError> {

@@ -1,0 +1,62 @@
+//! What trained, as parameters again: by member, in the places of what was received.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Classifier;
+use super::head_rows::with_rows;
+use crate::learning::prompting::is_prompt;
+use crate::model::{ModelError, Parameter, ParameterSet};
+
+impl Classifier {
+    /// The rows of a parameter that train, of one of which some do.
+    fn trained_rows(&self, name: &str, whole: &Parameter) -> Range<usize> {
+        match &self.pool {
+            Some(pool) if is_prompt(name) => pool.prompting().trained(name, whole.shape[0]),
+            _ => self.rows.clone(),
+        }
+    }
+
+    /// Everything received, with what trained as it is now; of a pack, the first member's.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        Ok(self.pack_parameters()?.swap_remove(0))
+    }
+
+    /// Everything each member received, with what trained as it is now.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn pack_parameters(&self) -> Result<Vec<ParameterSet>, ModelError> {
+        let mut results = self.received.clone();
+        for (name, variable) in &self.variables {
+            let now = Parameter::of(variable)?;
+            let alone = results.len() == 1;
+            let each = now.values.chunks(now.values.len().div_ceil(results.len()).max(1));
+            for (result, values) in results.iter_mut().zip(each) {
+                let whole = result.get(name).expect("variables are made from what was received");
+                let shape = whole.shape.clone();
+                let parameter = match whole.values.len() == values.len() {
+                    true if alone => Parameter { shape, values: Arc::clone(&now.values) },
+                    true => Parameter { shape, values: values.into() },
+                    false => with_rows(whole, self.trained_rows(name, whole), values),
+                };
+                result.insert(Arc::clone(name), parameter);
+            }
+        }
+        // A backbone that trains is in a pack of one.
+        if self.backbone.is_in(&self.received[0]) && !self.variables.is_empty() {
+            for (name, buffer) in self.backbone.buffers()?.iter() {
+                results[0].insert(Arc::clone(name), buffer.clone());
+            }
+        }
+        if let Some(own) = &self.adjustment {
+            for (name, buffer) in own.buffers()?.iter() {
+                results[0].insert(Arc::clone(name), buffer.clone());
+            }
+        }
+        Ok(results)
+    }
+}

@@ -1,0 +1,194 @@
+//! From parameters to a classifier: frozen, or over fresh variables.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use candle_core::{Device, Tensor};
+
+use super::{Classifier, Copies, head_rows};
+use crate::learning::prompting::{PromptPool, Prompting, is_prompt};
+use crate::model::{
+    Adaptation, Adjustment, Backbone, ClassHead, ModelError, Norms, Parameter, ParameterSet,
+    Residual, Trains, Variables, adapters_of, is_adapter,
+};
+
+impl Classifier {
+    /// Everything frozen, all received head rows.
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn frozen(backbone: &Arc<Backbone>, received: &ParameterSet) -> Result<Self, ModelError> {
+        Classifier::frozen_with(backbone, received, None)
+    }
+
+    /// [`Classifier::frozen`] with prompts that depend on queries.
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn frozen_with(
+        backbone: &Arc<Backbone>,
+        received: &ParameterSet,
+        prompting: Option<Arc<dyn Prompting>>,
+    ) -> Result<Self, ModelError> {
+        let backbone = match backbone.is_in(received) {
+            false => Arc::clone(backbone),
+            true => Arc::new(backbone.frozen_here(received)?),
+        };
+        let device = &backbone.place().device;
+        let shared = prompts(received, prompting.is_none());
+        let prompts: Vec<Tensor> =
+            shared.map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
+        let pool = prompting.map(|own| PromptPool::frozen(own, received, device)).transpose()?;
+        let adjustment = adjustment(received, Trains::NOTHING, device)?;
+        let (head, copies) = (ClassHead::frozen_at(received, device)?, Copies::default());
+        let (rows, variables) = (0..head.classes()?, Variables::new());
+        let named = |name: &str| received.get(name).map(|parameter| parameter.tensor(device));
+        let adapters = adapters_of(named)?;
+        let adaptation = Adaptation { adapters, ..Adaptation::prompts(&prompts)? };
+        let received = vec![received.clone()];
+        Ok(Classifier {
+            backbone,
+            adaptation,
+            pool,
+            adjustment,
+            head,
+            rows,
+            variables,
+            received,
+            copies,
+        })
+    }
+
+    /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
+    /// at hand (so that no optimiser can move any other row).
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn trainable(
+        backbone: &Arc<Backbone>,
+        received: &ParameterSet,
+        rows: Range<usize>,
+    ) -> Result<Self, ModelError> {
+        Classifier::pack(backbone, vec![received.clone()], rows)
+    }
+
+    /// [`Classifier::trainable`] for the members of a pack: variables hold their values one behind the
+    /// other, `(members, ..)`. The backbone itself, and a module upon it, train in packs of one only.
+    ///
+    /// # Errors
+    /// When parameters are missing, do not fit the backbone, or differ in shape between members.
+    pub fn pack(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+    ) -> Result<Self, ModelError> {
+        Classifier::pack_with(backbone, received, rows, None)
+    }
+
+    /// [`Classifier::pack`] with prompts that depend on queries: of their parameters the rows train that
+    /// `prompting` names.
+    ///
+    /// # Errors
+    /// As [`Classifier::pack`].
+    pub fn pack_with(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+        prompting: Option<Arc<dyn Prompting>>,
+    ) -> Result<Self, ModelError> {
+        let stacked = ParameterSet::stacked(&received)?;
+        let alone = backbone.is_in(&received[0]) || Adjustment::is_in(&received[0]);
+        if alone && received.len() > 1 {
+            let reason =
+                "a pack shares one backbone and no module, and one trains; use packs of one".into();
+            return Err(ModelError::Input { reason });
+        }
+        let mut variables = Variables::new();
+        let backbone = match backbone.is_in(&received[0]) {
+            false => Arc::clone(backbone),
+            true => {
+                let own = backbone.trainable_here(&received[0])?;
+                variables.extend(own.variables().iter().cloned());
+                Arc::new(own)
+            }
+        };
+        let shared = prompts(&stacked, prompting.is_none());
+        let prompt_set: ParameterSet = shared.map(|(n, p)| (Arc::clone(n), p.clone())).collect();
+        let device = &backbone.place().device;
+        let prompt_variables = prompt_set.variables(device)?;
+        let mut adaptation =
+            Adaptation::prompts(prompt_variables.iter().map(|(_, v)| v.as_tensor()))?;
+        variables.extend(prompt_variables);
+        let mut pool = None;
+        if let Some(prompting) = prompting {
+            let (own, trained) =
+                PromptPool::trainable(prompting, &stacked, received.len(), device)?;
+            variables.extend(trained);
+            pool = Some(own);
+        }
+        let adapter_variables = stacked.filter(is_adapter).variables(device)?;
+        let named = |wanted: &str| {
+            let found = adapter_variables.iter().find(|(name, _)| &**name == wanted);
+            found.map(|(_, variable)| Ok(variable.as_tensor().clone()))
+        };
+        adaptation.adapters = adapters_of(named)?;
+        variables.extend(adapter_variables);
+        let adjustment = adjustment(&received[0], Trains::BOTH, device)?;
+        variables.extend(adjustment.iter().flat_map(|own| own.variables().iter().cloned()));
+        let heads: Vec<ParameterSet> =
+            received.iter().map(|set| head_rows(set, rows.clone())).collect::<Result<_, _>>()?;
+        let (head, of_head) = ClassHead::trainable_at(&ParameterSet::stacked(&heads)?, device)?;
+        variables.extend(of_head);
+        variables.sort_by(|a, b| a.0.cmp(&b.0));
+        let copies = Copies::default();
+        Ok(Classifier {
+            backbone,
+            adaptation,
+            pool,
+            adjustment,
+            head,
+            rows,
+            variables,
+            received,
+            copies,
+        })
+    }
+
+    /// This classifier, frozen, at the place of `backbone`, which is a copy of its own; `None` where it
+    /// is there already. A place gets one copy, which lives as long as this one.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn copy_at(&self, backbone: &Arc<Backbone>) -> Result<Option<Arc<Self>>, ModelError> {
+        let place = backbone.place();
+        if self.backbone.place().same(place) {
+            return Ok(None);
+        }
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(copy) = copies.iter().find(|copy| copy.backbone.place().same(place)) {
+            return Ok(Some(Arc::clone(copy)));
+        }
+        let prompting = self.pool.as_ref().map(|pool| Arc::clone(pool.prompting()));
+        let copy = Classifier::frozen_with(backbone, &self.parameters()?, prompting)?;
+        let copy = Arc::new(copy);
+        copies.push(Arc::clone(&copy));
+        Ok(Some(copy))
+    }
+}
+
+/// The networks between features and rows that a set holds; their residual is the usual one.
+fn adjustment(
+    set: &ParameterSet,
+    trains: Trains,
+    device: &Device,
+) -> Result<Option<Adjustment>, ModelError> {
+    if !Adjustment::is_in(set) {
+        return Ok(None);
+    }
+    Adjustment::new(set, Residual::Identity, trains, Norms::Batch, device).map(Some)
+}
+
+/// The prefix prompts of all samples, where there are any.
+fn prompts(set: &ParameterSet, any: bool) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
+    set.iter().filter(move |(name, _)| any && is_prompt(name))
+}

@@ -1,0 +1,98 @@
+//! What a pass over the samples of a pack computes: each member on its own samples.
+
+use candle_core::{Device, Tensor};
+
+use super::Classifier;
+use crate::learning::{LearningError, PackBatch};
+use crate::model::{Adaptation, Dropout, FrozenPart, ops};
+
+/// What a pass over the samples of a pack gives.
+#[derive(Clone, Debug)]
+pub struct PackOutputs {
+    /// `(b, d)`.
+    pub features: Tensor,
+    /// `(members)`.
+    pub losses: Tensor,
+}
+
+impl Classifier {
+    /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`;
+    /// `dropout` is for its adapters.
+    ///
+    /// # Errors
+    /// When a label is not among the rows, or there are more or fewer members.
+    pub fn pack_losses(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+        dropout: Option<Dropout>,
+    ) -> Result<Tensor, LearningError> {
+        Ok(self.pack_outputs(step, device, dropout)?.losses)
+    }
+
+    /// Features `(b, d)` of the samples of a pack.
+    ///
+    /// # Errors
+    /// When the batch does not fit the backbone.
+    pub fn pack_features(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+    ) -> Result<Tensor, LearningError> {
+        let queries = self.queries_of(&step.batch, device)?;
+        let adaptation = self.adaptation_for(queries.as_ref(), Some(&step.groups))?;
+        self.adapted_features(&step.batch, device, &adaptation)
+    }
+
+    /// [`pack_features`](Classifier::pack_features) from these `pixels` of the samples, with `tokens` `(b, n, d)`
+    /// behind the patches from the first block on.
+    ///
+    /// # Errors
+    /// When pixels or tokens do not fit the backbone.
+    pub fn pack_features_with(
+        &self,
+        step: &PackBatch,
+        pixels: &Tensor,
+        tokens: &Tensor,
+    ) -> Result<Tensor, LearningError> {
+        let queries = match (&self.pool, step.batch.queries(pixels.device())?) {
+            (Some(_), None) => Some(self.backbone.frozen(pixels, FrozenPart::Whole)?),
+            (_, brought) => brought,
+        };
+        let mut adaptation = self.adaptation_for(queries.as_ref(), Some(&step.groups))?;
+        if adaptation.block_tokens.is_empty() {
+            adaptation.block_tokens.push(None);
+        }
+        adaptation.block_tokens[0] = Some(tokens.clone());
+        Ok(self.backbone.features(pixels, &adaptation)?)
+    }
+
+    /// [`pack_losses`](Classifier::pack_losses) with the features they come from.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pack_outputs(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+        dropout: Option<Dropout>,
+    ) -> Result<PackOutputs, LearningError> {
+        let PackBatch { batch, groups, .. } = step;
+        let queries = self.queries_of(batch, device)?;
+        let adaptation = self.adaptation_for(queries.as_ref(), Some(groups))?;
+        let adaptation = Adaptation { dropout, ..adaptation };
+        let features = self.adapted_features(batch, device, &adaptation)?;
+        let logits = self.head.pack_logits(&self.below_rows(&features)?, groups)?;
+        let labels = self.own_rows(batch.labels());
+        let losses = ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?;
+        let own = match (&self.pool, &queries) {
+            (Some(pool), Some(queries)) => pool.losses(queries, groups)?,
+            _ => None,
+        };
+        let losses = match own {
+            Some(own) => (losses + own)?,
+            None => losses,
+        };
+        Ok(PackOutputs { features, losses })
+    }
+}
