@@ -66,7 +66,8 @@ impl CodaConfig {
     /// The keys of a pool of components; what is particular to CODA-Prompt stays at its default.
     pub(in crate::methods) fn sizes(table: &mut TableReader<'_>) -> CodaConfig {
         let source = "CODA-Prompt";
-        let pool = Param::new("pool", 100, "components of all tasks together; each task has as many");
+        let pool =
+            Param::new("pool", 100, "components of all tasks together; each task has as many");
         let length = Param::new("prompt_len", 8, "rows of a component in a block");
         let first = Param::new("first_block", 0, "the first block with a prompt").at_most(99.0);
         let blocks = Param::new("n_blocks", 5, "blocks with a prompt, as many as there are");
