@@ -12,6 +12,7 @@
 //! 4. [`ServerPolicy::end_round`] takes the merged part and learns.
 
 mod additive;
+mod any;
 mod average;
 mod averaged;
 mod classifier;
@@ -29,9 +30,10 @@ mod sketch;
 mod staged;
 
 pub use additive::{Additive, summand_sketch};
+pub use any::{AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Payload};
 pub use average::ParameterAverage;
 pub use averaged::Averaged;
-pub use erased::{AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Payload, erase};
+pub use erased::erase;
 pub use error::PolicyError;
 pub use lab::Lab;
 pub use message::{Asset, Message};

@@ -21,12 +21,16 @@
 //! assert_eq!(Entry::from_line(&line).unwrap(), entry);
 //! ```
 
-use std::collections::BTreeMap;
+mod frame;
+mod numbers;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::figure::{Digest, Figure};
+pub use frame::{Direction, FrameBytes, FrameOutcome};
+pub use numbers::{ClassScore, Numbers, SlotScore, TaskScore};
+
 use crate::policy::SeatKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
@@ -45,116 +49,6 @@ pub struct Entry {
     /// What was measured (level N).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
-}
-
-/// Everything derived from floats that belongs to an event.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Numbers {
-    /// Digest of the tensors the event is about (an upload, the server's state).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub digest: Option<Digest>,
-    /// Named figures (loss, steps, entropy ...).
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, Figure>,
-    /// Right answers per task, in the order of tasks.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tasks: Vec<TaskScore>,
-    /// Right answers per class, in the order of head rows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub classes: Vec<ClassScore>,
-    /// Right answers per slot begun, in the order of periods and clients, where clients have slots.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub slots: Vec<SlotScore>,
-}
-
-/// Answers on the test samples of one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskScore {
-    /// The task the samples belong to.
-    pub task: TaskId,
-    /// How many were answered rightly.
-    pub correct: u64,
-    /// How many there are.
-    pub total: u64,
-}
-
-/// Answers on the test samples of one client's own task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotScore {
-    /// The period of the slot.
-    pub task: TaskId,
-    /// Its client.
-    pub client: ClientId,
-    /// Its first head row.
-    pub row: u32,
-    /// How many were answered rightly among the rows of the slot (task-incremental).
-    pub within: u64,
-    /// How many among the rows of all slots begun (class-incremental); `None` where that was not asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub correct: Option<u64>,
-    /// How many there are.
-    pub total: u64,
-    /// Whether its client leaves it now.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub finished: bool,
-}
-
-/// Answers on the test samples of one class: `[row, correct, total]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClassScore(pub u32, pub u64, pub u64);
-
-/// Which way a frame travels, as seen from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the server to a client.
-    Down,
-    /// From a client to the server.
-    Up,
-}
-
-/// What became of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FrameOutcome {
-    /// It arrived in time.
-    Delivered,
-    /// It arrived after its round had closed and was thrown away.
-    Late,
-    /// It, its sender or its receiver vanished.
-    Lost,
-    /// It arrived a second time, and was thrown away.
-    Duplicate,
-}
-
-/// Bytes of a frame by part: `frame = header + meta + table + payload`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FrameBytes {
-    /// The fixed header.
-    pub header: u64,
-    /// Typed fields that are not tensors.
-    pub meta: u64,
-    /// The tensor table.
-    pub table: u64,
-    /// Tensor data before the codec.
-    pub raw: u64,
-    /// Tensor data after the codec.
-    pub payload: u64,
-    /// `payload` split by kind (weights, prompt, head, prototypes ...).
-    pub kinds: BTreeMap<String, u64>,
-}
-
-impl FrameBytes {
-    /// `header + meta + table`.
-    pub fn control(&self) -> u64 {
-        self.header + self.meta + self.table
-    }
-
-    /// Everything that crosses the link.
-    pub fn frame(&self) -> u64 {
-        self.control() + self.payload
-    }
 }
 
 /// When an evaluation took place.

@@ -1,0 +1,102 @@
+//! Whose samples.
+
+use crate::data::{
+    DataError, FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner, Split,
+};
+use crate::scenario::{PartitionKind as KindKey, PartitionSection, Rest};
+
+impl Partitioner {
+    /// The rule of `[partition]` among `clients` that hold data; `seed` is `seed.partition`.
+    ///
+    /// # Errors
+    /// A rule that has no meaning for a whole task.
+    pub fn from_scenario(
+        section: &PartitionSection,
+        clients: u32,
+        seed: u64,
+    ) -> Result<Partitioner, DataError> {
+        let kind = match section.kind {
+            KindKey::Iid => PartitionKind::Iid,
+            KindKey::Dirichlet { beta } => PartitionKind::Dirichlet { beta },
+            KindKey::Capped { beta } => PartitionKind::Capped { beta },
+            KindKey::Lda { alpha } => PartitionKind::Lda { alpha },
+            KindKey::Quantity { classes_per_client } => {
+                PartitionKind::Quantity { classes: classes_per_client as usize }
+            }
+            KindKey::Extended { beta, picks, picks_beta } => {
+                PartitionKind::Extended { beta, reserve_beta: picks_beta, picks }
+            }
+            KindKey::Slices { .. } => {
+                return Err(DataError::unfit(
+                    "slices are of tasks of a client's own",
+                    "set tasks.arrival = \"powder\", or choose another partition",
+                ));
+            }
+            // To plan with while the data are not there, see `NaturalClients::from_scenario`.
+            KindKey::Natural { .. } => PartitionKind::Iid,
+            KindKey::Ratios { .. } => {
+                return Err(DataError::unfit(
+                    "these shards are drawn client by client, for clients that do not come back",
+                    "set participation.population = \"fresh\"",
+                ));
+            }
+        };
+        let (min_samples, attempts) = (section.min_samples, section.attempts);
+        Ok(Partitioner { kind, clients, min_samples, attempts, seed })
+    }
+}
+
+impl NaturalClients {
+    /// The clients that `[partition]` finds in the data; `None` where it divides them instead.
+    ///
+    /// # Errors
+    /// See [`NaturalClients::new`].
+    pub fn from_scenario(
+        section: &PartitionSection,
+        clients: u32,
+        split: &Split,
+    ) -> Result<Option<NaturalClients>, DataError> {
+        let KindKey::Natural { rest } = section.kind else { return Ok(None) };
+        let rest = match rest {
+            Rest::Drop => Leftover::Drop,
+            Rest::Merge => Leftover::Merge,
+        };
+        NaturalClients::new(split, clients, section.min_samples, rest).map(Some)
+    }
+}
+
+/// A fresh client's labels are this even where `[partition]` has no concentration (`iid`).
+const EVEN: f64 = 1e9;
+
+impl FreshClients {
+    /// The stateless population of `[partition]`: its ratios, or its concentration and
+    /// `samples_per_client`.
+    ///
+    /// # Errors
+    /// A rule that has no meaning for single clients, or no size.
+    pub fn from_scenario(section: &PartitionSection, seed: u64) -> Result<FreshClients, DataError> {
+        let beta = match section.kind {
+            KindKey::Dirichlet { beta } => beta,
+            KindKey::Iid => EVEN,
+            KindKey::Ratios { split, category, imbalance, counts_only } => {
+                let law = FreshLaw::Ratios { split, category, imbalance, counts_only };
+                return Ok(FreshClients { law, seed });
+            }
+            KindKey::Slices { .. }
+            | KindKey::Capped { .. }
+            | KindKey::Lda { .. }
+            | KindKey::Natural { .. }
+            | KindKey::Quantity { .. }
+            | KindKey::Extended { .. } => {
+                return Err(DataError::unfit(
+                    "fresh clients are drawn one by one, this partition divides a task among all",
+                    "use partition.kind = \"dirichlet\", \"iid\" or \"ratios\" with a fresh population",
+                ));
+            }
+        };
+        let samples = section.samples_per_client.ok_or_else(|| {
+            DataError::unfit("fresh clients need a size", "give partition.samples_per_client")
+        })?;
+        Ok(FreshClients { law: FreshLaw::Dirichlet { beta, samples }, seed })
+    }
+}

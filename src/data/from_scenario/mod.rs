@@ -1,0 +1,14 @@
+//! From the sections of a scenario to data: which set, which transforms, which tasks, whose samples.
+//!
+//! The sections were checked when the scenario was read; what can still fail here needs the data
+//! itself (files, numbers of classes and samples).
+
+mod clients;
+mod dataset;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod transforms;
+
+pub use dataset::nominal_class_sizes;
+pub use transforms::Transforms;

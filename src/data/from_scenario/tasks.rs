@@ -1,0 +1,55 @@
+//! Which tasks.
+
+use std::sync::Arc;
+
+use crate::data::{ClassOrder, Curriculum, DataError, SlotRules, Slots, TaskSizes};
+use crate::scenario::{
+    ArrivalChoice, ClassOrder as OrderKey, PartitionKind as KindKey, Scenario, TaskSplit,
+};
+
+impl Curriculum {
+    /// The tasks of a scenario for a data set of this many classes. Where clients have tasks of their own they are
+    /// over the data set of slots.
+    ///
+    /// # Errors
+    /// Sizes that do not fit the number of classes.
+    pub fn from_scenario(scenario: &Scenario, classes: usize) -> Result<Curriculum, DataError> {
+        let (section, seed) = (&scenario.tasks, scenario.seed.class_order);
+        if let Some(rules) = SlotRules::from_scenario(scenario) {
+            return Ok(Curriculum::of_slots(Arc::new(Slots::draw(rules, classes)?)));
+        }
+        let sizes = match &section.split {
+            TaskSplit::Count(count) => TaskSizes::Even(*count as usize),
+            TaskSplit::Sizes(sizes) => {
+                TaskSizes::Explicit(sizes.iter().map(|&s| s as usize).collect())
+            }
+        };
+        let order = match section.order {
+            OrderKey::Native => ClassOrder::Native,
+            OrderKey::Seeded => ClassOrder::Seeded(seed),
+        };
+        Curriculum::new(classes, &order, &sizes)
+    }
+}
+
+impl SlotRules {
+    /// Those of a scenario whose clients have tasks of their own.
+    pub fn from_scenario(scenario: &Scenario) -> Option<SlotRules> {
+        let ArrivalChoice::Powder { slot_classes, overlap, moving } = scenario.tasks.arrival else {
+            return None;
+        };
+        Some(SlotRules {
+            periods: scenario.tasks.count() as usize,
+            clients: scenario.federation.clients,
+            classes: slot_classes as usize,
+            overlap: overlap as usize,
+            moving,
+            share: match scenario.partition.kind {
+                KindKey::Slices { share } => share,
+                // Refused when the scenario is read.
+                _ => 1.0,
+            },
+            seed: scenario.seed.class_order,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+use super::*;
+use crate::data::text::Tokeniser;
+use crate::data::{Dataset, Kernel, Normalisation, Step};
+use crate::scenario::{
+    Crop, DataSection, DataSource, Interpolation, NominalSizes, Normalise, StatisticsTransform,
+    TransformSection,
+};
+
+fn plain() -> TransformSection {
+    TransformSection {
+        resize: Some(256),
+        crop: Crop::Centre,
+        size: Some(224),
+        padding: 0,
+        scale: [0.08, 1.0],
+        ratio: [0.75, 4.0 / 3.0],
+        flip: 0.0,
+        interpolation: Interpolation::Bicubic,
+        normalise: Normalise::Half,
+    }
+}
+
+fn digits_section() -> DataSection {
+    DataSection {
+        source: DataSource::Digits,
+        path: None,
+        subset: None,
+        store: 224,
+        nominal: None,
+        train: TransformSection { crop: Crop::RandomResized, flip: 0.5, ..plain() },
+        test: plain(),
+        statistics: StatisticsTransform::Raw,
+        text: None,
+    }
+}
+
+#[test]
+fn nominal_sizes_are_those_of_the_data() {
+    let mut section = digits_section();
+    let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
+    assert_eq!(nominal_class_sizes(&section), Some(data.class_sizes()));
+    let told = section.sizes().unwrap();
+    assert_eq!(told.train as usize, data.train.len());
+    assert_eq!(told.test as usize, data.test.len());
+    section.subset = Some(20);
+    let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
+    assert_eq!(data.class_sizes(), [20; 10]);
+    assert_eq!(nominal_class_sizes(&section), Some(data.class_sizes()));
+    section.nominal = Some(NominalSizes { classes: 4, train: 42, test: 8 });
+    section.subset = None;
+    assert_eq!(nominal_class_sizes(&section), Some(vec![11, 11, 10, 10]));
+}
+
+#[test]
+fn a_subset_keeps_the_first_samples_of_every_class() {
+    let all = Dataset::open(&digits_section(), &Tokeniser::Characters).unwrap();
+    let few =
+        Dataset::open(&DataSection { subset: Some(3), ..digits_section() }, &Tokeniser::Characters)
+            .unwrap();
+    for class in 0..10 {
+        for (a, b) in all.train.by_class()[class].iter().zip(&few.train.by_class()[class]) {
+            let (a, b) = (all.train.image(*a as usize), few.train.image(*b as usize));
+            assert_eq!(a.unwrap().pixels, b.unwrap().pixels);
+        }
+    }
+    assert_eq!(few.test.len(), all.test.len());
+}
+
+#[test]
+fn sections_become_the_steps_they_name() {
+    let made = Transforms::from_scenario(&digits_section(), Some(3));
+    let kernel = Kernel::Pillow;
+    let resize = |side| Step::Resize { side, kernel };
+    assert_eq!(made.test.steps, [resize(256), Step::CentreCrop { side: 224 }]);
+    assert_eq!(made.train.steps[1..].len(), 2);
+    assert!(!made.train.is_deterministic());
+    assert_eq!(made.statistics.steps, [resize(224), Step::CentreCrop { side: 224 }]);
+    assert_eq!(made.statistics.normalise, Normalisation::None);
+    assert_eq!(made.test.output_shape([1, 8, 8]), [3, 224, 224]);
+}
+
+#[test]
+fn a_data_set_without_a_path_says_so() {
+    let section = DataSection { source: DataSource::Cifar100, ..digits_section() };
+    let message = Dataset::open(&section, &Tokeniser::Characters).unwrap_err().to_string();
+    assert!(message.contains("give data.path"), "{message}");
+}

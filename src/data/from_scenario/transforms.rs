@@ -1,0 +1,98 @@
+//! Which transforms.
+
+use std::sync::Arc;
+
+use crate::data::{Kernel, Normalisation, Step, Transform};
+use crate::scenario::{
+    Crop, DataSection, Interpolation, Normalise, StatisticsTransform, TransformSection,
+};
+
+/// The three pipelines of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transforms {
+    /// Local training.
+    pub train: Arc<Transform>,
+    /// Evaluation.
+    pub test: Arc<Transform>,
+    /// Statistics passes over training images.
+    pub statistics: Arc<Transform>,
+}
+
+impl Transforms {
+    /// The pipelines of `[data]`. `channels` are those the backbone reads: grey images are
+    /// repeated to them; `None` leaves images as they are.
+    pub fn from_scenario(section: &DataSection, channels: Option<usize>) -> Transforms {
+        let train = Arc::new(Transform::from_scenario(&section.train, channels));
+        let test = Arc::new(Transform::from_scenario(&section.test, channels));
+        let statistics = match section.statistics {
+            StatisticsTransform::Test => Arc::clone(&test),
+            StatisticsTransform::Train => Arc::clone(&train),
+            StatisticsTransform::Raw => Arc::new(raw(&section.test, channels)),
+        };
+        Transforms { train, test, statistics }
+    }
+}
+
+/// The whole image at the size that `section` ends with, in `[0, 1]`.
+fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
+    let kernel = kernel(section.interpolation);
+    let cropped = section.size.filter(|_| section.crop != Crop::None);
+    let mut steps = Vec::new();
+    if let Some(side) = cropped.or(section.resize) {
+        steps.push(Step::Resize { side: side as usize, kernel });
+    }
+    if let Some(side) = cropped {
+        steps.push(Step::CentreCrop { side: side as usize });
+    }
+    Transform { steps, normalise: Normalisation::None, channels }
+}
+
+impl Transform {
+    /// The pipeline of one section: resize, crop, flip, normalise.
+    pub fn from_scenario(section: &TransformSection, channels: Option<usize>) -> Transform {
+        let kernel = kernel(section.interpolation);
+        let mut steps = Vec::new();
+        if let Some(side) = section.resize {
+            steps.push(Step::Resize { side: side as usize, kernel });
+        }
+        if let Some(side) = section.size {
+            let side = side as usize;
+            match section.crop {
+                Crop::None => {}
+                Crop::Centre => steps.push(Step::CentreCrop { side }),
+                Crop::Random => {
+                    steps.push(Step::RandomCrop { side, padding: section.padding as usize });
+                }
+                Crop::RandomResized => steps.push(Step::RandomResizedCrop {
+                    side,
+                    scale: section.scale,
+                    ratio: section.ratio,
+                    kernel,
+                }),
+            }
+        }
+        if section.flip > 0.0 {
+            steps.push(Step::Flip { probability: section.flip });
+        }
+        let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect();
+        let normalise = match &section.normalise {
+            Normalise::None => Normalisation::None,
+            Normalise::Half => Normalisation::Half,
+            Normalise::Imagenet => Normalisation::ImageNet,
+            Normalise::Clip => Normalisation::Clip,
+            Normalise::Cifar => Normalisation::Cifar100,
+            Normalise::Explicit { mean, std } => {
+                Normalisation::Explicit { mean: narrow(mean), deviation: narrow(std) }
+            }
+        };
+        Transform { steps, normalise, channels }
+    }
+}
+
+fn kernel(interpolation: Interpolation) -> Kernel {
+    match interpolation {
+        Interpolation::Bicubic => Kernel::Pillow,
+        Interpolation::BicubicTorch => Kernel::Torch,
+        Interpolation::BicubicAntialias => Kernel::Antialias,
+    }
+}

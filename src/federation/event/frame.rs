@@ -1,0 +1,58 @@
+//! A frame on its way: where it goes, what becomes of it, what it weighs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Which way a frame travels, as seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the server to a client.
+    Down,
+    /// From a client to the server.
+    Up,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrameOutcome {
+    /// It arrived in time.
+    Delivered,
+    /// It arrived after its round had closed and was thrown away.
+    Late,
+    /// It, its sender or its receiver vanished.
+    Lost,
+    /// It arrived a second time, and was thrown away.
+    Duplicate,
+}
+
+/// Bytes of a frame by part: `frame = header + meta + table + payload`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameBytes {
+    /// The fixed header.
+    pub header: u64,
+    /// Typed fields that are not tensors.
+    pub meta: u64,
+    /// The tensor table.
+    pub table: u64,
+    /// Tensor data before the codec.
+    pub raw: u64,
+    /// Tensor data after the codec.
+    pub payload: u64,
+    /// `payload` split by kind (weights, prompt, head, prototypes ...).
+    pub kinds: BTreeMap<String, u64>,
+}
+
+impl FrameBytes {
+    /// `header + meta + table`.
+    pub fn control(&self) -> u64 {
+        self.header + self.meta + self.table
+    }
+
+    /// Everything that crosses the link.
+    pub fn frame(&self) -> u64 {
+        self.control() + self.payload
+    }
+}
