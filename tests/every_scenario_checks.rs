@@ -208,6 +208,25 @@ fn codecs_can_be_chosen_for_exactly_the_learnt_kinds() {
     assert_eq!(learnt, fedcast::scenario::KINDS);
 }
 
+/// Section 8 of FedHAF's card.
+#[test]
+fn the_federations_of_fedhaf_have_the_paper_s_sizes() {
+    let file = |name: &str| {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/fedhaf").join(format!("{name}.toml"))
+    };
+    for (name, clients, asked) in [
+        ("table1-cifar100-fedhaf", 50, 5),
+        ("table1-cifar100-fedlwf-2t", 50, 5),
+        ("tiny-imagenet", 50, 5),
+        ("imagenet", 300, 30),
+        ("shakespeare", 100, 10),
+    ] {
+        let Scenario { federation, participation, .. } = load(&file(name), &[]);
+        let found = (federation.clients, participation.participants.of(federation.clients));
+        assert_eq!(found, (clients, asked), "{name}");
+    }
+}
+
 fn one_of(key: &'static str, values: &'static [&'static str]) -> BoxedStrategy<Vec<String>> {
     let set = move |value: &'static str| vec![format!("{key}={value}")];
     prop_oneof![Just(Vec::new()), proptest::sample::select(values).prop_map(set)].boxed()

@@ -114,3 +114,24 @@ fn fresh_clients_and_foreign_keys_are_refused() {
         assert!(code == 3 && err.contains(why), "{set}: {err}");
     }
 }
+
+/// FedProx card, invariant 6: one site has the same data however they would be divided.
+#[test]
+fn a_central_oracle_knows_no_partition() {
+    let folder = tempfile::tempdir().unwrap();
+    let digests = |kind: &str| {
+        let sets = [
+            "method={name=\"oracle\",train=\"head\"}",
+            "federation={clients=1,rounds=1}",
+            "participation={kind=\"all\"}",
+            &format!("partition={{kind={kind}}}"),
+        ];
+        let sets: Vec<&str> = sets.into_iter().flat_map(|set| ["--set", set]).collect();
+        let (manifest, ..) = run(folder.path(), "oracle", &[&sets[..], &["--force"]].concat());
+        manifest["digests"].clone()
+    };
+    let even = digests("\"iid\"");
+    for kind in ["\"dirichlet\",beta=0.1", "\"lda\"", "\"quantity\",classes_per_client=2"] {
+        assert_eq!(digests(kind), even, "{kind}");
+    }
+}

@@ -117,6 +117,9 @@ fn the_share_of_the_model_is_printed() {
     let hepco = share("scenarios/hepco/cifar100.toml");
     assert!(hepco.contains("8,140,900 numbers, 9.5 % of the backbone"), "{hepco}");
     assert!(share("scenarios/hgp/cifar100-beta0.5.toml").contains("1.0 %"));
+    let fedhaf = share("scenarios/fedhaf/table1-cifar100-fedhaf.toml");
+    assert!(fedhaf.contains("1,494,500 numbers, 2.6 % of the backbone"), "{fedhaf}");
+    assert!(fedhaf.contains("full fine-tuning would send 232.6 MB"), "{fedhaf}");
 }
 
 /// Card of FedHAF, section 4: module and head of 1,491,684 numbers and 2,816 running statistics each way, a

@@ -174,6 +174,7 @@ fn what_does_not_go_together_is_refused() {
         ("backbone.vocabulary=vocab.txt", "one token per character"),
         ("backbone.weights=bert.safetensors", "its own vocabulary"),
         ("participation.population=fresh", "deals with every client"),
+        ("method={name=\"oracle\",train=\"head\"}", "gives it those of one owner"),
     ] {
         let (code, err) = check(set);
         assert!(code == 3 && err.contains(why), "{set}: {err}");

@@ -92,12 +92,9 @@ pub(super) fn drive(
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
     if !quiet {
-        eprintln!(
-            "{}: {} workers, into {}",
-            scenario.name,
-            run.workers(),
-            run.directory().path().display()
-        );
+        let (workers, into) = (run.workers(), run.directory().path().display());
+        let plural = if workers == 1 { "worker" } else { "workers" };
+        eprintln!("{}: {workers} {plural}, into {into}", scenario.name);
     }
     let summary = Shared::new(Summary::new(&scenario.name).against(&scenario.record.trained_alone));
     let profile = Shared::new(Profile::create(run.directory())?);

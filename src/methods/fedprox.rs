@@ -180,10 +180,12 @@ mod tests {
     /// FedProx card, invariant 3, and the other form of section 5.
     #[test]
     fn the_pull_points_back_to_what_was_received() {
-        let (here, there) = ([&[1.0f32, 2.0][..], &[5.0]], [&[1.0f32, -1.0][..], &[5.0]]);
-        for (prox, value, gradient) in [
-            (Prox::Squared, 0.5 * 0.1 * 9.0, [0.0, 0.3]),
-            (Prox::Norm, 0.5 * 0.1 * 3.0, [0.0, 0.05]),
+        let here = [&[1.0f32, 2.0][..], &[5.0], &[2.0]];
+        let there = [&[1.0f32, -1.0][..], &[5.0], &[6.0]];
+        for (prox, value, gradient, other) in [
+            (Prox::Squared, 0.5 * 0.1 * (9.0 + 16.0), [0.0, 0.3], -0.4),
+            // Tensor by tensor: of all entries together the distance would be 5.
+            (Prox::Norm, 0.5 * 0.1 * (3.0 + 4.0), [0.0, 0.05], -0.05),
         ] {
             let vars = variables(&here);
             let pull = method(0.1, prox).rule.pull(&vars, &anchors(&there)).unwrap();
@@ -194,6 +196,7 @@ mod tests {
                 assert!((got - want).abs() < 1e-6, "{prox:?}: {got} {want}");
             }
             assert_eq!(of(1), [0.0], "no pull where nothing moved");
+            assert!((of(2)[0] - other).abs() < 1e-6, "{prox:?}: {:?}", of(2));
         }
     }
 

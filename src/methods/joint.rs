@@ -7,6 +7,7 @@
 
 use crate::learning::{Classifier, LearningError, Moments, OptimiserState, train_with};
 use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, Up};
+use crate::methods::one_site;
 use crate::policy::{ClientState, Lab, Member, ModelFacts, Outcome, PolicyError};
 use crate::scenario::reader::{Param, TableReader, defaults};
 use crate::scenario::{Complaint, Population, Scenario};
@@ -161,5 +162,6 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
         "must be \"fixed\"",
         "set `participation.population = \"fixed\"`",
     );
+    complaints.extend(one_site::complaint(scenario));
     complaints
 }

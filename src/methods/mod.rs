@@ -20,6 +20,7 @@ pub mod joint;
 pub mod l2p;
 mod late;
 mod mixed;
+mod one_site;
 pub mod oracle;
 pub mod powder;
 mod privacy;

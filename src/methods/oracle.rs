@@ -11,6 +11,7 @@ use crate::data::Shard;
 use crate::learning::{Classifier, train_with};
 use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, OldLogits, Up};
 use crate::methods::held::HeldSamples;
+use crate::methods::one_site;
 use crate::policy::{Lab, Member, ModelFacts, Outcome, PolicyError};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -119,7 +120,8 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
     let mut complaints = fedavg::check(scenario);
     let site = scenario.method.parameters.get("site").and_then(toml::Value::as_str);
     let clients = scenario.federation.clients;
-    if site != Some(Site::Clients.word()) && clients != 1 {
+    let central = site != Some(Site::Clients.word());
+    if central && clients != 1 {
         complaints.push(Complaint {
             key: "federation.clients",
             message: format!("a central oracle has one site, not {clients}"),
@@ -127,6 +129,7 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
             help: "set `federation.clients = 1`, or `method.site = \"clients\"`".to_owned(),
         });
     }
+    complaints.extend(central.then(|| one_site::complaint(scenario)).flatten());
     if scenario.participation.population == Population::Fresh {
         complaints.push(Complaint {
             key: "participation.population",

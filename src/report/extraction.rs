@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::text_table::grouped;
 use crate::learning::FeatureCache;
@@ -31,12 +31,14 @@ impl Extraction {
     ) -> Extraction {
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
-            let mut told = 0;
+            let (begun, mut told) = (Instant::now(), 0);
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let figures = cache.figures();
                 if figures.computed > told {
                     told = figures.computed;
-                    say(&line(figures.computed + figures.loaded, cache.samples()));
+                    let known = figures.computed + figures.loaded;
+                    let rate = figures.computed as f64 / begun.elapsed().as_secs_f64();
+                    say(&line(known, cache.samples(), rate));
                 }
             }
         });
@@ -54,9 +56,11 @@ impl Drop for Extraction {
     }
 }
 
-fn line(known: u64, all: u64) -> String {
+/// `rate`: computed per second since the run began, whatever else it did.
+fn line(known: u64, all: u64, rate: f64) -> String {
     let share = 100.0 * known as f64 / all.max(1) as f64;
-    format!("features of {} of {} samples ({share:.0} %)", grouped(known), grouped(all))
+    let (known, all) = (grouped(known), grouped(all));
+    format!("features of {known} of {all} samples ({share:.0} %), {rate:.0} per second")
 }
 
 #[cfg(test)]
@@ -86,6 +90,10 @@ mod tests {
             std::thread::yield_now();
         }
         drop(watch);
-        assert_eq!(*lines.lock().unwrap(), ["features of 32 of 1,433 samples (2 %)"]);
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines.len(), 1);
+        let rate = lines[0].strip_prefix("features of 32 of 1,433 samples (2 %), ");
+        let rate = rate.and_then(|rate| rate.strip_suffix(" per second"));
+        assert!(rate.is_some_and(|rate| rate.parse::<u64>().is_ok_and(|r| r > 0)), "{lines:?}");
     }
 }

@@ -62,7 +62,7 @@ fn matrix(summary: &Summary) -> String {
         return "nothing was evaluated\n".to_string();
     }
     if rows.len() > WIDEST_MATRIX {
-        return format!("accuracy of {} tasks: see matrix.csv\n", rows.len());
+        return stages(summary);
     }
     let known = summary.slots.as_ref().is_some_and(|slots| slots.all.is_none());
     let head = [if known { "accuracy % (slot known)" } else { "accuracy %" }.to_string()]
@@ -80,6 +80,20 @@ fn matrix(summary: &Summary) -> String {
         table.row(cells);
     }
     table.render()
+}
+
+/// Of a matrix too wide for a terminal: its first column, its diagonal and all classes seen.
+fn stages(summary: &Summary) -> String {
+    let mut table = TextTable::new(["accuracy %", "task 1", "the task learnt", "all seen"]);
+    for (stage, row) in summary.accuracy.matrix.iter().enumerate() {
+        table.row([
+            format!("after task {}", stage + 1),
+            percent(row.first().copied()),
+            percent(row.get(stage).copied()),
+            percent(summary.accuracy.seen.get(stage).copied()),
+        ]);
+    }
+    format!("{}the other tasks: see matrix.csv\n", table.render())
 }
 
 fn accuracies(summary: &Summary) -> String {
@@ -182,7 +196,7 @@ fn kept(summary: &Summary) -> String {
         return String::new();
     };
     format!(
-        "clients     {clients} keep {} between rounds, {} at most\n",
+        "clients     {clients} keep {} in all between rounds, one of them {} at most\n",
         Bytes(bytes),
         Bytes(largest)
     )
@@ -237,4 +251,27 @@ fn times(summary: &Summary) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many tasks there are, the course of the accuracy is printed.
+    #[test]
+    fn of_many_tasks_all_classes_seen_are_left() {
+        let of = |tasks: usize| {
+            let mut summary = Summary::new("long");
+            let stage = |seen: usize| (0..seen).map(|task| task as f64 / seen as f64).collect();
+            summary.accuracy.matrix = (1..=tasks).map(stage).collect();
+            summary.accuracy.seen = (1..=tasks).map(|seen| 0.5 / seen as f64).collect();
+            matrix(&summary)
+        };
+        let (few, many) = (of(WIDEST_MATRIX), of(20));
+        assert!(few.contains("task 12") && !few.contains("matrix.csv"), "{few}");
+        let last = many.lines().find(|line| line.starts_with("after task 20")).unwrap();
+        let cells: Vec<&str> = last.split_whitespace().skip(3).collect();
+        assert_eq!(cells, ["0.00", "95.00", "2.50"]);
+        assert!(many.lines().count() == 23 && many.ends_with("see matrix.csv\n"), "{many}");
+    }
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::text_table::{TextTable, grouped};
-use crate::experiment::plan::{Backbone, FrameRange, Plan, PlannedFrame, PlannedPhase};
+use crate::experiment::plan::{
+    BYTES_PER_NUMBER, Backbone, FrameRange, Plan, PlannedFrame, PlannedPhase,
+};
 use crate::policy::UpSize;
 use crate::quantity::Bytes;
 
@@ -104,16 +106,17 @@ fn phases(plan: &Plan) -> String {
     text
 }
 
-/// What papers call the share of the model that is communicated.
+/// What papers call the share of the model that is communicated, beside full fine-tuning.
 fn share_of_backbone(plan: &Plan) -> String {
     let (down, all) = (plan.numbers_down(), plan.backbone.parameters as u64);
     if down == 0 || all == 0 {
         return String::new();
     }
     let share = 100.0 * down as f64 / all as f64;
-    let down = grouped(down);
+    let (down, bytes) = (grouped(down), Bytes(BYTES_PER_NUMBER * all));
     format!(
-        "a message down holds at most {down} numbers, {share:.1} % of the backbone's parameters\n"
+        "a message down holds at most {down} numbers, {share:.1} % of the backbone's parameters \
+         (full fine-tuning would send {bytes} of them)\n"
     )
 }
 
@@ -171,11 +174,11 @@ fn one_client(plan: &Plan) -> String {
 fn totals(plan: &Plan) -> String {
     let total = &plan.total;
     format!(
-        "rounds        {}\ntraining      {} jobs, {:.0} sample passes (a forward and a backward each)\n\
+        "rounds        {}\ntraining      {} jobs, {} sample passes (a forward and a backward each)\n\
          virtual time  {:.1} s if every client answers\n",
         total.rounds,
         grouped(total.training_jobs),
-        total.sample_passes,
+        grouped(total.sample_passes.round() as u64),
         total.virtual_s
     )
 }

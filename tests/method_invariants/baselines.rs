@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use fedcast::data::ClassOrder;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, OldLogits, Train};
 use fedcast::methods::fedlwf_2t::{FedLwf2t, FedLwf2tConfig, FirstTeacher, OwnTeacher};
 use fedcast::methods::fedprox::{FedProx, FedProxConfig, Prox};
 use fedcast::methods::oracle::{Oracle, OracleConfig, Site};
+use fedcast::model::ParameterSet;
 use fedcast::policy::{AnyMethod, ClassCounts, SketchFacts, erase, parameters_of};
-use fedcast::wire::Kind;
+use fedcast::wire::{Body, Kind, Section};
 
-use crate::toys::round_loop::Engine;
-use crate::toys::{CLASSES, deal, facts, plan};
-use crate::{engine, far, values};
+use crate::toys::round_loop::{Engine, Exchange};
+use crate::toys::{CLASSES, deal, facts, lab, plan};
+use crate::{engine, far, head, values};
 
 fn base(train: Train) -> FedAvgConfig {
     FedAvgConfig { train, old_logits: OldLogits::Keep, ..FedAvgConfig::default() }
@@ -81,6 +83,23 @@ fn a_stronger_pull_keeps_a_client_nearer() {
     assert!(still < 1e-3 * all[0], "{still}");
 }
 
+/// FedProx, invariant 3: the pull is on what trains. However strong it is, running statistics move with the batches.
+#[test]
+fn a_pull_leaves_running_statistics_alone() {
+    let strong = plan(OptimiserConfig::sgd(0.5e-4));
+    let run = run(fedprox(Train::Module, 1e4, Prox::Squared), 1, 1, &strong);
+    let last = run.last();
+    let of = |body| parameters_of(body).unwrap();
+    let (before, after) = (of(&last.down), of(last.up.as_ref().unwrap()));
+    for (name, parameter) in before.iter() {
+        let moved = far(&parameter.values, &after.get(name).unwrap().values);
+        match name.contains("running") {
+            true => assert!(moved > 1e-2, "{name} stayed: {moved}"),
+            false => assert!(moved < 1e-3, "{name} moved by {moved}"),
+        }
+    }
+}
+
 /// FedLwF-2T, invariants 2 and 4: the cross-entropy alone is FedAvg, and so is the first task.
 #[test]
 fn without_teachers_two_teachers_are_fedavg() {
@@ -88,6 +107,65 @@ fn without_teachers_two_teachers_are_fedavg() {
     assert_eq!(of(two_teachers(1.0, 0.0, OwnTeacher::Seen), 3), of(fedavg(Train::Head), 3));
     assert_eq!(of(two_teachers(0.3, 0.3, OwnTeacher::Seen), 1), of(fedavg(Train::Head), 1));
     assert_ne!(of(two_teachers(0.3, 0.3, OwnTeacher::Seen), 3), of(fedavg(Train::Head), 3));
+}
+
+/// What a client of the last task got and sent, as parameters.
+fn last_exchange(run: &Engine, client: usize) -> [ParameterSet; 2] {
+    let of = |exchange: &&Exchange| exchange.task > 0 && exchange.seat.client.index() == client;
+    let last = run.exchanges.iter().rfind(of).unwrap();
+    [&last.down, last.up.as_ref().unwrap()].map(|body| parameters_of(body).unwrap())
+}
+
+fn distance([down, up]: [ParameterSet; 2]) -> f32 {
+    let all = |set: &ParameterSet| -> Vec<f32> {
+        set.iter().flat_map(|(_, parameter)| parameter.values.to_vec()).collect()
+    };
+    far(&all(&down), &all(&up))
+}
+
+/// FedLwF-2T, invariant 2: without `b` there is the server's model only, which asks for nothing but itself; with
+/// `a + b = 1` the own one only, and a client that has none learns as FedAvg does, at the rate `a`.
+#[test]
+fn the_shares_say_who_teaches() {
+    let alone = |alpha, beta| run(two_teachers(alpha, beta, OwnTeacher::Seen), 2, 1, &sgd());
+    let stays = distance(last_exchange(&alone(0.0, 0.0), 0));
+    assert!(stays < 1e-6, "the server's model moves nobody away from itself: {stays}");
+    // Each of two clients has learnt on its own since the server's mean, and is drawn back there.
+    assert!(distance(last_exchange(&alone(0.0, 1.0), 0)) > 1e-3);
+
+    let exact = |rate| TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(rate)) };
+    let late = |method, rate| {
+        let mut run = engine(method, 2);
+        let both = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        run.lab.training = exact(0.1);
+        run.task(0, &both[0][..1], 1);
+        run.lab.training = exact(rate);
+        run.task(1, &both[1], 1);
+        last_exchange(&run, 1)
+    };
+    let half = late(two_teachers(0.5, 0.5, OwnTeacher::Seen), 0.1);
+    assert_eq!(half, late(fedavg(Train::Head), 0.05));
+    assert!(distance(half) > 1e-3);
+    assert_eq!(distance(late(two_teachers(0.0, 1.0, OwnTeacher::Seen), 0.1)), 0.0);
+}
+
+/// FedLwF-2T, invariant 5 as a client sees it: a task of training under its teacher leaves every bit of it as it
+/// was sent at the end of the task before.
+#[test]
+fn a_teacher_stays_as_it_was_learnt() {
+    let run = run(two_teachers(0.3, 0.3, OwnTeacher::Seen), 2, 2, &sgd());
+    for (client, state) in &run.states {
+        let sent = |task: usize| {
+            let own = |e: &&Exchange| e.seat.client == *client && e.task == task;
+            let last = run.exchanges.iter().rfind(own).unwrap();
+            parameters_of(last.up.as_ref().unwrap()).unwrap()
+        };
+        let saved = run.method.save_state(state);
+        let (last, teacher) = saved.sections.split_at(saved.sections.len() / 2);
+        let set = |sections: &[Section]| parameters_of(&Body::new(vec![], sections.to_vec()));
+        assert_eq!((set(last).unwrap(), set(teacher).unwrap()), (sent(1), sent(0)));
+        assert_ne!(sent(1), sent(0));
+    }
 }
 
 /// Both teachers hold old classes, and the client's own model is what it keeps.
@@ -184,4 +262,33 @@ fn the_oracle_keeps_everything() {
     // With one client both forms are one.
     let one = of(oracle(Site::Clients), 1).server.save().digest();
     assert_eq!(one, central.server.save().digest());
+}
+
+/// FedProx, invariant 6: where all data is at one site, the end does not depend on when which task came. The head's
+/// loss is convex, so with decay and full batches there is one end; FedAvg on the same tasks ends elsewhere.
+#[test]
+fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
+    let plan = TrainingPlan {
+        epochs: 1,
+        batch: 1_000,
+        clip: None,
+        ..plan(OptimiserConfig::sgd(0.05).weight_decay(0.5))
+    };
+    let rows = |method: Arc<dyn AnyMethod>, order: ClassOrder| -> Vec<Vec<f32>> {
+        let mut engine = Engine::new(method, facts(), lab(3, order));
+        engine.lab.training = plan.clone();
+        let saved = engine.run(1, 100);
+        let rows = &saved.lab.curriculum;
+        let row = |class| rows.row_of(class) as usize;
+        let body = saved.server.save();
+        let of = |row| head(&body, row..row + 1).into_iter().map(f32::from_bits).collect();
+        (0..CLASSES as u32).map(|class| of(row(class))).collect()
+    };
+    let apart = |method: fn() -> Arc<dyn AnyMethod>| {
+        let (one, other) =
+            (rows(method(), ClassOrder::Native), rows(method(), ClassOrder::Seeded(4)));
+        far(&one.concat(), &other.concat())
+    };
+    let (oracle, fedavg) = (apart(|| oracle(Site::Central)), apart(|| fedavg(Train::Head)));
+    assert!(oracle < 1e-3 && fedavg > 30.0 * oracle, "{oracle} {fedavg}");
 }

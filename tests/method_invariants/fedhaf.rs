@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan};
-use fedcast::methods::fedhaf::{FedHaf, FedHafConfig, Stages};
+use fedcast::methods::HeadForm;
+use fedcast::methods::fedhaf::{FedHaf, FedHafConfig, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
-use fedcast::model::{BackboneConfig, DeepResNetConfig};
+use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::policy::{
     AnyMember, AnyMethod, ClassCounts, MissedTask, ModelFacts, SketchFacts, WireForm, erase,
     parameters_of,
@@ -15,7 +16,7 @@ use fedcast::quantity::TaskId;
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::round_loop::{Engine, through_the_wire};
-use crate::toys::{TRAIN_PER_CLASS, deal, facts, plan};
+use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
 use crate::{engine, far, values};
 
 fn fedhaf_with(change: impl Fn(&mut FedHafConfig)) -> Arc<dyn AnyMethod> {
@@ -181,6 +182,119 @@ fn without_its_losses_the_module_stays() {
     assert!(!moves(|c| (c.lambda_fd, c.lambda_fb) = (0.0, 0.0)));
     assert!(!moves(|c| c.retention = 0.0), "nothing to distil on");
     assert!(moves(|c| (c.stages, c.lambda_fd, c.lambda_fb) = (Stages::One, 0.0, 0.0)));
+}
+
+/// Invariant 1 over a whole round: stage 1 leaves the module, stage 2 leaves the head, running statistics included,
+/// and nobody moves the extractor.
+#[test]
+fn each_stage_moves_its_own_network() {
+    let features = |run: &Engine| {
+        let batch =
+            run.lab.statistics_loader(&deal(&run.lab, &run.view(0), 1)[0]).in_order(8).next();
+        let pixels = run.lab.pixels(&batch.unwrap().unwrap()).unwrap();
+        run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap().to_vec2::<f32>().unwrap()
+    };
+    let before = features(&engine(fedhaf_with(|_| ()), 2));
+    // The first task is alike; in the second one has a second stage and one has none.
+    let two = trained(|_| (), 2, 1);
+    let first_only = trained(|c| (c.lambda_fd, c.lambda_fb) = (0.0, 0.0), 2, 1);
+    let network = |body: &Body, module: bool| {
+        parameters_of(body).unwrap().filter(|name| name.starts_with("adjust.") == module)
+    };
+    let (both, first) = (two.last(), first_only.last());
+    assert_eq!(parameters_of(&both.down).unwrap(), parameters_of(&first.down).unwrap());
+    let (down, both, first) = (&both.down, both.up.as_ref().unwrap(), first.up.as_ref().unwrap());
+    assert_eq!(network(first, true), network(down, true), "stage 1 left the module");
+    assert_eq!(network(both, false), network(first, false), "stage 2 left the head");
+    assert_ne!(network(first, false), network(down, false), "stage 1 moved the head");
+    assert_ne!(network(both, true), network(down, true), "stage 2 moved the module");
+    assert_eq!(features(&two), before);
+}
+
+/// Table 2 of the paper: every ablation is a run of its own.
+#[test]
+fn every_ablation_changes_the_run() {
+    let changes: [fn(&mut FedHafConfig); 7] = [
+        |_| (),
+        |c| c.stages = Stages::One,
+        |c| c.supervision = Supervision::All,
+        |c| c.lambda_kd = 0.0,
+        |c| c.lambda_fd = 0.0,
+        |c| c.lambda_fb = 0.0,
+        |c| c.module = false,
+    ];
+    let ends = changes.map(|change| trained(change, 2, 1).server.save().digest());
+    for (at, end) in ends.iter().enumerate() {
+        assert!(!ends[..at].contains(end), "ablation {at}");
+    }
+    let paper = FedHafConfig::default();
+    assert_eq!(
+        (paper.lambda_ce, paper.lambda_kd, paper.lambda_fd, paper.lambda_fb),
+        (1.0, 1.0, 2.0, 1.0)
+    );
+    assert_eq!(
+        (paper.retention, paper.herding, paper.stages),
+        (0.2, Herding::Nearest, Stages::Two)
+    );
+}
+
+/// Rows of classes to come can be left out of messages in either way without changing the result.
+#[test]
+fn lean_and_growing_messages_change_no_result() {
+    let end = |form: WireForm, head: HeadForm| {
+        let facts = ModelFacts { form, ..facts() };
+        let config = FedHafConfig {
+            module_hidden: 24,
+            module_width: 12,
+            head_hidden: 10,
+            head,
+            ..FedHafConfig::default()
+        };
+        let method = erase(FedHaf::new(config, &facts));
+        let run = Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1);
+        let saved = run.server.save();
+        parameters_of(&Body::new(Vec::new(), saved.sections[..2].to_vec())).unwrap()
+    };
+    let full = end(WireForm::Full, HeadForm::Fixed);
+    for (form, head) in [
+        (WireForm::Full, HeadForm::Growing),
+        (WireForm::Lean, HeadForm::Fixed),
+        (WireForm::Lean, HeadForm::Growing),
+    ] {
+        assert_eq!(end(form, head), full, "{form:?} {head:?}");
+    }
+}
+
+/// Section 6 and subtlety 4: everything is a mean weighted by samples of the task, running statistics included;
+/// exemplars do not count.
+#[test]
+fn the_mean_is_by_samples_of_the_task_and_over_everything() {
+    let mut run = engine(fedhaf_with(|_| ()), 2);
+    let thirds = |run: &Engine, task: usize| {
+        let thirds = deal(&run.lab, &run.view(task), 3);
+        let mut two = [thirds[0].to_vec(), thirds[1].to_vec()].concat();
+        two.sort_unstable();
+        [two.into(), Arc::clone(&thirds[2])]
+    };
+    for task in 0..2 {
+        let shards = thirds(&run, task);
+        run.task(task, &shards, 1);
+    }
+    let sent: Vec<_> = run.exchanges[2..]
+        .iter()
+        .map(|exchange| parameters_of(exchange.up.as_ref().unwrap()).unwrap())
+        .collect();
+    let saved = run.server.save();
+    let mean = parameters_of(&Body::new(Vec::new(), saved.sections[..2].to_vec())).unwrap();
+    for (name, parameter) in mean.iter() {
+        let [one, other] = [0, 1].map(|client| &sent[client].get(name).unwrap().values);
+        let expected = one.iter().zip(other.iter()).map(|(a, b)| (2.0 * a + b) / 3.0);
+        let expected: Vec<f32> = expected.collect();
+        assert!(far(&expected, &parameter.values) < 1e-5, "{name}");
+        if name.starts_with("head.norm.running") {
+            assert_ne!(one, other, "{name}");
+        }
+    }
 }
 
 /// Invariant 7.

@@ -55,7 +55,7 @@ impl Plan {
 }
 
 /// Before codecs every tensor holds numbers of 32 bits, or is too small to matter.
-const BYTES_PER_NUMBER: u64 = 4;
+pub const BYTES_PER_NUMBER: u64 = 4;
 
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]

@@ -71,6 +71,47 @@ fn a_model_learns_nothing_from_itself() {
     }
 }
 
+/// Section 5: `KL(current || previous)` at temperature 1 of exemplars over old outputs, and the squared distance of
+/// their features; both are means over exemplars, and a factor is a factor.
+#[test]
+fn what_is_distilled_is_what_the_card_says() {
+    let (x, frozen) = (features(), network(Trains::NOTHING));
+    let before = frozen.adjust(&x, None).unwrap();
+    let told = frozen.logits(&before, None).unwrap().to_vec2::<f32>().unwrap();
+    let own: Vec<f32> = (0..24).map(|i| (i as f32 * 1.3).cos()).collect();
+    let softmax = |logits: &[f32]| {
+        let powers = [logits[0], logits[1]].map(|z| libm::exp(f64::from(z)));
+        powers.map(|p| p / (powers[0] + powers[1]))
+    };
+    let old = [1, 3, 5];
+    let divergence = |place: usize| -> f64 {
+        let (own, told) = (softmax(&own[4 * place..]), softmax(&told[place]));
+        own.iter().zip(told).map(|(p, q)| p * libm::log(p / q)).sum()
+    };
+    let by_hand = old.map(divergence).iter().sum::<f64>() / 3.0;
+    let kd = |own: &[f32], factor| {
+        let logits = Tensor::from_slice(own, (6, 4), &Device::Cpu).unwrap();
+        let config = only(|c| c.lambda_kd = factor);
+        f64::from(number(&of_head(&config, &logits, &seen(&x, &LABELS), Some(&frozen)).unwrap()))
+    };
+    assert!((kd(&own, 1.0) - by_hand).abs() < 1e-6, "{by_hand}");
+    assert!((kd(&own, 3.0) - 3.0 * by_hand).abs() < 1e-6);
+    // Neither new outputs nor new samples take part.
+    let others = |at: usize| !old.contains(&(at / 4)) || at % 4 >= 2;
+    let changed: Vec<f32> =
+        own.iter().enumerate().map(|(at, z)| if others(at) { z + 5.0 } else { *z }).collect();
+    assert_eq!(kd(&changed, 1.0), kd(&own, 1.0));
+
+    let fd = |adjusted: &Tensor| {
+        let config = only(|c| c.lambda_fd = 2.0);
+        number(&of_module(&config, adjusted, &seen(&x, &LABELS), Some(&frozen)).unwrap())
+    };
+    let squares = before.sqr().unwrap().sum(1).unwrap().to_vec1::<f32>().unwrap();
+    let of_half = old.map(|place| 0.25 * squares[place]).iter().sum::<f32>() / 3.0;
+    let found = fd(&(&before * 1.5).unwrap());
+    assert!((found / (2.0 * of_half) - 1.0).abs() < 1e-4, "{found} {of_half}");
+}
+
 /// Invariant 5: old rows and the rows of no exemplar get a gradient of exactly zero from a split cross-entropy.
 #[test]
 fn split_supervision_leaves_old_rows_alone() {
