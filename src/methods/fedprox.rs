@@ -5,7 +5,8 @@
 //! server   as FedAvg
 //! ```
 //! It has no means against forgetting. The term is over all that trains; running statistics are not in it. At the
-//! first step of a round it is zero, so a round of one step is FedAvg's.
+//! first step of a round it is zero, so a round of one step is FedAvg's. With SGD it is stable for `lr mu < 2`; Adam
+//! divides it by the same moments as the rest of the gradient.
 
 use std::sync::Arc;
 
