@@ -49,46 +49,46 @@ pub struct AnyOutcome {
     pub metrics: Vec<(&'static str, f64)>,
 }
 
-/// A [`Method`] without its types.
+/// A [`Method`](super::Method) without its types.
 pub trait AnyMethod: Send + Sync {
-    /// See [`Method::server`].
+    /// See [`Method::server`](super::Method::server).
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError>;
-    /// See [`Method::phases`].
+    /// See [`Method::phases`](super::Method::phases).
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase>;
-    /// See [`Method::sketch`].
+    /// See [`Method::sketch`](super::Method::sketch).
     fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch;
-    /// See [`Method::feature_sketch`].
+    /// See [`Method::feature_sketch`](super::Method::feature_sketch).
     fn feature_sketch(&self) -> BodySketch {
         BodySketch::default()
     }
-    /// See [`Method::asset_sketches`].
+    /// See [`Method::asset_sketches`](super::Method::asset_sketches).
     fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
         let _ = facts;
         Vec::new()
     }
-    /// See [`Method::fields`].
+    /// See [`Method::fields`](super::Method::fields).
     fn fields(&self) -> Vec<Field>;
-    /// See [`Method::charged`].
+    /// See [`Method::charged`](super::Method::charged).
     fn charged(&self) -> bool;
-    /// See [`Method::work`].
+    /// See [`Method::work`](super::Method::work).
     fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64;
     /// Whether clients keep nothing between rounds.
     fn stateless(&self) -> bool;
     /// A client's state before its first round.
     fn fresh_state(&self) -> AnyState;
-    /// See [`ClientState::save`].
+    /// See [`ClientState::save`](super::ClientState::save).
     fn save_state(&self, state: &AnyState) -> Body;
-    /// See [`ClientState::load`].
+    /// See [`ClientState::load`](super::ClientState::load).
     fn load_state(&self, saved: &Body) -> Result<AnyState, WireError>;
-    /// See [`ClientState::kept_bytes`].
+    /// See [`ClientState::kept_bytes`](super::ClientState::kept_bytes).
     fn state_bytes(&self, state: &AnyState) -> u64 {
         self.save_state(state).tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
     }
-    /// See [`ClientPolicy::train`]; the members keep their (updated) states.
+    /// See [`ClientPolicy::train`](super::ClientPolicy::train); the members keep their (updated) states.
     fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>>;
-    /// See [`ClientPolicy::largest_pack`]; of a phase of the period with this view.
+    /// See [`ClientPolicy::largest_pack`](super::ClientPolicy::largest_pack); of a phase of the period with this view.
     fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize;
-    /// See [`ClientPolicy::predictor`].
+    /// See [`ClientPolicy::predictor`](super::ClientPolicy::predictor).
     fn client_predictor(
         &self,
         down: &Payload,
@@ -105,9 +105,9 @@ pub trait AnyMethod: Send + Sync {
     fn pack_up(&self, up: &Payload) -> Body;
     /// An Up from its body.
     fn unpack_up(&self, body: &Body) -> Result<Payload, WireError>;
-    /// See [`Method::lift`]; `up` arrives as its body.
+    /// See [`Method::lift`](super::Method::lift); `up` arrives as its body.
     fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError>;
-    /// See [`Part::merge`].
+    /// See [`Part::merge`](super::Part::merge).
     fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart;
     /// Why the server must see each upload, naming the field; `None` where uploads are plain sums
     /// (see [`Additive`](super::Additive)).
@@ -149,43 +149,43 @@ pub trait AnyMethod: Send + Sync {
     /// Why seats of one round cannot learn different tasks; none where they can.
     fn not_mixed(&self) -> Option<String>;
 
-    /// See [`Method::symmetric`].
+    /// See [`Method::symmetric`](super::Method::symmetric).
     fn symmetric(&self) -> Vec<&'static str> {
         Vec::new()
     }
 }
 
-/// A [`ServerPolicy`] without its types.
+/// A [`ServerPolicy`](super::ServerPolicy) without its types.
 pub trait AnyServer: Send {
-    /// See [`ServerPolicy::begin_period`].
+    /// See [`ServerPolicy::begin_period`](super::ServerPolicy::begin_period).
     fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError>;
-    /// See [`ServerPolicy::seats`].
+    /// See [`ServerPolicy::seats`](super::ServerPolicy::seats).
     fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat>;
-    /// See [`ServerPolicy::broadcast`].
+    /// See [`ServerPolicy::broadcast`](super::ServerPolicy::broadcast).
     fn broadcast(
         &mut self,
         round: &RoundContext,
         seats: &[Seat],
         lab: &Lab,
     ) -> Result<Vec<Payload>, PolicyError>;
-    /// See [`ServerPolicy::end_round`].
+    /// See [`ServerPolicy::end_round`](super::ServerPolicy::end_round).
     fn end_round(
         &mut self,
         round: &RoundContext,
         folded: Option<AnyPart>,
         lab: &Lab,
     ) -> Result<Next, PolicyError>;
-    /// See [`ServerPolicy::end_period`].
+    /// See [`ServerPolicy::end_period`](super::ServerPolicy::end_period).
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError>;
-    /// See [`ServerPolicy::predictor`].
+    /// See [`ServerPolicy::predictor`](super::ServerPolicy::predictor).
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError>;
-    /// See [`ServerPolicy::figures`].
+    /// See [`ServerPolicy::figures`](super::ServerPolicy::figures).
     fn figures(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
-    /// See [`ServerPolicy::save`].
+    /// See [`ServerPolicy::save`](super::ServerPolicy::save).
     fn save(&self) -> Body;
-    /// See [`ServerPolicy::load`].
+    /// See [`ServerPolicy::load`](super::ServerPolicy::load).
     fn load(&mut self, saved: &Body) -> Result<(), WireError>;
 }
 
