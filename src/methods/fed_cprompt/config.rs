@@ -71,7 +71,8 @@ impl FedCPromptConfig {
         let temperature =
             Param::new("c2l_temperature", 0.5, "temperature of `c2l = \"feature-softmax\"`");
         let gamma = Param::new("c2l_gamma", 1.0, "weight of earlier prompts in `c2l = \"prompt\"`");
-        let alpha = Param::new("c2l_alpha", 1.0, "margin of `c2l = \"prompt\"`");
+        let margin = "margin of `c2l = \"prompt\"`; earlier prompts that are farther do not act";
+        let alpha = Param::new("c2l_alpha", 1.0, margin);
         let unknown = "our choice; the paper's value is not known";
         let c2l = C2l {
             form: table.get(&form.source(source)),

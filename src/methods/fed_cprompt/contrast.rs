@@ -42,7 +42,9 @@ pub fn softmax(
 }
 
 /// `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task, those received and those of
-/// earlier tasks; in the first task `|P - P_g|`. The paper's form as it is remembered, not verified.
+/// earlier tasks; in the first task `|P - P_g|`. The paper's form as it is remembered, not verified. The components of two
+/// tasks start as orthonormal rows, `sqrt(2 n)` apart where a task has `n` in all blocks: under a smaller margin
+/// nothing acts until they come near.
 pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> Result<Tensor> {
     let distance = |other: &Tensor| norm(&(now - other)?.sqr()?.sum_all()?);
     let near = distance(global)?;
