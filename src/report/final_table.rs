@@ -64,8 +64,7 @@ fn matrix(summary: &Summary) -> String {
     if rows.len() > WIDEST_MATRIX {
         return stages(summary);
     }
-    let known = summary.slots.as_ref().is_some_and(|slots| slots.all.is_none());
-    let head = [if known { "accuracy % (slot known)" } else { "accuracy %" }.to_string()]
+    let head = [measured(summary).to_string()]
         .into_iter()
         .chain((1..=rows.len()).map(|task| format!("task {task}")))
         .chain(["all seen".to_string()]);
@@ -82,9 +81,15 @@ fn matrix(summary: &Summary) -> String {
     table.render()
 }
 
+/// What a matrix holds.
+fn measured(summary: &Summary) -> &'static str {
+    let known = summary.slots.as_ref().is_some_and(|slots| slots.all.is_none());
+    if known { "accuracy % (slot known)" } else { "accuracy %" }
+}
+
 /// Of a matrix too wide for a terminal: its first column, its diagonal and all classes seen.
 fn stages(summary: &Summary) -> String {
-    let mut table = TextTable::new(["accuracy %", "task 1", "the task learnt", "all seen"]);
+    let mut table = TextTable::new([measured(summary), "task 1", "the task learnt", "all seen"]);
     for (stage, row) in summary.accuracy.matrix.iter().enumerate() {
         table.row([
             format!("after task {}", stage + 1),
