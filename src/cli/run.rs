@@ -14,6 +14,7 @@ use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::tables::TableFiles;
+use crate::report::words::workers_word;
 use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, final_table};
 use crate::scenario::Scenario;
 
@@ -93,8 +94,8 @@ pub(super) fn drive(
     on_interrupt(interrupt.clone());
     if !quiet {
         let (workers, into) = (run.workers(), run.directory().path().display());
-        let plural = if workers == 1 { "worker" } else { "workers" };
-        eprintln!("{}: {workers} {plural}, into {into}", scenario.name);
+        let word = workers_word(workers);
+        eprintln!("{}: {workers} {word}, into {into}", scenario.name);
     }
     let summary = Shared::new(Summary::new(&scenario.name).against(&scenario.record.trained_alone));
     let profile = Shared::new(Profile::create(run.directory())?);

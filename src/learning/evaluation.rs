@@ -58,11 +58,16 @@ impl Tally {
 
     /// Counts one sample whose `scores` belong to the rows from `first` on.
     pub fn count_from(&mut self, first: usize, scores: &[f32], label: u32) {
+        self.answer(argmax(scores).map(|best| first + best), label);
+    }
+
+    /// Counts one sample that was answered with this row, or with no number.
+    pub(super) fn answer(&mut self, row: Option<usize>, label: u32) {
         self.total[label as usize] += 1;
-        match argmax(scores) {
-            Some(best) => {
-                self.predicted[first + best] += 1;
-                self.correct[label as usize] += u64::from(first + best == label as usize);
+        match row {
+            Some(row) => {
+                self.predicted[row] += 1;
+                self.correct[label as usize] += u64::from(row == label as usize);
             }
             None => self.not_a_number += 1,
         }

@@ -93,8 +93,9 @@ impl Tally {
         for slot in open {
             among_open[slot.clone()].copy_from_slice(&scores[slot.clone()]);
         }
+        let best = argmax(&among_open);
         for row in rows {
-            self.count(&among_open, *row);
+            self.answer(best, *row);
             let slot = open.partition_point(|slot| slot.end <= *row as usize);
             if let Some(own) = open.get(slot) {
                 self.count_within(own, &scores[own.clone()], *row);

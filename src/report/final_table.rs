@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::summary::{ClientMemory, Summary};
 use super::text_table::{TextTable, grouped, percent};
 use super::wall::WallTimes;
-use super::words::{CONTROL, direction_word, outcome_word};
+use super::words::{CONTROL, direction_word, outcome_word, workers_word};
 use crate::federation::{Direction, EndReason};
 use crate::learning::CacheFigures;
 use crate::quantity::Bytes;
@@ -224,10 +224,10 @@ fn times(summary: &Summary) -> String {
     if let Some(wall) = &summary.wall {
         let WallTimes { total_s, workers, train_s, evaluate_s, codec_s, fold_s, .. } = wall;
         let WallTimes { server_s, wait_s, journal_s, checkpoint_s, conductor_wait_s, .. } = wall;
-        let plural = if *workers == 1 { "worker" } else { "workers" };
+        let word = workers_word(*workers);
         let _ = writeln!(
             text,
-            "wall        {total_s:.1} s; {workers} {plural}: training {train_s:.1} s, \
+            "wall        {total_s:.1} s; {workers} {word}: training {train_s:.1} s, \
              evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, folding {fold_s:.1} s, \
              server {server_s:.1} s, waiting {wait_s:.1} s\n            \
              conductor: journal {journal_s:.1} s, checkpoints {checkpoint_s:.1} s, \

@@ -3,9 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text_table::{TextTable, grouped};
-use crate::experiment::plan::{
-    BYTES_PER_NUMBER, Backbone, FrameRange, Plan, PlannedFrame, PlannedPhase,
-};
+use crate::experiment::plan::{Backbone, FrameRange, Plan, PlannedFrame, PlannedPhase};
 use crate::policy::UpSize;
 use crate::quantity::Bytes;
 
@@ -113,7 +111,7 @@ fn share_of_backbone(plan: &Plan) -> String {
         return String::new();
     }
     let share = 100.0 * down as f64 / all as f64;
-    let (down, bytes) = (grouped(down), Bytes(BYTES_PER_NUMBER * all));
+    let (down, bytes) = (grouped(down), plan.backbone.bytes());
     format!(
         "a message down holds at most {down} numbers, {share:.1} % of the backbone's parameters \
          (full fine-tuning would send {bytes} of them)\n"

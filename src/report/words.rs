@@ -1,4 +1,4 @@
-//! Words for directions and outcomes, and sums of frames by both.
+//! Words for directions, outcomes and workers, and sums of frames by both.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +24,11 @@ pub fn outcome_word(outcome: FrameOutcome) -> &'static str {
         FrameOutcome::Lost => "lost",
         FrameOutcome::Duplicate => "duplicate",
     }
+}
+
+/// The word for so many workers.
+pub fn workers_word(count: usize) -> &'static str {
+    if count == 1 { "worker" } else { "workers" }
 }
 
 /// Sums of a round or a run by direction and outcome.

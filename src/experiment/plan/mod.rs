@@ -20,6 +20,7 @@ pub use frame::{FrameRange, PlannedFrame};
 pub use walk::{Blueprint, plan};
 
 use crate::policy::UpSize;
+use crate::quantity::Bytes;
 
 /// Everything `fedcast plan` knows about a run.
 #[derive(Clone, Debug, Serialize)]
@@ -55,7 +56,7 @@ impl Plan {
 }
 
 /// Before codecs every tensor holds numbers of 32 bits, or is too small to matter.
-pub const BYTES_PER_NUMBER: u64 = 4;
+const BYTES_PER_NUMBER: u64 = 4;
 
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]
@@ -76,6 +77,13 @@ pub struct Backbone {
     pub depth: Option<usize>,
     /// Parameters.
     pub parameters: usize,
+}
+
+impl Backbone {
+    /// What all its parameters weigh before codecs: a message of full fine-tuning, but for the head.
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.parameters as u64 * BYTES_PER_NUMBER)
+    }
 }
 
 /// One phase of one task.

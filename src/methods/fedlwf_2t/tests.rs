@@ -1,0 +1,146 @@
+//! What teachers ask for, and what reaches them.
+
+use super::*;
+use crate::model::{
+    Backbone, LinearHead, ModuleShape, NetworkShape, Parameter, PixelShape, Residual,
+};
+use crate::numerics::streams::{Domain, StreamKey};
+use candle_core::Var;
+
+const WEIGHT: [f32; 6] = [0.5, -1.0, 2.0, 0.0, 0.3, 0.1];
+
+fn head(weight: [f32; 6]) -> ParameterSet {
+    let weight = Parameter { shape: vec![3, 2], values: weight.into() };
+    let bias = Parameter { shape: vec![3], values: [0.1, 0.2, -0.3].into() };
+    [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
+}
+
+/// Features of width 2, as a cache hands them over.
+fn batch(values: &[f32]) -> Batch {
+    let rows = values.len() / 2;
+    let (values, shape) = (values.to_vec(), vec![rows, 2]);
+    Batch::Features { values, shape, labels: vec![2; rows], samples: vec![0; rows] }
+}
+
+/// On two pixels as they are.
+fn backbone() -> Arc<Backbone> {
+    Arc::new(Backbone::Pixels(PixelShape { channels: 2, image: 1 }))
+}
+
+fn logits(model: &Classifier, batch: &Batch) -> Tensor {
+    model.logits(&model.batch_features(batch, &Device::Cpu).unwrap()).unwrap()
+}
+
+/// A teacher over variables: those that a client has hold none for a gradient to reach.
+fn teacher(share: f64, outputs: usize) -> Teacher {
+    let model = Classifier::trainable(&backbone(), &head(WEIGHT), 0..3).unwrap();
+    Teacher { model, share, outputs }
+}
+
+/// Invariant 5.
+#[test]
+fn no_gradient_reaches_a_teacher() {
+    let student = Classifier::trainable(&backbone(), &head([0.2; 6]), 0..3).unwrap();
+    let (batch, teacher) = (batch(&[1.0, -0.5, 0.2, 0.8]), teacher(0.5, 3));
+    let loss = teacher.loss(&logits(&student, &batch), &batch, &Device::Cpu).unwrap();
+    let gradients = loss.backward().unwrap();
+    assert_eq!((student.variables().len(), teacher.model.variables().len()), (2, 2));
+    for (name, variable) in student.variables() {
+        let pull = gradients.get(variable).unwrap_or_else(|| panic!("{name}"));
+        let pull = pull.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert!(pull.iter().any(|g| *g != 0.0), "{name}");
+    }
+    for (name, variable) in teacher.model.variables() {
+        assert!(gradients.get(variable).is_none(), "{name} of the teacher");
+    }
+}
+
+/// Section 5: the divergence of the student from the teacher at temperature 2, the mean over the batch, without
+/// the factor 4; with fewer outputs the others take no part (subtlety 6).
+#[test]
+fn a_teacher_counts_as_the_card_says() {
+    let batch = batch(&[1.0, -0.5, 0.2, 0.8]);
+    let own = [0.4f32, 0.0, -1.0, 0.3, 0.9, 2.0];
+    let told = logits(&teacher(1.0, 3).model, &batch).to_vec2::<f32>().unwrap();
+    let softmax = |logits: &[f32]| -> Vec<f64> {
+        let powers: Vec<f64> = logits.iter().map(|z| libm::exp(f64::from(*z) / 2.0)).collect();
+        powers.iter().map(|p| p / powers.iter().sum::<f64>()).collect()
+    };
+    for outputs in [2, 3] {
+        let by_hand: f64 = told
+            .iter()
+            .zip(own.chunks(3))
+            .flat_map(|(told, own)| {
+                softmax(&told[..outputs]).into_iter().zip(softmax(&own[..outputs]))
+            })
+            .map(|(q, p)| q * libm::log(q / p))
+            .sum();
+        let variable = Var::from_slice(&own, (2, 3), &Device::Cpu).unwrap();
+        let loss = teacher(0.25, outputs).loss(&variable, &batch, &Device::Cpu).unwrap();
+        let expected = 0.25 * by_hand / 2.0;
+        assert!((f64::from(loss.to_scalar::<f32>().unwrap()) - expected).abs() < 1e-7);
+        let gradients = loss.backward().unwrap();
+        let pull = gradients.get(&variable).unwrap().to_vec2::<f32>().unwrap();
+        assert!(pull.iter().all(|row| (row[2] == 0.0) == (outputs == 2)), "{pull:?}");
+    }
+}
+
+/// Section 5: teachers answer in evaluation mode, so a sample's answer does not depend on its batch.
+#[test]
+fn a_teacher_with_batch_norms_answers_sample_by_sample() {
+    let module = ModuleShape { hidden: 4, output: 3, residual: Residual::Identity };
+    let shape = NetworkShape { features: 2, module: Some(module), head_hidden: 4, classes: 3 };
+    let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
+    let frozen = Classifier::frozen(&backbone(), &parameters).unwrap();
+    let answers = |values: &[f32]| logits(&frozen, &batch(values)).to_vec2::<f32>().unwrap();
+    let both = answers(&[1.0, -0.5, 0.2, 0.8]);
+    assert_eq!([answers(&[1.0, -0.5]), answers(&[0.2, 0.8])].concat(), both);
+    assert!(frozen.variables().is_empty());
+}
+
+/// Subtlety 4: whoever is seldom asked learns from what it last knew of an earlier task.
+#[test]
+fn the_latest_model_of_an_earlier_task_teaches() {
+    let (one, other) = (head([1.0; 6]), head([2.0; 6]));
+    let mut kept = OwnModels::default();
+    let entering = |kept: &mut OwnModels, task: u16| {
+        kept.enter(TaskId(task));
+        *kept = OwnModels::load(&kept.save()).unwrap();
+        kept.teacher.clone()
+    };
+    assert_eq!(entering(&mut kept, 0), None);
+    kept.last = Some((TaskId(0), one.clone()));
+    assert_eq!(entering(&mut kept, 0), None, "the task is not over");
+    // Tasks 1 and 2 went by without it.
+    assert_eq!(entering(&mut kept, 3), Some(one.clone()));
+    kept.last = Some((TaskId(3), other.clone()));
+    assert_eq!(entering(&mut kept, 3), Some(one));
+    assert_eq!(entering(&mut kept, 4), Some(other));
+}
+
+fn distil(own: &Tensor, told: &[f32]) -> Tensor {
+    distillation(own, told, 0..3, TEMPERATURE, Distillation::Kl).unwrap()
+}
+
+/// Invariants 1 and 3: nothing pulls a student to itself; the loss is never negative, and blind to a constant
+/// added to all logits of either side.
+#[test]
+fn a_teacher_asks_for_differences_of_logits() {
+    let (own, told) = ([0.5f32, -1.0, 2.0, 0.0, 0.3, 0.1], [1.0f32, 0.0, -2.0, 0.4, 0.1, 0.0]);
+    let variable = Var::from_slice(&own, (2, 3), &Device::Cpu).unwrap();
+    let itself = distil(&variable, &own);
+    let gradients = itself.backward().unwrap();
+    let pull = gradients.get(&variable).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    assert!(itself.to_scalar::<f32>().unwrap().abs() < 1e-7);
+    assert!(pull.iter().all(|g| g.abs() < 1e-7), "{pull:?}");
+    let shifted = |values: &[f32], by: f32| values.iter().map(|v| v + by).collect::<Vec<_>>();
+    let loss = |own: &[f32], told: &[f32]| {
+        let own = Tensor::from_slice(own, (2, 3), &Device::Cpu).unwrap();
+        distil(&own, told).to_scalar::<f32>().unwrap()
+    };
+    let one = loss(&own, &told);
+    assert!(one > 0.0);
+    for other in [loss(&shifted(&own, 3.0), &told), loss(&own, &shifted(&told, -2.0))] {
+        assert!((one - other).abs() < 1e-6, "{one} {other}");
+    }
+}
