@@ -15,7 +15,7 @@ use super::figure::Figure;
 use super::world::World;
 use crate::data::Shard;
 use crate::learning::metrics::{prototype_distance, response_entropy};
-use crate::policy::{Lab, Payload, PolicyError, Predictor};
+use crate::policy::{Lab, PolicyError, Predictor};
 
 /// What one client's model looks like from outside.
 pub(super) struct Portrait {
@@ -25,22 +25,22 @@ pub(super) struct Portrait {
     pub prototypes: BTreeMap<u32, Vec<f64>>,
 }
 
-/// The model before synchronisation of one seat, with its samples; `None` where the method has none to show.
+/// A client's model before synchronisation, over its own samples.
 pub(super) fn portrait(
     world: &World,
     lab: &Lab,
-    (shard, down, up): (&Shard, &Payload, &Payload),
+    predictor: Arc<dyn Predictor>,
+    shard: &Shard,
     blocks: &[Block],
     seen: usize,
-) -> Result<Option<Portrait>, PolicyError> {
-    let Some(predictor) = world.method.client_predictor(down, up, lab)? else { return Ok(None) };
+) -> Result<Portrait, PolicyError> {
     let mut responses = vec![0; seen];
     for block in blocks {
         let predicted = score(world, lab, &*predictor, block, seen)?.predicted;
         responses.iter_mut().zip(predicted).for_each(|(sum, n)| *sum += n);
     }
     let prototypes = prototypes(lab, &*predictor, shard)?;
-    Ok(Some(Portrait { responses, prototypes }))
+    Ok(Portrait { responses, prototypes })
 }
 
 fn prototypes(

@@ -274,7 +274,7 @@ impl Conductor {
             return Ok(());
         }
         let began = Instant::now();
-        let ServerKept { place, round, ends_phase, policy, caches, unlifted, mut out } = server;
+        let ServerKept { place, round, policy, caches, unlifted, mut out } = server;
         let mut clients = Vec::new();
         if !self.world.method.stateless() {
             let seats = Arc::new(out.keys().copied().collect());
@@ -287,21 +287,11 @@ impl Conductor {
                 }
             }
         }
-        let (downs, out) = snapshot::keep_downs(&*self.world.method, &out);
+        let (downs, out) = snapshot::keep_downs(&out);
         let entries = self.entries;
         let server = policy;
-        let snapshot = Snapshot {
-            place,
-            round,
-            entries,
-            ends_phase,
-            server,
-            caches,
-            clients,
-            downs,
-            unlifted,
-            out,
-        };
+        let snapshot =
+            Snapshot { place, round, entries, server, caches, clients, downs, unlifted, out };
         self.recorder.send(Taken(snapshot)).await.map_err(gone)??;
         self.devices.spent(JobKind::Snapshot, began.elapsed());
         Ok(())

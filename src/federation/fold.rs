@@ -13,16 +13,17 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 use super::devices::guard;
+use super::exchange::Exchange;
 use super::privacy::{MaskedSum, Modulus};
-use super::robust::{FoldRule, Voices};
-use crate::policy::{AnyMethod, AnyPart, Payload, PolicyError, UpMeta};
+use super::robust::{FoldRule, Updates};
+use crate::policy::{AnyMethod, Folded, Message, PolicyError, UpMeta};
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
-/// What a round folded to.
-pub struct Folded {
+/// What a fold came to.
+pub struct Outcome {
     /// The merged part; `None` where nothing arrived.
-    pub part: Option<AnyPart>,
+    pub part: Option<Part>,
     /// Uploads that could not be lifted, by round and seat.
     pub refused: Vec<Refusal>,
     /// A merge that panicked: the engine or the method is broken.
@@ -42,36 +43,73 @@ pub struct Refusal {
     pub why: String,
 }
 
-/// What uploads are lifted to, and how two of them merge.
+/// How uploads are folded.
 #[derive(Clone)]
 pub enum Folding {
-    /// Parts of the method.
-    Parts(Arc<dyn AnyMethod>),
-    /// Masked sums in this ring, whatever they hold.
+    /// As their layouts say.
+    Plain(Arc<dyn AnyMethod>),
+    /// As masked sums in this ring, whatever they hold.
     Masked(Modulus),
-    /// Parts of the method that are folded by another rule than the mean.
+    /// As their layouts say, by another rule than the mean.
     Robust(Arc<dyn AnyMethod>, FoldRule),
 }
 
+/// What some seats fold to on the way.
+pub enum Part {
+    /// Means, sums and what is kept.
+    Plain(Folded),
+    /// A sum that nobody can read yet.
+    Masked(MaskedSum),
+    /// Updates that a robust rule will fold.
+    Robust(Updates),
+}
+
+/// An upload as the server got it, with what its seat was sent.
+pub struct Upload {
+    /// Whose it is.
+    pub meta: UpMeta,
+    /// What its seat was sent.
+    pub sent: Arc<Message>,
+    /// What arrived.
+    pub body: Body,
+    /// What it was to hold; masked ones say it all at once.
+    pub exchange: Option<Arc<Exchange>>,
+}
+
+impl Upload {
+    fn folded(self, method: &dyn AnyMethod) -> Result<Folded, PolicyError> {
+        let Upload { meta, sent, body, exchange } = self;
+        let exchange = exchange.ok_or_else(|| {
+            PolicyError::Unsupported("an upload that nobody knows the layout of".to_owned())
+        })?;
+        let facts = exchange.facts();
+        let update = method.lift(&facts, &sent, Message::from_body(&body, &[])?)?;
+        let folded = method.folded(&facts);
+        Folded::of(&meta, (&sent, &exchange.down), (update, &folded))
+    }
+}
+
 impl Folding {
-    fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError> {
-        match self {
-            Folding::Parts(method) => method.lift(down, up, meta),
-            Folding::Masked(modulus) => Ok(Box::new(MaskedSum::one(*modulus, meta.seat.id, up)?)),
-            Folding::Robust(method, rule) => {
-                let part = method.lift(down, up, meta)?;
-                Ok(Box::new(Voices::one(&**method, *rule, part)?))
+    fn lift(&self, upload: Upload) -> Result<Part, PolicyError> {
+        Ok(match self {
+            Folding::Plain(method) => Part::Plain(upload.folded(&**method)?),
+            Folding::Masked(modulus) => {
+                Part::Masked(MaskedSum::one(*modulus, upload.meta.seat.id, &upload.body)?)
             }
-        }
+            Folding::Robust(method, rule) => {
+                Part::Robust(Updates::one(*rule, upload.folded(&**method)?))
+            }
+        })
     }
 
-    fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
-        match self {
-            Folding::Parts(method) => method.merge(earlier, later),
-            Folding::Masked(_) => Box::new(MaskedSum::of(earlier).merge(MaskedSum::of(later))),
-            Folding::Robust(method, rule) => {
-                Box::new(Voices::of(earlier).merge(&**method, *rule, Voices::of(later)))
+    fn merge(&self, earlier: Part, later: Part) -> Part {
+        match (self, earlier, later) {
+            (_, Part::Plain(a), Part::Plain(b)) => Part::Plain(a.merge(b)),
+            (_, Part::Masked(a), Part::Masked(b)) => Part::Masked(a.merge(b)),
+            (Folding::Robust(_, rule), Part::Robust(a), Part::Robust(b)) => {
+                Part::Robust(a.merge(*rule, b))
             }
+            _ => unreachable!("the parts of a fold are of one kind"),
         }
     }
 }
@@ -88,14 +126,14 @@ struct Tree {
     nodes: Vec<Node>,
     leaves: usize,
     /// What all seats came to.
-    root: Option<Option<AnyPart>>,
+    root: Option<Option<Part>>,
     /// Uploads of earlier rounds.
     late: Vec<Node>,
     /// Whether no more of them are expected.
     sealed: bool,
     refused: Vec<Refusal>,
     broken: Option<String>,
-    done: Option<oneshot::Sender<Folded>>,
+    done: Option<oneshot::Sender<Outcome>>,
 }
 
 /// The place of an upload of an earlier round.
@@ -104,14 +142,14 @@ pub struct LatePlace(usize);
 
 enum Node {
     Unknown,
-    Known(Option<AnyPart>),
+    Known(Option<Part>),
     Taken,
 }
 
 impl Fold {
     /// A fold of `seats` seats and the place of its result, which comes when it is
     /// [sealed](Fold::seal), every seat was lifted or skipped and everything expected was lifted.
-    pub fn new(folding: Folding, seats: usize) -> (Fold, oneshot::Receiver<Folded>) {
+    pub fn new(folding: Folding, seats: usize) -> (Fold, oneshot::Receiver<Outcome>) {
         let (done, result) = oneshot::channel();
         let leaves = seats.max(1).next_power_of_two();
         let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
@@ -139,9 +177,10 @@ impl Fold {
     }
 
     /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
-    pub fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) {
-        let part = self.part(down, up, meta);
-        self.put(meta.seat.id.index(), part);
+    pub fn lift(&self, upload: Upload) {
+        let seat = upload.meta.seat.id.index();
+        let part = self.part(upload);
+        self.put(seat, part);
     }
 
     /// Keeps a place for an upload of an earlier round.
@@ -152,8 +191,8 @@ impl Fold {
     }
 
     /// Lifts an upload of an earlier round. Runs on a worker.
-    pub fn lift_late(&self, place: LatePlace, down: &Payload, up: &Body, meta: &UpMeta) {
-        let part = self.part(down, up, meta);
+    pub fn lift_late(&self, place: LatePlace, upload: Upload) {
+        let part = self.part(upload);
         self.tree().late[place.0] = Node::Known(part);
         self.finish();
     }
@@ -164,13 +203,14 @@ impl Fold {
         self.finish();
     }
 
-    fn part(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Option<AnyPart> {
-        let why = match guard(|| self.folding.lift(down, up, meta)) {
+    fn part(&self, upload: Upload) -> Option<Part> {
+        let UpMeta { seat, base, .. } = &upload.meta;
+        let (round, seat, client) = (*base, seat.id, seat.client);
+        let why = match guard(|| self.folding.lift(upload)) {
             Ok(Ok(part)) => return Some(part),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("lifting panicked: {panic}"),
         };
-        let (round, seat, client) = (meta.base, meta.seat.id, meta.seat.client);
         self.tree().refused.push(Refusal { round, seat, client, why });
         None
     }
@@ -194,7 +234,7 @@ impl Fold {
         refused.sort();
         let broken = tree.broken.take();
         // Nobody listens any more when the run was stopped.
-        let _ = done.send(Folded { part, refused, broken });
+        let _ = done.send(Outcome { part, refused, broken });
     }
 
     fn tree(&self) -> std::sync::MutexGuard<'_, Tree> {
@@ -202,7 +242,7 @@ impl Fold {
     }
 
     /// Climbs from a leaf; merging happens outside the lock.
-    fn put(&self, leaf: usize, part: Option<AnyPart>) {
+    fn put(&self, leaf: usize, part: Option<Part>) {
         let mut node = self.tree().leaves - 1 + leaf;
         let mut part = part;
         loop {
@@ -230,7 +270,7 @@ impl Fold {
         }
     }
 
-    fn merge(&self, left: Option<AnyPart>, right: Option<AnyPart>) -> Option<AnyPart> {
+    fn merge(&self, left: Option<Part>, right: Option<Part>) -> Option<Part> {
         match (left, right) {
             (Some(left), Some(right)) => match guard(|| self.folding.merge(left, right)) {
                 Ok(merged) => Some(merged),

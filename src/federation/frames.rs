@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use super::event::FrameBytes;
-use crate::policy::{
-    AnyMethod, Asset, ExchangeSketch, Payload, PolicyError, RoundContext, Seat, UpSize,
-};
+use super::exchange::Exchange;
+use crate::policy::{Asset, Layout, Message, PolicyError, RoundContext, Seat, UpSize};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, FrameSize, WireError};
 
 /// How messages travel.
@@ -37,8 +36,8 @@ pub(crate) fn down_header(context: &RoundContext, seat: &Seat) -> FrameHeader {
 
 /// A Down as its receivers get it.
 pub struct SentDown {
-    /// What the clients' policies see.
-    pub payload: Payload,
+    /// What clients see.
+    pub message: Arc<Message>,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
     /// What it refers to.
@@ -63,7 +62,9 @@ pub struct SentUp {
     /// What arrives.
     pub body: Body,
     /// The client's own copy, for the measures before synchronisation.
-    pub payload: Payload,
+    pub own: Option<Message>,
+    /// What it was to hold; nothing where it is told.
+    pub exchange: Option<Arc<Exchange>>,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
     /// Digest of what arrives.
@@ -74,37 +75,19 @@ pub struct SentUp {
 
 /// Packs, codes and sizes a Down.
 pub fn send_down(
-    method: &dyn AnyMethod,
-    down: Payload,
+    down: Arc<Message>,
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentDown, PolicyError> {
-    let named = method.down_assets(&down);
     let assets: Result<_, WireError> =
-        named.iter().map(|asset| send_asset(asset, coding.verify, header)).collect();
-    let body = method.pack_down(&down);
+        down.assets.iter().map(|asset| send_asset(asset, coding.verify, header)).collect();
+    let body = down.body();
     let bytes = size(&body, &coding.down);
-    let received = carry(&body, &coding.down, coding.verify, header)?;
-    let payload = match received {
-        Some(received) => unpack(method, &received, &named)?,
+    let message = match carry(&body, &coding.down, coding.verify, header)? {
+        Some(received) => Arc::new(Message::from_body(&received, &down.assets)?),
         None => down,
     };
-    Ok(SentDown { payload, bytes, assets: assets?, alike: header.sequence as usize })
-}
-
-/// The Down as it arrives, which names what it named before.
-fn unpack(
-    method: &dyn AnyMethod,
-    received: &Body,
-    named: &[Arc<Asset>],
-) -> Result<Payload, WireError> {
-    let digests = |assets: &[Arc<Asset>]| assets.iter().map(|a| a.digest()).collect::<Vec<_>>();
-    let payload = method.unpack_down(received, named)?;
-    if digests(&method.down_assets(&payload)) != digests(named) {
-        let what = "the Down lost its assets; let its Message::unpack_with take them up";
-        return Err(WireError::Malformed(what.into()));
-    }
-    Ok(payload)
+    Ok(SentDown { message, bytes, assets: assets?, alike: header.sequence as usize })
 }
 
 /// Assets are known by their content, so they travel as they are, whatever codec Downs have.
@@ -124,15 +107,15 @@ fn send_asset(
 
 /// Codes, sizes and checks an Up and its body. The server refuses it on arrival when `fault` says so.
 pub fn send_up(
-    (up, body): (Payload, Body),
-    sketch: &ExchangeSketch,
+    body: Body,
+    layout: &Layout,
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentUp, WireError> {
     let bytes = size(&body, &coding.up);
     let inspection = body.inspect();
     let mut digest = inspection.digest;
-    let mut fault = shape_fault(&body, sketch)
+    let mut fault = shape_fault(&body, layout)
         .or_else(|| inspection.not_finite.map(|t| format!("tensor `{}` is not finite", t.name())));
     let mut arrives = None;
     // Codecs refuse what is not finite; the server will too.
@@ -146,21 +129,16 @@ pub fn send_up(
     if let Some(received) = &arrives {
         digest = received.digest();
     }
-    Ok(SentUp { body: arrives.unwrap_or(body), payload: up, bytes, digest, fault })
+    Ok(SentUp { body: arrives.unwrap_or(body), own: None, exchange: None, bytes, digest, fault })
 }
 
 /// Sizes and checks a masked upload, which no codec can make smaller.
-pub fn send_masked(
-    body: Body,
-    payload: Payload,
-    coding: &Coding,
-    header: &FrameHeader,
-) -> Result<SentUp, WireError> {
+pub fn send_masked(body: Body, coding: &Coding, header: &FrameHeader) -> Result<SentUp, WireError> {
     let lossless = CodecPlan::default();
     let bytes = size(&body, &lossless);
     let body = carry(&body, &lossless, coding.verify, header)?.unwrap_or(body);
     let digest = body.digest();
-    Ok(SentUp { body, payload, bytes, digest, fault: None })
+    Ok(SentUp { body, own: None, exchange: None, bytes, digest, fault: None })
 }
 
 /// What the receiver gets; `None` where it is what was sent.
@@ -180,18 +158,21 @@ fn carry(
 }
 
 /// What of an Up's shape is not what its method promised.
-pub fn shape_fault(body: &Body, sketch: &ExchangeSketch) -> Option<String> {
-    let differs = sketch.up_size != UpSize::FromValues && !body.fills(&sketch.up);
-    differs.then(|| difference(body, sketch))
+pub fn shape_fault(body: &Body, layout: &Layout) -> Option<String> {
+    if layout.size == UpSize::FromValues {
+        return None;
+    }
+    let wanted = layout.body();
+    (!body.fills(&wanted)).then(|| difference(body, &wanted))
 }
 
-fn difference(body: &Body, sketch: &ExchangeSketch) -> String {
+fn difference(body: &Body, wanted: &wire::BodySketch) -> String {
     let got = body.sketch();
     let flat = |sections: &[wire::SectionSketch]| -> Vec<String> {
         let tensors = sections.iter().flat_map(|s| s.tensors.iter().map(move |t| (s.kind, t)));
         tensors.map(|(kind, t)| format!("{kind}/{} {:?} {:?}", t.name, t.shape, t.dtype)).collect()
     };
-    let (got, wanted) = (flat(&got.sections), flat(&sketch.up.sections));
+    let (got, wanted) = (flat(&got.sections), flat(&wanted.sections));
     let first = got.iter().zip(&wanted).find(|(g, w)| g != w);
     match first {
         Some((got, wanted)) => format!("{got} instead of {wanted}"),

@@ -29,6 +29,7 @@ mod effect;
 mod error;
 mod evaluation;
 pub mod event;
+mod exchange;
 mod faults;
 mod figure;
 mod fold;

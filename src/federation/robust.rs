@@ -1,5 +1,5 @@
-//! Folding that bears liars: another mean than the weighted one, of uploads that are
-//! [averaged](crate::policy::Averaged).
+//! Folding that bears liars: another mean than the weighted one, of uploads that hold nothing but parameters that are
+//! averaged. A mean over the clients of one task is replaced by the other one over the same clients.
 //!
 //! | rule | what becomes of the differences to what was sent | memory |
 //! |---|---|---|
@@ -17,8 +17,10 @@
 //! What a rule did stands among the figures of a round: `fold_updates`, and `fold_trimmed` (updates
 //! left out of every number), `fold_clipped` and `fold_largest_norm`.
 
+use std::collections::BTreeSet;
+
 use crate::numerics::robust::{median, trimmed_mean};
-use crate::policy::{AnyMethod, AnyPart, ParameterAverage, PolicyError};
+use crate::policy::{Folded, Group, ParameterAverage};
 
 /// What mean of uploads the server takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,126 +55,98 @@ impl FoldRule {
 }
 
 /// Updates on their way into a robust fold.
-pub(super) struct Voices {
+pub struct Updates {
     /// In seat order; clipped updates are merged already.
-    parts: Vec<AnyPart>,
+    parts: Vec<Folded>,
     updates: u32,
     clipped: u32,
     largest: f64,
 }
 
-impl Voices {
-    /// What one upload was lifted to.
-    pub fn one(
-        method: &dyn AnyMethod,
-        rule: FoldRule,
-        mut part: AnyPart,
-    ) -> Result<Voices, PolicyError> {
-        let average = average(method, &mut part)?;
+impl Updates {
+    /// One update.
+    pub fn one(rule: FoldRule, mut part: Folded) -> Updates {
         let (mut clipped, mut largest) = (0, 0.0);
         if let FoldRule::NormClipped { norm } = rule {
-            largest = average.norm();
+            largest = part.means.values().map(ParameterAverage::squared_norm).sum::<f64>().sqrt();
             if largest > norm {
                 clipped = 1;
-                *average = std::mem::take(average).discounted(norm / largest);
+                for average in part.means.values_mut() {
+                    *average = std::mem::take(average).discounted(norm / largest);
+                }
             }
         }
-        Ok(Voices { parts: vec![part], updates: 1, clipped, largest })
-    }
-
-    /// The voices that a fold holds as a part.
-    pub fn of(part: AnyPart) -> Voices {
-        *part.downcast().expect("a robust fold holds voices")
+        Updates { parts: vec![part], updates: 1, clipped, largest }
     }
 
     /// With those of later seats.
-    pub fn merge(mut self, method: &dyn AnyMethod, rule: FoldRule, later: Voices) -> Voices {
+    pub fn merge(mut self, rule: FoldRule, later: Updates) -> Updates {
         self.updates += later.updates;
         self.clipped += later.clipped;
         self.largest = self.largest.max(later.largest);
         match (rule, self.parts.pop(), later.parts) {
             (FoldRule::NormClipped { .. }, Some(mine), mut theirs) if !theirs.is_empty() => {
-                self.parts.push(method.merge(mine, theirs.remove(0)));
+                self.parts.push(mine.merge(theirs.remove(0)));
             }
             (_, last, theirs) => self.parts.extend(last.into_iter().chain(theirs)),
         }
         self
     }
 
-    /// The part of the method that the rule makes of them, and what it did.
-    pub fn fold(
-        self,
-        method: &dyn AnyMethod,
-        rule: FoldRule,
-    ) -> Result<(Option<AnyPart>, Figures), PolicyError> {
-        let Voices { mut parts, updates, clipped, largest } = self;
+    /// What the rule makes of them, and what it did.
+    pub fn fold(self, rule: FoldRule) -> (Option<Folded>, Figures) {
+        let Updates { parts, updates, clipped, largest } = self;
         let mut figures = vec![("fold_updates", f64::from(updates))];
-        let mut averages = Vec::with_capacity(parts.len());
-        let combined = match rule {
-            FoldRule::Mean => None,
+        let folded = match rule {
+            FoldRule::Mean => parts.into_iter().reduce(Folded::merge),
             FoldRule::NormClipped { .. } => {
                 figures.push(("fold_clipped", f64::from(clipped)));
                 figures.push(("fold_largest_norm", largest));
-                None
+                parts.into_iter().reduce(Folded::merge)
             }
-            FoldRule::Median | FoldRule::TrimmedMean { .. } => {
-                for part in &mut parts {
-                    averages.push(std::mem::take(average(method, part)?));
-                }
-                // An update without weight says nothing.
-                averages.retain(|average| average.weight() > 0.0);
-                Some(match rule {
-                    FoldRule::TrimmedMean { trim } => {
-                        let cut = FoldRule::cut(trim, averages.len());
-                        figures.push(("fold_trimmed", 2.0 * cut as f64));
-                        ParameterAverage::by_number(&averages, |voices| trimmed_mean(voices, cut))
-                    }
-                    _ => ParameterAverage::by_number(&averages, median),
-                })
+            FoldRule::Median => {
+                Some(by_number(parts, |updates| ParameterAverage::by_number(updates, median)))
+            }
+            FoldRule::TrimmedMean { trim } => {
+                let mut most = 0;
+                let folded = by_number(parts, |updates| {
+                    let cut = FoldRule::cut(trim, updates.len());
+                    most = most.max(cut);
+                    ParameterAverage::by_number(updates, |voices| trimmed_mean(voices, cut))
+                });
+                figures.push(("fold_trimmed", 2.0 * most as f64));
+                Some(folded)
             }
         };
-        let mut parts = parts.into_iter();
-        let mut folded = parts.next();
-        match (combined, &mut folded) {
-            (Some(combined), Some(folded)) => *average(method, folded)? = combined,
-            _ => folded = parts.fold(folded, |sum, part| Some(join(method, sum, part))),
-        }
-        Ok((folded, figures))
+        (folded, figures)
     }
 }
 
-fn join(method: &dyn AnyMethod, sum: Option<AnyPart>, part: AnyPart) -> AnyPart {
-    match sum {
-        Some(sum) => method.merge(sum, part),
-        None => part,
+/// Every group's mean in another way, over the updates that say something in it.
+fn by_number(
+    parts: Vec<Folded>,
+    mut mean: impl FnMut(&[ParameterAverage]) -> ParameterAverage,
+) -> Folded {
+    let groups: BTreeSet<Group> =
+        parts.iter().flat_map(|part| part.means.keys().copied()).collect();
+    let mut folded = Folded::default();
+    let mut parts = parts;
+    for group in groups {
+        let own = parts.iter_mut().filter_map(|part| part.means.remove(&group));
+        // An update without weight says nothing.
+        let own: Vec<ParameterAverage> = own.filter(|average| average.weight() > 0.0).collect();
+        folded.means.insert(group, mean(&own));
     }
-}
-
-fn average<'a>(
-    method: &dyn AnyMethod,
-    part: &'a mut AnyPart,
-) -> Result<&'a mut ParameterAverage, PolicyError> {
-    let none = || PolicyError::Unsupported("uploads fold to no mean of parameters".into());
-    method.average(part).ok_or_else(none)
+    folded
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::methods::fedavg::{FedAvg, FedAvgConfig};
-    use crate::model::{BackboneConfig, Parameter, ParameterSet, PixelShape};
-    use crate::policy::{ModelFacts, WireForm, erase};
+    use crate::model::{Parameter, ParameterSet};
     use proptest::prelude::*;
 
     const N: usize = 5;
-
-    fn method() -> Arc<dyn AnyMethod> {
-        let backbone = BackboneConfig::Pixels(PixelShape { channels: 1, image: 8 });
-        let facts = ModelFacts { backbone, classes: 2, tasks: 1, form: WireForm::Full };
-        erase(FedAvg::new(FedAvgConfig::default(), &facts))
-    }
 
     fn set(values: &[f32]) -> ParameterSet {
         let parameter = Parameter { shape: vec![values.len()], values: values.into() };
@@ -183,16 +157,15 @@ mod tests {
 
     /// What a model of zeros becomes, and the figures.
     fn fold(rule: FoldRule, updates: &[Update]) -> (Vec<f32>, Figures) {
-        let method = method();
         let base = set(&[0.0; N]);
-        let voices = updates.iter().map(|(weight, values)| {
-            let part = ParameterAverage::one(f64::from(*weight), &base, &set(values)).unwrap();
-            Voices::one(&*method, rule, Box::new(part)).unwrap()
+        let all = updates.iter().map(|(weight, values)| {
+            let mean = ParameterAverage::one(f64::from(*weight), &base, &set(values)).unwrap();
+            let part = Folded { means: [(Group::All, mean)].into(), ..Folded::default() };
+            Updates::one(rule, part)
         });
-        let all = voices.reduce(|a, b| a.merge(&*method, rule, b)).unwrap();
-        let (folded, figures) = all.fold(&*method, rule).unwrap();
-        let folded: ParameterAverage = *folded.unwrap().downcast().unwrap();
-        (folded.apply(&base).get("a").unwrap().values.to_vec(), figures)
+        let all = all.reduce(|a, b| a.merge(rule, b)).unwrap();
+        let (folded, figures) = all.fold(rule);
+        (folded.unwrap().apply(&base).get("a").unwrap().values.to_vec(), figures)
     }
 
     fn close(a: &[f32], b: &[f32]) -> bool {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::frames::SentDown;
-use crate::policy::{AnyMethod, Asset};
+use crate::policy::Asset;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::Body;
 
@@ -69,8 +69,6 @@ pub struct Snapshot {
     pub round: Round,
     /// Entries of the journal before it.
     pub entries: u64,
-    /// Whether the policy had said that its phase is over.
-    pub ends_phase: bool,
     /// The server's policy.
     pub server: Body,
     /// Digests of the assets each client holds.
@@ -108,15 +106,14 @@ pub struct KeptDown {
 
 /// The Downs of these seats, shared ones once.
 pub(super) fn keep_downs(
-    method: &dyn AnyMethod,
     out: &BTreeMap<(Round, SeatId), Arc<SentDown>>,
 ) -> (Vec<KeptDown>, Vec<KeptSeat>) {
     let (mut downs, mut seats) = (Vec::new(), Vec::with_capacity(out.len()));
     let mut known: BTreeMap<*const SentDown, usize> = BTreeMap::new();
     for ((round, seat), sent) in out {
         let down = *known.entry(Arc::as_ptr(sent)).or_insert_with(|| {
-            let body = method.pack_down(&sent.payload);
-            downs.push(KeptDown { body, assets: method.down_assets(&sent.payload) });
+            let (body, assets) = (sent.message.body(), sent.message.assets.clone());
+            downs.push(KeptDown { body, assets });
             downs.len() - 1
         });
         seats.push(KeptSeat { round: *round, seat: *seat, down });

@@ -8,6 +8,7 @@ use super::availability::{Availability, Cohort};
 use super::clock::Clock;
 use super::closing::Late;
 use super::error::FederationError;
+use super::exchange::Exchange;
 use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
 use super::frames::Coding;
 use super::links::Links;
@@ -19,8 +20,8 @@ use super::workforce::Workforce;
 use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    AnyMethod, ClassCounts, CohortRule, ExchangeSketch, Lab, MissedTask, ModelFacts, Period,
-    RoundContext, Seat, SketchFacts,
+    AnyMethod, ClassCounts, CohortRule, Lab, MissedTask, ModelFacts, Period, RoundContext, Seat,
+    Service, refusal,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
@@ -72,7 +73,7 @@ pub(super) struct World {
     pub test_transform: Arc<Transform>,
     pub training: TrainingPlan,
     pub shards: ShardSource,
-    pub facts: ModelFacts,
+    pub facts: Arc<ModelFacts>,
     pub coding: Arc<Coding>,
     pub charged: bool,
     pub availability: Availability,
@@ -85,6 +86,9 @@ pub(super) struct World {
 impl World {
     pub fn new(setup: &Setup) -> Result<World, FederationError> {
         let rules = setup.rules.clone();
+        let refused = |service| {
+            refusal(&*setup.method, &setup.facts, service).map(|refusal| refusal.to_string())
+        };
         let tasks = setup.lab.curriculum.tasks.len();
         if let ShardSource::Drawn(drawn) = &setup.shards {
             let short = drawn.iter().any(|shards| shards.len() != rules.clients as usize);
@@ -99,7 +103,7 @@ impl World {
             return Err(FederationError::Impossible("a federation needs a client".into()));
         }
         if rules.privacy.secure.is_some() {
-            if let Some(why) = setup.method.not_a_sum() {
+            if let Some(why) = refused(Service::Secure) {
                 return Err(FederationError::Impossible(format!(
                     "secure aggregation adds uploads nobody can read, and those of `{}` are no \
                      plain sums: {why}",
@@ -123,7 +127,7 @@ impl World {
         if rules.fold != FoldRule::Mean {
             let why = match &rules.privacy.secure {
                 Some(_) => Some("secure aggregation shows the server nothing but a sum".into()),
-                None => setup.method.not_averaged(),
+                None => refused(Service::Robust),
             };
             if let Some(why) = why {
                 return Err(FederationError::Impossible(format!(
@@ -133,8 +137,8 @@ impl World {
             }
         }
         let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Lie(_));
-        if let (true, Some(why)) =
-            (rules.faults.entries.iter().any(lies), setup.method.not_averaged())
+        if rules.faults.entries.iter().any(lies)
+            && let Some(why) = refused(Service::Lies)
         {
             return Err(FederationError::Impossible(format!(
                 "clients of `{}` cannot send malicious updates: {why}",
@@ -145,7 +149,7 @@ impl World {
             let why = match (&rules.privacy.secure, rules.participation.population) {
                 (Some(_), _) => Some("masked uploads must look alike".to_string()),
                 (None, Population::Fresh) => Some("fresh clients never come back".to_string()),
-                (None, Population::Fixed) => setup.method.not_mixed(),
+                (None, Population::Fixed) => refused(Service::Mixed),
             };
             if let Some(why) = why {
                 return Err(FederationError::Impossible(format!(
@@ -161,7 +165,7 @@ impl World {
         if let Late::Fold(_) = rules.closing.late {
             let why = match &rules.privacy.secure {
                 Some(_) => Some("masks are those of one round".to_string()),
-                None => setup.method.not_late(),
+                None => refused(Service::Late),
             };
             if let Some(why) = why {
                 return Err(FederationError::Impossible(format!(
@@ -186,7 +190,7 @@ impl World {
             test_transform: Arc::clone(&setup.test_transform),
             training: setup.lab.training.clone(),
             shards: setup.shards.clone(),
-            facts: setup.facts.clone(),
+            facts: Arc::new(setup.facts.clone()),
             coding: Arc::new(setup.coding.clone()),
             charged: setup.charged,
             past: setup.past.clone(),
@@ -231,15 +235,10 @@ impl World {
         counts
     }
 
-    /// Shapes of a seat's exchange over this shard.
-    pub fn sketch(&self, context: &RoundContext, seat: &Seat, shard: &Shard) -> ExchangeSketch {
-        self.method.sketch(&SketchFacts {
-            model: &self.facts,
-            view: &seat.view,
-            phase: context.phase,
-            round_in_phase: context.round_in_phase,
-            counts: &self.counts(shard),
-        })
+    /// A seat's exchange over this shard.
+    pub fn exchange(&self, context: &RoundContext, seat: &Seat, shard: &Shard) -> Exchange {
+        let place = (context.phase, context.round_in_phase);
+        Exchange::new(&*self.method, &self.facts, &seat.view, place, self.counts(shard))
     }
 
     /// Tasks after `last` and before `now` of which a client holds samples, with them.

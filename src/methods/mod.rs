@@ -2,7 +2,6 @@
 //! line.
 
 pub mod adapter;
-mod averaged;
 pub mod c2prompt;
 pub mod coda_prompt;
 pub mod dualprompt;
@@ -18,14 +17,12 @@ pub mod hepco;
 pub mod hgp;
 pub mod joint;
 pub mod l2p;
-mod late;
-mod mixed;
 mod one_site;
 pub mod oracle;
 pub mod powder;
-mod privacy;
 pub mod prompted;
 mod registry;
+mod services;
 pub mod stsa;
 mod transformer;
 

@@ -17,10 +17,7 @@ mod entries;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::averaged;
-use super::late;
-use super::mixed;
-use super::privacy;
+use super::services;
 use crate::data::TaskView;
 use crate::model::VitConfig;
 use crate::policy::{AnyMethod, ModelFacts, Period, Staged, WireForm};
@@ -257,16 +254,10 @@ impl MethodCatalogue for Registry {
     fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
         let mut complaints = self.check(scenario);
         complaints.extend(self.check_units(scenario));
-        let late = scenario.round.folds_late();
-        let mixed = !scenario.tasks.arrival.is_global();
-        let asked = late || mixed || averaged::needed(scenario) || privacy::used(&scenario.privacy);
-        if complaints.is_empty() && asked {
-            let facts = privacy::facts(scenario);
+        if complaints.is_empty() && services::wanted(scenario) {
+            let facts = services::facts(scenario);
             if let Ok(method) = self.build(&scenario.method, &facts) {
-                complaints = privacy::complaints(scenario, &*method, &facts);
-                complaints.extend(late::complaint(scenario, &*method));
-                complaints.extend(mixed::complaint(scenario, &*method));
-                complaints.extend(averaged::complaints(scenario, &*method));
+                complaints = services::complaints(scenario, &*method, &facts);
             }
         }
         complaints
@@ -293,7 +284,7 @@ mod tests {
             let section = MethodSection { name: entry.name.to_owned(), parameters };
             let method = Registry::builtin().build(&section, &facts()).unwrap();
             assert_eq!(method.charged(), !["joint", "oracle"].contains(&entry.name));
-            assert!(!method.fields().is_empty());
+            assert!(upload_layouts(&*method, &facts()).iter().any(|up| up.places().count() > 0));
         }
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Part, PolicyError, WeightedDelta};
+use super::PolicyError;
+use crate::model::ops::wide::wide;
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::robust::Weighted;
 
@@ -17,7 +18,7 @@ use crate::numerics::robust::Weighted;
 #[derive(Clone, Debug, Default)]
 pub struct ParameterAverage {
     weight: f64,
-    deltas: BTreeMap<Arc<str>, WeightedDelta>,
+    deltas: BTreeMap<Arc<str>, Vec<f64>>,
 }
 
 impl ParameterAverage {
@@ -38,17 +39,34 @@ impl ParameterAverage {
                     parameter.shape
                 ))
             })?;
-            let delta = WeightedDelta::one(weight, &from.values, &parameter.values);
-            deltas.insert(Arc::clone(name), delta);
+            let sum = ParameterAverage::weighted(weight, &from.values, &parameter.values, (0, 0));
+            deltas.insert(Arc::clone(name), sum);
         }
         Ok(ParameterAverage { weight, deltas })
+    }
+
+    /// `weight * (value - base)` for the values of one parameter, among so many zeros before and after them.
+    pub fn weighted(
+        weight: f64,
+        base: &[f32],
+        value: &[f32],
+        (before, after): (usize, usize),
+    ) -> Vec<f64> {
+        let step = |(v, b): (&f32, &f32)| weight * (f64::from(*v) - f64::from(*b));
+        if (before, after) == (0, 0) {
+            return wide(|| value.iter().zip(base).map(step).collect());
+        }
+        let mut sum = vec![0.0; before + value.len() + after];
+        let own = sum[before..before + value.len()].iter_mut();
+        wide(|| own.zip(value.iter().zip(base)).for_each(|(sum, pair)| *sum = step(pair)));
+        sum
     }
 
     /// The same step, so many times as long, in a mean over the same weights: what staleness leaves
     /// of a late upload (FedBuff), and clipping of a long one.
     pub fn discounted(mut self, factor: f64) -> ParameterAverage {
         if factor != 1.0 {
-            let sums = self.deltas.values_mut().flat_map(|delta| &mut delta.sum);
+            let sums = self.deltas.values_mut().flatten();
             sums.for_each(|sum| *sum *= factor);
         }
         self
@@ -62,9 +80,9 @@ impl ParameterAverage {
     ) -> ParameterAverage {
         let weight = updates.iter().map(|update| update.weight).sum();
         let mut lengths: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
-        for (name, delta) in updates.iter().flat_map(|update| &update.deltas) {
+        for (name, sum) in updates.iter().flat_map(|update| &update.deltas) {
             let length = lengths.entry(name).or_default();
-            *length = delta.sum.len().max(*length);
+            *length = sum.len().max(*length);
         }
         let mut voices = vec![Weighted { value: 0.0, weight: 0.0 }; updates.len()];
         let sums = lengths.into_iter().map(|(name, length)| {
@@ -82,13 +100,13 @@ impl ParameterAverage {
         ParameterAverage::from_sums(weight, sums.collect::<Vec<_>>())
     }
 
-    /// Euclidean norm of the mean difference, over all parameters; zero without weight.
-    pub fn norm(&self) -> f64 {
+    /// Squared Euclidean norm of the mean difference, over all parameters; zero without weight.
+    pub fn squared_norm(&self) -> f64 {
         if self.weight <= 0.0 {
             return 0.0;
         }
-        let sums = self.deltas.values().flat_map(|delta| &delta.sum);
-        sums.map(|sum| (sum / self.weight) * (sum / self.weight)).sum::<f64>().sqrt()
+        let sums = self.deltas.values().flatten();
+        sums.map(|sum| (sum / self.weight) * (sum / self.weight)).sum()
     }
 
     /// Sum of the weights.
@@ -98,48 +116,53 @@ impl ParameterAverage {
 
     /// An average of sums that were added elsewhere, by parameter.
     pub fn from_sums(weight: f64, sums: impl IntoIterator<Item = (Arc<str>, Vec<f64>)>) -> Self {
-        let delta = |(name, sum)| (name, WeightedDelta { weight, sum });
-        ParameterAverage { weight, deltas: sums.into_iter().map(delta).collect() }
+        ParameterAverage { weight, deltas: sums.into_iter().collect() }
     }
 
     /// The weighted differences of one parameter, flat.
     pub fn sum(&self, name: &str) -> Option<&[f64]> {
-        self.deltas.get(name).map(|delta| &delta.sum[..])
+        self.deltas.get(name).map(Vec::as_slice)
     }
 
     /// `base + mean difference`; parameters nobody sent stay as they are.
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let mut result = base.clone();
-        for (name, delta) in &self.deltas {
+        for (name, sum) in &self.deltas {
             let Some(from) = base.get(name) else { continue };
             let mut values: Arc<[f32]> = Arc::from(&from.values[..]);
             // Nobody else has it yet, so this copies nothing more.
-            delta.move_values(Arc::make_mut(&mut values));
+            self.move_values(Arc::make_mut(&mut values), sum);
             let shape = from.shape.clone();
             result.insert(Arc::clone(name), Parameter { shape, values });
         }
         result
     }
-}
 
-impl Part for ParameterAverage {
-    fn merge(mut self, later: Self) -> Self {
+    /// Moves as many leading values as there are sums, each rounded once to f32; none where nobody weighs anything.
+    fn move_values(&self, values: &mut [f32], sums: &[f64]) {
+        if self.weight <= 0.0 {
+            return;
+        }
+        wide(|| {
+            for (value, sum) in values.iter_mut().zip(sums) {
+                *value = (f64::from(*value) + sum / self.weight) as f32;
+            }
+        });
+    }
+
+    /// Joins the average of earlier seats with that of later ones. Who did not send a parameter left it unchanged, and
+    /// still counts in its mean.
+    pub fn merge(mut self, later: ParameterAverage) -> ParameterAverage {
         self.weight += later.weight;
-        for (name, delta) in later.deltas {
-            match self.deltas.remove(&name) {
-                None => {
-                    self.deltas.insert(name, delta);
-                }
-                Some(mut mine) => {
-                    let rows = mine.sum.len().max(delta.sum.len());
-                    mine.sum.resize(rows, 0.0);
-                    self.deltas.insert(name, mine.merge(delta));
+        for (name, sum) in later.deltas {
+            match self.deltas.get_mut(&name) {
+                None => drop(self.deltas.insert(name, sum)),
+                Some(mine) => {
+                    mine.resize(mine.len().max(sum.len()), 0.0);
+                    wide(|| mine.iter_mut().zip(&sum).for_each(|(mine, theirs)| *mine += theirs));
                 }
             }
         }
-        // Whoever did not send a parameter left it unchanged, and still counts in its mean.
-        let weight = self.weight;
-        self.deltas.values_mut().for_each(|delta| delta.weight = weight);
         self
     }
 }
@@ -161,7 +184,7 @@ mod tests {
 
     fn fold(base: &ParameterSet, ups: &[(f64, ParameterSet)]) -> ParameterSet {
         let parts = ups.iter().map(|(w, up)| ParameterAverage::one(*w, base, up).unwrap());
-        parts.reduce(Part::merge).unwrap().apply(base)
+        parts.reduce(ParameterAverage::merge).unwrap().apply(base)
     }
 
     fn close(a: &ParameterSet, b: &ParameterSet) -> bool {

@@ -1,28 +1,93 @@
-//! Messages and assets: what a method sends, in typed fields, and how it becomes a frame body.
+//! Messages: what a method sends, in either direction, as data.
+//!
+//! A [`Message`] is control fields, parameters, named tensors with kinds, and the assets it names. The engine packs,
+//! sizes, checks, folds, clips, masks and saves it without knowing the method; the method reads its own tensors from
+//! it. What a message holds is declared beforehand, once, by a [`Layout`](super::Layout).
 
 use std::sync::Arc;
 
-use crate::wire::{Body, Kind, WireError};
+use super::{parameter_sections, parameters_of};
+use crate::model::ParameterSet;
+use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, WireError};
 
-/// A typed message of a method. The engine sees only its [`Body`]: typed sections of named
-/// tensors whose encoded size is charged to the byte.
-pub trait Message: Send + Sync + Sized + 'static {
-    /// The frame body. Tensors are shared (`Arc`), never copied.
-    fn pack(&self) -> Body;
+/// What travels between the server and one seat. Cloning shares all values.
+#[derive(Clone, Debug, Default)]
+pub struct Message {
+    /// Fields that are not tensors, written by [`MetaWriter`](crate::wire::MetaWriter): rows, flags, digests of assets.
+    pub control: Vec<u8>,
+    /// Parameters; their kind follows from their names.
+    pub parameters: ParameterSet,
+    /// Tensors beside the parameters, in sections of other kinds.
+    pub extra: Vec<Section>,
+    /// Assets it names; each is shipped once per receiver that lacks it.
+    pub assets: Vec<Arc<Asset>>,
+}
 
-    /// The inverse, used after lossy codecs, in `wire = "verify"` and on resume.
-    fn unpack(body: &Body) -> Result<Self, WireError>;
+/// Kinds that parameters have.
+fn is_parameters(kind: Kind) -> bool {
+    matches!(kind, Kind::Weights | Kind::Prompt | Kind::Head)
+}
 
-    /// [`unpack`](Message::unpack) with the assets the message named, which its body does not hold.
-    /// A message that names assets overrides this and takes them up again.
-    fn unpack_with(body: &Body, assets: &[Arc<Asset>]) -> Result<Self, WireError> {
-        let _ = assets;
-        Self::unpack(body)
+impl Message {
+    /// Parameters alone.
+    pub fn of(parameters: ParameterSet) -> Message {
+        Message { parameters, ..Message::default() }
     }
 
-    /// Assets this message names; each is shipped once per receiver that lacks it.
-    fn assets(&self) -> Vec<Arc<Asset>> {
-        Vec::new()
+    /// The frame body. Tensors are shared, never copied.
+    pub fn body(&self) -> Body {
+        let mut sections = parameter_sections(&self.parameters);
+        sections.extend(self.extra.iter().cloned());
+        Body::new(self.control.clone(), sections)
+    }
+
+    /// The message that a body carries, with the assets that it named.
+    ///
+    /// # Errors
+    /// When parameters are not f32.
+    pub fn from_body(body: &Body, assets: &[Arc<Asset>]) -> Result<Message, WireError> {
+        let extra = body.sections.iter().filter(|section| !is_parameters(section.kind));
+        Ok(Message {
+            control: body.meta.clone(),
+            parameters: parameters_of(body)?,
+            extra: extra.cloned().collect(),
+            assets: assets.to_vec(),
+        })
+    }
+
+    /// Reads the control fields.
+    pub fn fields(&self) -> MetaReader<'_> {
+        MetaReader::new(&self.control)
+    }
+
+    /// A tensor beside the parameters.
+    ///
+    /// # Errors
+    /// [`WireError::Missing`] with what there is.
+    pub fn tensor(&self, kind: Kind, name: &str) -> Result<&NamedTensor, WireError> {
+        let found = self.find(kind, name);
+        // The body knows how to say what is there instead.
+        found.ok_or_else(|| match self.body().tensor(kind, name) {
+            Err(error) => error,
+            Ok(_) => WireError::Malformed(format!("`{name}` is a parameter")),
+        })
+    }
+
+    /// The same where it may be absent.
+    pub fn find(&self, kind: Kind, name: &str) -> Option<&NamedTensor> {
+        let sections = self.extra.iter().filter(|section| section.kind == kind);
+        sections.flat_map(|section| &section.tensors).find(|tensor| &**tensor.name() == name)
+    }
+
+    /// A tensor of whatever kind beside the parameters.
+    pub fn named(&self, name: &str) -> Option<&NamedTensor> {
+        let tensors = self.extra.iter().flat_map(|section| &section.tensors);
+        tensors.into_iter().find(|tensor| &**tensor.name() == name)
+    }
+
+    /// The asset of this name, if the message names one.
+    pub fn asset(&self, name: &str) -> Option<&Arc<Asset>> {
+        self.assets.iter().find(|asset| &*asset.name == name)
     }
 }
 
@@ -52,5 +117,41 @@ impl Asset {
     /// 64-bit digest of the content; the key of receivers' caches.
     pub fn digest(&self) -> u64 {
         self.digest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Parameter;
+    use crate::wire::MetaWriter;
+
+    #[test]
+    fn a_message_is_read_back_from_its_body() -> Result<(), WireError> {
+        let of = |values: &[f32]| Parameter { shape: vec![values.len()], values: values.into() };
+        let parameters: ParameterSet =
+            [("head.bias", of(&[1.0])), ("conv.weight", of(&[2.0, 3.0])), ("prompt.0", of(&[4.0]))]
+                .into_iter()
+                .collect();
+        let mut control = MetaWriter::new();
+        control.u64(300);
+        let samples = NamedTensor::u32("samples", [], vec![7])?;
+        let extra = vec![Section::new(Kind::Statistics, vec![samples])];
+        let asset = Arc::new(Asset::new("previous", 1, Kind::Weights, Body::default()));
+        let control = control.finish();
+        let sent = Message { control, parameters, extra, assets: vec![Arc::clone(&asset)] };
+        let body = sent.body();
+        let kinds: Vec<Kind> = body.sections.iter().map(|section| section.kind).collect();
+        assert_eq!(kinds, [Kind::Weights, Kind::Prompt, Kind::Head, Kind::Statistics]);
+        let read = Message::from_body(&body, &[asset])?;
+        assert_eq!(read.body().digest(), body.digest());
+        assert_eq!(read.parameters, sent.parameters);
+        assert_eq!(read.fields().u64()?, 300);
+        assert_eq!(read.tensor(Kind::Statistics, "samples")?.as_u32()?[0], 7);
+        assert_eq!(read.asset("previous").map(|asset| asset.version), Some(1));
+        assert!(
+            read.tensor(Kind::Statistics, "counts").unwrap_err().to_string().contains("counts")
+        );
+        Ok(())
     }
 }

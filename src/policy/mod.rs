@@ -1,52 +1,53 @@
-//! What a method is: a pair of policies, a server's and a client's, and the messages between
-//! them. Nothing here knows actors, channels, files or the command line.
+//! What a method is: layouts of its messages, pure functions over them, and a server with a memory. Nothing here
+//! knows actors, channels, files or the command line.
 //!
-//! A method implements [`Method`] (types, shapes, folding), [`ServerPolicy`] and
-//! [`ClientPolicy`]. The engine talks to it through the erased [`AnyMethod`], so the federation
-//! is compiled once; [`erase`] is the only place where types are put away and taken out again.
+//! A message is data ([`Message`]), and so is what becomes of it ([`Layout`]): the engine packs, sizes, checks, folds,
+//! discounts, clips, noises, masks and saves it from one declaration. Most methods average parameters and stand on the
+//! base of those methods; others implement [`AnyMethod`] and [`AnyServer`].
 //!
-//! A round, as a policy sees it:
-//! 1. [`ServerPolicy::seats`] and [`ServerPolicy::broadcast`] give one Down per seat;
-//! 2. [`ClientPolicy::train`] answers each with an Up;
-//! 3. [`Method::lift`] reduces each Up to a [`Part`]; parts merge in a fixed tree over seats;
-//! 4. [`ServerPolicy::end_round`] takes the merged part and learns.
+//! A round, as a method sees it:
+//! 1. [`AnyMethod::seats`] and [`AnyServer::broadcast`] give one Down per seat;
+//! 2. [`AnyMethod::train`] answers each with an Up;
+//! 3. [`AnyMethod::lift`] makes of an Up what is folded, in most methods the Up itself; the engine folds it as the
+//!    layout says, in a fixed tree over seats;
+//! 4. [`AnyServer::end_round`] takes what it [folded](Folded) to and learns.
 
-mod additive;
-mod any;
 mod average;
-mod averaged;
 mod classifier;
-mod erased;
 mod error;
+mod failure;
+mod folded;
 mod lab;
+mod layout;
+mod legacy;
 mod message;
 mod method;
 mod parameters;
-mod part;
 mod period;
 mod predictor;
 mod seat;
+mod seating;
+mod services;
 mod sketch;
 mod staged;
+mod state;
 
-pub use additive::{Additive, summand_sketch};
-pub use any::{AnyMember, AnyMethod, AnyOutcome, AnyPart, AnyServer, AnyState, Payload};
 pub use average::ParameterAverage;
-pub use averaged::Averaged;
-pub use erased::erase;
 pub use error::PolicyError;
+pub use failure::Failure;
+pub use folded::{Folded, Kept, UpMeta, changed, summand};
 pub use lab::Lab;
+pub use layout::{AssetSketch, Fold, Form, Group, Layout, Mean, Place, Stale, UpSize, Weight};
+pub use legacy::*;
 pub use message::{Asset, Message};
-pub use method::{
-    ClientPolicy, ClientState, Failure, Learnt, Member, Method, MissedTask, Next, Outcome,
-    ServerPolicy, UpMeta, one_by_one, one_seat_each, shared, together,
-};
+pub use method::{AnyMember, AnyMethod, AnyOutcome, AnyServer, MissedTask};
+pub(crate) use parameters::KINDS;
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
-pub use part::{Field, Folding, Keep, Part, WeightedDelta};
 pub use period::Period;
 pub use predictor::{Predictor, Scope, placed};
 pub use seat::{CohortRule, Phase, Role, RoundContext, Rounds, Seat, SeatKind};
-pub use sketch::{
-    AssetSketch, ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, UpSize, WireForm,
-};
+pub use seating::{one_seat_each, shared};
+pub use services::{Refusal, Service, Veto, refusal, upload_layouts};
+pub use sketch::{ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, WireForm};
 pub use staged::Staged;
+pub use state::ClientState;

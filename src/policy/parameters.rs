@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::model::{Parameter, ParameterSet};
 use crate::wire::{Body, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError};
 
-const KINDS: [Kind; 3] = [Kind::Weights, Kind::Prompt, Kind::Head];
+pub(crate) const KINDS: [Kind; 3] = [Kind::Weights, Kind::Prompt, Kind::Head];
 
 /// What a parameter of this name is for.
 pub fn kind_of(name: &str) -> Kind {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::UpSize;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
 use crate::model::BackboneConfig;
@@ -62,29 +63,6 @@ pub struct SketchFacts<'a> {
     pub round_in_phase: u32,
     /// The seat's shard.
     pub counts: &'a ClassCounts,
-}
-
-/// Whether the size of an Up is known before training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UpSize {
-    /// The same for every client.
-    Static,
-    /// Follows from the shard's class counts.
-    FromShard,
-    /// Depends on learned values; known only when training is done.
-    FromValues,
-}
-
-/// Shape of an asset that a Down names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssetSketch {
-    /// Name within the method.
-    pub name: &'static str,
-    /// Version.
-    pub version: u32,
-    /// Its content.
-    pub body: BodySketch,
 }
 
 /// Shapes of one exchange.

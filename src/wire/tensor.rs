@@ -101,6 +101,11 @@ impl NamedTensor {
         shape_elements(&self.shape)
     }
 
+    /// All values as f64.
+    pub fn numbers(&self) -> Vec<f64> {
+        self.values.numbers()
+    }
+
     /// Shape and type without the values.
     pub fn sketch(&self) -> TensorSketch {
         TensorSketch { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }

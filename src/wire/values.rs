@@ -135,6 +135,25 @@ impl Values {
         }
     }
 
+    /// Every value as f64; bits as zeros and ones.
+    pub fn numbers(&self) -> Vec<f64> {
+        match self {
+            Values::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            Values::F64(v) => v.to_vec(),
+            Values::F16(v) => v.iter().map(|x| x.to_f64()).collect(),
+            Values::Bf16(v) => v.iter().map(|x| x.to_f64()).collect(),
+            Values::I8(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            Values::U8(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            Values::U32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            Values::U64(v) => v.iter().map(|x| *x as f64).collect(),
+            Values::I64(v) => v.iter().map(|x| *x as f64).collect(),
+            Values::Bits(v) => v
+                .iter()
+                .flat_map(|byte| (0..8).map(move |bit| f64::from(byte >> bit & 1)))
+                .collect(),
+        }
+    }
+
     /// Bytes held, before any codec.
     pub fn bytes(&self) -> u64 {
         (match self {

@@ -60,9 +60,8 @@ pub fn received_values(
     let of_phase = |phase| {
         let round_in_phase = 0;
         let facts = SketchFacts { model, view, phase, round_in_phase, counts: &counts };
-        let sections = method.sketch(&facts).down.sections;
-        let tensors = sections.iter().flat_map(|section| &section.tensors);
-        tensors.map(|tensor| tensor.elements()).sum::<u64>() as usize
+        let down = method.down(&facts);
+        down.places().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
     };
     (0..method.phases(&period, rounds).len()).map(of_phase).max().unwrap_or(0)
 }

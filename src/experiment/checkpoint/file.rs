@@ -39,7 +39,6 @@ struct Index {
     mark: Mark,
     place: SnapshotPlace,
     round: Round,
-    ends_phase: bool,
     caches: Vec<(ClientId, Vec<u64>)>,
     clients: Vec<ClientId>,
     downs: Vec<Vec<AssetName>>,
@@ -80,7 +79,6 @@ pub fn encode(mark: &Mark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
         mark: mark.clone(),
         place: snapshot.place,
         round: snapshot.round,
-        ends_phase: snapshot.ends_phase,
         caches: snapshot.caches.clone(),
         clients: snapshot.clients.iter().map(|(client, _)| *client).collect(),
         downs: snapshot.downs.iter().map(|d| d.assets.iter().map(name).collect()).collect(),
@@ -144,7 +142,6 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
         place: index.place,
         round: index.round,
         entries: index.mark.entries,
-        ends_phase: index.ends_phase,
         server,
         caches: index.caches,
         clients,
@@ -184,7 +181,6 @@ mod tests {
             place: SnapshotPlace::Task(TaskId(1)),
             round: Round(7),
             entries: 812,
-            ends_phase: true,
             server: body(1.0),
             caches: vec![(ClientId(4), vec![u64::MAX])],
             clients: vec![(ClientId(1), body(2.0))],
@@ -203,7 +199,7 @@ mod tests {
         assert_eq!(back.server.digest(), snapshot.server.digest());
         assert_eq!(back.clients[0].1.digest(), snapshot.clients[0].1.digest());
         assert_eq!(back.downs[0].assets[0].digest(), snapshot.downs[0].assets[0].digest());
-        let rest = |s: &Snapshot| (s.place, s.round, s.entries, s.ends_phase, s.caches.clone());
+        let rest = |s: &Snapshot| (s.place, s.round, s.entries, s.caches.clone());
         assert_eq!(rest(&back), rest(&snapshot));
         assert_eq!((back.unlifted, back.out), (snapshot.unlifted, snapshot.out));
     }

@@ -17,12 +17,11 @@ use crate::federation::assets::AssetCaches;
 use crate::federation::availability::{Availability, Cohort, Pattern};
 use crate::federation::clock::Clock;
 use crate::federation::links::{Fate, Links, Transfer};
-use crate::federation::privacy::Room;
+use crate::federation::privacy::{Room, summands};
 use crate::federation::{Direction, FaultRules, FederationError, Population, Rules, participation};
 use crate::learning::TrainingPlan;
 use crate::policy::{
     AnyMethod, CohortRule, ModelFacts, Period, Phase, Seat, SeatKind, SketchFacts, UpSize,
-    summand_sketch,
 };
 use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::wire::{CodecPlan, FrameSize};
@@ -327,11 +326,14 @@ impl Walk<'_> {
             round_in_phase: place.round_in_phase,
             counts,
         };
-        let sketch = self.of.method.sketch(&facts);
+        let (down, up) = (self.of.method.down(&facts), self.of.method.up(&facts));
         let samples: u32 = counts.values().sum();
-        let passes = self.of.method.work(place.phase, samples as usize, &self.of.training);
+        let passes = {
+            let plan = &self.of.training;
+            self.of.method.work(&seat.view, place.phase, samples as usize, plan)
+        };
         row.seats += 1;
-        row.up_size = sketch.up_size;
+        row.up_size = up.size;
         if seat.kind != SeatKind::Load {
             row.samples += u64::from(samples);
             self.total.training_jobs += 1;
@@ -347,7 +349,7 @@ impl Walk<'_> {
             self.links.send(transfer, bytes)
         };
         let mut before = Vec::new();
-        for asset in self.of.method.asset_sketches(&facts) {
+        for asset in &down.assets {
             let label = format!("{}@{}", asset.name, asset.version);
             let digest = key_of(&label);
             if self.caches.lacks(client, digest) {
@@ -358,13 +360,13 @@ impl Walk<'_> {
                 self.caches.keep(client, digest);
             }
         }
-        let down = PlannedFrame::from(&FrameSize::of_sketch(&sketch.down, &self.of.down));
+        let down = PlannedFrame::from(&FrameSize::of_sketch(&down.body(), &self.of.down));
         let up = match &self.of.rules.privacy.secure {
             Some(rules) => {
-                let masked = summand_sketch(&sketch.up, rules.numbers.modulus.dtype());
+                let masked = summands(up.body(), rules.numbers.modulus.dtype());
                 FrameSize::of_sketch(&masked, &CodecPlan::default())
             }
-            None => FrameSize::of_sketch(&sketch.up, &self.of.up),
+            None => FrameSize::of_sketch(&up.body(), &self.of.up),
         };
         let up = PlannedFrame::from(&up);
         let last = travel(Direction::Down, before.len() as u32, down.frame);

@@ -43,7 +43,7 @@ pub(super) fn who_need_not_compute(
     }
     let closes = broadcast.closes.filter(|_| world.method.stateless())?;
     let shard = world.seat_shard(context.phase_name, seat);
-    if shard.is_empty() || world.sketch(context, seat, &shard).up_size == UpSize::FromValues {
+    if shard.is_empty() || world.exchange(context, seat, &shard).up.size == UpSize::FromValues {
         return None;
     }
     let bytes = size(world, broadcast, &shard);
@@ -53,9 +53,9 @@ pub(super) fn who_need_not_compute(
 }
 
 fn size(world: &World, broadcast: &Broadcast, shard: &Shard) -> FrameBytes {
-    let sketch = world.sketch(&broadcast.context, &broadcast.seat, shard);
+    let exchange = || world.exchange(&broadcast.context, &broadcast.seat, shard);
     FrameBytes::from(&match &broadcast.masking {
-        None => FrameSize::of_sketch(&sketch.up, &world.coding.up),
+        None => FrameSize::of_sketch(&exchange().up.body(), &world.coding.up),
         Some(masking) => FrameSize::of_sketch(&masking.sketch(), &CodecPlan::default()),
     })
 }

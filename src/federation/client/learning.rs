@@ -13,7 +13,7 @@ use crate::quantity::SeatId;
 use crate::wire::Body;
 
 /// The states before, of members that have one.
-pub(super) type SavedStates<'a> = BTreeMap<SeatId, &'a Body>;
+pub(super) type SavedStates = BTreeMap<SeatId, Body>;
 
 /// What the policy answers for each member, or that the memory of the device was full.
 pub(super) type Learnt = Result<Vec<Result<AnyOutcome, Failure>>, Full>;
@@ -24,7 +24,7 @@ pub(super) fn learn(
     method: &dyn AnyMethod,
     lab: &Lab,
     pack: &mut [AnyMember],
-    saved: &SavedStates<'_>,
+    saved: &SavedStates,
 ) -> Learnt {
     let admitted = admission::enter(JobKind::Train, pack.len());
     let first = learn_now(method, lab, pack, saved);
@@ -42,7 +42,7 @@ fn learn_now(
     method: &dyn AnyMethod,
     lab: &Lab,
     pack: &mut [AnyMember],
-    saved: &SavedStates<'_>,
+    saved: &SavedStates,
 ) -> Learnt {
     let begun = Instant::now();
     let mut outcomes = match guard(|| method.train(pack, lab)) {
@@ -66,11 +66,8 @@ fn learn_now(
         let _ = memory.settle();
     }
     for member in pack {
-        let Some(saved) = saved.get(&member.seat.id) else { continue };
-        match guard(|| method.load_state(saved)) {
-            Ok(Ok(state)) => member.state = state,
-            // Nobody could go on from it; `restore` says so.
-            _ => return Ok(outcomes),
+        if let Some(saved) = saved.get(&member.seat.id) {
+            member.state = saved.clone();
         }
     }
     Err(full)

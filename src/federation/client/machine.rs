@@ -25,6 +25,7 @@ use crate::federation::world::World;
 use crate::numerics::distributions::unit;
 use crate::policy::{Failure, RoundContext, Seat, SeatKind};
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::wire::Body;
 
 /// What happens to a client.
 pub(crate) enum ToClient {
@@ -69,7 +70,7 @@ pub(crate) struct ClientMachine {
 
 impl ClientMachine {
     pub fn new(id: ClientId, world: Arc<World>) -> ClientMachine {
-        let memory = Memory::new(world.method.fresh_state());
+        let memory = Memory::default();
         ClientMachine {
             id,
             world,
@@ -128,7 +129,10 @@ impl ClientMachine {
             return;
         }
         let shard = self.world.seat_shard(context.phase_name, seat);
-        let passes = self.world.method.work(context.phase, shard.len(), &self.world.training);
+        let passes = {
+            let (method, plan) = (&self.world.method, &self.world.training);
+            method.work(&seat.view, context.phase, shard.len(), plan)
+        };
         let work = self.world.clock.work(self.id, context.round, victim.unit, passes);
         let begin = self.busy_until.max(now);
         let end = begin + work;
@@ -175,7 +179,7 @@ impl ClientMachine {
                 continue;
             }
             let state = match stateless {
-                true => Ok(self.world.method.fresh_state()),
+                true => Ok(Body::default()),
                 false => self.memory.lend(&self.world, self.id, (place, &broadcast.down)),
             };
             let state = match state {
@@ -187,7 +191,7 @@ impl ClientMachine {
                 true => Vec::new(),
                 false => self.world.missed(self.id, self.last_task, task),
             };
-            effects.push(training::ask(&self.world, broadcast, state, missed, time));
+            effects.push(training::ask(broadcast, state, missed, time));
         }
     }
 

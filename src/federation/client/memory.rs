@@ -7,21 +7,23 @@ use crate::federation::error::FederationError;
 use crate::federation::frames::SentDown;
 use crate::federation::snapshot::Cadence;
 use crate::federation::world::World;
-use crate::policy::AnyState;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
 /// The state of a client between rounds.
+#[derive(Default)]
 pub(super) struct Memory {
     state: Held,
     /// Seats computed from states that a snapshot may still have to begin with, in that order.
     before: VecDeque<Before>,
 }
 
+#[derive(Default)]
 enum Held {
-    /// As it was before the client's first seat.
-    Fresh(AnyState),
-    Here(AnyState),
+    /// As it was before the client's first seat: empty.
+    #[default]
+    Fresh,
+    Here(Body),
     /// A worker has it.
     Lent,
     /// It is what the snapshot says, unless the past tells on.
@@ -43,10 +45,6 @@ pub(crate) struct KeptClient {
 }
 
 impl Memory {
-    pub fn new(fresh: AnyState) -> Memory {
-        Memory { state: Held::Fresh(fresh), before: VecDeque::new() }
-    }
-
     /// Whether a worker has the state.
     pub fn is_lent(&self) -> bool {
         matches!(self.state, Held::Lent)
@@ -63,21 +61,21 @@ impl Memory {
         world: &World,
         client: ClientId,
         (seat, down): ((Round, SeatId), &Arc<SentDown>),
-    ) -> Result<AnyState, FederationError> {
+    ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
-            Held::Fresh(state) | Held::Here(state) => state,
+            Held::Here(state) => state,
             Held::Told => told(world, client)?,
-            Held::Lent => world.method.fresh_state(),
+            Held::Fresh | Held::Lent => Body::default(),
         };
         if world.rules.snapshots != Cadence::Never {
-            let state = world.method.save_state(&state);
-            self.before.push_back(Before { seat, state, down: Arc::clone(down) });
+            let (state, down) = (state.clone(), Arc::clone(down));
+            self.before.push_back(Before { seat, state, down });
         }
         Ok(state)
     }
 
     /// The state is back; `None` where its training was told.
-    pub fn take_back(&mut self, state: Option<AnyState>) {
+    pub fn take_back(&mut self, state: Option<Body>) {
         self.state = state.map_or(Held::Told, Held::Here);
     }
 
@@ -94,8 +92,8 @@ impl Memory {
         }
         let state = match (self.before.front(), &self.state) {
             (Some(first), _) => first.state.clone(),
-            (None, Held::Here(state)) => world.method.save_state(state),
-            (None, Held::Fresh(_)) => return None,
+            (None, Held::Here(state)) => state.clone(),
+            (None, Held::Fresh) => return None,
             (None, Held::Told | Held::Lent) => world.past.as_ref()?.saved_state(client)?.clone(),
         };
         let out = self.before.iter().map(|before| (before.seat, Arc::clone(&before.down)));
@@ -103,7 +101,7 @@ impl Memory {
     }
 }
 
-fn told(world: &World, client: ClientId) -> Result<AnyState, FederationError> {
+fn told(world: &World, client: ClientId) -> Result<Body, FederationError> {
     let nothing = || FederationError::Unrecorded(format!("nothing tells the state of {client}"));
-    world.past.as_ref().ok_or_else(nothing)?.state(&*world.method, client)
+    world.past.as_ref().ok_or_else(nothing)?.state(client)
 }

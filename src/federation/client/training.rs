@@ -11,6 +11,7 @@ use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
+use crate::federation::exchange::Exchange;
 use crate::federation::faults::{damage, spoil};
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
@@ -23,8 +24,8 @@ use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyState, ExchangeSketch, Failure, Lab, MissedTask, Payload,
-    RoundContext, Seat, UpMeta,
+    AnyMember, AnyOutcome, Failure, Lab, Layout, Message as PolicyMessage, MissedTask,
+    RoundContext, Seat, changed, summand,
 };
 use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
@@ -34,7 +35,7 @@ pub(crate) struct Trained {
     pub context: Arc<RoundContext>,
     pub seat: Seat,
     /// The state after a success; as it was after a failure; none where the training was told.
-    pub state: Option<AnyState>,
+    pub state: Option<Body>,
     pub samples: usize,
     /// How long it took on the simulated clock.
     pub worked: VirtualTime,
@@ -72,7 +73,7 @@ pub(crate) struct Done {
 /// A seat that waits to be trained.
 pub(crate) struct TrainingJob {
     broadcast: Broadcast,
-    state: AnyState,
+    state: Body,
     missed: Vec<MissedTask>,
     worked: VirtualTime,
     answer: oneshot::Sender<Result<Trained, String>>,
@@ -80,16 +81,14 @@ pub(crate) struct TrainingJob {
 
 /// The effect that trains a seat with its pack and tells its client at `end`.
 pub(super) fn ask(
-    world: &Arc<World>,
     broadcast: Broadcast,
-    state: AnyState,
+    state: Body,
     missed: Vec<MissedTask>,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Effect {
     let (answer, slot) = oneshot::channel();
     let (context, seat) = (Arc::clone(&broadcast.context), broadcast.seat.clone());
     let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
-    let fallback = Arc::clone(world);
     let pending = answered(
         slot,
         |gone| gone,
@@ -97,7 +96,7 @@ pub(super) fn ask(
             let trained = answer.unwrap_or_else(|panic| Trained {
                 context,
                 seat,
-                state: Some(fallback.method.fresh_state()),
+                state: Some(Body::default()),
                 samples: 0,
                 worked,
                 result: Err(panicked(panic)),
@@ -142,8 +141,6 @@ struct Place {
     context: Arc<RoundContext>,
     masking: Option<Arc<Masking>>,
     worked: VirtualTime,
-    /// The state before, of methods that have one.
-    saved: Option<Body>,
     answer: oneshot::Sender<Result<Trained, String>>,
 }
 
@@ -166,67 +163,36 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
     for job in jobs {
         let TrainingJob { broadcast: Broadcast { context, seat, down, masking, .. }, .. } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
-        let member = AnyMember {
+        members.push(AnyMember {
             phase: context.phase,
-            down: Arc::clone(&down.payload),
+            down: Arc::clone(&down.message),
             state,
             shard: world.seat_shard(context.phase_name, &seat),
             key: seat.key(context.run_seed, context.round),
             missed,
             seat,
-        };
-        // A failed seat leaves the state as it was, also when it panicked half-way.
-        match guard(|| (!method.stateless()).then(|| method.save_state(&member.state))) {
-            Ok(saved) => {
-                places.push(Place { context, masking, worked, saved, answer });
-                members.push(member);
-            }
-            Err(panic) => {
-                let place = Place { context, masking, worked, saved: None, answer };
-                place.answer(member, Err(panicked(panic)));
-            }
-        }
+        });
+        places.push(Place { context, masking, worked, answer });
     }
     // A pack is of one round.
     let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
     let lab = lab.in_round(&context);
-    let saved: SavedStates<'_> = places
-        .iter()
-        .zip(&members)
-        .filter_map(|(place, member)| Some((member.seat.id, place.saved.as_ref()?)))
-        .collect();
+    // A failed seat leaves the state as it was, also when it panicked half-way.
+    let saved: SavedStates = match method.stateless() {
+        true => SavedStates::new(),
+        false => members.iter().map(|member| (member.seat.id, member.state.clone())).collect(),
+    };
     let outcomes =
         in_halves(&mut members, &mut |pack: &mut [AnyMember]| learn(method, &lab, pack, &saved));
     for ((place, mut member), outcome) in places.into_iter().zip(members).zip(outcomes) {
         let outcome = outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why)));
         let sealed = guard(|| seal(world, &place, &member, outcome?));
-        let result = match (sealed.unwrap_or_else(|panic| Err(panicked(panic))), &place.saved) {
-            (Err(stop), Some(saved)) => {
-                let (state, result) = restore(method, saved, stop);
-                member.state = state;
-                result
-            }
-            (result, _) => result,
-        };
+        let result = sealed.unwrap_or_else(|panic| Err(panicked(panic)));
+        if let (Err(_), Some(saved)) = (&result, saved.get(&member.seat.id)) {
+            member.state = saved.clone();
+        }
         place.answer(member, result);
     }
-}
-
-/// The state before a failed seat. Where it cannot be read back, the failure says that the client
-/// begins anew.
-fn restore(method: &dyn AnyMethod, saved: &Body, stop: Stop) -> (AnyState, Result<Done, Stop>) {
-    let why = match guard(|| method.load_state(saved)) {
-        Ok(Ok(state)) => return (state, Err(stop)),
-        Ok(Err(error)) => error.to_string(),
-        Err(panic) => panic,
-    };
-    let stop = match stop {
-        Stop::Failed(failure) => Stop::Failed(Failure::Policy(format!(
-            "{failure}; its state could not be restored ({why}), so it begins anew"
-        ))),
-        ends => ends,
-    };
-    (method.fresh_state(), Err(stop))
 }
 
 /// Makes an Up ready to travel.
@@ -236,24 +202,24 @@ fn seal(
     member: &AnyMember,
     outcome: AnyOutcome,
 ) -> Result<Done, Stop> {
-    let method = &*world.method;
     let own = outcome.up;
     let (context, seat) = (&*place.context, &member.seat);
     let (faults, seed) = (&world.rules.faults, world.rules.seed);
     let victim = world.victim(context.round, seat);
+    let exchange = Arc::new(world.exchange(context, seat, &member.shard));
+    let Exchange { down, up, .. } = &*exchange;
     let (told, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);
-            let lie = method.changed(&member.down, &own, &mut change).map_err(Failure::from)?;
-            (lie, Some(malice.to_string()))
+            let lie = changed((&member.down, down), (&own, up), &mut change);
+            (lie.map_err(Failure::from)?, Some(malice.to_string()))
         }
-        None => (Arc::clone(&own), None),
+        None => (own.clone(), None),
     };
     let told = match &world.rules.privacy.noise {
-        Some(noise) => add_noise(method, noise, &told, member.key)?,
+        Some(noise) => add_noise(noise, &told, up, member.key)?,
         None => told,
     };
-    let sketch = world.sketch(context, seat, &member.shard);
     let header = FrameHeader {
         kind: context.phase as u16,
         run: context.run_seed,
@@ -263,66 +229,65 @@ fn seal(
         task: context.period.task.0,
         sequence: seat.id.0,
     };
-    let meta = UpMeta::timely(seat.clone(), context.round);
-    let spoilt = |body| match faults.spoils(seed, victim) {
-        Some((how, mut rng)) => spoil(body, how, &mut rng),
-        None => body,
+    let body = match faults.spoils(seed, victim) {
+        Some((how, mut rng)) => spoil(told.body(), how, &mut rng),
+        None => told.body(),
     };
     let send = || match &place.masking {
         Some(masking) => {
-            let body = spoilt(method.pack_up(&told));
-            let body = mask(method, masking, (&member.down, &told), (&body, &sketch), &meta)?;
-            Ok(send_masked(body, told, &world.coding, &header))
+            let body = mask(masking, seat, (&member.down, down), (&told, up), &body)?;
+            Ok(send_masked(body, &world.coding, &header))
         }
-        None => {
-            let body = spoilt(method.pack_up(&told));
-            Ok(send_up((told, body), &sketch, &world.coding, &header))
-        }
+        None => Ok(send_up(body, up, &world.coding, &header)),
     };
-    let up = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
+    let sent = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
     // The client's own model is the one without noise and lies.
-    let mut up = SentUp { payload: own, ..up.map_err(|error| refused(seat, context, error))? };
+    let own = world.rules.bias.then_some(own);
+    let sent = sent.map_err(|error| refused(seat, context, error))?;
+    let mut sent = SentUp { own, exchange: Some(Arc::clone(&exchange)), ..sent };
     let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| world.charged);
-    if let Some(mut rng) = corrupt.filter(|_| up.fault.is_none()) {
+    if let Some(mut rng) = corrupt.filter(|_| sent.fault.is_none()) {
         let lossless = CodecPlan::default();
         let plan = if place.masking.is_some() { &lossless } else { &world.coding.up };
-        let frame = encode(&header, &up.body, plan).map_err(|e| refused(seat, context, e))?;
-        up.fault = damage(frame, &mut rng);
+        let frame = encode(&header, &sent.body, plan).map_err(|e| refused(seat, context, e))?;
+        sent.fault = damage(frame, &mut rng);
     }
     let metrics =
         outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
-    let kept = if method.stateless() { 0 } else { method.state_bytes(&member.state) };
-    Ok(Done { up, forged, metrics, kept })
+    let method = &world.method;
+    let kept = if method.stateless() { 0 } else { method.kept_bytes(&member.state) };
+    Ok(Done { up: sent, forged, metrics, kept })
 }
 
 /// The upload as the server may see it.
 fn add_noise(
-    method: &dyn AnyMethod,
     noise: &Noise,
-    up: &Payload,
+    up: &PolicyMessage,
+    layout: &Layout,
     key: StreamKey,
-) -> Result<Payload, Failure> {
-    let noisy = noise.apply(&method.pack_up(up), &method.symmetric(), key);
-    noisy.and_then(|body| method.unpack_up(&body)).map_err(|e| Failure::Policy(e.to_string()))
+) -> Result<PolicyMessage, Failure> {
+    let noisy = noise.apply(&up.body(), &layout.symmetric(), key);
+    let noisy = noisy.and_then(|body| PolicyMessage::from_body(&body, &up.assets));
+    noisy.map_err(|error| Failure::Policy(error.to_string()))
 }
 
 /// What leaves the client where the server sees sums only. The server cannot check what it cannot
 /// see, so a bad update is found here.
 fn mask(
-    method: &dyn AnyMethod,
     masking: &Masking,
-    (down, up): (&Payload, &Payload),
-    (body, sketch): (&Body, &ExchangeSketch),
-    meta: &UpMeta,
+    seat: &Seat,
+    sent: (&PolicyMessage, &Layout),
+    (update, up): (&PolicyMessage, &Layout),
+    body: &Body,
 ) -> Result<Body, Failure> {
     if let Some(tensor) = body.first_not_finite() {
         return Err(Failure::NonFinite(format!("tensor `{}`", tensor.name())));
     }
-    if let Some(fault) = shape_fault(body, sketch) {
+    if let Some(fault) = shape_fault(body, up) {
         return Err(Failure::Policy(fault));
     }
-    let summand = method.summand(down, up, meta)?;
-    masking.mask(meta.seat.id, &summand).map_err(Failure::OutOfRange)
+    let summand = summand(sent, (update, up))?;
+    masking.mask(seat.id, &summand).map_err(Failure::OutOfRange)
 }
 
 /// A codec that refuses a value is the client's failure; a frame that does not survive its own

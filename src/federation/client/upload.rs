@@ -47,7 +47,7 @@ pub(super) fn damaged_down(world: &World, broadcast: &Broadcast) -> Option<Strin
         return past.corrupt_down(context.round, seat.id);
     }
     let header = down_header(context, seat);
-    let body = world.method.pack_down(&down.payload);
+    let body = down.message.body();
     damage(encode(&header, &body, &world.coding.down).ok()?, &mut rng)
 }
 

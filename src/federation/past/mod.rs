@@ -22,7 +22,7 @@ use super::figure::{Digest, Figure};
 use super::fold::Refusal;
 use super::snapshot::{Snapshot, SnapshotPlace};
 use crate::learning::Tally;
-use crate::policy::Payload;
+use crate::policy::Message;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 
 /// The recorded past of a run.
@@ -39,8 +39,8 @@ pub struct Past {
     out: BTreeMap<(Round, SeatId), usize>,
     unlifted: BTreeSet<(Round, SeatId)>,
     states: BTreeMap<ClientId, usize>,
-    /// The snapshot's Downs as payloads, once somebody needs them.
-    downs: Vec<OnceLock<Payload>>,
+    /// The snapshot's Downs as messages, once somebody needs them.
+    downs: Vec<OnceLock<Arc<Message>>>,
     /// While it is read.
     reading: reading::Reading,
 }
@@ -77,8 +77,6 @@ struct Frame {
 struct RoundPast {
     digest: u64,
     figures: BTreeMap<String, Figure>,
-    /// Whether another round of the phase followed.
-    continues: bool,
     /// Uploads refused until it closed.
     rejected: Vec<Refusal>,
     bias: Option<(u32, BTreeMap<String, Figure>)>,

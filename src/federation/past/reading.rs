@@ -15,8 +15,6 @@ use crate::wire::Kind;
 /// What is known of the entries just read.
 #[derive(Default)]
 pub(super) struct Reading {
-    /// The round that closed last, while nothing says what followed.
-    closed: Option<Round>,
     /// The upload that arrived with the last entry.
     arrived: Option<(Round, SeatId)>,
     /// Uploads refused since the last round closed.
@@ -57,16 +55,9 @@ impl Past {
                 let rejected = std::mem::take(&mut self.reading.rejected);
                 let bias = self.round(*round).bias.take();
                 let (digest, figures) = (digest(&numbers), numbers.metrics);
-                let past = RoundPast { digest, figures, continues: false, rejected, bias };
+                let past = RoundPast { digest, figures, rejected, bias };
                 self.rounds.insert(*round, past);
-                self.reading.closed = Some(*round);
             }
-            Event::RoundOpened { .. } | Event::RoundWaits { .. } => {
-                if let Some(closed) = self.reading.closed.take() {
-                    self.round(closed).continues = true;
-                }
-            }
-            Event::PhaseStarted { .. } | Event::TaskStarted { .. } => self.reading.closed = None,
             Event::Evaluated { round, task, point } => {
                 match point {
                     EvaluationPoint::Round => self.tested_rounds.insert(*round, tally(&numbers)),
@@ -74,7 +65,6 @@ impl Past {
                 };
             }
             Event::TaskEnded { task } => {
-                self.reading.closed = None;
                 self.tasks.insert(*task, Digest(digest(&numbers)));
             }
             // Everything else comes about by itself.

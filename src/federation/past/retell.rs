@@ -12,7 +12,7 @@ use crate::federation::figure::{Digest, Figure};
 use crate::federation::fold::Refusal;
 use crate::federation::frames::{SentAsset, SentDown, SentUp};
 use crate::learning::Tally;
-use crate::policy::{AnyMethod, AnyState, Failure, Next, Payload, PolicyError, Predictor, Scope};
+use crate::policy::{Failure, Message, PolicyError, Predictor, Scope};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::{Body, WireError};
 
@@ -32,7 +32,6 @@ pub(in crate::federation) struct ToldUpload {
 
 /// What closing a round came to.
 pub(in crate::federation) struct ToldClosing {
-    pub next: Next,
     pub digest: u64,
     pub figures: BTreeMap<String, Figure>,
 }
@@ -90,7 +89,8 @@ impl Past {
         };
         let up = SentUp {
             body: Body::default(),
-            payload: Arc::new(Untold),
+            own: None,
+            exchange: None,
             bytes: past.up.clone().unwrap_or_default(),
             digest: learnt.digest,
             fault: past
@@ -111,29 +111,21 @@ impl Past {
     }
 
     /// A client's state as the snapshot has it.
-    pub(in crate::federation) fn state(
-        &self,
-        method: &dyn AnyMethod,
-        client: ClientId,
-    ) -> Result<AnyState, FederationError> {
+    pub(in crate::federation) fn state(&self, client: ClientId) -> Result<Body, FederationError> {
         let nothing = || missing(format!("the state of {client} is not in the checkpoint"));
-        let body = self.saved_state(client).ok_or_else(nothing)?;
-        method
-            .load_state(body)
-            .map_err(|error| unreadable(&format!("the state of {client}"), &error))
+        self.saved_state(client).cloned().ok_or_else(nothing)
     }
 
-    /// The same as it was saved.
+    /// The same, if it is there.
     pub(in crate::federation) fn saved_state(&self, client: ClientId) -> Option<&Body> {
         let snapshot = self.snapshot.as_ref()?;
         self.states.get(&client).map(|place| &snapshot.clients[*place].1)
     }
 
-    /// The Downs of a round of so many seats, with their sizes; as payloads those only that somebody
+    /// The Downs of a round of so many seats, with their sizes; with their tensors those only that somebody
     /// will learn from.
     pub(in crate::federation) fn downs(
         &self,
-        method: &dyn AnyMethod,
         round: Round,
         seats: usize,
     ) -> Result<Vec<Arc<SentDown>>, FederationError> {
@@ -173,30 +165,24 @@ impl Past {
                     }
                 });
                 let assets = sent.collect();
-                let payload = self.payload(method, round, seat)?;
+                let message = self.message(round, seat)?;
                 let alike = alike.unwrap_or(seat.index());
-                Ok(Arc::new(SentDown { payload, bytes, assets, alike }))
+                Ok(Arc::new(SentDown { message, bytes, assets, alike }))
             })
             .collect()
     }
 
-    fn payload(
-        &self,
-        method: &dyn AnyMethod,
-        round: Round,
-        seat: SeatId,
-    ) -> Result<Payload, FederationError> {
+    fn message(&self, round: Round, seat: SeatId) -> Result<Arc<Message>, FederationError> {
         let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, seat))) else {
-            return Ok(Arc::new(Untold));
+            return Ok(Arc::default());
         };
         let kept = &snapshot.downs[*place];
-        if let Some(payload) = self.downs[*place].get() {
-            return Ok(Arc::clone(payload));
+        if let Some(message) = self.downs[*place].get() {
+            return Ok(Arc::clone(message));
         }
-        let payload = method
-            .unpack_down(&kept.body, &kept.assets)
+        let message = Message::from_body(&kept.body, &kept.assets)
             .map_err(|error| unreadable(&format!("the Down of {seat} of {round}"), &error))?;
-        Ok(Arc::clone(self.downs[*place].get_or_init(|| payload)))
+        Ok(Arc::clone(self.downs[*place].get_or_init(|| Arc::new(message))))
     }
 
     /// Uploads of a round that could not be lifted.
@@ -221,10 +207,7 @@ impl Past {
     ) -> Result<ToldClosing, FederationError> {
         let nothing = || missing(format!("{round} was not closed in the recorded run"));
         let past = self.rounds.get(&round).ok_or_else(nothing)?;
-        let last = self.snapshot.as_ref().filter(|snapshot| snapshot.round == round);
-        let ends = last.map_or(!past.continues, |snapshot| snapshot.ends_phase);
-        let next = if ends { Next::EndPhase } else { Next::Continue };
-        Ok(ToldClosing { next, digest: past.digest, figures: past.figures.clone() })
+        Ok(ToldClosing { digest: past.digest, figures: past.figures.clone() })
     }
 
     /// The server's digest when a task was over.

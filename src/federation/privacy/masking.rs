@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use super::{Masks, Modulus, SecureAggregation};
-use crate::policy::{AnyPart, summand_sketch};
+use crate::federation::exchange::Exchange;
 use crate::quantity::SeatId;
 use crate::wire::{Body, BodySketch, Dtype, WireError};
 
 /// Everything the members of a round agree on.
-pub(in crate::federation) struct Masking {
+pub(crate) struct Masking {
     pub rules: SecureAggregation,
     pub masks: Masks,
     /// Among whom uploads are masked, in seat order.
     pub members: Vec<SeatId>,
     /// Seats of the round, members or not: so many numbers may be added.
     pub seats: usize,
-    /// The Up of the round's first seat; that of all others must look the same.
-    pub up: BodySketch,
+    /// The exchange of the round's first seat; those of all others must look the same.
+    pub exchange: Arc<Exchange>,
 }
 
 impl Masking {
     /// Shapes of a masked upload.
     pub fn sketch(&self) -> BodySketch {
-        summand_sketch(&self.up, self.rules.numbers.modulus.dtype())
+        summands(self.exchange.up.body(), self.rules.numbers.modulus.dtype())
     }
 
     /// What the member of a seat sends instead of its summand.
@@ -30,7 +30,7 @@ impl Masking {
     /// # Errors
     /// In words: a number the ring cannot carry, or a summand of another layout.
     pub fn mask(&self, seat: SeatId, summand: &Body) -> Result<Body, String> {
-        if summand.sketch() != summand_sketch(&self.up, Dtype::F64) {
+        if summand.sketch() != summands(self.exchange.up.body(), Dtype::F64) {
             return Err("its summands are not laid out like those of the round".into());
         }
         let numbers = &self.rules.numbers;
@@ -50,8 +50,16 @@ impl Masking {
     }
 }
 
+/// The shape of the summands of an Up, or of their masked forms: the same tensors of another type.
+pub fn summands(up: BodySketch, dtype: Dtype) -> BodySketch {
+    let mut sketch = up;
+    let tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
+    tensors.for_each(|tensor| tensor.dtype = dtype);
+    sketch
+}
+
 /// Masked uploads, added. Addition in a ring is associative: any tree gives the same bits.
-pub(in crate::federation) struct MaskedSum {
+pub(crate) struct MaskedSum {
     words: Vec<u64>,
     /// Whose uploads these are, in seat order.
     seats: Vec<SeatId>,
@@ -60,11 +68,6 @@ pub(in crate::federation) struct MaskedSum {
 }
 
 impl MaskedSum {
-    /// The sum that a fold of masked uploads made.
-    pub fn of(part: AnyPart) -> MaskedSum {
-        *part.downcast().expect("a fold of masked uploads makes masked sums")
-    }
-
     /// One upload.
     pub fn one(modulus: Modulus, seat: SeatId, upload: &Body) -> Result<MaskedSum, WireError> {
         let numbers = super::FixedPoint { modulus, bits: 0 };
@@ -75,8 +78,8 @@ impl MaskedSum {
     /// Both together.
     ///
     /// # Panics
-    /// Where they are not laid out alike, or their metas differ; members see to the layout, and a
-    /// method whose metas differ breaks the promise of [`Additive`](crate::policy::Additive).
+    /// Where they are not laid out alike, or their metas differ; members see to the layout, and
+    /// control fields of a round are equal where its seats learn the same task.
     pub fn merge(mut self, later: MaskedSum) -> MaskedSum {
         assert!(self.like.meta == later.like.meta, "the meta of summands differs between seats");
         assert_eq!(self.words.len(), later.words.len(), "summands differ in length");

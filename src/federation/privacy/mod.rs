@@ -37,7 +37,7 @@ mod noise;
 mod ring;
 
 pub use legs::{Introduction, Leg, ProtocolFrame, Room, Unmasking, introduce, unmask};
-pub(super) use masking::{MaskedSum, Masking};
+pub(crate) use masking::{MaskedSum, Masking, summands};
 pub use masks::Masks;
 pub use noise::{Noise, NoiseTarget};
 pub use ring::{FixedPoint, Modulus, Unrepresentable};

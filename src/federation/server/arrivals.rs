@@ -7,7 +7,7 @@ use crate::federation::closing::Late;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
-use crate::federation::fold::{Folded, Refusal};
+use crate::federation::fold::{Outcome, Refusal};
 use crate::federation::rules::OnBadUpdate;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
@@ -157,7 +157,7 @@ impl ServerMachine {
         };
         self.doing = "waits for uploads to be merged";
         if let Some(past) = &round.past {
-            let folded = Folded { part: None, refused: past.refused(number), broken: None };
+            let folded = Outcome { part: None, refused: past.refused(number), broken: None };
             return effects.push(told(now, ToServer::Folded(Ok(folded))));
         }
         let pending = async move {

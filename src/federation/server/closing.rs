@@ -8,20 +8,17 @@ use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
-use crate::federation::fold::Folded;
-use crate::federation::privacy::MaskedSum;
-use crate::federation::robust::{FoldRule, Voices};
+use crate::federation::fold::Outcome;
 use crate::federation::rules::Curve;
 use crate::federation::sink::JobKind;
 use crate::federation::snapshot::SnapshotPlace;
-use crate::policy::Next;
 use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
     pub(super) fn folded(
         &mut self,
         now: VirtualTime,
-        folded: Result<Folded, String>,
+        folded: Result<Outcome, String>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         const STEP: &str = "merge uploads";
@@ -59,13 +56,8 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let (Some(round), Some(folded)) = (&self.round, self.folded.take()) else { return Ok(()) };
         let context = Arc::clone(&round.context);
-        let part = match (folded.part, &round.masking) {
-            (Some(sum), Some(masking)) => Fold::Sum(Arc::clone(masking), MaskedSum::of(sum)),
-            (Some(voices), None) if self.world.rules.fold != FoldRule::Mean => {
-                Fold::Voices(self.world.rules.fold, Voices::of(voices))
-            }
-            (part, _) => Fold::Part(part),
-        };
+        let (masking, rule) = (round.masking.clone(), self.world.rules.fold);
+        let fold = Fold { part: folded.part, masking, rule };
         let test = self.world.rules.curve == Curve::Round;
         let told_changed = self.past().map(|past| steps::told_close(past, context.round, test));
         let policy = self.lend();
@@ -74,8 +66,7 @@ impl ServerMachine {
             effects.push(told(now, ToServer::Closed(Ok((policy, changed)))));
             return Ok(());
         }
-        let method = Arc::clone(&self.world.method);
-        let job = move |lab: &_| steps::close(policy, lab, &*method, &context, part, test);
+        let job = move |lab: &_| steps::close(policy, lab, &context, fold, test);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Closed(answer))
         }));
@@ -101,7 +92,7 @@ impl ServerMachine {
         let (digest, metrics) = (Some(Digest(changed.digest)), changed.figures);
         let numbers = Numbers { digest, metrics, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
-        (self.next, self.digest) = (changed.next, changed.digest);
+        self.digest = changed.digest;
         self.saved = changed.saved;
         match changed.predictor {
             Some(predictor) => self.test(now, EvaluationPoint::Round, predictor, effects),
@@ -119,7 +110,7 @@ impl ServerMachine {
         self.between_rounds(SnapshotPlace::Round(round), effects)?;
         self.round_in_phase += 1;
         let limit = self.phases[self.phase].rounds.limit();
-        if self.next == Next::Continue && self.round_in_phase < limit {
+        if self.round_in_phase < limit {
             return self.open_round(now, effects);
         }
         self.phase += 1;

@@ -9,7 +9,6 @@ use crate::federation::error::FederationError;
 use crate::federation::frames::SentDown;
 use crate::federation::past::Past;
 use crate::federation::snapshot::SnapshotPlace;
-use crate::policy::Next;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
@@ -17,7 +16,6 @@ use crate::wire::Body;
 pub(crate) struct ServerKept {
     pub place: SnapshotPlace,
     pub round: Round,
-    pub ends_phase: bool,
     pub policy: Body,
     pub caches: Vec<(ClientId, Vec<u64>)>,
     pub unlifted: Vec<(Round, SeatId)>,
@@ -71,7 +69,6 @@ impl ServerMachine {
         ServerKept {
             place,
             round: self.last_round(),
-            ends_phase: self.next == Next::EndPhase,
             policy: self.saved.clone(),
             caches: self.caches.held(),
             unlifted: self.unlifted.clone(),

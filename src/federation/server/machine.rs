@@ -22,13 +22,13 @@ use crate::federation::bias::Comparison;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT};
-use crate::federation::fold::Folded;
+use crate::federation::fold::Outcome;
 use crate::federation::frames::SentDown;
 use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{AnyServer, Next, Phase, RoundContext, Seat};
+use crate::policy::{AnyServer, Phase, RoundContext, Seat};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 use crate::wire::Body;
 
@@ -65,7 +65,7 @@ pub(crate) enum ToServer {
     /// The members of secure aggregation know each other, or there are too few.
     Introduced(Round, Introduction),
     /// Everything that came back is merged.
-    Folded(Result<Folded, String>),
+    Folded(Result<Outcome, String>),
     /// Client models were compared.
     Compared(Result<Comparison, FederationError>),
     /// The policy closed the round.
@@ -104,9 +104,8 @@ pub(crate) struct ServerMachine {
     pub(super) down: bool,
     /// Whether the last task is over.
     pub(super) over: bool,
-    pub(super) folded: Option<Folded>,
-    /// What follows the evaluation under way.
-    pub(super) next: Next,
+    pub(super) folded: Option<Outcome>,
+    /// Of the policy as it was last saved.
     pub(super) digest: u64,
     /// The policy as it was last saved.
     pub(super) saved: Body,
@@ -142,7 +141,6 @@ impl ServerMachine {
             down: false,
             over: false,
             folded: None,
-            next: Next::Continue,
             digest: 0,
             saved: Body::default(),
             unlifted: Vec::new(),

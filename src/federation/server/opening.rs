@@ -67,7 +67,7 @@ impl ServerMachine {
         let world = Arc::clone(&self.world);
         self.doing = "waits for its policy to open a round";
         if let Some(past) = self.past() {
-            let opening = steps::told_opening(&*policy, &world, past, &context, cohort);
+            let opening = steps::told_opening(&world, past, &context, cohort);
             effects.push(told(now, ToServer::Opened(Ok((policy, opening)))));
             return Ok(());
         }

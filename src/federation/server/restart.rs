@@ -14,7 +14,7 @@ use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::faults::Restart;
-use crate::federation::fold::Folded;
+use crate::federation::fold::Outcome;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
 use crate::policy::AnyServer;
@@ -81,7 +81,7 @@ impl ServerMachine {
         let panicked = |message| FederationError::Panicked { step: steps::RESTART, message };
         self.policy = Some(policy.map_err(panicked)??);
         self.down = false;
-        self.folded = Some(Folded { part: None, refused: Vec::new(), broken: None });
+        self.folded = Some(Outcome { part: None, refused: Vec::new(), broken: None });
         self.close(now, effects)
     }
 

@@ -11,7 +11,8 @@ use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::closing::Closing;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
-use crate::federation::fold::{Fold, Folded, Folding, Refusal};
+use crate::federation::exchange::Exchange;
+use crate::federation::fold::{self, Fold, Folding, Refusal, Upload};
 use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
@@ -22,9 +23,8 @@ use crate::federation::queue::{ActorId, Class};
 use crate::federation::robust::FoldRule;
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
-use crate::policy::{Payload, RoundContext, Seat, UpMeta};
+use crate::policy::{Message as PolicyMessage, RoundContext, Seat, UpMeta};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
-use crate::wire::BodySketch;
 
 /// An Up as it reaches the server.
 pub(crate) struct Arrival {
@@ -63,15 +63,24 @@ pub(super) struct OpenRound {
     /// Uploads that earlier rounds had asked for.
     pub stale: u32,
     fold: Fold,
-    pub folded: Option<tokio::sync::oneshot::Receiver<Folded>>,
-    /// Client models before synchronisation, where they are measured: seat, Down, Up.
-    pub models: Vec<(Seat, Payload, Payload)>,
-    /// Layout of an Up, where uploads are added in secret.
-    pub(super) layout: Option<BodySketch>,
+    pub folded: Option<tokio::sync::oneshot::Receiver<fold::Outcome>>,
+    /// Client models before synchronisation, where they are measured.
+    pub models: Vec<OwnModel>,
+    /// The first seat's exchange, where uploads are added in secret.
+    pub(super) first: Option<Arc<Exchange>>,
     /// What members of secure aggregation agreed on.
     pub masking: Option<Arc<Masking>>,
     /// What became of their sum, until it is recorded.
     pub(super) outcome: Option<Outcome>,
+}
+
+/// A client's model before synchronisation, as its messages have it.
+pub(crate) struct OwnModel {
+    pub seat: Seat,
+    pub sent: Arc<PolicyMessage>,
+    /// What the client learnt, without noise and lies.
+    pub own: PolicyMessage,
+    pub exchange: Arc<Exchange>,
 }
 
 /// What has left the server in a round: sent again, it is a copy.
@@ -91,10 +100,10 @@ impl OpenRound {
         closing: Closing,
         now: VirtualTime,
     ) -> OpenRound {
-        let Opening { seats, downs, layout, .. } = opening;
+        let Opening { seats, downs, first, .. } = opening;
         let folding = match (&world.rules.privacy.secure, world.rules.fold) {
             (Some(rules), _) => Folding::Masked(rules.numbers.modulus),
-            (None, FoldRule::Mean) => Folding::Parts(Arc::clone(&world.method)),
+            (None, FoldRule::Mean) => Folding::Plain(Arc::clone(&world.method)),
             (None, rule) => Folding::Robust(Arc::clone(&world.method), rule),
         };
         let (fold, folded) = Fold::new(folding, seats.len());
@@ -112,7 +121,7 @@ impl OpenRound {
             fold,
             folded: Some(folded),
             models: Vec::new(),
-            layout,
+            first,
             masking: None,
             outcome: None,
         }
@@ -316,15 +325,18 @@ impl OpenRound {
         self.account(seat, SeatStatus::Folded);
         let down = Arc::clone(&self.downs[seat.index()]);
         let place = self.seats[seat.index()].clone();
-        if keep_model {
-            self.models.push((place.clone(), Arc::clone(&down.payload), up.payload));
+        let SentUp { body, own, exchange, .. } = up;
+        if keep_model && let (Some(own), Some(exchange)) = (own, &exchange) {
+            let (seat, sent) = (place.clone(), Arc::clone(&down.message));
+            self.models.push(OwnModel { seat, sent, own, exchange: Arc::clone(exchange) });
         }
         if self.past.is_some() {
             return;
         }
         let meta = UpMeta::timely(place, self.context.round);
-        let (fold, body) = (self.fold.clone(), up.body);
-        let lift = move |_: &crate::policy::Lab| fold.lift(&down.payload, &body, &meta);
+        let upload = Upload { meta, sent: Arc::clone(&down.message), body, exchange };
+        let fold = self.fold.clone();
+        let lift = move |_: &crate::policy::Lab| fold.lift(upload);
         effects.push(Effect::Post(JobKind::Fold, Box::new(lift)));
     }
 
@@ -340,9 +352,10 @@ impl OpenRound {
         if self.past.is_some() {
             return;
         }
-        let (down, fold, body, place) =
-            (Arc::clone(down), self.fold.clone(), up.body, self.fold.expect());
-        let lift = move |_: &crate::policy::Lab| fold.lift_late(place, &down.payload, &body, &meta);
+        let (fold, place) = (self.fold.clone(), self.fold.expect());
+        let (sent, SentUp { body, exchange, .. }) = (Arc::clone(&down.message), up);
+        let upload = Upload { meta, sent, body, exchange };
+        let lift = move |_: &crate::policy::Lab| fold.lift_late(place, upload);
         effects.push(Effect::Post(JobKind::Fold, Box::new(lift)));
     }
 
@@ -353,7 +366,7 @@ impl OpenRound {
             return;
         }
         self.status[refusal.seat.index()] = SeatStatus::Missing;
-        self.models.retain(|(model, _, _)| model.id != refusal.seat);
+        self.models.retain(|model| model.seat.id != refusal.seat);
     }
 
     /// The seat sends nothing that counts.

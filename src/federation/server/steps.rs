@@ -5,20 +5,21 @@ use std::sync::Arc;
 
 use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
+use crate::federation::exchange::Exchange;
 use crate::federation::figure::{Digest, Figure};
+use crate::federation::fold::Part;
 use crate::federation::frames::{SentDown, down_header, send_down};
 use crate::federation::past::{Past, ToldClosing};
-use crate::federation::privacy::{MaskedSum, Masking};
-use crate::federation::robust::{Figures, FoldRule, Voices};
+use crate::federation::privacy::Masking;
+use crate::federation::robust::{Figures, FoldRule};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    AnyMethod, AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor,
-    RoundContext, Seat,
+    AnyServer, Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat,
 };
 use crate::quantity::{ClientId, Round, TaskId};
-use crate::wire::{Body, BodySketch};
+use crate::wire::Body;
 
 /// The policy and what it answered.
 pub(crate) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
@@ -29,13 +30,12 @@ pub(crate) struct Opening {
     pub seats: Vec<Seat>,
     /// One per seat; equal ones are shared.
     pub downs: Vec<Arc<SentDown>>,
-    /// Layout of the first seat's Up, where uploads are to be added in secret.
-    pub layout: Option<BodySketch>,
+    /// The first seat's exchange, where uploads are to be added in secret.
+    pub first: Option<Arc<Exchange>>,
 }
 
 /// The server after a step that changed it.
 pub(crate) struct Changed {
-    pub next: Next,
     /// Its whole state; nothing where it is told.
     pub saved: Body,
     /// Digest of it.
@@ -99,69 +99,67 @@ fn opening(
     context: &RoundContext,
     cohort: Vec<ClientId>,
 ) -> Result<Opening, FederationError> {
-    let mut seats = seats(server, world, context, &cohort)?;
+    let mut seats = seats(world, context, &cohort)?;
     let phase = context.phase_name;
     let wrong = |what: String| Err(FederationError::Impossible(what));
     let downs = server.broadcast(context, &seats, lab).map_err(policy("broadcast"))?;
     if downs.len() != seats.len() {
         return wrong(format!("the method gave {} Downs for {} seats", downs.len(), seats.len()));
     }
-    let mut packed: BTreeMap<*const (), Arc<SentDown>> = BTreeMap::new();
-    // The payloads stay alive until all are packed, so that no address is used twice.
+    let mut packed: BTreeMap<*const Message, Arc<SentDown>> = BTreeMap::new();
+    // The messages stay alive until all are packed, so that no address is used twice.
     let mut sent = Vec::with_capacity(downs.len());
     for (seat, down) in seats.iter().zip(&downs) {
-        let address = Arc::as_ptr(down).cast::<()>();
+        let address = Arc::as_ptr(down);
         if let Some(known) = packed.get(&address) {
             sent.push(Arc::clone(known));
             continue;
         }
         let header = down_header(context, seat);
-        let down: Payload = Arc::clone(down);
-        let send = || send_down(&*world.method, down, &world.coding, &header);
+        let down = Arc::clone(down);
+        let send = || send_down(down, &world.coding, &header);
         let new = count_as(JobKind::Codec, send).map_err(policy("pack a broadcast"))?;
         let new = Arc::new(new);
         packed.insert(address, Arc::clone(&new));
         sent.push(new);
     }
-    let layout = layout(world, context, &seats);
+    let first = first_exchange(world, context, &seats);
     for (seat, like) in world.load_seats(phase, &seats, &context.period) {
         sent.push(Arc::clone(&sent[like]));
         seats.push(seat);
     }
-    Ok(Opening { cohort, seats, downs: sent, layout })
+    Ok(Opening { cohort, seats, downs: sent, first })
 }
 
-/// Layout of the first seat's Up, where uploads are to be added in secret.
-fn layout(world: &World, context: &RoundContext, seats: &[Seat]) -> Option<BodySketch> {
+/// The first seat's exchange, where uploads are to be added in secret.
+fn first_exchange(world: &World, context: &RoundContext, seats: &[Seat]) -> Option<Arc<Exchange>> {
     world.rules.privacy.secure.and(seats.first()).map(|seat| {
         let shard = world.seat_shard(context.phase_name, seat);
-        world.sketch(context, seat, &shard).up
+        Arc::new(world.exchange(context, seat, &shard))
     })
 }
 
 /// The same as it was.
 pub(super) fn told_opening(
-    server: &dyn AnyServer,
     world: &World,
     past: &Past,
     context: &RoundContext,
     cohort: Vec<ClientId>,
 ) -> Result<Opening, FederationError> {
-    let mut seats = seats(server, world, context, &cohort)?;
-    let layout = layout(world, context, &seats);
+    let mut seats = seats(world, context, &cohort)?;
+    let first = first_exchange(world, context, &seats);
     let load = world.load_seats(context.phase_name, &seats, &context.period);
     seats.extend(load.into_iter().map(|(seat, _)| seat));
-    let downs = past.downs(&*world.method, context.round, seats.len())?;
-    Ok(Opening { cohort, seats, downs, layout })
+    let downs = past.downs(context.round, seats.len())?;
+    Ok(Opening { cohort, seats, downs, first })
 }
 
 fn seats(
-    server: &dyn AnyServer,
     world: &World,
     context: &RoundContext,
     cohort: &[ClientId],
 ) -> Result<Vec<Seat>, FederationError> {
-    let seats = server.seats(context, cohort);
+    let seats = world.method.seats(context, cohort);
     let phase = context.phase_name;
     let wrong = |what: String| Err(FederationError::Impossible(what));
     if let Some(place) = (0..seats.len()).find(|place| seats[*place].id.index() != *place) {
@@ -188,24 +186,27 @@ fn seats(
 }
 
 /// What a round folded to, as the policy takes it.
-pub(super) enum Fold {
-    /// A part of the method.
-    Part(Option<AnyPart>),
-    /// The sum of masked uploads.
-    Sum(Arc<Masking>, MaskedSum),
-    /// Updates that a robust rule folds.
-    Voices(FoldRule, Voices),
+pub(super) struct Fold {
+    pub part: Option<Part>,
+    /// What members of secure aggregation agreed on.
+    pub masking: Option<Arc<Masking>>,
+    pub rule: FoldRule,
 }
 
 impl Fold {
-    /// The part, and figures of how it came about.
-    fn part(self, method: &dyn AnyMethod) -> Result<(Option<AnyPart>, Figures), PolicyError> {
-        match self {
-            Fold::Part(part) => Ok((part, Figures::new())),
-            Fold::Sum(masking, sum) => {
-                Ok((Some(method.part_of_sum(&masking.open(sum)?)?), Figures::new()))
+    /// The same in the clear, and figures of how it came about.
+    fn open(self) -> Result<(Option<Folded>, Figures), PolicyError> {
+        match (self.part, self.masking) {
+            (None, _) => Ok((None, Figures::new())),
+            (Some(Part::Plain(folded)), _) => Ok((Some(folded), Figures::new())),
+            (Some(Part::Robust(updates)), _) => Ok(updates.fold(self.rule)),
+            (Some(Part::Masked(sum)), Some(masking)) => {
+                let Exchange { down, up, .. } = &*masking.exchange;
+                Ok((Some(Folded::of_sum(&masking.open(sum)?, down, up)?), Figures::new()))
             }
-            Fold::Voices(rule, voices) => voices.fold(method, rule),
+            (Some(Part::Masked(_)), None) => {
+                Err(PolicyError::Unsupported("a masked sum without members".to_owned()))
+            }
         }
     }
 }
@@ -214,15 +215,14 @@ impl Fold {
 pub(super) fn close(
     mut server: Box<dyn AnyServer>,
     lab: &Lab,
-    method: &dyn AnyMethod,
     context: &RoundContext,
     folded: Fold,
     test: bool,
 ) -> Answer<Changed> {
-    let folded = folded.part(method).map_err(policy("fold uploads"));
+    let folded = folded.open().map_err(policy("fold uploads"));
     let answer = folded.and_then(|(part, figures)| {
-        let next = server.end_round(context, part, lab).map_err(policy("close a round"))?;
-        let mut changed = changed(&*server, lab, next, test)?;
+        server.end_round(context, part, lab).map_err(policy("close a round"))?;
+        let mut changed = changed(&*server, lab, test)?;
         let named = |(name, figure): (&str, f64)| (name.to_string(), Figure(figure));
         changed.figures.extend(figures.into_iter().map(named));
         Ok(changed)
@@ -240,16 +240,11 @@ pub(super) fn end(
     let answer = server
         .end_period(period, lab)
         .map_err(policy("end a task"))
-        .and_then(|()| changed(&*server, lab, Next::EndPhase, test));
+        .and_then(|()| changed(&*server, lab, test));
     (server, answer)
 }
 
-fn changed(
-    server: &dyn AnyServer,
-    lab: &Lab,
-    next: Next,
-    test: bool,
-) -> Result<Changed, FederationError> {
+fn changed(server: &dyn AnyServer, lab: &Lab, test: bool) -> Result<Changed, FederationError> {
     let (saved, digest) = count_as(JobKind::Codec, || {
         let saved = server.save();
         let digest = saved.digest();
@@ -259,7 +254,7 @@ fn changed(
         test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
     let figures = server.figures().into_iter();
     let figures = figures.map(|(name, figure)| (name.to_string(), Figure(figure))).collect();
-    Ok(Changed { next, saved, digest, figures, predictor })
+    Ok(Changed { saved, digest, figures, predictor })
 }
 
 /// How a round was closed.
@@ -268,14 +263,14 @@ pub(super) fn told_close(
     round: Round,
     test: bool,
 ) -> Result<Changed, FederationError> {
-    let ToldClosing { next, digest, figures } = past.closing(round)?;
+    let ToldClosing { digest, figures } = past.closing(round)?;
     let predictor = test.then(Past::predictor);
-    Ok(Changed { next, saved: Body::default(), digest, figures, predictor })
+    Ok(Changed { saved: Body::default(), digest, figures, predictor })
 }
 
 /// How a task ended.
 pub(super) fn told_end(past: &Past, task: TaskId, test: bool) -> Result<Changed, FederationError> {
     let (Digest(digest), predictor) = (past.ending(task)?, test.then(Past::predictor));
     let figures = BTreeMap::new();
-    Ok(Changed { next: Next::EndPhase, saved: Body::default(), digest, figures, predictor })
+    Ok(Changed { saved: Body::default(), digest, figures, predictor })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::machine::{ServerMachine, ToServer, here, told};
+use super::round::OwnModel;
 use crate::federation::bias::{self, Comparison};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
@@ -62,17 +63,23 @@ impl ServerMachine {
             return effects.push(told(now, ToServer::Compared(comparison)));
         }
         let mut models = std::mem::take(&mut round.models);
-        models.sort_by_key(|(seat, _, _)| seat.id);
+        models.sort_by_key(|model| model.seat.id);
         let (seen, phase) = (round.context.period.view.seen(), round.context.phase_name);
         let blocks: bias::Blocks = Arc::new(evaluation::blocks(&self.world, seen));
         let (gather, result) = Gather::new(models.len());
-        for (place, (seat, down, up)) in models.into_iter().enumerate() {
+        for (place, model) in models.into_iter().enumerate() {
             let (world, blocks) = (Arc::clone(&self.world), Arc::clone(&blocks));
             let gather = Arc::clone(&gather);
             let job = move |lab: &Lab| {
-                let shard = world.seat_shard(phase, &seat);
-                let of = (&shard, &down, &up);
-                gather.put(place, || bias::portrait(&world, lab, of, &blocks, seen));
+                let shard = world.seat_shard(phase, &model.seat);
+                gather.put(place, || {
+                    let OwnModel { exchange, sent, own, .. } = &model;
+                    let facts = exchange.facts();
+                    let predictor = world.method.own_model(&facts, sent, own, lab)?;
+                    let of =
+                        |predictor| bias::portrait(&world, lab, predictor, &shard, &blocks, seen);
+                    predictor.map(of).transpose()
+                });
             };
             effects.push(Effect::Post(JobKind::Bias, Box::new(job)));
         }

@@ -3,7 +3,7 @@
 
 use super::moments::{Gaussians, SlotMoments};
 use crate::methods::powder;
-use crate::policy::Message;
+use crate::policy::OldMessage;
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
 };
@@ -91,7 +91,7 @@ impl Down {
     }
 }
 
-impl Message for Down {
+impl OldMessage for Down {
     fn pack(&self) -> Body {
         match self {
             Down::Powder(inner) => tagged(POWDER, inner.pack()),
@@ -143,7 +143,7 @@ impl Up {
     }
 }
 
-impl Message for Up {
+impl OldMessage for Up {
     fn pack(&self) -> Body {
         match self {
             Up::Powder(inner, histogram) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::messages::SAMPLES;
 use super::{Down, FedAvg, Up};
-use crate::policy::{Additive, Message, ParameterAverage, PolicyError, UpMeta, kind_of};
+use crate::policy::{Additive, OldMessage, ParameterAverage, PolicyError, UpMeta, kind_of};
 use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, WireError};
 
 impl Additive<FedAvg> for FedAvg {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::learning::{head_rows, with_head_rows};
 use crate::model::{HeadShape, LinearHead, ModelError, ParameterSet};
-use crate::policy::{Asset, Message, parameter_sections, parameter_sketches, parameters_of};
+use crate::policy::{Asset, OldMessage, parameter_sections, parameter_sketches, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
     TensorSketch, WireError,
@@ -62,7 +62,7 @@ impl Down {
     }
 }
 
-impl Message for Down {
+impl OldMessage for Down {
     fn pack(&self) -> Body {
         let named = self.previous.iter().flat_map(|asset| asset.digest().to_le_bytes());
         Body::new(named.collect(), parameter_sections(&self.parameters))
@@ -155,7 +155,7 @@ impl Up {
     }
 }
 
-impl Message for Up {
+impl OldMessage for Up {
     fn pack(&self) -> Body {
         let mut meta = MetaWriter::new();
         meta.u64(u64::from(self.first_row));

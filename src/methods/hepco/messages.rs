@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::learning::{head_rows, with_head_rows};
 use crate::methods::fedavg;
 use crate::model::{ModelError, ParameterSet};
-use crate::policy::{ClassCounts, Message, parameter_sections, parameters_of};
+use crate::policy::{ClassCounts, OldMessage, parameter_sections, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
     TensorSketch, WireError,
@@ -78,7 +78,7 @@ impl Up {
     }
 }
 
-impl Message for Up {
+impl OldMessage for Up {
     fn pack(&self) -> Body {
         let mut sections = parameter_sections(&self.parameters);
         let counts = NamedTensor::u32(COUNTS, [self.counts.len()], self.counts.clone());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::prototypes::{ClassStatistics, from_body, section, section_sketch};
 use crate::methods::fedavg;
-use crate::policy::{ClassCounts, Message};
+use crate::policy::{ClassCounts, OldMessage};
 use crate::wire::{Body, BodySketch, MetaReader, MetaWriter, WireError};
 
 /// Server to client: prompt and head.
@@ -39,7 +39,7 @@ impl Up {
     }
 }
 
-impl Message for Up {
+impl OldMessage for Up {
     fn pack(&self) -> Body {
         let mut body = self.learnt.pack();
         let rows: Vec<u32> = self.classes.iter().map(|class| class.row).collect();

@@ -41,7 +41,7 @@ use crate::methods::transformer::needs_blocks;
 use crate::model::{HeadKind, HeadShape, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Additive, Averaged, ExchangeSketch, Field, Folding, Keep, Lab, Message, Method, ModelFacts,
+    Additive, Averaged, ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, OldMessage,
     ParameterAverage, Part, PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
 };
 use crate::quantity::ClientId;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::prompts::OWN_SHARE;
 use crate::model::{LinearHead, ParameterSet};
-use crate::policy::{Message, parameter_sections, parameter_sketches, parameters_of};
+use crate::policy::{OldMessage, parameter_sections, parameter_sketches, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
     TensorSketch, WireError,
@@ -132,7 +132,7 @@ fn looks_meta(slots: &[u32]) -> Vec<u8> {
     meta.finish()
 }
 
-impl Message for Down {
+impl OldMessage for Down {
     fn pack(&self) -> Body {
         match self {
             Down::Lesson(Lesson { parameters, table, teaches, relatives }) => {
@@ -228,7 +228,7 @@ fn learnt_meta() -> Vec<u8> {
     meta.finish()
 }
 
-impl Message for Up {
+impl OldMessage for Up {
     fn pack(&self) -> Body {
         match self {
             Up::Learnt(parameters) => Body::new(learnt_meta(), parameter_sections(parameters)),

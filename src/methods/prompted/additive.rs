@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::messages::{SAMPLES, UpMeta as Place};
 use super::{Cut, Down, Owner, PromptKind, Prompted, PromptedPart, Up};
 use crate::model::LinearHead;
-use crate::policy::{Additive, Message, ParameterAverage, PolicyError, UpMeta, kind_of};
+use crate::policy::{Additive, OldMessage, ParameterAverage, PolicyError, UpMeta, kind_of};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
 impl<K: PromptKind> Additive<Prompted<K>> for Prompted<K> {

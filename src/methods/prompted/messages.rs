@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::model::{HeadShape, LinearHead, ParameterSet};
-use crate::policy::{Message, parameter_sections, parameter_sketches, parameters_of};
+use crate::policy::{OldMessage, parameter_sections, parameter_sketches, parameters_of};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
     TensorSketch, WireError,
@@ -68,7 +68,7 @@ impl UpMeta {
     }
 }
 
-impl Message for Up {
+impl OldMessage for Up {
     fn pack(&self) -> Body {
         let mut sections = parameter_sections(&self.parameters);
         let samples =

@@ -1,7 +1,7 @@
 //! STSA's uploads are sums already: nothing but their numbers travels.
 
 use super::{Down, Payload, Spread, Stsa, StsaPart, Sums, Up};
-use crate::policy::{Additive, Keep, Message, PolicyError, UpMeta};
+use crate::policy::{Additive, Keep, OldMessage, PolicyError, UpMeta};
 use crate::wire::{Body, WireError};
 
 impl Additive<Stsa> for Stsa {

@@ -2,7 +2,7 @@
 
 use super::config::{Payload, StsaConfig, Variant};
 use crate::numerics::symmetric::{Symmetric, packed_len};
-use crate::policy::Message;
+use crate::policy::OldMessage;
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, MetaReader, NamedTensor, Section, SectionSketch, TensorSketch,
     Values, WireError,
@@ -28,7 +28,7 @@ impl Down {
     }
 }
 
-impl Message for Down {
+impl OldMessage for Down {
     fn pack(&self) -> Body {
         let seed = NamedTensor::new(SEED, [], Values::U64([self.seed].into()));
         let seed = seed.expect("one value fills a scalar");
@@ -130,7 +130,7 @@ impl Up {
     }
 }
 
-impl Message for Up {
+impl OldMessage for Up {
     fn pack(&self) -> Body {
         let (classes, width) = (self.sums.classes(), self.sums.width);
         let sums = self.tensor(SUMS, &[classes, width], &self.sums.values);

@@ -14,7 +14,7 @@ use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::Message;
+use crate::policy::OldMessage;
 use crate::scenario::reader::defaults;
 
 const NONEMPTY: Estimation =

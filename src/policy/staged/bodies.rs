@@ -1,21 +1,9 @@
-//! Two bodies in one, and the tag that says which of two methods a body belongs to.
+//! Two bodies in one.
 
 use crate::wire::{Body, WireError};
 
 /// Bytes of the digest by which a Down of the second stage names its features.
 pub(super) const DIGEST_BYTES: usize = 8;
-
-/// Takes the leading tag off: whether the body belongs to the second method, and its own body.
-pub(super) fn stage_of(body: &Body) -> Result<(bool, Body), WireError> {
-    let mut inner = body.clone();
-    match body.meta.first() {
-        Some(tag @ (0 | 1)) => {
-            inner.meta.remove(0);
-            Ok((*tag == 1, inner))
-        }
-        _ => Err(malformed("does not say which of the two methods it belongs to")),
-    }
-}
 
 /// One body that holds two: the meta says how much of it is the first's.
 pub(super) fn join(first: Body, then: Body) -> Body {

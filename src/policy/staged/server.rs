@@ -1,16 +1,14 @@
 //! The server of two methods, one after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::bodies::{join, malformed, split};
-use super::{Frozen, Staged, StagedDown, StagedPart, part_of, with_features};
+use super::{Frozen, Staged, down_within, with_features};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyPart, AnyServer, Lab, Next, Payload, Period, PolicyError, Predictor, RoundContext, Seat,
-    one_seat_each,
+    AnyServer, Folded, Kept, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat,
 };
-use crate::quantity::{ClientId, TaskId};
+use crate::quantity::TaskId;
 use crate::wire::{Body, WireError};
 
 pub(super) struct StagedServer {
@@ -50,7 +48,7 @@ impl StagedServer {
 
     /// Freezes the first method's features as they stand, with a second server upon them.
     fn freeze(&self) -> Result<Second, PolicyError> {
-        let frozen = self.method.shared.freeze(self.first.predictor(&self.lab)?);
+        let frozen = self.method.freeze(self.first.predictor(&self.lab)?);
         let (found, announced) = (frozen.asset.body.sketch(), self.method.first.feature_sketch());
         if found.sections != announced.sections {
             return Err(PolicyError::Unsupported(format!(
@@ -86,10 +84,9 @@ impl StagedServer {
         (second, RoundContext { phase, ..round.clone() })
     }
 
-    fn ends_first(&self, round: &RoundContext, next: Next) -> bool {
+    fn ends_first(&self, round: &RoundContext) -> bool {
         let last = self.method.first_phases(&round.period.view);
-        let limit = self.method.shared.last_phase_rounds.load(Ordering::Relaxed);
-        round.phase + 1 == last && (next == Next::EndPhase || round.round_in_phase + 1 >= limit)
+        round.phase + 1 == last && round.round_in_phase + 1 >= round.rounds_in_phase
     }
 }
 
@@ -102,20 +99,12 @@ impl AnyServer for StagedServer {
         second.server.begin_period(period, &with_features(lab, &second.frozen)?)
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
-        match (self.inner(round), &self.second) {
-            ((false, inner), _) => self.first.seats(&inner, cohort),
-            ((true, inner), Some(second)) => second.server.seats(&inner, cohort),
-            ((true, _), None) => one_seat_each(&round.period, cohort),
-        }
-    }
-
     fn broadcast(
         &mut self,
         round: &RoundContext,
         seats: &[Seat],
         lab: &Lab,
-    ) -> Result<Vec<Payload>, PolicyError> {
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let (is_second, inner) = self.inner(round);
         let (downs, features) = if is_second {
             let second = self.second(&round.period, lab)?;
@@ -124,31 +113,29 @@ impl AnyServer for StagedServer {
         } else {
             (self.first.broadcast(&inner, seats, lab)?, None)
         };
-        Ok(wrap(downs, features))
+        Ok(wrap(&downs, features.as_ref()))
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<AnyPart>,
+        folded: Option<Folded>,
         lab: &Lab,
-    ) -> Result<Next, PolicyError> {
+    ) -> Result<(), PolicyError> {
         let (is_second, inner) = self.inner(round);
-        // What a late seat of the other stage sends has no place here.
-        let folded = folded.map(part_of).filter(|part| part.second == is_second);
-        let folded = folded.map(|StagedPart { inner, .. }| inner);
+        let folded = folded.map(within).transpose()?;
         if is_second {
             let second = self.second(&round.period, lab)?;
             let lab = with_features(lab, &second.frozen)?;
-            let next = second.server.end_round(&inner, folded, &lab)?;
+            second.server.end_round(&inner, folded, &lab)?;
             second.has_learnt = true;
-            return Ok(next);
+            return Ok(());
         }
-        let next = self.first.end_round(&inner, folded, lab)?;
-        if self.ends_first(round, next) {
+        self.first.end_round(&inner, folded, lab)?;
+        if self.ends_first(round) {
             self.start_second(&round.period, lab)?;
         }
-        Ok(next)
+        Ok(())
     }
 
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
@@ -204,15 +191,36 @@ impl AnyServer for StagedServer {
     }
 }
 
-/// Equal payloads stay one shared payload, so that a broadcast is still packed once.
-fn wrap(downs: Vec<Payload>, features: Option<Frozen>) -> Vec<Payload> {
-    let mut wrapped: Vec<Payload> = Vec::with_capacity(downs.len());
+/// What was kept of uploads, as its own method sees it. What they hold was taken out of its wrapping when it was lifted.
+fn within(folded: Folded) -> Result<Folded, WireError> {
+    let inner = |kept: Kept| -> Result<Kept, WireError> {
+        Ok(Kept { sent: Arc::new(down_within(&kept.sent)?), ..kept })
+    };
+    let kept = folded.kept.into_iter().map(inner).collect::<Result<_, _>>()?;
+    Ok(Folded { kept, ..folded })
+}
+
+/// Equal Downs stay one shared Down, so that a broadcast is still packed once.
+fn wrap(downs: &[Arc<Message>], features: Option<&Frozen>) -> Vec<Arc<Message>> {
+    let mut wrapped: Vec<Arc<Message>> = Vec::with_capacity(downs.len());
     for (place, inner) in downs.iter().enumerate() {
         let again = place.checked_sub(1).filter(|before| Arc::ptr_eq(&downs[*before], inner));
         wrapped.push(match again {
             Some(before) => Arc::clone(&wrapped[before]),
-            None => Arc::new(StagedDown { inner: Arc::clone(inner), features: features.clone() }),
+            None => Arc::new(outside(inner, features)),
         });
     }
     wrapped
+}
+
+/// A Down with the tag of its stage and the features it builds upon.
+fn outside(inner: &Message, features: Option<&Frozen>) -> Message {
+    let mut down = inner.clone();
+    let mut tag = vec![u8::from(features.is_some())];
+    if let Some(frozen) = features {
+        tag.extend(frozen.asset.digest().to_le_bytes());
+        down.assets.push(Arc::clone(&frozen.asset));
+    }
+    down.control.splice(0..0, tag);
+    down
 }

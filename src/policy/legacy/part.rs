@@ -100,6 +100,12 @@ impl Part for WeightedDelta {
     }
 }
 
+impl Part for crate::policy::ParameterAverage {
+    fn merge(self, later: Self) -> Self {
+        crate::policy::ParameterAverage::merge(self, later)
+    }
+}
+
 impl Part for () {
     fn merge(self, (): ()) {}
 }

@@ -9,8 +9,9 @@
 //! So what is masked has the layout that the method's sketch promises, and its bytes keep their
 //! kinds. The meta bytes of a summand travel unmasked and must be the same for all seats of a round.
 
-use super::{Method, PolicyError, UpMeta};
-use crate::wire::{Body, BodySketch, Dtype};
+use super::Method;
+use crate::policy::{PolicyError, UpMeta};
+use crate::wire::Body;
 
 /// Uploads whose fold is a plain sum of numbers.
 ///
@@ -32,12 +33,4 @@ pub trait Additive<M: Method> {
 }
 
 /// Why a method that says nothing about it is refused.
-pub(super) const UNMARKED: &str = "the method does not mark its uploads as sums";
-
-/// The sketch of the summands of an Up, or of their masked forms: the same tensors of another type.
-pub fn summand_sketch(up: &BodySketch, dtype: Dtype) -> BodySketch {
-    let mut sketch = up.clone();
-    let tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
-    tensors.for_each(|tensor| tensor.dtype = dtype);
-    sketch
-}
+pub(in crate::policy) const UNMARKED: &str = "the method does not mark its uploads as sums";

@@ -6,7 +6,8 @@
 //! uploads: a method of this kind is [`Averaged`] and names itself in
 //! [`Method::averaged`](super::Method::averaged). Every other one is refused there with its reason.
 
-use super::{Method, ParameterAverage, PolicyError};
+use super::Method;
+use crate::policy::{ParameterAverage, PolicyError};
 
 /// Uploads whose fold is one weighted mean of differences to what was sent.
 pub trait Averaged<M: Method> {
@@ -25,6 +26,3 @@ pub trait Averaged<M: Method> {
         change: &mut dyn FnMut(f32, f32) -> f32,
     ) -> Result<M::Up, PolicyError>;
 }
-
-/// Why a method that says nothing about it is refused.
-pub(super) const UNMARKED: &str = "the method does not mark them as a mean of parameters";

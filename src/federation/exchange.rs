@@ -1,0 +1,43 @@
+//! One seat's exchange: what is known of it beforehand, and the layouts that follow.
+
+use std::sync::Arc;
+
+use crate::data::TaskView;
+use crate::policy::{AnyMethod, ClassCounts, Layout, ModelFacts, SketchFacts};
+
+/// What a seat is sent and what it is to send.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    model: Arc<ModelFacts>,
+    view: Arc<TaskView>,
+    phase: usize,
+    round_in_phase: u32,
+    counts: ClassCounts,
+    /// What it is sent.
+    pub down: Layout,
+    /// What it sends.
+    pub up: Layout,
+}
+
+impl Exchange {
+    /// The exchange of a seat at this place of a run, over a shard of these counts.
+    pub fn new(
+        method: &dyn AnyMethod,
+        model: &Arc<ModelFacts>,
+        view: &Arc<TaskView>,
+        (phase, round_in_phase): (usize, u32),
+        counts: ClassCounts,
+    ) -> Exchange {
+        let facts = SketchFacts { model, view, phase, round_in_phase, counts: &counts };
+        let (down, up) = (method.down(&facts), method.up(&facts));
+        let (model, view) = (Arc::clone(model), Arc::clone(view));
+        Exchange { model, view, phase, round_in_phase, counts, down, up }
+    }
+
+    /// What its layouts follow from.
+    pub fn facts(&self) -> SketchFacts<'_> {
+        let Exchange { model, view, phase, round_in_phase, counts, .. } = self;
+        let (phase, round_in_phase) = (*phase, *round_in_phase);
+        SketchFacts { model, view, phase, round_in_phase, counts }
+    }
+}

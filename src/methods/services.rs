@@ -1,0 +1,141 @@
+//! What of a scenario asks for a service that its method does not allow, found before anything runs.
+
+use std::collections::BTreeSet;
+
+use crate::model::backbone_config;
+use crate::policy::{AnyMethod, ModelFacts, Service, WireForm, refusal, upload_layouts};
+use crate::scenario::{Close, Complaint, FaultChoice, Scenario};
+
+/// Facts that are enough to ask a method about its layouts: what folds how depends on no number of classes.
+pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
+    ModelFacts { backbone: backbone_config(scenario), classes: 4, tasks: 2, form: WireForm::Full }
+}
+
+/// What a scenario asks for, and how to say it where a method refuses.
+struct Wish {
+    service: Service,
+    key: &'static str,
+    /// What cannot be done; `{}` is the method's name.
+    refused: &'static str,
+    label: &'static str,
+    /// How to do without.
+    help: &'static str,
+    /// Which methods could do it.
+    instead: &'static str,
+}
+
+const DIFFERENCES: &str = "whose uploads are differences, such as `fedavg`";
+const MEANS: &str = "whose uploads fold to a mean of parameters, such as `fedavg`";
+
+/// The services that a scenario asks for.
+fn wishes(scenario: &Scenario) -> Vec<Wish> {
+    const OTHER: &str = "not with this method";
+    let mut wishes = Vec::new();
+    if scenario.privacy.secure_aggregation {
+        wishes.push(Wish {
+            service: Service::Secure,
+            key: "privacy.secure_aggregation",
+            refused: "the uploads of `{}` cannot be added in secret",
+            label: "its uploads are not plain sums",
+            help: "set `privacy.secure_aggregation = false`",
+            instead: "whose uploads add up",
+        });
+    }
+    if scenario.round.folds_late() {
+        let (key, help) = match scenario.round.close {
+            Close::Buffer => ("round.close", "close rounds in another way"),
+            _ => ("round.late", "set `round.late = \"drop\"`"),
+        };
+        let (service, refused) = (Service::Late, "late uploads of `{}` cannot be folded");
+        wishes.push(Wish { service, key, refused, label: OTHER, help, instead: DIFFERENCES });
+    }
+    if !scenario.tasks.arrival.is_global() {
+        wishes.push(Wish {
+            service: Service::Mixed,
+            key: "tasks.arrival",
+            refused: "clients of `{}` cannot work on different tasks in one round",
+            label: OTHER,
+            help: "set `arrival = \"global\"`",
+            instead: "that takes a mean over all clients, such as `fedavg`",
+        });
+    }
+    if !scenario.federation.fold.is_mean() {
+        wishes.push(Wish {
+            service: Service::Robust,
+            key: "federation.fold",
+            refused: "uploads of `{}` cannot be folded robustly",
+            label: OTHER,
+            help: "set `fold = \"mean\"`",
+            instead: MEANS,
+        });
+    }
+    let lies = |kind: &FaultChoice| matches!(kind, FaultChoice::Malicious { .. });
+    if scenario.faults.iter().any(|fault| lies(&fault.kind)) {
+        wishes.push(Wish {
+            service: Service::Lies,
+            key: "faults",
+            refused: "clients of `{}` have no update to forge",
+            label: OTHER,
+            help: "remove the fault `malicious`",
+            instead: MEANS,
+        });
+    }
+    wishes
+}
+
+/// Whether a scenario asks for anything that a method may refuse.
+pub(super) fn wanted(scenario: &Scenario) -> bool {
+    scenario.privacy.noise.is_some() || !wishes(scenario).is_empty()
+}
+
+/// Everything a scenario asks for that its method, built of [`facts`], does not allow.
+pub(super) fn complaints(
+    scenario: &Scenario,
+    method: &dyn AnyMethod,
+    facts: &ModelFacts,
+) -> Vec<Complaint> {
+    let name = &scenario.method.name;
+    let mut complaints = Vec::new();
+    for wish in wishes(scenario) {
+        let message = wish.refused.replace("{}", name);
+        let (message, label) = match refusal(method, facts, wish.service) {
+            Some(why) => (format!("{message}: {why}"), wish.label),
+            None if wish.service == Service::Secure && !method.charged() => {
+                (format!("no upload of `{name}` crosses a network"), "nothing to hide it from")
+            }
+            None => continue,
+        };
+        let help = format!("{}, or choose a method {}", wish.help, wish.instead);
+        complaints.push(Complaint { key: wish.key, message, label: label.to_owned(), help });
+    }
+    complaints.extend(noise_complaints(scenario, method, facts));
+    complaints
+}
+
+/// Noise on something that no upload holds.
+fn noise_complaints(
+    scenario: &Scenario,
+    method: &dyn AnyMethod,
+    facts: &ModelFacts,
+) -> Vec<Complaint> {
+    let Some(noise) = &scenario.privacy.noise else { return Vec::new() };
+    let mut names = BTreeSet::new();
+    for layout in upload_layouts(method, facts) {
+        for place in layout.places() {
+            names.insert(place.kind.name().to_owned());
+            names.insert(place.name.to_string());
+        }
+    }
+    let unknown = noise.on.iter().filter(|word| !names.contains(*word));
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let complaint = |word: &String| Complaint {
+        key: "privacy.noise.on",
+        message: format!("no upload of `{}` holds `{word}`", scenario.method.name),
+        label: "nothing to add noise to".to_owned(),
+        help: format!("there are {}", known.join(", ")),
+    };
+    unknown.map(complaint).collect()
+}
+
+#[cfg(test)]
+mod tests;

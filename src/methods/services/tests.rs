@@ -1,0 +1,114 @@
+use std::path::Path;
+
+use crate::methods::Registry;
+use crate::scenario::Scenario;
+
+/// Five tasks of digits over twenty clients with this method and these lines.
+fn read(method: &str, more: &str) -> Result<(), String> {
+    read_tasks(method, "count = 5", &format!("federation.clients = 20\n{more}"))
+}
+
+fn read_tasks(method: &str, tasks: &str, more: &str) -> Result<(), String> {
+    let text = format!(
+        "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ {tasks} }}\n\
+         partition = {{ kind = \"iid\" }}\nmethod = {{ {method} }}\n{more}"
+    );
+    let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
+    loaded.map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// Averages nothing but parameters.
+const AVERAGED: [&str; 9] = [
+    "name = \"fedavg\"",
+    "name = \"fedprox\"",
+    "name = \"adapter\"",
+    "name = \"fedhaf\"",
+    "name = \"fedavg-prompt\"",
+    "name = \"l2p\"",
+    "name = \"coda-prompt\"",
+    "name = \"oracle\", site = \"clients\"",
+    "name = \"hgp\", rebalance = \"none\"",
+];
+
+#[test]
+fn a_robust_fold_and_malicious_clients_need_a_mean() {
+    let median = "federation.fold = \"median\"";
+    let lie = "faults = [{ kind = \"malicious\", how = \"scaled\", share = 0.2 }]";
+    for method in AVERAGED {
+        assert_eq!(read(method, median), Ok(()), "{method}");
+        assert_eq!(read(method, lie), Ok(()), "{method}");
+    }
+    let told = read("name = \"hgp\"", median).unwrap_err();
+    assert!(told.contains("the server keeps `counts`"), "{told}");
+    for more in [median, lie] {
+        let told = read("name = \"stsa\", first = { name = \"none\" }", more).unwrap_err();
+        assert!(told.contains("not with this method"), "{told}");
+    }
+    let secret = "[privacy]\nsecure_aggregation = true";
+    let told = read("name = \"fedavg\"", &format!("{median}\n{secret}")).unwrap_err();
+    assert!(told.contains("federation.fold") || told.contains("nothing but the sum"), "{told}");
+    assert_eq!(read("name = \"fedavg\"", &format!("{lie}\n{secret}")), Ok(()));
+}
+
+#[test]
+fn late_uploads_count_where_they_are_differences() {
+    let buffer = "round = { close = \"buffer\", buffer = 5 }";
+    let fold = "round = { close = \"quorum\", quorum = 0.5, late = \"fold\" }";
+    for round in [buffer, fold] {
+        for method in AVERAGED {
+            assert_eq!(read(method, round), Ok(()), "{method}");
+        }
+        let told = read("name = \"hgp\"", round).unwrap_err();
+        assert!(told.contains("late uploads of `hgp`"), "{told}");
+    }
+    for method in ["stsa", "stsa-e"] {
+        let told = read(&format!("name = \"{method}\""), fold).unwrap_err();
+        assert!(told.contains("late uploads") && told.contains("round.late"), "{told}");
+    }
+}
+
+#[test]
+fn tasks_may_mix_where_a_round_is_not_about_one_task() {
+    let paced = |method: &str| read_tasks(method, "count = 5, arrival = \"paced\"", "");
+    for method in AVERAGED {
+        assert_eq!(paced(method), Ok(()), "{method}");
+    }
+    for (method, why) in [
+        ("name = \"hgp\"", "balances old classes"),
+        ("name = \"hepco\"", "one task"),
+        ("name = \"stsa\"", "which of two methods"),
+    ] {
+        let told = paced(method).unwrap_err();
+        assert!(told.contains("on different tasks") && told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn a_sum_in_secret_needs_uploads_that_add_up() {
+    let secure = "[privacy]\nsecure_aggregation = true";
+    for method in AVERAGED {
+        assert_eq!(read(method, secure), Ok(()), "{method}");
+    }
+    let told = read("name = \"hgp\"", secure).unwrap_err();
+    assert!(told.contains("`hgp`") && told.contains("keeps `counts`"), "{told}");
+    assert!(told.contains("s.toml:"), "{told}");
+    let error = |more: &str| read_tasks("name = \"fedavg\"", "count = 5", more).unwrap_err();
+    let told = error("federation.clients = 1\n[privacy]\nsecure_aggregation = true");
+    assert!(told.contains("two clients a round"), "{told}");
+    let told = error("wire.up.codec = \"int8\"\n[privacy]\nsecure_aggregation = true");
+    assert!(told.contains("no codec makes them smaller"), "{told}");
+}
+
+#[test]
+fn noise_needs_something_to_be_added_to() {
+    let noise = |on: &str| {
+        let table = format!("[privacy.noise]\nscale = 0.1\non = [\"{on}\"]");
+        read("name = \"fedavg\", train = \"head\"", &table)
+    };
+    for on in ["head", "head.weight", "samples", "statistics"] {
+        assert!(noise(on).is_ok(), "{on}");
+    }
+    let told = noise("gram").unwrap_err();
+    assert!(told.contains("no upload of `fedavg` holds `gram`"), "{told}");
+    assert!(told.contains("there are head, head.bias, head.weight, samples"), "{told}");
+}

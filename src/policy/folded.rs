@@ -1,0 +1,309 @@
+//! What uploads fold to: means by group, sums, and what is kept whole.
+//!
+//! [`Folded::of`] makes it of one upload as its [`Layout`] declares, [`Folded::merge`] joins those of earlier and later
+//! seats. Nothing here knows a method.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::layout::{Form, Stale};
+use super::{Group, Layout, Message, ParameterAverage, Place, PolicyError, Seat, Weight};
+use crate::model::{Parameter, ParameterSet};
+use crate::numerics::symmetric::Symmetric;
+use crate::quantity::Round;
+use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+
+/// What some seats of a round fold to.
+#[derive(Clone, Debug, Default)]
+pub struct Folded {
+    /// Weighted means of differences to what was sent.
+    pub means: BTreeMap<Group, ParameterAverage>,
+    /// Sums by name of tensor; of symmetric matrices the lower triangle.
+    pub sums: BTreeMap<Arc<str>, Vec<f64>>,
+    /// Uploads that are handed over whole: in seat order, then those that earlier rounds had asked for.
+    pub kept: Vec<Kept>,
+}
+
+/// What the server knows about an upload beside its content.
+#[derive(Clone, Debug)]
+pub struct UpMeta {
+    /// The seat that sent it.
+    pub seat: Seat,
+    /// The round its Down belonged to.
+    pub base: Round,
+    /// Aggregations since then; 0 in synchronous runs.
+    pub staleness: u32,
+    /// What staleness leaves of its weight; 1 where nothing is stale.
+    pub discount: f64,
+}
+
+impl UpMeta {
+    /// An upload of the round that asked for it.
+    pub fn timely(seat: Seat, base: Round) -> UpMeta {
+        UpMeta { seat, base, staleness: 0, discount: 1.0 }
+    }
+}
+
+/// An upload that is handed over whole.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Whose it is.
+    pub meta: UpMeta,
+    /// What its seat was sent.
+    pub sent: Arc<Message>,
+    /// What it sends.
+    pub update: Message,
+}
+
+impl Folded {
+    /// One upload, as the layouts of its exchange declare.
+    ///
+    /// # Errors
+    /// When it does not fit what its seat was sent.
+    pub fn of(
+        meta: &UpMeta,
+        (sent, down): (&Arc<Message>, &Layout),
+        (update, up): (Message, &Layout),
+    ) -> Result<Folded, PolicyError> {
+        let mut folded = Folded::default();
+        for (group, weight, deltas) in deltas((&**sent, down), (&update, up))? {
+            let average = ParameterAverage::from_sums(weight, deltas);
+            folded.means.insert(group, average.discounted(meta.discount));
+        }
+        for place in &up.extra {
+            let Some(stale) = place.fold.sum else { continue };
+            let tensor = update.tensor(place.kind, &place.name)?;
+            let mut sum = summed(place, tensor.shape(), tensor.numbers())?;
+            if stale == Stale::Scaled && meta.discount != 1.0 {
+                sum.iter_mut().for_each(|value| *value *= meta.discount);
+            }
+            folded.sums.insert(Arc::clone(&place.name), sum);
+        }
+        if up.places().any(|place| place.fold.keep) {
+            let (meta, sent) = (meta.clone(), Arc::clone(sent));
+            folded.kept.push(Kept { meta, sent, update });
+        }
+        Ok(folded)
+    }
+
+    /// Joins what earlier seats fold to (`self`) with that of later ones.
+    pub fn merge(mut self, later: Folded) -> Folded {
+        for (group, average) in later.means {
+            let merged = match self.means.remove(&group) {
+                Some(mine) => mine.merge(average),
+                None => average,
+            };
+            self.means.insert(group, merged);
+        }
+        for (name, values) in later.sums {
+            match self.sums.get_mut(&name) {
+                Some(mine) => mine.iter_mut().zip(&values).for_each(|(a, b)| *a += b),
+                None => drop(self.sums.insert(name, values)),
+            }
+        }
+        self.kept.extend(later.kept);
+        self
+    }
+
+    /// `base` moved by the means, group after group.
+    pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
+        let mut means = self.means.values();
+        let first = means.next().map_or_else(|| base.clone(), |average| average.apply(base));
+        means.fold(first, |set, average| average.apply(&set))
+    }
+
+    /// A sum.
+    ///
+    /// # Errors
+    /// When no upload had it.
+    pub fn sum(&self, name: &str) -> Result<&[f64], PolicyError> {
+        let missing = || PolicyError::Unsupported(format!("no upload holds `{name}`"));
+        Ok(self.sums.get(name).ok_or_else(missing)?)
+    }
+
+    /// What the sum of [`summands`](summand) of a round folds to.
+    ///
+    /// # Errors
+    /// Where it is no sum of them.
+    pub fn of_sum(sum: &Body, down: &Layout, up: &Layout) -> Result<Folded, PolicyError> {
+        let mut folded = Folded::default();
+        let mut groups: BTreeMap<Group, (f64, Vec<(Arc<str>, Vec<f64>)>)> = BTreeMap::new();
+        for place in &up.parameters {
+            let Some(mean) = &place.fold.mean else { continue };
+            let values = sum.tensor(place.kind, &place.name)?.as_f64()?;
+            let (before, after) = around(place, down.parameter(&place.name));
+            let zeros = |count| std::iter::repeat_n(0.0, count);
+            let all = zeros(before).chain(values.iter().copied()).chain(zeros(after));
+            let group = match groups.entry(mean.group) {
+                std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+                std::collections::btree_map::Entry::Vacant(new) => {
+                    new.insert((weight_in(sum, up, &mean.weight)?, Vec::new()))
+                }
+            };
+            group.1.push((Arc::clone(&place.name), all.collect()));
+        }
+        for (group, (weight, sums)) in groups {
+            folded.means.insert(group, ParameterAverage::from_sums(weight, sums));
+        }
+        for place in up.extra.iter().filter(|place| place.fold.sum.is_some()) {
+            let tensor = sum.tensor(place.kind, &place.name)?;
+            let values = summed(place, tensor.shape(), tensor.as_f64()?.to_vec())?;
+            folded.sums.insert(Arc::clone(&place.name), values);
+        }
+        Ok(folded)
+    }
+}
+
+/// What a client adds to the secret sum of a round: the tensors of its upload as f64, each number as the fold weights
+/// it; a tensor of counts that is a weight becomes that weight.
+///
+/// # Errors
+/// When the upload does not fit what was sent.
+pub fn summand(
+    (sent, down): (&Message, &Layout),
+    (update, up): (&Message, &Layout),
+) -> Result<Body, PolicyError> {
+    let moved: BTreeMap<Arc<str>, Vec<f64>> =
+        deltas((sent, down), (update, up))?.into_iter().flat_map(|(_, _, deltas)| deltas).collect();
+    let mut weights: BTreeMap<&str, f64> = BTreeMap::new();
+    for mean in up.parameters.iter().filter_map(|place| place.fold.mean.as_ref()) {
+        let name = mean.weight.tensor();
+        if !weights.contains_key(name) {
+            weights.insert(name, weight_of(update, &mean.weight)?);
+        }
+    }
+    let adding = |kind: Kind, tensor: &NamedTensor| -> Result<NamedTensor, PolicyError> {
+        let name = tensor.name();
+        let values = match (moved.get(name), up.parameter(name), weights.get(&**name)) {
+            (Some(all), Some(place), _) if kind == place.kind => {
+                let (before, _) = around(place, down.parameter(name));
+                all[before..before + tensor.elements() as usize].to_vec()
+            }
+            // Its numbers need not add up to the weight, so the weight takes the first place.
+            (None, _, Some(weight)) => {
+                (0..tensor.elements()).map(|at| if at == 0 { *weight } else { 0.0 }).collect()
+            }
+            _ => tensor.numbers(),
+        };
+        Ok(NamedTensor::f64(Arc::clone(name), tensor.shape(), values)?)
+    };
+    let body = update.body();
+    let section = |section: &Section| -> Result<Section, PolicyError> {
+        let tensors = section.tensors.iter().map(|tensor| adding(section.kind, tensor));
+        Ok(Section::new(section.kind, tensors.collect::<Result<_, _>>()?))
+    };
+    let sections = body.sections.iter().map(section).collect::<Result<_, _>>()?;
+    Ok(Body::new(body.meta, sections))
+}
+
+/// The upload with every number that is averaged replaced by `change(before, after)`: what the server sent, and what
+/// the client made of it.
+///
+/// # Errors
+/// When it does not fit what was sent.
+pub fn changed(
+    (sent, down): (&Message, &Layout),
+    (update, up): (&Message, &Layout),
+    change: &mut dyn FnMut(f32, f32) -> f32,
+) -> Result<Message, PolicyError> {
+    let mut parameters = update.parameters.clone();
+    for (name, learnt) in update.parameters.iter() {
+        let Some(place) = up.parameter(name).filter(|place| place.fold.mean.is_some()) else {
+            continue;
+        };
+        let (from, start) = base_of(sent, down, place, learnt)?;
+        let before = &from.values[start..start + learnt.values.len()];
+        let values = before.iter().zip(learnt.values.iter());
+        let values = values.map(|(before, after)| change(*before, *after)).collect();
+        parameters.insert(Arc::clone(name), Parameter { shape: learnt.shape.clone(), values });
+    }
+    Ok(Message { parameters, ..update.clone() })
+}
+
+/// Weighted differences by group: of every parameter the rows that the server holds up to where it was sent.
+type Deltas = Vec<(Group, f64, Vec<(Arc<str>, Vec<f64>)>)>;
+
+fn deltas(
+    (sent, down): (&Message, &Layout),
+    (update, up): (&Message, &Layout),
+) -> Result<Deltas, PolicyError> {
+    let mut groups: BTreeMap<Group, (f64, Vec<(Arc<str>, Vec<f64>)>)> = BTreeMap::new();
+    for place in &up.parameters {
+        let Some(mean) = &place.fold.mean else { continue };
+        if !groups.contains_key(&mean.group) {
+            groups.insert(mean.group, (weight_of(update, &mean.weight)?, Vec::new()));
+        }
+        let Some(learnt) = update.parameters.get(&place.name) else { continue };
+        let (from, start) = base_of(sent, down, place, learnt)?;
+        let (before, after) = around(place, down.parameter(&place.name));
+        let base = &from.values[start..start + learnt.values.len()];
+        if let Some((weight, deltas)) = groups.get_mut(&mean.group) {
+            let sum = ParameterAverage::weighted(*weight, base, &learnt.values, (before, after));
+            deltas.push((Arc::clone(&place.name), sum));
+        }
+    }
+    Ok(groups.into_iter().map(|(group, (weight, deltas))| (group, weight, deltas)).collect())
+}
+
+/// What a parameter of an upload was sent as, and where its numbers begin there.
+fn base_of<'m>(
+    sent: &'m Message,
+    down: &Layout,
+    place: &Place,
+    learnt: &Parameter,
+) -> Result<(&'m Parameter, usize), PolicyError> {
+    let misfit = || {
+        PolicyError::Unsupported(format!(
+            "an upload holds `{}` of shape {:?} from row {}, which its receiver was not sent",
+            place.name, learnt.shape, place.first_row
+        ))
+    };
+    let from = sent.parameters.get(&place.name).ok_or_else(misfit)?;
+    let first = down.parameter(&place.name).map_or(0, |place| place.first_row);
+    let start = place.first_row.checked_sub(first).ok_or_else(misfit)? * width(&learnt.shape);
+    let alike = from.shape.len() == learnt.shape.len()
+        && from.shape.get(1..) == learnt.shape.get(1..)
+        && start + learnt.values.len() <= from.values.len();
+    alike.then_some((from, start)).ok_or_else(misfit)
+}
+
+/// How many numbers of a parameter the server holds before those of an upload, and after them as far as they were sent.
+fn around(up: &Place, down: Option<&Place>) -> (usize, usize) {
+    let width = width(&up.shape);
+    let rows = |place: &Place| place.shape.first().copied().unwrap_or(1);
+    let end = up.first_row + rows(up);
+    let sent = down.map_or(end, |down| down.first_row + rows(down));
+    (up.first_row * width, sent.saturating_sub(end) * width)
+}
+
+/// Numbers of a row.
+fn width(shape: &[usize]) -> usize {
+    shape.get(1..).unwrap_or_default().iter().product()
+}
+
+fn weight_of(update: &Message, weight: &Weight) -> Result<f64, PolicyError> {
+    let name = weight.tensor();
+    let missing = || WireError::Malformed(format!("an upload without its weight `{name}`"));
+    let tensor = update.named(name).ok_or_else(missing)?;
+    Ok(weight.of(tensor.numbers().iter().sum()))
+}
+
+/// The weight in a sum of summands.
+fn weight_in(sum: &Body, up: &Layout, weight: &Weight) -> Result<f64, PolicyError> {
+    let name = weight.tensor();
+    let missing = || WireError::Malformed(format!("a sum without its weight `{name}`"));
+    let place = up.other(name).ok_or_else(missing)?;
+    Ok(sum.tensor(place.kind, name)?.as_f64()?.iter().sum())
+}
+
+/// Numbers to be added: of symmetric matrices the lower triangle, the mean of both halves where both travel.
+fn summed(place: &Place, shape: &[usize], values: Vec<f64>) -> Result<Vec<f64>, PolicyError> {
+    match (place.form, shape) {
+        (Form::Symmetric, [rows, columns]) if rows == columns => {
+            let matrix = Symmetric::from_full(*rows, &values);
+            let misfit = || WireError::Malformed(format!("`{}` is no matrix", place.name));
+            Ok(matrix.ok_or_else(misfit)?.packed().to_vec())
+        }
+        _ => Ok(values),
+    }
+}

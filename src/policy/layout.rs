@@ -1,0 +1,243 @@
+//! Layouts: what a message holds and what becomes of it, declared once.
+//!
+//! From one [`Layout`] the engine knows how large a message is before anything is trained, whether what arrived is what
+//! was promised, which numbers are averaged over whom, what is added, what the server keeps whole, and so which services
+//! (late folding, noise, robust folds, secure aggregation, ...) a method supports. See [`Folded`](super::Folded) for
+//! what folding makes of it.
+
+use std::sync::Arc;
+
+use super::{KINDS, kind_of};
+use crate::wire::{BodySketch, Dtype, Kind, SectionSketch, TensorSketch};
+
+/// What a message of one direction holds in one exchange.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The control fields, as far as they are known beforehand. Their length is what counts.
+    pub control: Vec<u8>,
+    /// Parameters, in any order; they travel by kind and name.
+    pub parameters: Vec<Place>,
+    /// Other tensors, in the order in which they travel; neighbours of one kind share a section.
+    pub extra: Vec<Place>,
+    /// Assets that a Down names.
+    pub assets: Vec<AssetSketch>,
+    /// Whether the size of an Up is known before training.
+    pub size: UpSize,
+}
+
+/// The place of a tensor in a layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it is charged as.
+    pub kind: Kind,
+    /// Its name, unique within its kind.
+    pub name: Arc<str>,
+    /// Its extents.
+    pub shape: Vec<usize>,
+    /// Its numbers.
+    pub dtype: Dtype,
+    /// Its form.
+    pub form: Form,
+    /// The row of the whole tensor that its first row is.
+    pub first_row: usize,
+    /// What becomes of it on the server.
+    pub fold: Fold,
+}
+
+/// What the values of a tensor obey.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// A symmetric matrix: all of it, `(n, n)`, or the lower triangle row by row, `n (n + 1) / 2` numbers. Noise keeps
+    /// it symmetric; sums are packed.
+    Symmetric,
+}
+
+/// What becomes of a tensor on the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fold {
+    /// The weighted mean of differences to what was sent. For parameters.
+    pub mean: Option<Mean>,
+    /// Added up, in f64.
+    pub sum: Option<Stale>,
+    /// Handed to the server whole, by seat.
+    pub keep: bool,
+}
+
+/// A weighted mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mean {
+    /// Over whom.
+    pub group: Group,
+    /// How much an update counts.
+    pub weight: Weight,
+}
+
+/// Over whom a mean is taken. Means are applied in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Everybody who sent something; rows that somebody did not send count as unchanged.
+    All,
+    /// Those who learnt this task, from 0: nobody else could change these rows.
+    Task(u16),
+    /// Those whose head rows begin here.
+    Head(u32),
+}
+
+/// How much an update counts in a mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// The sum of this sent tensor of counts.
+    Sum(&'static str),
+    /// One where that sum is above zero, else nothing.
+    Presence(&'static str),
+}
+
+impl Weight {
+    /// The tensor it is read from.
+    pub fn tensor(&self) -> &'static str {
+        match self {
+            Weight::Sum(name) | Weight::Presence(name) => name,
+        }
+    }
+
+    /// The weight of so many samples.
+    pub fn of(&self, samples: f64) -> f64 {
+        match self {
+            Weight::Sum(_) => samples,
+            Weight::Presence(_) => f64::from(u8::from(samples > 0.0)),
+        }
+    }
+}
+
+/// What a sum makes of an upload that an earlier round asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// It cannot be added any more.
+    Refuse,
+    /// It is added whole: what it counts does not age.
+    Whole,
+    /// It is added with the discount of its staleness.
+    Scaled,
+}
+
+impl Place {
+    /// A tensor that is read by the server and folded by nobody.
+    pub fn new(kind: Kind, name: impl Into<Arc<str>>, shape: &[usize], dtype: Dtype) -> Place {
+        Place {
+            kind,
+            name: name.into(),
+            shape: shape.to_vec(),
+            dtype,
+            form: Form::Plain,
+            first_row: 0,
+            fold: Fold::default(),
+        }
+    }
+
+    /// A parameter.
+    pub fn parameter(name: impl Into<Arc<str>>, shape: &[usize]) -> Place {
+        let name = name.into();
+        Place::new(kind_of(&name), name, shape, Dtype::F32)
+    }
+
+    /// The same, averaged.
+    pub fn averaged(self, group: Group, weight: Weight) -> Place {
+        Place { fold: Fold { mean: Some(Mean { group, weight }), ..self.fold }, ..self }
+    }
+
+    /// The same, added up.
+    pub fn summed(self, stale: Stale) -> Place {
+        Place { fold: Fold { sum: Some(stale), ..self.fold }, ..self }
+    }
+
+    /// The same, kept.
+    pub fn kept(self) -> Place {
+        Place { fold: Fold { keep: true, ..self.fold }, ..self }
+    }
+
+    /// The same as a symmetric matrix.
+    pub fn symmetric(self) -> Place {
+        Place { form: Form::Symmetric, ..self }
+    }
+
+    /// The same, whose first row is that row of the whole.
+    pub fn from_row(self, first_row: usize) -> Place {
+        Place { first_row, ..self }
+    }
+
+    fn sketch(&self) -> TensorSketch {
+        TensorSketch::new(Arc::clone(&self.name), self.shape.clone(), self.dtype)
+    }
+}
+
+impl Layout {
+    /// A layout of parameters alone.
+    pub fn of(parameters: Vec<Place>) -> Layout {
+        Layout { parameters, ..Layout::default() }
+    }
+
+    /// The shape of the body: parameters by kind and name, then the other tensors in order.
+    pub fn body(&self) -> BodySketch {
+        let mut sorted: Vec<&Place> = self.parameters.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let of_kind = |kind| {
+            let places = sorted.iter().filter(|place| place.kind == kind);
+            SectionSketch::new(kind, places.map(|place| place.sketch()).collect())
+        };
+        let mut sections: Vec<SectionSketch> = KINDS.map(of_kind).into();
+        sections.retain(|section| !section.tensors.is_empty());
+        for same in self.extra.chunk_by(|a, b| a.kind == b.kind) {
+            sections
+                .push(SectionSketch::new(same[0].kind, same.iter().map(Place::sketch).collect()));
+        }
+        BodySketch::new(self.control.len(), sections)
+    }
+
+    /// All places: parameters, then the others.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        self.parameters.iter().chain(&self.extra)
+    }
+
+    /// The parameter of this name.
+    pub fn parameter(&self, name: &str) -> Option<&Place> {
+        self.parameters.iter().find(|place| &*place.name == name)
+    }
+
+    /// The other tensor of this name.
+    pub fn other(&self, name: &str) -> Option<&Place> {
+        self.extra.iter().find(|place| &*place.name == name)
+    }
+
+    /// Names of symmetric matrices.
+    pub fn symmetric(&self) -> Vec<&str> {
+        let matrices = self.places().filter(|place| place.form == Form::Symmetric);
+        matrices.map(|place| &*place.name).collect()
+    }
+}
+
+/// Whether the size of an Up is known before training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpSize {
+    /// The same for every client.
+    #[default]
+    Static,
+    /// Follows from the shard's class counts.
+    FromShard,
+    /// Depends on learned values; known only when training is done.
+    FromValues,
+}
+
+/// Shape of an asset that a Down names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssetSketch {
+    /// Name within the method.
+    pub name: &'static str,
+    /// Version.
+    pub version: u32,
+    /// Its content.
+    pub body: BodySketch,
+}

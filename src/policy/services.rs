@@ -1,0 +1,138 @@
+//! What the engine can do with uploads of every method alike, and which methods allow it.
+//!
+//! Nothing is marked by hand: a service is allowed where the [layouts](Layout) of a method's uploads allow it and the
+//! method does not veto it. A refusal names the tensor that forbids it, or gives the method's reason.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::layout::Stale;
+use super::{AnyMethod, ClassCounts, Layout, ModelFacts, Period, SketchFacts, UpSize};
+use crate::data::TaskView;
+use crate::quantity::TaskId;
+
+/// Something the engine does with uploads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Service {
+    /// An upload may be folded into a later round than the one that asked for it.
+    Late,
+    /// Seats of one round may learn different tasks.
+    Mixed,
+    /// Another mean than the weighted one: medians, trimming, clipping.
+    Robust,
+    /// Uploads are added in secret, the server sees their sum.
+    Secure,
+    /// Clients may lie about what they learnt.
+    Lies,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Service; 5] =
+        [Service::Late, Service::Mixed, Service::Robust, Service::Secure, Service::Lies];
+
+    /// The word in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Service::Late => "late folding",
+            Service::Mixed => "mixed tasks",
+            Service::Robust => "robust folds",
+            Service::Secure => "secure aggregation",
+            Service::Lies => "malicious clients",
+        }
+    }
+}
+
+/// A service that a method cannot bear although its tensors would allow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Veto {
+    /// Which one.
+    pub service: Service,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl Veto {
+    /// A veto against several services for one reason.
+    pub fn against(services: &[Service], why: &'static str) -> Vec<Veto> {
+        services.iter().map(|service| Veto { service: *service, why }).collect()
+    }
+}
+
+/// Why a method does not allow a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The server keeps this tensor of every client whole.
+    Kept(Arc<str>),
+    /// This tensor is a sum, of which nobody can say what it is worth here.
+    Sum(Arc<str>),
+    /// No upload holds parameters that are averaged.
+    NoMean,
+    /// How large an upload is depends on what a client holds or learnt.
+    Ragged,
+    /// The method says so.
+    Vetoed(&'static str),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Kept(name) => write!(f, "the server keeps `{name}` of every client whole"),
+            Refusal::Sum(name) => write!(f, "`{name}` is a sum over the clients of one round"),
+            Refusal::NoMean => f.write_str("its uploads hold no parameters that are averaged"),
+            Refusal::Ragged => f.write_str("the size of its uploads tells what clients hold"),
+            Refusal::Vetoed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Why `method` does not allow a service; none where it does.
+pub fn refusal(method: &dyn AnyMethod, facts: &ModelFacts, service: Service) -> Option<Refusal> {
+    if let Some(veto) = method.vetoes().into_iter().find(|veto| veto.service == service) {
+        return Some(Refusal::Vetoed(veto.why));
+    }
+    let layouts = upload_layouts(method, facts);
+    let kept = || {
+        let mut places = layouts.iter().flat_map(Layout::places);
+        places.find(|place| place.fold.keep).map(|place| Refusal::Kept(Arc::clone(&place.name)))
+    };
+    let summed = |forbidden: &dyn Fn(Stale) -> bool| {
+        let mut places = layouts.iter().flat_map(Layout::places);
+        let found = places.find(|place| place.fold.sum.is_some_and(forbidden));
+        found.map(|place| Refusal::Sum(Arc::clone(&place.name)))
+    };
+    let no_mean = || {
+        let mut places = layouts.iter().flat_map(Layout::places);
+        (!places.any(|place| place.fold.mean.is_some())).then_some(Refusal::NoMean)
+    };
+    match service {
+        Service::Late => kept().or_else(|| summed(&|stale| stale == Stale::Refuse)),
+        Service::Mixed => summed(&|_| true),
+        Service::Robust => kept().or_else(|| summed(&|_| true)).or_else(no_mean),
+        Service::Secure => kept().or_else(|| {
+            let ragged = layouts.iter().any(|layout| layout.size == UpSize::FromValues);
+            ragged.then_some(Refusal::Ragged)
+        }),
+        Service::Lies => no_mean(),
+    }
+}
+
+/// Layouts of uploads in every phase of the first two tasks, which are enough to ask what folds how.
+pub fn upload_layouts(method: &dyn AnyMethod, facts: &ModelFacts) -> Vec<Layout> {
+    let rows = (facts.classes / facts.tasks.max(1)).max(1);
+    let tasks = facts.tasks.clamp(1, 2);
+    let of_task = |task: usize| {
+        let own = task * rows..(task + 1) * rows;
+        let classes = own.clone().map(|row| row as u32).collect();
+        let view = Arc::new(TaskView { task: TaskId(task as u16), rows: own.clone(), classes });
+        let counts: ClassCounts = own.map(|row| (row as u32, 8)).collect();
+        let phases = method.phases(&Period::of(Arc::clone(&view), facts.tasks.max(1)), 1);
+        let used = phases.iter().enumerate().filter(|(_, phase)| phase.rounds.limit() > 0);
+        let layout = |(phase, _)| {
+            let (model, view, counts) = (facts, &view, &counts);
+            method.up(&SketchFacts { model, view, phase, round_in_phase: 0, counts })
+        };
+        used.map(layout).collect::<Vec<_>>()
+    };
+    (0..tasks).flat_map(of_task).collect()
+}

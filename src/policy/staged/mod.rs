@@ -1,0 +1,323 @@
+//! Composition: one method learns the features, another learns upon them.
+//!
+//! [`Staged`] runs the phases of its first method in the first task, freezes that method's
+//! [`Predictor::features`], and from then on runs the second method, whose server and clients find
+//! the frozen features as [`Lab::staged`]. So "STSA over LoRA" or "over prompts" is a line in a
+//! scenario (`[method.first]`), not a method of its own.
+//!
+//! What a client needs to compute the features itself ([`Predictor::feature_state`]) is an
+//! [`Asset`] named by every Down of the second method, shipped to whoever lacks it. As these features
+//! never change again, they are computed once per sample and kept.
+//!
+//! In the first task the phases of the first method come first and those of the second follow. The control fields of
+//! every message begin with a tag that says which of the two it belongs to; a Down of the second stage names the
+//! features by their digest behind it.
+
+mod bodies;
+mod features;
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::bodies::{DIGEST_BYTES, join, malformed, split};
+use self::features::FrozenFeatures;
+use self::server::StagedServer;
+use super::{
+    AnyMember, AnyMethod, AnyOutcome, AnyServer, Asset, AssetSketch, Failure, Lab, Layout, Message,
+    Period, Phase, PolicyError, Predictor, RoundContext, Seat, Service, SketchFacts, Veto, placed,
+};
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::numerics::streams::StreamKey;
+use crate::quantity::{ClientId, TaskId};
+use crate::wire::{Body, BodySketch, Kind, WireError};
+
+/// Two methods, one after the other.
+#[derive(Clone)]
+pub struct Staged {
+    first: Arc<dyn AnyMethod>,
+    then: Arc<dyn AnyMethod>,
+    /// Rounds of the first method, where they differ from the scenario's.
+    rounds: Option<u32>,
+    /// Frozen features by the digest of their asset. In one process a client takes them from
+    /// here; the asset is what it would have to receive, and what is charged.
+    frozen: Arc<Mutex<BTreeMap<u64, Frozen>>>,
+}
+
+/// Name of the asset that holds the first method's features.
+const FEATURES: &str = "features";
+
+/// Bytes of the tag.
+const TAG: usize = 1;
+
+#[derive(Clone)]
+struct Frozen {
+    features: Arc<dyn Predictor>,
+    asset: Arc<Asset>,
+}
+
+impl Staged {
+    /// `first` runs in the first task, `then` from its end on.
+    pub fn new(first: Arc<dyn AnyMethod>, then: Arc<dyn AnyMethod>) -> Staged {
+        Staged { first, then, rounds: None, frozen: Arc::default() }
+    }
+
+    /// The same with so many rounds of the first method instead of the scenario's.
+    pub fn with_rounds(self, rounds: Option<u32>) -> Staged {
+        Staged { rounds, ..self }
+    }
+
+    fn freeze(&self, network: Arc<dyn Predictor>) -> Frozen {
+        let asset = Asset::new(FEATURES, 0, Kind::Weights, network.feature_state());
+        let features = Arc::new(FrozenFeatures::new(network, asset.digest()));
+        let frozen = Frozen { features, asset: Arc::new(asset) };
+        let mut all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(frozen.asset.digest(), frozen.clone());
+        frozen
+    }
+
+    /// How many phases the first method has in the first task; it may not depend on how many
+    /// rounds they have.
+    fn first_phases(&self, view: &TaskView) -> usize {
+        let period = Period::of(Arc::new(view.clone()), 1);
+        self.first.phases(&period, 1).len()
+    }
+
+    /// Whether a phase of a view belongs to the second method, and its index in its method.
+    fn stage(&self, view: &TaskView, phase: usize) -> (bool, usize) {
+        let before = if view.task == TaskId(0) { self.first_phases(view) } else { 0 };
+        match phase.checked_sub(before) {
+            None => (false, phase),
+            Some(phase) => (true, phase),
+        }
+    }
+
+    fn method_of(&self, second: bool) -> &dyn AnyMethod {
+        if second { &*self.then } else { &*self.first }
+    }
+
+    /// The features that a Down names; none in the first stage.
+    fn named(&self, down: &Message) -> Result<Option<Frozen>, WireError> {
+        if !is_second(down)? {
+            return Ok(None);
+        }
+        let digest = down.control[TAG..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = digest.and_then(|digest| all.get(&digest).cloned());
+        found.map(Some).ok_or_else(|| malformed("names features nobody has frozen"))
+    }
+
+    /// Neighbours of the same stage, upon the same features, stay together.
+    fn train_alike(
+        &self,
+        members: &mut [AnyMember],
+        lab: &Lab,
+    ) -> Result<Vec<Result<AnyOutcome, Failure>>, PolicyError> {
+        let Some(first) = members.first() else { return Ok(Vec::new()) };
+        let (second, phase) = self.stage(&first.seat.view, first.phase);
+        let lab = match self.named(&first.down)? {
+            None => lab.clone(),
+            Some(frozen) => with_features(lab, &frozen)?,
+        };
+        let mut inner = Vec::with_capacity(members.len());
+        for member in &*members {
+            let (first, then) = both(&member.state)?;
+            inner.push(AnyMember {
+                seat: member.seat.clone(),
+                phase,
+                down: Arc::new(down_within(&member.down)?),
+                state: if second { then } else { first },
+                shard: Arc::clone(&member.shard),
+                key: member.key,
+                missed: member.missed.clone(),
+            });
+        }
+        let mut outcomes = self.method_of(second).train(&mut inner, &lab).into_iter();
+        let outer = members.iter_mut().zip(inner).map(|(member, inner)| {
+            if !self.stateless() {
+                let (first, then) = both(&member.state).map_err(PolicyError::from)?;
+                member.state =
+                    if second { join(first, inner.state) } else { join(inner.state, then) };
+            }
+            let nobody = || Err(Failure::Policy("no outcome for a seat".into()));
+            let AnyOutcome { mut up, metrics } = outcomes.next().unwrap_or_else(nobody)?;
+            up.control.insert(0, u8::from(second));
+            Ok(AnyOutcome { up, metrics })
+        });
+        Ok(outer.collect())
+    }
+}
+
+fn with_features(lab: &Lab, frozen: &Frozen) -> Result<Lab, PolicyError> {
+    Ok(Lab { staged: Some(placed(&frozen.features, lab)?), ..lab.clone() })
+}
+
+/// Whether a message belongs to the second method.
+fn is_second(message: &Message) -> Result<bool, WireError> {
+    match message.control.first() {
+        Some(tag @ (0 | 1)) => Ok(*tag == 1),
+        _ => Err(malformed("does not say which of the two methods it belongs to")),
+    }
+}
+
+/// An Up without its tag.
+fn up_within(message: &Message) -> Result<Message, WireError> {
+    is_second(message)?;
+    Ok(Message { control: message.control[TAG..].to_vec(), ..message.clone() })
+}
+
+/// A Down without its tag and what it says of features.
+fn down_within(message: &Message) -> Result<Message, WireError> {
+    let mut inner = message.clone();
+    let before = match is_second(message)? {
+        false => TAG,
+        true => {
+            // The last one is the features'.
+            inner.assets.pop();
+            TAG + DIGEST_BYTES
+        }
+    };
+    let cut = || malformed("is cut short");
+    inner.control = message.control.get(before..).ok_or_else(cut)?.to_vec();
+    Ok(inner)
+}
+
+/// Both methods' states of one client.
+fn both(state: &Body) -> Result<(Body, Body), WireError> {
+    match state.meta.is_empty() {
+        true => Ok(<(Body, Body)>::default()),
+        false => split(state),
+    }
+}
+
+impl AnyMethod for Staged {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+        let first = self.first.server(lab, init)?;
+        Ok(Box::new(StagedServer::new(self.clone(), first, lab, init)))
+    }
+
+    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+        let mut phases = Vec::new();
+        if period.task == TaskId(0) {
+            phases = self.first.phases(period, self.rounds.unwrap_or(rounds));
+        }
+        phases.extend(self.then.phases(period, rounds));
+        phases
+    }
+
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        let (second, phase) = self.stage(&round.period.view, round.phase);
+        self.method_of(second).seats(&RoundContext { phase, ..round.clone() }, cohort)
+    }
+
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        let (second, phase) = self.stage(facts.view, facts.phase);
+        let mut layout = self.method_of(second).down(&SketchFacts { phase, ..facts.clone() });
+        let before = if second { TAG + DIGEST_BYTES } else { TAG };
+        layout.control.splice(0..0, std::iter::repeat_n(u8::from(second), before));
+        let features =
+            AssetSketch { name: FEATURES, version: 0, body: self.first.feature_sketch() };
+        layout.assets.extend(second.then_some(features));
+        layout
+    }
+
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        let (second, phase) = self.stage(facts.view, facts.phase);
+        let mut layout = self.method_of(second).up(&SketchFacts { phase, ..facts.clone() });
+        layout.control.insert(0, u8::from(second));
+        layout
+    }
+
+    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
+        let (second, phase) = self.stage(facts.view, facts.phase);
+        self.method_of(second).folded(&SketchFacts { phase, ..facts.clone() })
+    }
+
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        let (second, phase) = self.stage(facts.view, facts.phase);
+        if is_second(&update)? != second {
+            return Err(malformed("answers the other of the two methods").into());
+        }
+        let (sent, update) = (down_within(sent)?, up_within(&update)?);
+        self.method_of(second).lift(&SketchFacts { phase, ..facts.clone() }, &sent, update)
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        let why = "the task of a round says which of two methods learns";
+        let mut vetoes = self.first.vetoes();
+        vetoes.extend(self.then.vetoes());
+        vetoes.retain(|veto| veto.service != Service::Mixed);
+        vetoes.push(Veto { service: Service::Mixed, why });
+        vetoes
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        self.first.feature_sketch()
+    }
+
+    fn charged(&self) -> bool {
+        self.first.charged() || self.then.charged()
+    }
+
+    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        let (second, phase) = self.stage(view, phase);
+        self.method_of(second).work(view, phase, samples, plan)
+    }
+
+    fn stateless(&self) -> bool {
+        self.first.stateless() && self.then.stateless()
+    }
+
+    fn kept_bytes(&self, state: &Body) -> u64 {
+        both(state)
+            .map_or(0, |(first, then)| self.first.kept_bytes(&first) + self.then.kept_bytes(&then))
+    }
+
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        let alike = |a: &AnyMember, b: &AnyMember| {
+            let of = |member: &AnyMember| {
+                let features = self.named(&member.down).ok().flatten();
+                let stage = self.stage(&member.seat.view, member.phase);
+                (stage, features.map(|frozen| frozen.asset.digest()))
+            };
+            of(a) == of(b)
+        };
+        let packs = members.chunk_by_mut(alike);
+        packs
+            .flat_map(|pack| {
+                self.train_alike(pack, lab).unwrap_or_else(|error| {
+                    let failure = Failure::from(error);
+                    pack.iter().map(|_| Err(failure.clone())).collect()
+                })
+            })
+            .collect()
+    }
+
+    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
+        let (second, phase) = self.stage(view, phase);
+        self.method_of(second).largest_pack(view, phase)
+    }
+
+    fn own_model(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        own: &Message,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let (second, phase) = self.stage(facts.view, facts.phase);
+        let lab = match self.named(sent)? {
+            None => lab.clone(),
+            Some(frozen) => with_features(lab, &frozen)?,
+        };
+        let (sent, own) = (down_within(sent)?, up_within(own)?);
+        let facts = SketchFacts { phase, ..facts.clone() };
+        self.method_of(second).own_model(&facts, &sent, &own, &lab)
+    }
+}
