@@ -1,0 +1,71 @@
+//! Promises about memory: it depends on who is asked, not on who is registered, and not on how long a run
+//! is. Measured as what Linux says of the process; elsewhere there is nothing to see.
+
+#[path = "../../benches/engine/echo.rs"]
+mod echo;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use echo::Federation;
+use fedcast::federation::{Entry, Event, EventSink, Interrupt, SinkError, simulate};
+
+/// The memory of a process is everybody's: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|error| error.into_inner())
+}
+
+/// Resident memory in MB.
+fn resident() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes / 1e3)
+}
+
+/// The resident memory after every hundredth round; keeps nothing else.
+#[derive(Clone, Default)]
+struct Watch(Arc<Mutex<Vec<f64>>>);
+
+impl EventSink for Watch {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        if let Event::RoundClosed { round, .. } = entry.event
+            && (round.0 + 1).is_multiple_of(100)
+        {
+            self.0.lock().unwrap().extend(resident());
+        }
+        Ok(())
+    }
+}
+
+fn watched(federation: &Federation) -> Vec<f64> {
+    let watch = Watch::default();
+    let sink = Box::new(watch.clone());
+    simulate(federation.setup(), sink, Box::new(()), Interrupt::default()).expect("ends well");
+    let seen = watch.0.lock().unwrap();
+    seen.clone()
+}
+
+/// A kilobyte left behind by every client's round would be 16 MB.
+#[test]
+fn a_thousand_rounds_leak_nothing() {
+    let _alone = alone();
+    let federation =
+        Federation { floats: 4_000, clients: 1_000, asked: 20, idle: 0, rounds: 1_000 };
+    let seen = watched(&federation);
+    let (Some(early), Some(late)) = (seen.get(1), seen.get(9)) else { return };
+    assert!(late - early < 8.0, "{early} MB after 200 rounds, {late} MB after 1,000: {seen:?}");
+}
+
+/// Clients that are asked once, one after another, leave nothing behind either.
+#[test]
+fn ten_thousand_clients_fit_into_bounded_memory() {
+    let _alone = alone();
+    let few = Federation { floats: 1_000, clients: 100, asked: 100, idle: 0, rounds: 100 };
+    let many = Federation { clients: 10_000, idle: 10_000, ..few };
+    let [before, after] = [few, many].map(|federation| watched(&federation).pop());
+    let (Some(before), Some(after)) = (before, after) else { return };
+    // 3 kB for each of 20,000.
+    assert!(after - before < 60.0, "{before} MB with 100 clients, {after} MB with 20,000");
+}
