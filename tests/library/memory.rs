@@ -1,19 +1,35 @@
 //! Promises about memory: it depends on who is asked, not on who is registered, and not on how long a run
 //! is. Measured as what Linux says of the process; elsewhere there is nothing to see.
+//!
+//! The memory of a process is that of everything it does, so each of these tests runs as the only one of a
+//! process of its own: this binary again, asked for that test alone.
 
 #[path = "../../benches/engine/echo.rs"]
 mod echo;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use echo::Federation;
 use fedcast::federation::{Entry, Event, EventSink, Interrupt, SinkError, simulate};
 
-/// The memory of a process is everybody's: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Set in the process that runs one test only.
+const ALONE: &str = "FEDCAST_TEST_ALONE";
 
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(|error| error.into_inner())
+/// Runs the test of this name in a process of its own; there, does what it promises.
+#[track_caller]
+fn alone(test: &str, promise: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return promise();
+    }
+    let this = std::env::current_exe().expect("the tests are a program");
+    let name = format!("memory::{test}");
+    let arguments = [&name, "--exact", "--nocapture"];
+    let ended = Command::new(this).args(arguments).env(ALONE, "1").output().expect("starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+    assert!(ended.status.success(), "{out}{err}");
+    assert!(out.contains("1 passed"), "there is no test {name}: {out}");
 }
 
 /// Resident memory in MB.
@@ -50,22 +66,25 @@ fn watched(federation: &Federation) -> Vec<f64> {
 /// A kilobyte left behind by every client's round would be 16 MB.
 #[test]
 fn a_thousand_rounds_leak_nothing() {
-    let _alone = alone();
-    let federation =
-        Federation { floats: 4_000, clients: 1_000, asked: 20, idle: 0, rounds: 1_000 };
-    let seen = watched(&federation);
-    let (Some(early), Some(late)) = (seen.get(1), seen.get(9)) else { return };
-    assert!(late - early < 8.0, "{early} MB after 200 rounds, {late} MB after 1,000: {seen:?}");
+    alone("a_thousand_rounds_leak_nothing", || {
+        let federation =
+            Federation { floats: 4_000, clients: 1_000, asked: 20, idle: 0, rounds: 1_000 };
+        let seen = watched(&federation);
+        let (Some(early), Some(late)) = (seen.get(1), seen.get(9)) else { return };
+        let grown = format!("{early} MB after 200 rounds, {late} MB after 1,000: {seen:?}");
+        assert!(late - early < 8.0, "{grown}");
+    });
 }
 
 /// Clients that are asked once, one after another, leave nothing behind either.
 #[test]
 fn ten_thousand_clients_fit_into_bounded_memory() {
-    let _alone = alone();
-    let few = Federation { floats: 1_000, clients: 100, asked: 100, idle: 0, rounds: 100 };
-    let many = Federation { clients: 10_000, idle: 10_000, ..few };
-    let [before, after] = [few, many].map(|federation| watched(&federation).pop());
-    let (Some(before), Some(after)) = (before, after) else { return };
-    // 3 kB for each of 20,000.
-    assert!(after - before < 60.0, "{before} MB with 100 clients, {after} MB with 20,000");
+    alone("ten_thousand_clients_fit_into_bounded_memory", || {
+        let few = Federation { floats: 1_000, clients: 100, asked: 100, idle: 0, rounds: 100 };
+        let many = Federation { clients: 10_000, idle: 10_000, ..few };
+        let [before, after] = [few, many].map(|federation| watched(&federation).pop());
+        let (Some(before), Some(after)) = (before, after) else { return };
+        // 3 kB for each of 20,000.
+        assert!(after - before < 60.0, "{before} MB with 100 clients, {after} MB with 20,000");
+    });
 }
