@@ -6,7 +6,7 @@
 //! export RAYON_NUM_THREADS=1 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=268435456
 //! cargo bench --bench packs
 //! ```
-//! Both give the same bits (see `tests/method_invariants/packs.rs`); the printed ratio says what packing
+//! Both give the same bits (see `tests/methods/packs.rs`); the printed ratio says what packing
 //! costs or saves on this CPU. The thresholds make glibc keep freed memory: without them it hands the larger
 //! tensors of a pack back to the system at every step, and the pack takes up to twice as long.
 

@@ -1,0 +1,159 @@
+//! Everything that can be wrong with a command ends in a documented exit code and a message
+//! that says what to do.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Told, read, tell, tiny, tiny_run};
+
+fn tiny_with(folder: &Path, more: &[&str]) -> Told {
+    tiny_run(folder, more)
+}
+
+#[test]
+fn bad_usage_is_2() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["run"][..], &["frobnicate"], &["run", "x.toml", "--workers", "0"]] {
+        let told = tell(folder.path(), arguments);
+        assert_eq!(told.code, 2, "{arguments:?}: {}", told.err);
+        assert!(told.out.is_empty());
+    }
+    let unknown = tell(folder.path(), &["methods", "show", "hpg"]);
+    assert_eq!(unknown.code, 2);
+    assert_eq!(unknown.err, "error: there is no method `hpg`; did you mean `hgp`?\n");
+}
+
+#[test]
+fn a_bad_scenario_is_3_with_every_mistake_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = read(tiny())
+        .replace("clients = 3", "clinets = 3")
+        .replace("prompt_len = 8", "prompt_len = \"long\"")
+        .replace("beta = 1.0", "beta = -1.0");
+    fs::write(folder.path().join("bad.toml"), text).unwrap();
+    let told = tell(folder.path(), &["run", "bad.toml"]);
+    assert_eq!(told.code, 3);
+    insta::assert_snapshot!(told.err);
+    assert!(!folder.path().join("runs").exists(), "no run directory for a run that cannot be");
+    assert_eq!(tell(folder.path(), &["check", "bad.toml"]).code, 3);
+    assert_eq!(tell(folder.path(), &["plan", "nowhere.toml"]).code, 3);
+}
+
+#[test]
+fn check_tells_programs_where_a_mistake_is() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("bad.toml"), read(tiny()).replace("hgp", "hpg")).unwrap();
+    let told = tell(folder.path(), &["check", "bad.toml", "--format", "json"]);
+    assert_eq!(told.code, 3);
+    let answer: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(answer[0]["valid"], false);
+    assert_eq!(answer[0]["errors"][0]["place"]["line"], 17, "{}", told.out);
+}
+
+#[test]
+fn missing_and_truncated_data_are_6() {
+    let folder = tempfile::tempdir().unwrap();
+    let cifar = |path: &str| {
+        let source = ["--set", "data.source=cifar10", "--set", &format!("data.path={path}")]
+            .map(str::to_string);
+        let resize = ["--set", "data.train.resize=8", "--set", "data.test.resize=8"];
+        let all: Vec<&str> = source.iter().map(String::as_str).chain(resize).collect();
+        tiny_with(folder.path(), &all)
+    };
+    let missing = cifar("nowhere");
+    assert_eq!(missing.code, 6, "{}", missing.err);
+    assert!(missing.err.contains("nowhere: not found"), "{}", missing.err);
+
+    let batches = folder.path().join("cifar");
+    fs::create_dir(&batches).unwrap();
+    for name in (1..=5).map(|i| format!("data_batch_{i}.bin")).chain(["test_batch.bin".into()]) {
+        fs::write(batches.join(name), vec![0; 3073 * 4 - 7]).unwrap();
+    }
+    let names = "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n";
+    fs::write(batches.join("batches.meta.txt"), names).unwrap();
+    let truncated = cifar("cifar");
+    assert_eq!(truncated.code, 6, "{}", truncated.err);
+    assert!(truncated.err.contains("data_batch_1.bin"), "{}", truncated.err);
+    assert!(!folder.path().join("run").exists());
+}
+
+#[test]
+fn wrong_weights_are_6() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("broken.safetensors"), b"not a tensor in sight").unwrap();
+    let weights = |file: &str| {
+        let set = format!(
+            "backbone={{weights=\"{file}\", architecture={{image=8, patch=2, channels=1, dim=64, depth=6, heads=4}}}}"
+        );
+        tiny_with(folder.path(), &["--set", &set])
+    };
+    let broken = weights("broken.safetensors");
+    assert_eq!(broken.code, 6, "{}", broken.err);
+    assert!(broken.err.contains("broken.safetensors"), "{}", broken.err);
+    let missing = weights("missing.safetensors");
+    assert_eq!(missing.code, 6, "{}", missing.err);
+}
+
+#[test]
+fn a_run_directory_of_another_scenario_is_2_unless_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(tiny_with(folder.path(), &[]).code, 0);
+    let before = read(folder.path().join("run/manifest.json"));
+    let other = tiny_with(folder.path(), &["--seed", "2"]);
+    assert_eq!(other.code, 2, "{}", other.err);
+    assert!(other.err.contains("--force"), "{}", other.err);
+    assert_eq!(read(folder.path().join("run/manifest.json")), before);
+    let same = tiny_with(folder.path(), &[]);
+    assert_eq!(same.code, 0, "the same scenario may be run again: {}", same.err);
+    assert_eq!(tiny_with(folder.path(), &["--seed", "2", "--force"]).code, 0);
+
+    let lock = fs::File::options().write(true).open(folder.path().join("run/run.lock")).unwrap();
+    lock.lock().unwrap();
+    let used = tiny_with(folder.path(), &["--seed", "2"]);
+    assert_eq!(used.code, 2, "{}", used.err);
+    assert!(used.err.contains("being written by another"), "{}", used.err);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_12() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "in the way").unwrap();
+    let tiny = tiny();
+    let told = tell(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "-o", "file/run"]);
+    assert_eq!(told.code, 12, "{}", told.err);
+    assert!(told.err.contains("cannot write"), "{}", told.err);
+}
+
+/// A limit on the size of files stands for a full disk.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_12_and_the_manifest_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let limited = format!(
+        "trap '' XFSZ; ulimit -f 8; exec '{}' run '{}' -q -o run --set federation.rounds=5",
+        env!("CARGO_BIN_EXE_fedcast"),
+        tiny().display()
+    );
+    let output = std::process::Command::new("sh")
+        .args(["-c", &limited])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(12), "{err}");
+    assert!(err.contains("recording"), "{err}");
+    let manifest: serde_json::Value =
+        serde_json::from_str(&read(folder.path().join("run/manifest.json"))).unwrap();
+    assert_eq!(manifest["status"], "failed");
+    assert!(manifest["digests"].is_null());
+    let replayed = tell(folder.path(), &["replay", "run"]);
+    assert_eq!(replayed.code, 12, "what was recorded is not taken for a whole run");
+}
+
+#[test]
+fn a_replay_of_nothing_is_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tell(folder.path(), &["replay", "nowhere"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+    assert!(told.err.contains("is not the directory of a run"), "{}", told.err);
+}

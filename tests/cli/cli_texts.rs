@@ -1,0 +1,55 @@
+//! What people read: help and the final table are snapshots.
+
+use crate::command::{tell, tiny_run};
+
+#[test]
+fn help_teaches() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["", "run", "check", "plan", "resume", "replay", "methods", "pretrain"] {
+        let arguments: Vec<&str> =
+            [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let told = tell(folder.path(), &arguments);
+        assert_eq!(told.code, 0, "{}", told.err);
+        assert!(told.out.contains("Examples:"), "{command}: {}", told.out);
+        let name = if command.is_empty() { "help" } else { command };
+        insta::assert_snapshot!(format!("help_{name}"), told.out);
+    }
+}
+
+#[test]
+fn the_final_table_says_what_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tiny_run(folder.path(), &[]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    // Bytes and layout are the same everywhere; accuracies and digests are this CPU's.
+    let masked: Vec<String> = told
+        .out
+        .lines()
+        .map(|line| match line.split_whitespace().next() {
+            Some("wall" | "digests") => line.split("  ").next().unwrap_or_default().to_string(),
+            _ => line.to_string(),
+        })
+        .collect();
+    let text = masked.join("\n");
+    for must in ["after task 2", "(FAA", "forgetting since learnt", "prototypes", "virtual"] {
+        assert!(text.contains(must), "{must}\n{text}");
+    }
+    let bytes: Vec<&String> =
+        masked.iter().filter(|line| line.starts_with("down") || line.starts_with("up")).collect();
+    insta::assert_debug_snapshot!(bytes);
+}
+
+#[test]
+fn methods_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tell(folder.path(), &["methods", "show", "hgp"]);
+    assert_eq!(told.code, 0);
+    for must in ["arXiv 2406.02447", "Messages", "State", "prompt_len", "= 200"] {
+        assert!(told.out.contains(must), "{must}\n{}", told.out);
+    }
+    let list = tell(folder.path(), &["methods", "--format", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&list.out).unwrap();
+    let names: Vec<&str> =
+        list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert!(["hgp", "fedavg", "joint"].iter().all(|name| names.contains(name)), "{names:?}");
+}

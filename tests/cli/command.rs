@@ -1,0 +1,53 @@
+//! Helpers of the tests that run the real binary.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The tiny scenario.
+pub fn tiny() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/tiny.toml")
+}
+
+/// `fedcast` with these arguments, in an empty folder of its own choosing.
+pub fn fedcast(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedcast"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("COLUMNS");
+    command
+}
+
+/// What came of it, with texts.
+pub struct Told {
+    /// The exit code.
+    pub code: i32,
+    /// Results.
+    pub out: String,
+    /// Progress and errors.
+    pub err: String,
+}
+
+/// Runs to the end.
+pub fn tell(folder: &Path, arguments: &[&str]) -> Told {
+    let Output { status, stdout, stderr } =
+        fedcast(folder, arguments).output().expect("the binary was built");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    Told { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+}
+
+/// Runs the tiny scenario into `folder/run`.
+pub fn tiny_run(folder: &Path, more: &[&str]) -> Told {
+    let tiny = tiny();
+    let mut arguments = vec!["run", tiny.to_str().expect("a path in text"), "-q", "-o", "run"];
+    arguments.extend(more);
+    tell(folder, &arguments)
+}
+
+/// The text of a file.
+pub fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,59 @@
+//! Promise: `profile.jsonl` and the final table say where the wall time of a run went, and it adds up.
+
+use crate::command::{read, tiny_run};
+use serde_json::Value;
+
+/// What the summary calls a share, whether workers (or the conductor) spent it, and on which jobs.
+const SHARES: [(&str, bool, &[&str]); 9] = [
+    ("train_s", true, &["train"]),
+    ("evaluate_s", true, &["evaluate"]),
+    ("codec_s", true, &["codec"]),
+    ("fold_s", true, &["fold"]),
+    ("server_s", true, &["server", "bias"]),
+    ("wait_s", true, &["waiting"]),
+    ("journal_s", false, &["journal"]),
+    ("checkpoint_s", false, &["snapshot"]),
+    ("conductor_wait_s", false, &["waiting"]),
+];
+
+#[test]
+fn the_shares_of_the_wall_time_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = tiny_run(folder.path(), &["--workers", "2"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let file = |name: &str| read(folder.path().join("run").join(name));
+    let spans: Vec<Value> =
+        file("profile.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let summary: Value = serde_json::from_str(&file("summary.json")).unwrap();
+    let seconds = |name: &str| summary["wall"][name].as_f64().expect(name);
+    let spent = |of: &dyn Fn(&Value) -> bool| -> f64 {
+        let nanos = spans.iter().filter(|span| of(span)).map(|span| span["wall"].as_u64().unwrap());
+        nanos.sum::<u64>() as f64 / 1e9
+    };
+
+    // Every line is in exactly one share, and every share is the sum of its lines.
+    let mut all = 0.0;
+    for (name, worker, jobs) in SHARES {
+        let of = |span: &Value| {
+            span["worker"].is_u64() == worker && jobs.contains(&span["job"].as_str().unwrap())
+        };
+        assert!((seconds(name) - spent(&of)).abs() < 1e-6, "{name}");
+        all += seconds(name);
+    }
+    assert!((all - spent(&|_| true)).abs() < 1e-6, "{all}");
+    assert!(seconds("train_s") > 0.0 && seconds("evaluate_s") > 0.0 && seconds("codec_s") > 0.0);
+
+    // What a worker did and waited is the run, but for its start and end; the conductor also decides.
+    let total = seconds("total_s");
+    for worker in 0..2 {
+        let sum = spent(&|span| span["worker"] == worker);
+        assert!(sum <= total && sum > 0.8 * total, "worker {worker}: {sum} of {total}");
+    }
+    let conductor = spent(&|span| span["worker"].is_null());
+    assert!(conductor <= total && conductor > 0.5 * total, "conductor: {conductor} of {total}");
+
+    let words = ["training", "evaluation", "codec", "folding", "journal", "waiting"];
+    for word in words {
+        assert!(run.out.contains(&format!("{word} ")), "{word}: {}", run.out);
+    }
+}

@@ -1,0 +1,50 @@
+//! Promise: a server that restarts is told, counted, verified and timed anew by the program.
+
+use serde_json::Value;
+
+use crate::command::{read, tell};
+
+const SCENARIO: &str = r#"
+schema = 1
+data = { source = "digits", subset = 8 }
+tasks = { sizes = [5, 5] }
+partition = { kind = "capped", beta = 1.0, min_samples = 2 }
+method = { name = "fedavg", train = "head" }
+federation = { clients = 4, rounds = 3 }
+client = { epochs = 1, batch = 16 }
+time = { preset = "mobile" }
+links = { preset = "mobile" }
+
+[[faults]]
+kind = "server-restart"
+rounds = [2, 4]
+after_s = 0.1
+downtime_s = 30
+"#;
+
+#[test]
+fn the_program_tells_and_verifies_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("restart.toml"), SCENARIO).unwrap();
+    let told = tell(folder.path(), &["run", "restart.toml", "-q", "-o", "run"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.out.contains("server      2 restarts"), "{}", told.out);
+    let summary = read(folder.path().join("run/summary.json"));
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["restarts"], 2);
+    let rounds = read(folder.path().join("run/rounds.csv"));
+    let rows: Vec<Vec<&str>> = rounds.lines().map(|line| line.split(',').collect()).collect();
+    let folded = rows[0].iter().position(|name| *name == "folded").unwrap();
+    let folded: Vec<&str> = rows[1..].iter().map(|row| row[folded]).collect();
+    assert_eq!(folded, ["4", "0", "4", "0", "4", "4"]);
+    let replayed = tell(folder.path(), &["replay", "run", "--verify", "-q"]);
+    assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
+    // On slower links other updates are lost with the round, which learns nothing all the same; a round that is
+    // over before the server is lost learns.
+    let slower = ["replay", "run", "--set", "links.up_mb_per_s=0.001"];
+    let slower = tell(folder.path(), &slower);
+    assert_eq!(slower.code, 0, "{}{}", slower.out, slower.err);
+    let faster = ["replay", "run", "--set", "links.preset=ideal", "--set", "time.preset=ideal"];
+    let faster = tell(folder.path(), &faster);
+    assert!(faster.code != 0 && faster.err.contains("other updates"), "{}", faster.err);
+}

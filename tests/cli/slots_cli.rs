@@ -1,0 +1,132 @@
+//! Promises about tasks of a client's own, from the outside: a run, its replay, its verification and its times over
+//! other links say the same of slots, the tables have them with and without the slot known, and forward transfer is
+//! measured against the table of another run.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Told, read, tell};
+
+const SCENARIO: &str = r#"
+schema = 1
+preset = "mobile"
+data = { source = "digits", subset = 20 }
+tasks = { count = 3, arrival = "powder", slot_classes = 4 }
+partition = { kind = "slices" }
+backbone = { kind = "pixels" }
+method = { name = "fedavg" }
+federation = { clients = 5, rounds = 2 }
+client = { epochs = 2, batch = 16 }
+links = { preset = "mobile", loss = 0 }
+"#;
+
+const TABLES: [&str; 5] = ["rounds.csv", "bytes.csv", "clients.csv", "matrix.csv", "slots.csv"];
+
+fn run(folder: &Path, out: &str, more: &[&str]) -> Told {
+    fs::write(folder.join("a.toml"), SCENARIO).unwrap();
+    let told = tell(folder, &[&["run", "a.toml", "-q", "-o", out], more].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    told
+}
+
+#[track_caller]
+fn same_tables(folder: &Path, one: &str, other: &str) {
+    for table in TABLES {
+        let of = |run: &str| read(folder.join(run).join(table));
+        assert!(of(one) == of(other), "{table}");
+    }
+}
+
+fn summary(folder: &Path, run: &str) -> serde_json::Value {
+    serde_json::from_str(&read(folder.join(run).join("summary.json"))).unwrap()
+}
+
+#[test]
+fn a_replay_a_verification_and_other_times_say_the_same_of_slots() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = run(folder, "run", &[]);
+    for line in ["after period 3", "Avg (mean over slots", "FT (against slots trained alone)"] {
+        assert!(told.out.contains(line), "{}", told.out);
+    }
+    let replayed = tell(folder, &["replay", "run", "-o", "again"]);
+    assert_eq!(replayed.code, 0, "{}", replayed.err);
+    same_tables(folder, "run", "again");
+    let verified = tell(folder, &["replay", "run", "--verify", "-q", "--workers", "1"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+    // Who moves does not depend on clocks.
+    let slower = ["--set", "time.ms_per_sample=50"];
+    let retimed = tell(folder, &[&["replay", "run", "-o", "retimed"], &slower[..]].concat());
+    assert_eq!(retimed.code, 0, "{}", retimed.err);
+    run(folder, "slow", &slower);
+    same_tables(folder, "retimed", "slow");
+}
+
+#[test]
+fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(folder, "run", &[]);
+    let (mut begun, mut finished) = ([0; 3], 0);
+    let table = read(folder.join("run/slots.csv"));
+    for line in table.lines().skip(1) {
+        let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
+        let [learnt, period, _, done, own, all, images, ..] = cells[..] else { panic!("{line}") };
+        assert!(period <= learnt && all <= own && own <= images && images > 0.0, "{line}");
+        begun[learnt as usize - 1] += 1;
+        finished += done as usize;
+    }
+    assert_eq!((begun, finished), ([5, 7, 9], 9));
+    let slots = &summary(folder, "run")["slots"];
+    assert_eq!(slots["points"].as_array().unwrap().len(), 3);
+    let figure = |kind: &str, name: &str| slots[kind][name].as_f64().unwrap();
+    assert!(figure("own", "avg") >= figure("all", "avg") && figure("all", "aia") > 0.0);
+    assert!(slots["own"]["ft"].is_null());
+}
+
+#[test]
+fn tests_with_the_slot_known_only_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = run(folder, "known", &["--set", "record.slots=\"known\""]);
+    assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (slot known)"));
+    let slots = &summary(folder, "known")["slots"];
+    assert!(slots["own"]["avg"].as_f64().unwrap() > 0.0 && slots["all"].is_null());
+    let table = read(folder.join("known/slots.csv"));
+    assert!(table.lines().skip(1).all(|line| line.ends_with(',')), "{table}");
+    let verified = tell(folder, &["replay", "known", "--verify", "-q"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+    let replayed = tell(folder, &["replay", "known", "-o", "again"]);
+    assert_eq!(replayed.code, 0, "{}", replayed.err);
+    same_tables(folder, "known", "again");
+}
+
+/// Against itself a run has no forward transfer; the published script compares other slots at the end.
+#[test]
+fn forward_transfer_is_measured_against_the_table_of_another_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(folder, "alone", &[]);
+    let direct = ["--set", "record.direct=alone/slots.csv"];
+    let told = run(folder, "run", &direct);
+    let slots = &summary(folder, "run")["slots"];
+    assert_eq!(slots["own"]["ft"], 0.0);
+    assert!(slots["own"]["ft_script"].as_f64().unwrap() != 0.0);
+    assert!(slots["all"]["ft"].as_f64().unwrap() < 0.0, "without the slot known it is harder");
+    assert_eq!(summary(folder, "alone")["digests"], summary(folder, "run")["digests"]);
+    // A replay finds the table, too, and does without it.
+    let replayed = tell(folder, &["replay", "run"]);
+    let line = |text: &str| text.lines().find(|line| line.starts_with("FT")).map(str::to_owned);
+    assert!(line(&told.out).is_some() && line(&told.out) == line(&replayed.out));
+    fs::rename(folder.join("alone"), folder.join("gone")).unwrap();
+    let replayed = tell(folder, &["replay", "run"]);
+    assert_eq!(replayed.code, 0, "{}", replayed.err);
+    assert!(line(&replayed.out).is_some_and(|line| line.contains('·')));
+    for (set, why) in [
+        ("record.direct=gone/matrix.csv", "no column `period`"),
+        ("record.direct=nowhere.csv", "cannot read"),
+    ] {
+        let told = tell(folder, &["check", "a.toml", "--set", set]);
+        assert!(told.code == 3 && told.err.contains(why), "{}{}", told.out, told.err);
+    }
+}

@@ -1,0 +1,26 @@
+//! Promises proved through the library: the engine, its rules and what reads scenarios and data.
+//!
+//! All integration tests are in three programs (here, `cli` and `methods`), because each of them links every
+//! dependency. Tests of one program share a process and run at the same time, so none changes what the process
+//! has one of: its environment, its folder. What is measured of a whole process gets one of its own (`memory`).
+//! Nothing here runs `fedcast` itself, which is `cli`'s: a process that starts others while a run directory is
+//! locked hands the lock on to them for a moment.
+
+mod arrivals;
+mod asynchronous;
+mod data_errors;
+mod determinism;
+mod distributions;
+mod every_scenario_checks;
+mod faults;
+mod malicious;
+mod memory;
+mod packs;
+mod privacy;
+mod promises;
+mod restart;
+mod resume;
+mod scenario_errors;
+mod shaker;
+mod slots;
+mod softmax;

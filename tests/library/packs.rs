@@ -1,0 +1,213 @@
+//! Promise: training clients in packs changes who computes, and neither digest, whatever the number
+//! of workers, however slow the links, whoever drops out.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::softmax::{Mischief, Remember, Visits, rules, run, setup};
+use fedcast::experiment::assemble::assemble;
+use fedcast::federation::{
+    ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind, LinkRules,
+    Memory, Participation, ProfileSink, Rules, Setup, Share, Span, simulate,
+};
+use fedcast::methods::Registry;
+use fedcast::scenario::Scenario;
+
+/// Slow links of different lengths, crashes and losses.
+fn mobile(pack: usize) -> Rules {
+    let participation = Participation { share: Share::Count(5), ..Participation::default() };
+    let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
+    let faults = FaultRules { lose_down: 0.1, lose_up: 0.05, ..FaultRules::crashing(0.1) };
+    Rules { compute, links, faults, participation, pack, ..rules() }
+}
+
+/// Links so slow, beside work that takes no time, that a seat's end comes up while others of its
+/// pack still wait for their Down.
+fn late(pack: usize) -> Rules {
+    Rules { compute: ComputeRules::IDEAL, links: LinkRules::MOBILE, pack, ..rules() }
+}
+
+/// How many training jobs a run had.
+#[derive(Clone, Default)]
+struct Jobs(Arc<Mutex<usize>>);
+
+impl ProfileSink for Jobs {
+    fn record(&mut self, span: &Span) {
+        *self.0.lock().expect("no holder panics") += usize::from(span.job == JobKind::Train);
+    }
+}
+
+fn counted(setup: Setup) -> (Digests, usize) {
+    let (memory, jobs) = (Memory::default(), Jobs::default());
+    let sink = Box::new(memory.clone());
+    let end = simulate(setup, sink, Box::new(jobs.clone()), Interrupt::default());
+    assert_eq!(end.expect("ends well").reason, EndReason::Done);
+    (memory.digests(), *jobs.0.lock().expect("no holder panics"))
+}
+
+#[test]
+fn packs_change_neither_digest() {
+    for make in [setup::<()>, setup::<Visits>] {
+        for (rules, jobs) in [(rules as fn() -> Rules, [60, 20]), (|| mobile(1), [0, 0])] {
+            let of = |pack| counted(make(Rules { pack, ..rules() }, Mischief::None));
+            let (one, four) = (of(1), of(4));
+            assert_eq!(one.0, four.0);
+            assert!(four.1 < one.1, "{} jobs, {} in packs", one.1, four.1);
+            if jobs[0] > 0 {
+                assert_eq!([one.1, four.1], jobs, "six seats are a pack of four and one of two");
+            }
+        }
+    }
+}
+
+#[test]
+fn digests_with_packs_do_not_depend_on_workers_or_when_they_finish() {
+    for make in [setup::<()>, setup::<Visits>] {
+        let of = |workers: usize, shaker| {
+            let workers = workers.into();
+            run(Setup { workers, shaker, ..make(mobile(4), Mischief::None) }).digests
+        };
+        let one = of(1, None);
+        for workers in [2, 3, 8] {
+            assert_eq!(one, of(workers, None), "{workers} workers");
+        }
+        for seed in 1..4 {
+            assert_eq!(one, of(3, Some(seed)), "shaker {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_seat_that_comes_late_trains_later() {
+    let (alone, ones) = counted(setup::<()>(late(1), Mischief::None));
+    let (packed, jobs) = counted(setup::<()>(late(6), Mischief::None));
+    assert_eq!(alone, packed);
+    assert_eq!(jobs, ones, "everybody's end comes up before the next one's Down arrives");
+    // With work between, some wait for each other.
+    let (alone, ones) = counted(setup::<()>(mobile(1), Mischief::None));
+    let (packed, jobs) = counted(setup::<()>(mobile(6), Mischief::None));
+    assert_eq!(alone, packed);
+    assert!(jobs < ones, "{jobs} jobs instead of {ones}");
+}
+
+#[test]
+fn whoever_crashes_or_is_not_reached_holds_nobody_up() {
+    let faults = FaultRules { lose_down: 0.4, lose_up: 0.0, ..FaultRules::crashing(0.4) };
+    let of = |pack| {
+        run(setup::<Visits>(Rules { faults: faults.clone(), pack, ..rules() }, Mischief::None))
+    };
+    let (one, four) = (of(1), of(4));
+    assert!(four.count("client_failed") > 10 && four.count("trained") > 5);
+    assert_eq!(one.digests, four.digests);
+}
+
+#[test]
+fn a_panic_fails_every_member_of_its_pack() {
+    let ran = run(setup::<Visits>(Rules { pack: 3, ..rules() }, Mischief::Panic));
+    assert_eq!(ran.failures(), vec!["panicked"; 30], "three of six, ten times");
+    assert_eq!(ran.count("trained"), 30);
+}
+
+/// How many jobs found the memory full.
+#[derive(Clone, Default)]
+struct Retries(Arc<Mutex<usize>>);
+
+impl ProfileSink for Retries {
+    fn record(&mut self, span: &Span) {
+        *self.0.lock().expect("no holder panics") += usize::from(span.job == JobKind::Retry);
+    }
+}
+
+/// Also the states of clients that remember are those of a run where everything fitted.
+#[test]
+fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
+    fn digests<S: Remember>(mischief: Mischief) -> (Digests, usize) {
+        let (memory, retries) = (Memory::default(), Retries::default());
+        let setup = setup::<S>(Rules { pack: 6, ..rules() }, mischief);
+        let sink = Box::new(memory.clone());
+        let end = simulate(setup, sink, Box::new(retries.clone()), Interrupt::default());
+        assert_eq!(end.expect("ends well").reason, EndReason::Done);
+        (memory.digests(), *retries.0.lock().expect("no holder panics"))
+    }
+    // Ten packs of six: none, one, or three divisions each.
+    for (room, expected) in [(6, 0), (3, 10), (2, 30)] {
+        for (found, sound) in [
+            (digests::<()>(Mischief::Full(room)), digests::<()>(Mischief::None)),
+            (digests::<Visits>(Mischief::Full(room)), digests::<Visits>(Mischief::None)),
+        ] {
+            assert_eq!((found.0, found.1), (sound.0, expected), "room for {room}");
+        }
+    }
+}
+
+#[test]
+fn a_memory_that_does_not_hold_one_client_ends_the_run() {
+    let setup = setup::<()>(Rules { pack: 4, ..rules() }, Mischief::Full(0));
+    let end = simulate(setup, Box::new(Memory::default()), Box::new(()), Interrupt::default());
+    let error = end.expect_err("cannot go on");
+    assert!(matches!(&error, FederationError::Memory(_)), "{error}");
+    assert!(error.to_string().contains("lower client.batch"), "{error}");
+}
+
+const HGP: &str = r#""hgp", prompt_len = 4, n_blocks = 1"#;
+const HEAD: &str = r#""fedavg", train = "head""#;
+
+/// A real method, from a scenario that says how many clients train together.
+fn scenario(method: &str, pack: &str, more: &str) -> Setup {
+    let methods = Registry::builtin();
+    let text = format!(
+        r#"
+        schema = 1
+        data = {{ source = "digits", subset = 8 }}
+        tasks = {{ sizes = [5, 5] }}
+        partition = {{ kind = "dirichlet", beta = 0.5 }}
+        method = {{ name = {method} }}
+        federation = {{ clients = 5, rounds = 1 }}
+        client = {{ epochs = 1, batch = 4 }}
+        devices = {{ pack = {pack} }}
+        {more}
+    "#
+    );
+    let read = Scenario::from_toml(&text, "packs.toml", Path::new("."), &[], &methods);
+    assemble(&read.expect("is valid").scenario, &methods, Some(2)).expect("opens").setup
+}
+
+#[test]
+fn scenarios_say_how_many_clients_train_together() {
+    let of = |method, pack| counted(scenario(method, pack, ""));
+    for method in [HGP, HEAD] {
+        let (alone, ones) = of(method, "1");
+        let (packed, jobs) = of(method, "3");
+        assert_eq!(alone, packed, "{method}");
+        assert_eq!((ones, jobs), (10, 4), "{method}");
+        assert_eq!(of(method, "\"auto\""), (alone, ones), "one on the CPU");
+    }
+    // Who trains the backbone trains alone.
+    let all = r#""fedavg", train = "all""#;
+    assert_eq!(of(all, "3"), of(all, "1"));
+}
+
+#[test]
+fn real_methods_in_packs_do_not_depend_on_workers_or_when_they_finish() {
+    let of = |workers: usize, shaker| {
+        let workers = workers.into();
+        run(Setup { workers, shaker, ..scenario(HGP, "3", "") }).digests
+    };
+    let one = of(1, None);
+    for workers in [2, 3, 8] {
+        assert_eq!(one, of(workers, None), "{workers} workers");
+        assert_eq!(one, of(workers, Some(workers as u64)), "{workers} shaken workers");
+    }
+}
+
+#[test]
+fn members_mask_and_blur_their_own_uploads() {
+    let secure = "privacy = { secure_aggregation = true }";
+    let noisy = "privacy = { noise = { scale = 0.5, q = 1.0, on = [\"head\"] } }";
+    for privacy in [secure, noisy] {
+        let (alone, ones) = counted(scenario(HEAD, "1", privacy));
+        let (packed, jobs) = counted(scenario(HEAD, "3", privacy));
+        assert_eq!(alone, packed, "{privacy}");
+        assert!(jobs < ones, "{privacy}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Promises about who the clients are: their order changes nothing, and many that are alike are one.
+//!
+//! Elsewhere: any number of workers, shuffled completions and idle clients (`determinism`), load clients and
+//! units (`cli/dummy_clients`), one client and central training (`methods/joint`), faults (`faults`,
+//! `malicious`), 10,000 clients (`memory`), bytes (`cli/plan_bytes`), replay (`cli/replay`), files and
+//! commands (`every_scenario_checks`, `cli/readme`).
+
+use std::path::Path;
+
+use fedcast::data::Shard;
+use fedcast::experiment::assemble::assemble;
+use fedcast::federation::{Digest, Interrupt, Memory, Setup, ShardSource, simulate};
+use fedcast::methods::Registry;
+use fedcast::scenario::{Override, Scenario};
+
+/// Logistic regression, two tasks; whose shards are given by the test. With a sample a client nobody shuffles.
+const BASE: &str = r#"
+    schema = 1
+    data = { source = "digits" }
+    tasks = { count = 2 }
+    partition = { kind = "iid", min_samples = 1 }
+    backbone = { kind = "pixels" }
+    method = { name = "fedavg" }
+    federation = { clients = 8, rounds = 3 }
+    client = { epochs = 2, batch = 1, optimiser = { kind = "sgd", lr = 0.05 } }
+"#;
+
+fn setup(overrides: &[&str], shard: impl Fn(u32, u32) -> Shard) -> Setup {
+    let overrides: Vec<_> = overrides.iter().map(|text| Override::new(*text)).collect();
+    let methods = Registry::builtin();
+    let read = Scenario::from_toml(BASE, "promises", Path::new("."), &overrides, &methods);
+    let scenario = read.expect("is right").scenario;
+    let setup = assemble(&scenario, &methods, Some(2)).expect("assembles").setup;
+    let clients = scenario.federation.clients;
+    let of_task = |task| (0..clients).map(|client| shard(task, client)).collect();
+    Setup { shards: ShardSource::Drawn((0..2).map(of_task).collect()), ..setup }
+}
+
+/// Digests of the server's weights after every round.
+fn weights(setup: Setup) -> Vec<Digest> {
+    let memory = Memory::default();
+    simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");
+    let entries = memory.entries();
+    let closed = entries.iter().filter(|entry| entry.event.name() == "round_closed");
+    closed.filter_map(|entry| entry.numbers.as_ref()?.digest).collect()
+}
+
+/// The sample of a place: the `n`-th of a class of the task.
+fn sample(setup: &Setup, task: u32, place: u32) -> u32 {
+    let class = 5 * task + place % 5;
+    setup.lab.dataset.train.by_class()[class as usize][place as usize]
+}
+
+#[test]
+fn permuting_the_clients_changes_no_weight() {
+    let data = setup(&[], |_, _| [0].into());
+    let with = |turn: u32, overrides: &[&str]| {
+        let shard = |task, client| [sample(&data, task, (3 * client + turn) % 8)].into();
+        weights(setup(overrides, shard))
+    };
+    for overrides in [&[][..], &["federation.fold=median"], &["method.weights=uniform"]] {
+        let straight = with(0, overrides);
+        assert_eq!(straight.len(), 6);
+        for turn in 1..4 {
+            assert_eq!(with(turn, overrides), straight, "{overrides:?}");
+        }
+    }
+}
+
+#[test]
+fn identical_clients_are_one_client() {
+    let data = setup(&[], |_, _| [0].into());
+    let same = |task, _| -> Shard { [sample(&data, task, 0)].into() };
+    let one = weights(setup(&["federation.clients=1"], same));
+    for fold in ["mean", "median", "trimmed-mean"] {
+        let fold = format!("federation.fold={fold}");
+        assert_eq!(weights(setup(&[&fold], same)), one, "{fold}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Every method goes on from what its server and its clients save, in the middle and at the ends of tasks.
+
+use std::fs;
+use std::path::Path;
+
+use fedcast::experiment::{Resumed, Run, RunOptions, resume};
+use fedcast::federation::{Digests, Interrupt};
+use fedcast::methods::Registry;
+use fedcast::scenario::Scenario;
+
+const DIGITS: &str = r#"
+schema = 1
+data = { source = "digits", subset = 8 }
+tasks = { sizes = [4, 3, 3] }
+partition = { kind = "capped", beta = 1.0, min_samples = 2 }
+client = { epochs = 1, batch = 16 }
+time = { preset = "mobile" }
+record = { checkpoint = { every = "round", keep = 1000, share = 1.0 } }
+"#;
+
+fn execute(run: Run) -> Digests {
+    let ended = run.execute(Vec::new(), Box::new(()), Interrupt::default(), |_, _| Ok(()));
+    ended.unwrap_or_else(|error| panic!("{error}")).0.digests
+}
+
+/// Runs the scenario, then resumes it from each of its checkpoints.
+#[track_caller]
+fn goes_on(scenario: &str) {
+    let methods = Registry::builtin();
+    let loaded = Scenario::from_toml(scenario, "small", Path::new("."), &[], &methods);
+    let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let options = RunOptions { out: Some(path.clone()), ..RunOptions::default() };
+    let run = Run::prepare(&scenario, &methods, &options).unwrap_or_else(|e| panic!("{e}"));
+    let digests = execute(run);
+    let mut files: Vec<_> = fs::read_dir(path.join("checkpoints")).unwrap().collect();
+    files.sort_by_key(|file| file.as_ref().unwrap().path());
+    assert!(files.len() > 1, "{} checkpoints", files.len());
+    // The last but one, and one in the middle: of a task, for most.
+    for file in files.into_iter().rev().skip(1).step_by(2).take(2) {
+        let killed = fs::read_to_string(path.join("manifest.json"))
+            .unwrap()
+            .replace("\"done\"", "\"running\"");
+        fs::write(path.join("manifest.json"), killed).unwrap();
+        let Resumed { run, told, .. } = resume(&path, &methods, None, false).unwrap();
+        assert!(told > 0, "from a checkpoint");
+        assert_eq!(execute(run), digests, "after {told} entries");
+        // Writing them again takes as long; the next one to try is the one before.
+        for newer in fs::read_dir(path.join("checkpoints")).unwrap() {
+            let newer = newer.unwrap().path();
+            if newer >= file.as_ref().unwrap().path() {
+                fs::remove_file(newer).unwrap();
+            }
+        }
+    }
+}
+
+fn with(method: &str, more: &str) -> String {
+    format!("{DIGITS}method = {{ {method} }}\n{more}")
+}
+
+const THREE: &str = "federation = { clients = 3, rounds = 2 }\n";
+
+#[test]
+fn hgp() {
+    goes_on(&with("name = \"hgp\", prompt_len = 4, n_blocks = 2, samples_per_class = 32", THREE));
+}
+
+#[test]
+fn fedavg_of_prompts() {
+    goes_on(&with("name = \"fedavg\", train = \"prompt\", prompt_len = 2, n_blocks = 1", THREE));
+}
+
+#[test]
+fn adapter() {
+    goes_on(&with("name = \"adapter\"", THREE));
+}
+
+#[test]
+fn stsa() {
+    let two = "federation = { clients = 3 }\n";
+    goes_on(&with("name = \"stsa\", width = 40, lambda = 0.001, lambda_scale = \"trace\"", two));
+}
+
+/// Clients that keep an optimiser, and frames that cost nothing.
+#[test]
+fn joint() {
+    let whole = DIGITS.replace("sizes = [4, 3, 3]", "count = 1");
+    let whole = whole.replace("kind = \"capped\", beta = 1.0, min_samples = 2", "kind = \"iid\"");
+    let whole = whole.replace("time = { preset = \"mobile\" }\n", "");
+    goes_on(&format!(
+        "{whole}method = {{ name = \"joint\", train = \"head\" }}\n\
+         federation = {{ clients = 1, rounds = 4 }}\n"
+    ));
+}
+
+/// Features that the first method froze, units, load clients and assets in caches.
+#[test]
+fn stsa_over_a_prompt() {
+    let staged = include_str!("../../scenarios/staged.toml");
+    goes_on(&format!("{staged}\n[record.checkpoint]\nkeep = 1000\nshare = 1.0\n"));
+}
+
+#[test]
+fn secure_sums_of_rounds_with_a_deadline() {
+    let secure = "privacy = { secure_aggregation = true, threshold = 0.5 }\n\
+                  round = { close = \"deadline\", deadline_s = 3.0, stragglers = \"train\" }\n\
+                  links = { preset = \"mobile\", loss = 0.05 }\n";
+    let method = "name = \"fedavg\", train = \"head\"";
+    goes_on(&with(method, &format!("{secure}federation = {{ clients = 5, rounds = 3 }}\n")));
+}
+
+#[test]
+fn medians_among_malicious_clients() {
+    let malice = "faults = [{ kind = \"malicious\", how = \"scaled\", factor = 3.0, rate = 0.3 }]\n\
+                  federation = { clients = 5, rounds = 3, fold = \"median\" }\n";
+    goes_on(&with("name = \"fedavg\", train = \"head\"", malice));
+}
+
+/// Keys, queries and components; clients keep what a prompt must stay away from.
+#[test]
+fn prompts_that_depend_on_queries() {
+    for method in [
+        "name = \"l2p\"",
+        "name = \"dualprompt\"",
+        "name = \"coda-prompt\", pool = 6, prompt_len = 2, n_blocks = 2",
+        "name = \"fed-cprompt\", pool = 6, prompt_len = 2, n_blocks = 2",
+    ] {
+        goes_on(&with(method, THREE));
+    }
+}
+
+#[test]
+fn pools_that_are_averaged_or_distilled() {
+    goes_on(&with("name = \"fedavg-prompt\", pool = 4, prompt_len = 4, n_blocks = 2", THREE));
+    let steps = "generator_steps = 3, old_steps_per_task = 2, prompt_steps = 3, head_steps = 3";
+    let hepco = "name = \"hepco\", pool = 4, prompt_len = 4, n_blocks = 2, server_batch = 16";
+    goes_on(&with(&format!("{hepco}, {steps}"), THREE));
+}
+
+/// Slots that are compared between tasks, and clients that keep a prompt per class.
+#[test]
+fn slots_side_by_side() {
+    for method in [
+        "name = \"powder\", components = 2, prompt_len = 2, first_block = 1",
+        "name = \"c2prompt\", components = 2, prompt_len = 2, first_block = 1, compensation_epochs = 1",
+    ] {
+        goes_on(&with(method, "federation = { clients = 2, rounds = 1 }\n"));
+    }
+}
+
+/// Clients with tasks of their own.
+#[test]
+fn own_tasks() {
+    let own = DIGITS
+        .replace("sizes = [4, 3, 3]", "count = 3, arrival = \"powder\", slot_classes = 3")
+        .replace(
+            "kind = \"capped\", beta = 1.0, min_samples = 2",
+            "kind = \"slices\", share = 0.5",
+        );
+    goes_on(&format!("{own}method = {{ name = \"fedavg\", train = \"head\" }}\n{THREE}"));
+}
+
+/// Exemplars, earlier networks and teachers.
+#[test]
+fn feature_adjustment_and_its_baselines() {
+    for method in [
+        "name = \"fedhaf\", module_hidden = 32, module_width = 16, head_hidden = 16",
+        "name = \"fedprox\", train = \"head\"",
+        "name = \"fedlwf-2t\", train = \"head\"",
+        "name = \"fedlwf-2t\", train = \"head\", first_teacher = \"server\"",
+        "name = \"fedavg\", train = \"module\", old_logits = \"keep\"",
+        "name = \"oracle\", train = \"head\", site = \"clients\"",
+    ] {
+        goes_on(&with(method, THREE));
+    }
+}
+
+#[test]
+fn servers_that_were_lost() {
+    let restarts = "faults = [{ kind = \"server-restart\", rate = 0.5, after_s = 0.1, downtime_s = 5 }]\n\
+                    links = { preset = \"mobile\", server_up_mb_per_s = 0.5 }\n\
+                    round = { close = \"buffer\", buffer = 2 }\n\
+                    federation = { clients = 5, rounds = 3 }\n";
+    goes_on(&with("name = \"fedavg\", train = \"head\"", restarts));
+}
