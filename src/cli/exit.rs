@@ -16,14 +16,10 @@ pub enum Exit {
     Scenario = 3,
     /// There was nothing to do.
     NothingToDo = 4,
-    /// A sweep finished, but some of its cells failed.
-    FailedCells = 5,
     /// Data or weights are missing, truncated or of the wrong shape.
     Inputs = 6,
     /// A verified replay met a different event or number.
     Diverged = 10,
-    /// A comparison regressed.
-    Regressed = 11,
     /// The recording is incomplete or damaged (full disk, read-only directory, truncated journal).
     Recording = 12,
     /// A device failed or memory ran out.
@@ -51,9 +47,8 @@ impl From<Exit> for ExitCode {
 pub const TABLE: &str = "\
 Exit codes:
   0 done                      10 replay diverged
-  1 unexpected                11 comparison regressed
-  2 wrong usage               12 recording incomplete or damaged
-  3 scenario invalid          20 device or memory failure
-  4 nothing to do             21 simulation deadlock
-  5 sweep with failed cells  130 interrupted, resumable
+  1 unexpected                12 recording incomplete or damaged
+  2 wrong usage               20 device or memory failure
+  3 scenario invalid          21 simulation deadlock
+  4 nothing to do            130 interrupted, resumable
   6 data or weights missing, truncated or wrong";

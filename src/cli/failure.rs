@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::Exit;
 use crate::data::DataError;
-use crate::experiment::{DirectoryError, ExperimentError, PretrainError, ResumeError};
+use crate::experiment::{DirectoryError, ExperimentError, ResumeError};
 use crate::federation::{FederationError, SinkError};
 use crate::scenario::ScenarioError;
 
@@ -33,17 +33,6 @@ impl From<ScenarioError> for CliError {
 impl From<DirectoryError> for CliError {
     fn from(error: DirectoryError) -> CliError {
         CliError::Experiment(error.into())
-    }
-}
-
-impl From<PretrainError> for CliError {
-    fn from(error: PretrainError) -> CliError {
-        match error {
-            PretrainError::Model(error) => ExperimentError::Weights(error).into(),
-            PretrainError::Data(error) => ExperimentError::Data(error).into(),
-            PretrainError::Write(error) => error.into(),
-            PretrainError::Learning(error) => CliError::Unexpected(error.to_string()),
-        }
     }
 }
 

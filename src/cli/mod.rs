@@ -9,7 +9,6 @@ mod failure;
 mod interrupt;
 mod methods;
 mod plan;
-mod pretrain;
 mod replay;
 mod resume;
 mod run;
@@ -45,7 +44,6 @@ enum Command {
     Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
     Methods(methods::MethodsArgs),
-    Pretrain(pretrain::PretrainArgs),
 }
 
 /// How results are written to stdout.
@@ -61,7 +59,7 @@ enum Format {
 fn after_help() -> String {
     format!(
         "Examples:
-  fedcast run scenarios/quickstart.toml        a federation of ten clients, in about a minute
+  fedcast run scenarios/quickstart.toml        a federation of ten clients, in about 15 seconds
   fedcast plan scenarios/quickstart.toml       its bytes, time and jobs, without computing it
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
@@ -90,7 +88,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Methods(args) => methods::execute(&args),
-        Command::Pretrain(args) => pretrain::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

@@ -90,7 +90,7 @@ pub(crate) enum Store {
     Tokens { ids: Vec<u32>, length: usize },
 }
 
-/// Prepared pixels may take this much per split unless [`Split::set_prepared_budget`] says otherwise.
+/// Prepared pixels may take this much per split.
 const PREPARED_BUDGET: usize = 128 << 20;
 
 impl Split {
@@ -365,7 +365,8 @@ impl Split {
     }
 
     /// How many bytes of floats [`Split::prepared`] may keep (0: prepare nothing).
-    pub fn set_prepared_budget(&mut self, bytes: usize) {
+    #[cfg(test)]
+    pub(super) fn set_prepared_budget(&mut self, bytes: usize) {
         self.prepared_budget = bytes;
     }
 

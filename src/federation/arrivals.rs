@@ -26,6 +26,7 @@ use std::sync::Arc;
 use super::permutation::Permutation;
 use crate::data::{Curriculum, Slot, Slots, TaskView};
 use crate::numerics::law::Law;
+use crate::numerics::share::{least_share_of, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Period;
 use crate::quantity::{ClientId, TaskId, VirtualTime};
@@ -91,9 +92,9 @@ impl Arrivals {
             }
             ArrivalRules::Paced { ahead, .. } => {
                 let order = Permutation::new(u64::from(clients), arrivals.key());
-                let count = (ahead * f64::from(clients) + 1e-9) as u64;
-                let count = count.clamp(1, u64::from(clients.max(1))).min(u64::from(clients));
-                arrivals.ahead = (0..count).map(|at| ClientId(order.at(at) as u32)).collect();
+                let count = share_of(clients as usize, ahead).max(1).min(clients as usize);
+                arrivals.ahead =
+                    (0..count as u64).map(|at| ClientId(order.at(at) as u32)).collect();
             }
             ArrivalRules::Global | ArrivalRules::Trace(_) | ArrivalRules::Slots(_) => {}
         }
@@ -151,9 +152,9 @@ impl Arrivals {
                 lines.get(&(id, client)).is_none_or(|at| *at <= moment.now)
             }
             ArrivalRules::Paced { lead, .. } => {
-                let lead = (lead * f64::from(moment.rounds) - 1e-9).ceil();
+                let lead = least_share_of(moment.rounds as usize, *lead);
                 let current = task + 1 == moment.began.len();
-                !current || self.ahead.contains(&client) || f64::from(moment.round) >= lead
+                !current || self.ahead.contains(&client) || moment.round as usize >= lead
             }
         }
     }

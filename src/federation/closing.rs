@@ -18,6 +18,7 @@
 //! assert_eq!(first.of(13, 1.3).enough, 10); // thirteen were asked where ten were wanted
 //! ```
 
+use crate::numerics::share::{floor, least_share_of};
 use crate::quantity::VirtualTime;
 
 /// What becomes of an update whose round has closed.
@@ -106,20 +107,16 @@ impl ClosingRules {
 
     /// For a round of so many seats that work, over-selected by this factor.
     pub fn of(&self, seats: usize, over_selection: f64) -> Closing {
-        // A product such as 10 * 0.7 lies just above the whole number that is meant.
-        let part = |share: f64| ((seats as f64 * share - 1e-9).ceil().max(0.0) as usize).min(seats);
+        let part = |share: f64| least_share_of(seats, share).min(seats);
         let enough = match self.enough {
             Enough::All => usize::MAX,
             Enough::Buffer(size) => (size as usize).max(1),
             Enough::Share(share) => part(share),
             // The whole number whose product was rounded up to get these seats.
-            Enough::Target => {
-                let wanted = (seats as f64 / over_selection.max(1.0) + 1e-9) as usize;
-                wanted.max(1).min(seats)
-            }
+            Enough::Target => floor(seats as f64 / over_selection.max(1.0)).max(1).min(seats),
         };
         let least = match self.enough {
-            Enough::Buffer(size) => (f64::from(size) * self.least - 1e-9).ceil().max(0.0) as usize,
+            Enough::Buffer(size) => least_share_of(size as usize, self.least),
             _ => part(self.least).min(enough),
         };
         let skip = !self.train_stragglers && self.late == Late::Drop;

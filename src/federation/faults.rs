@@ -22,6 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use super::event::Direction;
 use super::permutation::Permutation;
 use crate::numerics::distributions::{below, chance, normal};
+use crate::numerics::share::share_of;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::wire::{Body, NamedTensor, Values, checksum};
@@ -157,9 +158,8 @@ impl Fault {
         // Of faults, only restarts are drawn at a task, too, and at another one.
         let key = StreamKey::new(seed, Domain::Fault).task(1).step(place as u64);
         let order = Permutation::new(u64::from(clients), key);
-        let count = (share * f64::from(clients) + 1e-9) as u64;
-        let count = count.clamp(1, u64::from(clients.max(1)));
-        (0..count.min(u64::from(clients))).map(|at| ClientId(order.at(at) as u32)).collect()
+        let count = share_of(clients as usize, share).max(1).min(clients as usize);
+        (0..count as u64).map(|at| ClientId(order.at(at) as u32)).collect()
     }
 
     fn may_strike(&self, victim: Victim) -> bool {

@@ -13,16 +13,27 @@
 
 use std::ops::Range;
 
+use clap::ValueEnum;
+
+use crate::numerics::share::least_share_of;
+use crate::scenario::reader::Choice;
+
 /// How the samples of a class are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Herding {
-    /// By the distance of their feature to the class mean (FedHAF, equation 6).
+    /// Those nearest to the class mean (FedHAF, eq. 6).
     Nearest,
-    /// iCaRL's: the next sample is the one that brings the mean of the chosen ones nearest to the class mean.
+    /// Those whose mean is nearest to the class mean (iCaRL).
+    ///
+    /// The next sample is the one that brings the mean of the chosen ones nearest to the class mean.
     Greedy,
-    /// [`Herding::Greedy`] on features of length one; their mean is not of length one.
+    /// Greedy, on features of length one.
+    ///
+    /// Their mean is not of length one.
     GreedyUnit,
 }
+
+impl Choice for Herding {}
 
 impl Herding {
     /// The first `count` samples in this order, of `features` `(samples, dim)` in row-major order; the lower
@@ -56,8 +67,7 @@ impl Herding {
 
 /// Samples kept of a class of `samples`: `ceil(share * samples)`.
 pub fn kept(samples: usize, share: f64) -> usize {
-    // A product like 0.07 * 100 lies a rounding above its integer.
-    ((share * samples as f64 - 1e-9).ceil() as usize).min(samples)
+    least_share_of(samples, share).min(samples)
 }
 
 fn nearest(rows: &[Vec<f64>], mean: &[f64], count: usize) -> Vec<usize> {

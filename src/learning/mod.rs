@@ -10,7 +10,6 @@
 //! features, class Gaussians -> losses of a compensation prompt     (compensation)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, slot_answers, metrics)
-//! drawn images -> pretrain(config) -> parameters                   (pretrain)
 //! ```
 //!
 //! Nothing here knows clients, rounds or messages. All sums run in a fixed order and all
@@ -27,7 +26,6 @@ mod local_training;
 pub mod losses;
 pub mod metrics;
 pub mod optimiser;
-pub mod pretrain;
 pub mod prompting;
 mod slot_answers;
 

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
+use clap::ValueEnum;
 
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
@@ -32,36 +33,28 @@ use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 const TEMPERATURE: f64 = 2.0;
 
 /// Which outputs of the first teacher are distilled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OwnTeacher {
-    /// Those of all classes seen, also those it was never trained for.
+    /// Outputs of all classes seen, as in public code.
+    ///
+    /// Also those it was never trained for.
     Seen,
-    /// Those of earlier tasks.
+    /// Outputs of earlier tasks, for which it was trained.
     Old,
 }
 
-impl Choice for OwnTeacher {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("seen", OwnTeacher::Seen, "outputs of all classes seen, as in public code"),
-        ("old", OwnTeacher::Old, "outputs of earlier tasks, for which it was trained"),
-    ];
-}
+impl Choice for OwnTeacher {}
 
 /// Whose old model is the first teacher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FirstTeacher {
-    /// The client's own.
+    /// The client's own, which it keeps.
     Own,
-    /// The server's.
+    /// The server's at the end of the task before (stateless).
     Server,
 }
 
-impl Choice for FirstTeacher {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("own", FirstTeacher::Own, "the client's own, which it keeps"),
-        ("server", FirstTeacher::Server, "the server's at the end of the task before (stateless)"),
-    ];
-}
+impl Choice for FirstTeacher {}
 
 /// The `[method]` table of FedLwF-2T.
 #[derive(Clone, Debug, PartialEq)]
@@ -292,7 +285,7 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
     let given = |key| scenario.method.parameters.get(key);
     let beta = given("beta").and_then(toml::Value::as_float);
     let first = given("first_teacher").and_then(toml::Value::as_str);
-    let keeps = beta != Some(0.0) && first != Some(FirstTeacher::Server.word());
+    let keeps = beta != Some(0.0) && first != Some(&*FirstTeacher::Server.word());
     if scenario.participation.population == Population::Fresh && keeps {
         complaints.push(Complaint {
             key: "participation.population",

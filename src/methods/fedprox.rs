@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use candle_core::{Tensor, Var};
+use clap::ValueEnum;
 
 use crate::learning::losses::{closed_form, proximal};
 use crate::learning::{Classifier, LearningError, train_with};
@@ -21,20 +22,17 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::scenario::{Complaint, Scenario};
 
 /// What pulls a client back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Prox {
-    /// `mu/2` times the sum of squares.
+    /// mu/2 times the sum of squares.
     Squared,
-    /// `mu/2` times the sum over tensors of their distance; no pull at distance zero.
+    /// mu/2 times the sum over tensors of their distance (MFCL's code).
+    ///
+    /// There is no pull at distance zero.
     Norm,
 }
 
-impl Choice for Prox {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("squared", Prox::Squared, "mu/2 times the sum of squares"),
-        ("norm", Prox::Norm, "mu/2 times the sum over tensors of their distance (MFCL's code)"),
-    ];
-}
+impl Choice for Prox {}
 
 /// The `[method]` table of FedProx.
 #[derive(Clone, Debug, PartialEq)]

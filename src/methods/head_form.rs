@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
+use clap::ValueEnum;
+
 use crate::data::TaskView;
 use crate::model::HeadKind;
 use crate::policy::WireForm;
 use crate::scenario::reader::Choice;
 
 /// Whether messages carry the whole head or only the rows of classes seen so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum HeadForm {
     /// All rows from the first round on.
     #[default]
@@ -47,16 +49,4 @@ impl HeadForm {
     }
 }
 
-impl Choice for HeadForm {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("fixed", HeadForm::Fixed, "all rows from the first round on"),
-        ("growing", HeadForm::Growing, "rows of the classes seen so far"),
-    ];
-}
-
-impl Choice for HeadKind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("linear", HeadKind::Linear, "weights and biases"),
-        ("cosine", HeadKind::Cosine, "cosines between features and weights, with a learnt scale"),
-    ];
-}
+impl Choice for HeadForm {}

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use clap::ValueEnum;
+
 use crate::data::Shard;
 use crate::learning::{Classifier, train_with};
 use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, OldLogits, Up};
@@ -18,20 +20,15 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::scenario::{Complaint, Population, Scenario};
 
 /// Who has the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Site {
-    /// One site.
+    /// One site has all of it, and sends nothing (FedHAF's Oracle).
     Central,
-    /// Every client its own.
+    /// Every client keeps its own (MFCL's Oracle).
     Clients,
 }
 
-impl Choice for Site {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("central", Site::Central, "one site has all of it, and sends nothing (FedHAF's Oracle)"),
-        ("clients", Site::Clients, "every client keeps its own (MFCL's Oracle)"),
-    ];
-}
+impl Choice for Site {}
 
 /// The `[method]` table of the oracle.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +117,7 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
     let mut complaints = fedavg::check(scenario);
     let site = scenario.method.parameters.get("site").and_then(toml::Value::as_str);
     let clients = scenario.federation.clients;
-    let central = site != Some(Site::Clients.word());
+    let central = site != Some(&*Site::Clients.word());
     if central && clients != 1 {
         complaints.push(Complaint {
             key: "federation.clients",

@@ -1,6 +1,7 @@
 //! The classifier on top of the features, whichever kind it is.
 
 use candle_core::{Device, Tensor};
+use clap::ValueEnum;
 
 use super::ModelError;
 use super::cosine_head::CosineHead;
@@ -8,16 +9,21 @@ use super::head::LinearHead;
 use super::ops::Groups;
 use super::parameters::{ParameterSet, Variables};
 use crate::numerics::streams::StreamKey;
+use crate::scenario::reader::Choice;
 
 /// Which classifier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum HeadKind {
+    /// Weights and biases.
+    ///
     /// `W f + b`.
     #[default]
     Linear,
-    /// Cosines with a learnt scale.
+    /// Cosines between features and weights, with a learnt scale.
     Cosine,
 }
+
+impl Choice for HeadKind {}
 
 impl HeadKind {
     /// The kind of head that a parameter set holds.

@@ -1,7 +1,7 @@
 //! The small pretrained network that ships inside the program.
 //!
-//! `fedcast pretrain` made it from procedurally drawn images, which no federated class is
-//! part of; the quickstart needs no download because of it.
+//! The example `pretrain` (`tools/pretrain`) made it from procedurally drawn images, which no federated class
+//! is part of; the quickstart needs no download because of it.
 
 use super::{ModelError, Vit, VitConfig};
 

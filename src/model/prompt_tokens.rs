@@ -2,6 +2,9 @@
 //! prompting).
 
 use candle_core::{Device, Result, Tensor};
+use clap::ValueEnum;
+
+use crate::scenario::reader::Choice;
 
 /// Tokens for every sample, and what becomes of them.
 #[derive(Clone, Debug)]
@@ -42,7 +45,7 @@ impl PromptPosition {
 }
 
 /// Which outputs of the last block, after the final norm, make a feature.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Pooling {
     /// CLS alone.
     #[default]
@@ -52,6 +55,8 @@ pub enum Pooling {
     /// The mean of the prompt tokens.
     Prompts,
 }
+
+impl Choice for Pooling {}
 
 impl PromptTokens {
     /// How many there are.

@@ -1,5 +1,6 @@
 //! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
-//! features, symmetric matrices, ridge regression, robust means and affinities.
+//! features, symmetric matrices, ridge regression, robust means, affinities and
+//! shares of whole numbers.
 pub mod affinity;
 pub mod alias;
 pub mod distributions;
@@ -8,5 +9,6 @@ pub mod law;
 pub mod projection;
 pub mod ridge;
 pub mod robust;
+pub mod share;
 pub mod streams;
 pub mod symmetric;

@@ -47,7 +47,7 @@ pub enum Domain {
     Codec = 13,
     /// Features drawn from prototypes on the server (HGP's rebalancing).
     Rebalance = 14,
-    /// Procedurally drawn images of `fedcast pretrain`.
+    /// Procedurally drawn images that the embedded network was pretrained on.
     Drawing = 15,
     /// Whatever a single method needs beyond the above; `step` tells its uses apart.
     Method = 16,

@@ -1,59 +1,98 @@
 //! Comma-separated tables, written row by row so that a killed run leaves whole rows.
+//!
+//! A row is a struct: its fields are the columns, in their order, so that no value can slip into another's
+//! column.
 
 use std::io::{self, Write};
+use std::marker::PhantomData;
+
+use csv::{Writer, WriterBuilder};
+use serde::{Serialize, Serializer};
 
 /// A table being written.
-pub struct Csv<W: Write> {
-    out: W,
-    columns: usize,
+pub struct Csv<W: Write, R> {
+    out: Writer<W>,
+    row: PhantomData<fn(&R)>,
 }
 
-impl<W: Write> Csv<W> {
-    /// Writes the head.
-    pub fn new(mut out: W, head: &[&str]) -> io::Result<Csv<W>> {
-        writeln!(out, "{}", head.join(","))?;
+impl<W: Write, R: Serialize + Default> Csv<W, R> {
+    /// Writes the head: the names of the row's fields.
+    pub fn new(out: W) -> io::Result<Csv<W, R>> {
+        let mut out = WriterBuilder::new().has_headers(false).from_writer(out);
+        out.write_record(head::<R>()?.split(','))?;
         out.flush()?;
-        Ok(Csv { out, columns: head.len() })
+        Ok(Csv { out, row: PhantomData })
     }
 
-    /// Writes one row.
-    pub fn row<S: AsRef<str>>(&mut self, cells: &[S]) -> io::Result<()> {
-        debug_assert_eq!(cells.len(), self.columns, "a row has one cell per column");
-        let mut line = cells.iter().map(|cell| quoted(cell.as_ref())).collect::<Vec<_>>().join(",");
-        line.push('\n');
-        self.out.write_all(line.as_bytes())
-    }
-
-    /// Hands everything to the file.
-    pub fn flush(&mut self) -> io::Result<()> {
+    /// Writes one row, and hands it over whole.
+    pub fn row(&mut self, row: &R) -> io::Result<()> {
+        self.out.serialize(row)?;
         self.out.flush()
     }
 }
 
-/// RFC 4180: quotes where a separator, a quote or a line break would change the table.
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_string()
-    }
+/// Names of a row's fields. They are written before there is any row.
+fn head<R: Serialize + Default>() -> io::Result<String> {
+    let mut scratch = Writer::from_writer(Vec::new());
+    scratch.serialize(R::default())?;
+    let written = scratch.into_inner().map_err(|error| error.into_error())?;
+    let written = String::from_utf8_lossy(&written);
+    Ok(written.lines().next().unwrap_or_default().to_owned())
 }
 
-/// A number as the shortest text that reads back to the same bits; nothing where there is none.
-pub fn number(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
+/// A number as the shortest text that reads back to the same bits: `1`, not `1.0`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Number(pub f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[derive(Default, Serialize)]
+    struct Row {
+        who: u32,
+        why: &'static str,
+        share: Option<Number>,
+    }
+
+    /// Tells how many pieces were written.
+    #[derive(Default)]
+    struct Pieces(Vec<String>);
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
-    fn cells_that_would_break_the_table_are_quoted() {
-        let mut bytes = Vec::new();
-        let mut csv = Csv::new(&mut bytes, &["who", "why"]).unwrap();
-        csv.row(&["1", "lost, \"late\""]).unwrap();
-        assert_eq!(String::from_utf8(bytes).unwrap(), "who,why\n1,\"lost, \"\"late\"\"\"\n");
-        assert_eq!(number(Some(0.1 + 0.2)).parse::<f64>().unwrap(), 0.1 + 0.2);
+    fn columns_are_fields_and_every_row_is_handed_over_whole() {
+        let mut pieces = Pieces::default();
+        let mut csv = Csv::new(&mut pieces).unwrap();
+        csv.row(&Row { who: 1, why: "lost, \"late\"", share: None }).unwrap();
+        csv.row(&Row { who: 2, why: "", share: Some(Number(1.0)) }).unwrap();
+        drop(csv);
+        assert_eq!(pieces.0, ["who,why,share\n", "1,\"lost, \"\"late\"\"\",\n", "2,,1\n"]);
+    }
+
+    #[test]
+    fn numbers_read_back_to_the_same_bits() {
+        for value in [0.1 + 0.2, 1e-9, 12.0, f64::INFINITY] {
+            let mut csv = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+            csv.serialize(Number(value)).unwrap();
+            let text = String::from_utf8(csv.into_inner().unwrap()).unwrap();
+            assert_eq!(text, format!("{value}\n"));
+            assert_eq!(text.trim().parse(), Ok(value));
+        }
     }
 }

@@ -29,6 +29,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
@@ -78,22 +79,20 @@ pub enum ArrivalChoice {
 /// A client (from 0), a task (from 1) and the second in which the one has the other.
 pub type ArrivalLine = (u32, u16, f64);
 
-#[derive(Clone, Copy, PartialEq)]
+/// The words of the key that says which.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// At all clients at once.
     Global,
+    /// By `lag_s` after the first, or as a `file` says.
     PerClient,
+    /// At a group earlier than at the others.
     Paced,
+    /// Tasks of a client's own, begun by a drawn share in every period.
     Powder,
 }
 
-impl Choice for Kind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("global", Kind::Global, "at all clients at once"),
-        ("per-client", Kind::PerClient, "by `lag_s` after the first, or as a `file` says"),
-        ("paced", Kind::Paced, "at a group earlier than at the others"),
-        ("powder", Kind::Powder, "tasks of a client's own, begun by a drawn share in every period"),
-    ];
-}
+impl Choice for Kind {}
 
 impl ArrivalChoice {
     /// Whether tasks reach all clients at once.

@@ -28,6 +28,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
@@ -97,24 +98,21 @@ pub enum AvailabilityPattern {
 }
 
 /// [`AvailabilityPattern`] without its numbers.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// Always there.
     Always,
+    /// On and off for times without memory.
     Markov,
+    /// By the time of day.
     Diurnal,
+    /// The more, the more data a client holds.
     ByData,
+    /// As recorded in a CSV `file`.
     Trace,
 }
 
-impl Choice for Kind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("always", Kind::Always, "always there"),
-        ("markov", Kind::Markov, "on and off for times without memory"),
-        ("diurnal", Kind::Diurnal, "by the time of day"),
-        ("by-data", Kind::ByData, "the more, the more data a client holds"),
-        ("trace", Kind::Trace, "as recorded in a CSV `file`"),
-    ];
-}
+impl Choice for Kind {}
 
 const KEYS: [&str; 11] = [
     "on_s", "off_s", "period_s", "mean", "depth", "slot_s", "spread", "least", "power", "file",

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -24,24 +25,18 @@ pub struct CacheSection {
 }
 
 /// Where outputs of the backbone are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePlace {
-    /// Nowhere.
-    Off,
-    /// In memory, for the run.
+    /// In memory, for this run.
     Memory,
-    /// In files of a folder, for later runs, too.
+    /// In files of `folder`, for later runs, too.
     File,
+    /// Nowhere: everything is computed per batch, to the same bits.
+    Off,
 }
 
-impl Choice for CachePlace {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("memory", CachePlace::Memory, "in memory, for this run"),
-        ("file", CachePlace::File, "in files of `folder`, for later runs, too"),
-        ("off", CachePlace::Off, "nowhere: everything is computed per batch, to the same bits"),
-    ];
-}
+impl Choice for CachePlace {}
 
 impl CacheSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> CacheSection {

@@ -1,5 +1,6 @@
 //! `[record.checkpoint]`: from where a killed run can go on.
 
+use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -38,19 +39,28 @@ impl Serialize for CheckpointEvery {
     }
 }
 
-impl Choice for CheckpointEvery {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("round", CheckpointEvery::Rounds(1), "after every round; or a number: after so many"),
-        ("task", CheckpointEvery::Task, "after every task"),
-        ("never", CheckpointEvery::Never, "never: a killed run begins anew"),
-    ];
+/// [`CheckpointEvery`] as a word.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Word {
+    /// After every round; or a number: after so many.
+    Round,
+    /// After every task.
+    Task,
+    /// Never: a killed run begins anew.
+    Never,
 }
+
+impl Choice for Word {}
 
 impl CheckpointSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> CheckpointSection {
         let doc = "after which rounds a killed run can go on: a word, or a number of rounds";
         let every = match table.given_string("every") || !table.given("every") {
-            true => table.get(&Param::new("every", CheckpointEvery::Rounds(1), doc)),
+            true => match table.get(&Param::new("every", Word::Round, doc)) {
+                Word::Round => CheckpointEvery::Rounds(1),
+                Word::Task => CheckpointEvery::Task,
+                Word::Never => CheckpointEvery::Never,
+            },
             false => {
                 let rounds = Param::new("every", 1_u32, doc).at_least(1.0);
                 CheckpointEvery::Rounds(table.get(&rounds))

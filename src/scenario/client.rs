@@ -1,5 +1,6 @@
 //! `[client]`: local training.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -61,10 +62,10 @@ impl OptimiserSection {
 }
 
 /// How the learning rate changes over the epochs of a round; every round begins anew.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EpochSchedule {
-    /// The same in every epoch.
+    /// The same rate in every epoch.
     #[default]
     Constant,
     /// Half a cosine: `lr/2 (1 + cos(pi e / epochs))` in epoch `e` from 0.
@@ -79,13 +80,7 @@ impl EpochSchedule {
     }
 }
 
-impl Choice for EpochSchedule {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("constant", EpochSchedule::Constant, "the same rate in every epoch"),
-        ("cosine", EpochSchedule::Cosine, "half a cosine, towards zero"),
-        ("quarter-cosine", EpochSchedule::QuarterCosine, "nearly a quarter of a cosine (HePCo)"),
-    ];
-}
+impl Choice for EpochSchedule {}
 
 /// How the learning rate changes over the rounds of a task's phase; within a round it stays.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -105,34 +100,28 @@ pub enum RoundSchedule {
 }
 
 /// [`RoundSchedule`] without its numbers.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ScheduleKind {
+    /// The same rate in every round.
     Constant,
+    /// Falls to zero over the rounds of a task.
     Cosine,
+    /// Falls by `factor` at `milestones`.
     MultiStep,
 }
 
-impl Choice for ScheduleKind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("constant", ScheduleKind::Constant, "the same rate in every round"),
-        ("cosine", ScheduleKind::Cosine, "falls to zero over the rounds of a task"),
-        ("multi-step", ScheduleKind::MultiStep, "falls by `factor` at `milestones`"),
-    ];
-}
+impl Choice for ScheduleKind {}
 
 /// [`OptimiserSection`] without its numbers.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// Adam with decoupled weight decay.
     Adamw,
+    /// Gradient descent, with momentum if wanted.
     Sgd,
 }
 
-impl Choice for Kind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("adamw", Kind::Adamw, "Adam with decoupled weight decay"),
-        ("sgd", Kind::Sgd, "gradient descent, with momentum if wanted"),
-    ];
-}
+impl Choice for Kind {}
 
 impl ClientSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> ClientSection {

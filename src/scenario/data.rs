@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader};
@@ -40,18 +41,18 @@ pub struct DataSection {
 }
 
 /// A data set or a layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataSource {
     /// The embedded handwritten digits: 10 classes, 8x8 grey pixels.
     Digits,
-    /// CIFAR-10 in the official binary layout.
+    /// CIFAR-10 in the official binary layout, folder or .tar.gz.
     Cifar10,
-    /// CIFAR-100 in the official binary layout.
+    /// CIFAR-100 in the official binary layout, folder or .tar.gz.
     Cifar100,
     /// `train/CLASS/*` and `test/CLASS/*`, png or jpg.
     Folder,
-    /// A play as plain text: the next character of what somebody says.
+    /// A play as plain text, speakers' lines under their names.
     Play,
 }
 
@@ -67,15 +68,15 @@ pub struct NominalSizes {
 }
 
 /// Which transform statistics passes (prototypes, Gaussians, Grams) use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatisticsTransform {
     /// That of `[data.test]`.
     Test,
     /// That of `[data.train]`, with its draws.
     Train,
-    /// Values in `[0, 1]`, neither augmented nor normalised, at the size of `[data.test]`
-    /// (what the public code of HGP does).
+    /// Values in `[0, 1]`, neither augmented nor normalised, at the size of `[data.test]` (what the public code
+    /// of HGP does).
     Raw,
 }
 
@@ -133,23 +134,9 @@ impl DataSection {
     }
 }
 
-impl Choice for DataSource {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("digits", DataSource::Digits, "the embedded handwritten digits, 8x8"),
-        ("cifar10", DataSource::Cifar10, "official binary layout, folder or .tar.gz"),
-        ("cifar100", DataSource::Cifar100, "official binary layout, folder or .tar.gz"),
-        ("folder", DataSource::Folder, "train/CLASS/*.png|jpg and test/CLASS/*"),
-        ("play", DataSource::Play, "plain text, speakers' lines under their names"),
-    ];
-}
+impl Choice for DataSource {}
 
-impl Choice for StatisticsTransform {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("test", StatisticsTransform::Test, "that of [data.test]"),
-        ("train", StatisticsTransform::Train, "that of [data.train], with its draws"),
-        ("raw", StatisticsTransform::Raw, "neither augmented nor normalised"),
-    ];
-}
+impl Choice for StatisticsTransform {}
 
 impl DataSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {

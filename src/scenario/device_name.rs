@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use super::reader::{Choice, Fault, Node, Readable, TableReader, Value};
@@ -20,7 +21,7 @@ pub enum DeviceName {
 }
 
 /// The type of activations and frozen weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compute {
     /// `f32` on a CPU, `bf16` on GPUs.
@@ -31,13 +32,7 @@ pub enum Compute {
     Bf16,
 }
 
-impl Choice for Compute {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("auto", Compute::Auto, "f32 on a CPU, bf16 on GPUs"),
-        ("f32", Compute::F32, "32 bits"),
-        ("bf16", Compute::Bf16, "16 bits, on GPUs only"),
-    ];
-}
+impl Choice for Compute {}
 
 impl FromStr for DeviceName {
     type Err = String;

@@ -1,5 +1,6 @@
 //! `[devices]`: what computes.
 
+use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use super::device_name::{self, Compute, DeviceName};
@@ -44,13 +45,13 @@ impl Serialize for Workers {
 }
 
 /// The one word [`Workers`] may be.
-#[derive(Clone, Copy, PartialEq)]
-struct OnePerCore;
-
-impl Choice for OnePerCore {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] =
-        &[("auto", OnePerCore, "one per core, two per GPU; or a number")];
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum WorkersWord {
+    /// One per core, two per GPU; or a number.
+    Auto,
 }
+
+impl Choice for WorkersWord {}
 
 /// How many clients in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +72,13 @@ impl Serialize for Pack {
 }
 
 /// The one word [`Pack`] may be.
-#[derive(Clone, Copy, PartialEq)]
-struct ByDevice;
-
-impl Choice for ByDevice {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] =
-        &[("auto", ByDevice, "1 on a CPU, by memory on a GPU; or a number")];
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum PackWord {
+    /// 1 on a CPU, by memory on a GPU; or a number.
+    Auto,
 }
+
+impl Choice for PackWord {}
 
 impl DevicesSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DevicesSection {
@@ -88,7 +89,7 @@ impl DevicesSection {
         let doc = "threads that compute";
         let workers = match table.given_string("workers") || !table.given("workers") {
             true => {
-                let OnePerCore = table.get(&Param::new("workers", OnePerCore, doc));
+                let WorkersWord::Auto = table.get(&Param::new("workers", WorkersWord::Auto, doc));
                 Workers::Auto
             }
             false => Workers::Count(table.get(&at_least_1("workers", 1, doc).at_most(4096.0))),
@@ -96,7 +97,7 @@ impl DevicesSection {
         let doc = "clients that one worker trains together";
         let pack = match table.given_string("pack") || !table.given("pack") {
             true => {
-                let ByDevice = table.get(&Param::new("pack", ByDevice, doc));
+                let PackWord::Auto = table.get(&Param::new("pack", PackWord::Auto, doc));
                 Pack::Auto
             }
             false => Pack::Count(table.get(&at_least_1("pack", 1, doc).at_most(4096.0))),

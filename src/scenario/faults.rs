@@ -29,6 +29,7 @@
 //! what a rejected update means is for `federation.on_bad_update` to say. Corrupt messages are found by
 //! the checksum of the transport below a frame.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::preset::Preset;
@@ -118,20 +119,18 @@ pub enum Forgery {
     },
 }
 
-#[derive(Clone, Copy, PartialEq)]
+/// The words of the key that says which.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ForgeryWord {
+    /// `factor` times its update.
     Scaled,
+    /// `factor` times its update, the other way.
     SignFlipped,
+    /// Its update with Gaussian noise of this `deviation`.
     Noise,
 }
 
-impl Choice for ForgeryWord {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("scaled", ForgeryWord::Scaled, "`factor` times its update"),
-        ("sign-flipped", ForgeryWord::SignFlipped, "`factor` times its update, the other way"),
-        ("noise", ForgeryWord::Noise, "its update with Gaussian noise of this `deviation`"),
-    ];
-}
+impl Choice for ForgeryWord {}
 
 impl Forgery {
     fn read(table: &mut TableReader<'_>) -> Forgery {
@@ -154,27 +153,21 @@ impl Forgery {
 }
 
 /// When a client crashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrashMoment {
     /// As its work arrives.
     Before,
-    /// Somewhere in it.
+    /// Somewhere in its work, which is lost.
     While,
-    /// Before it sends.
+    /// When it has learnt, before it sends.
     After,
 }
 
-impl Choice for CrashMoment {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("before", CrashMoment::Before, "as its work arrives"),
-        ("while", CrashMoment::While, "somewhere in its work, which is lost"),
-        ("after", CrashMoment::After, "when it has learnt, before it sends"),
-    ];
-}
+impl Choice for CrashMoment {}
 
 /// Direction of a message, seen from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// To the client.
@@ -183,53 +176,42 @@ pub enum Way {
     Up,
 }
 
-impl Choice for Way {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] =
-        &[("down", Way::Down, "to the client"), ("up", Way::Up, "to the server")];
-}
+impl Choice for Way {}
 
 /// What is wrong with an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum BadUpdate {
     /// A number of it is not one.
     Nan,
     /// A number of it is infinite.
     Infinite,
-    /// A tensor of it lacks an element.
+    /// Its first tensor lacks an element.
     WrongShape,
 }
 
-impl Choice for BadUpdate {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("nan", BadUpdate::Nan, "a number of it is not one"),
-        ("infinite", BadUpdate::Infinite, "a number of it is infinite"),
-        ("wrong-shape", BadUpdate::WrongShape, "its first tensor lacks an element"),
-    ];
-}
+impl Choice for BadUpdate {}
 
-#[derive(Clone, Copy, PartialEq)]
+/// The words of the key that says which.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// The client crashes.
     Crash,
+    /// Its messages are lost.
     Lose,
+    /// Its message arrives twice.
     Duplicate,
+    /// A bit of its message flips.
     Corrupt,
+    /// It sends what no method can use.
     BadUpdate,
+    /// It sends something else than it learnt.
     Malicious,
+    /// The server is lost while a round is open.
     ServerRestart,
 }
 
-impl Choice for Kind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("crash", Kind::Crash, "the client crashes"),
-        ("lose", Kind::Lose, "its messages are lost"),
-        ("duplicate", Kind::Duplicate, "its message arrives twice"),
-        ("corrupt", Kind::Corrupt, "a bit of its message flips"),
-        ("bad-update", Kind::BadUpdate, "it sends what no method can use"),
-        ("malicious", Kind::Malicious, "it sends something else than it learnt"),
-        ("server-restart", Kind::ServerRestart, "the server is lost while a round is open"),
-    ];
-}
+impl Choice for Kind {}
 
 impl FaultSection {
     /// The entries of a preset.

@@ -1,5 +1,6 @@
 //! `[federation]`: how many clients and rounds.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::UnitsSection;
@@ -76,33 +77,27 @@ impl FoldChoice {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
+/// The words of the key that says which.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum FoldWord {
+    /// The method's own, weighted as it says.
     Mean,
+    /// Number by number, without weights; keeps all updates.
     Median,
+    /// Number by number without the extremes; keeps all updates.
     TrimmedMean,
+    /// The mean of updates of limited length.
     NormClipped,
 }
 
-impl Choice for FoldWord {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("mean", FoldWord::Mean, "the method's own, weighted as it says"),
-        ("median", FoldWord::Median, "number by number, without weights; keeps all updates"),
-        (
-            "trimmed-mean",
-            FoldWord::TrimmedMean,
-            "number by number without the extremes; keeps all updates",
-        ),
-        ("norm-clipped", FoldWord::NormClipped, "the mean of updates of limited length"),
-    ];
-}
+impl Choice for FoldWord {}
 
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
 /// The rule for updates that cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnBadUpdate {
     /// It is recorded, counted and left out.
@@ -111,12 +106,7 @@ pub enum OnBadUpdate {
     Abort,
 }
 
-impl Choice for OnBadUpdate {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("drop", OnBadUpdate::Drop, "record it and go on without it"),
-        ("abort", OnBadUpdate::Abort, "end the run"),
-    ];
-}
+impl Choice for OnBadUpdate {}
 
 impl FederationSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> FederationSection {

@@ -19,6 +19,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader};
@@ -83,30 +84,27 @@ pub enum ShapeSection {
 }
 
 /// [`ShapeSection`] without its numbers.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Dist {
+    /// Always `value`.
     Constant,
+    /// Evenly between `low` and `high`.
     Uniform,
+    /// A bell curve by `mean` and `sd`.
     Normal,
+    /// By `median` and `sigma` of the logarithm.
     LogNormal,
+    /// Waiting times by `mean`.
     Exponential,
+    /// A heavy tail by `median` and `alpha`.
     Pareto,
+    /// One of `ranks` ranks by `exponent`.
     Zipf,
+    /// Numbers of a CSV `file`, by `column`.
     Empirical,
 }
 
-impl Choice for Dist {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("constant", Dist::Constant, "always `value`"),
-        ("uniform", Dist::Uniform, "evenly between `low` and `high`"),
-        ("normal", Dist::Normal, "a bell curve by `mean` and `sd`"),
-        ("log-normal", Dist::LogNormal, "by `median` and `sigma` of the logarithm"),
-        ("exponential", Dist::Exponential, "waiting times by `mean`"),
-        ("pareto", Dist::Pareto, "a heavy tail by `median` and `alpha`"),
-        ("zipf", Dist::Zipf, "one of `ranks` ranks by `exponent`"),
-        ("empirical", Dist::Empirical, "numbers of a CSV `file`, by `column`"),
-    ];
-}
+impl Choice for Dist {}
 
 /// What values must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

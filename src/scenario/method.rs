@@ -23,7 +23,7 @@ impl MethodSection {
     ) -> Self {
         let name = table.name_of(&methods.names());
         match &name {
-            Some(name) => methods.read(name, backbone.kind(), table),
+            Some(name) => methods.read(name, &backbone.kind(), table),
             None => table.accept_rest(),
         }
         let mut parameters = table.effective().clone();

@@ -1,5 +1,6 @@
 //! `[participation]`: who is asked.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -53,17 +54,17 @@ impl Participants {
 }
 
 /// How often a cohort is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Every round.
+    /// Drawn every round.
     Round,
-    /// Once per task; others' data of the task is never seen (HGP's public code).
+    /// Drawn once per task; others' data of the task is never seen (HGP's public code).
     Task,
 }
 
 /// Whether clients come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Population {
     /// The same clients all along.
@@ -87,34 +88,21 @@ impl ParticipationSection {
 }
 
 /// [`Participants`] without its number.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// Every client.
     All,
+    /// A share of them, by `fraction`.
     Fraction,
+    /// So many, by `count`.
     Count,
 }
 
-impl Choice for Kind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("all", Kind::All, "every client"),
-        ("fraction", Kind::Fraction, "a share of them, by `fraction`"),
-        ("count", Kind::Count, "so many, by `count`"),
-    ];
-}
+impl Choice for Kind {}
 
-impl Choice for Unit {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("round", Unit::Round, "drawn every round"),
-        ("task", Unit::Task, "drawn once per task, as in HGP's public code"),
-    ];
-}
+impl Choice for Unit {}
 
-impl Choice for Population {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("fixed", Population::Fixed, "the same clients all along"),
-        ("fresh", Population::Fresh, "new clients of a large population every round"),
-    ];
-}
+impl Choice for Population {}
 
 impl ParticipationSection {
     /// `over_selection` is its default.

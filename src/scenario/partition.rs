@@ -4,6 +4,7 @@
 //! (arXiv 2406.02447 and the public framework of the same group), HePCo's three ratios, the
 //! allocation of the MFCL line, and what the data themselves say (LEAF).
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader};
@@ -85,53 +86,41 @@ pub enum PartitionKind {
 }
 
 /// What becomes of owners of data that are no client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rest {
-    /// Nobody holds what they have.
+    /// Left out: nobody holds what they have.
     Drop,
     /// One after the other, those who hold most first, they are added to the client that holds least.
     Merge,
 }
 
-impl Choice for Rest {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("drop", Rest::Drop, "left out"),
-        ("merge", Rest::Merge, "each added to the client that holds least"),
-    ];
-}
+impl Choice for Rest {}
 
 /// [`PartitionKind`] without its numbers.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// Distribution-based label imbalance, by `beta`.
     Dirichlet,
+    /// Dirichlet up to an even share of the task (STSA, LANDER).
     Capped,
+    /// Equal sizes, proportions of every client by `alpha` (MFCL, FedHAF).
     Lda,
+    /// Every client is a speaker of the play, those who say most first.
     Natural,
+    /// Shuffled and dealt evenly.
     Iid,
+    /// Every client draws `classes_per_client` classes.
     Quantity,
+    /// Dirichlet, after a few reserved samples per client.
     Extended,
+    /// Every fresh client a share of the classes, of each a share.
     Ratios,
+    /// Consecutive parts of the classes of tasks of a client's own.
     Slices,
 }
 
-impl Choice for Kind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("dirichlet", Kind::Dirichlet, "distribution-based label imbalance, by `beta`"),
-        ("capped", Kind::Capped, "dirichlet up to an even share of the task (STSA, LANDER)"),
-        ("lda", Kind::Lda, "equal sizes, proportions of every client by `alpha` (MFCL, FedHAF)"),
-        (
-            "natural",
-            Kind::Natural,
-            "every client is a speaker of the play, those who say most first",
-        ),
-        ("iid", Kind::Iid, "shuffled and dealt evenly"),
-        ("quantity", Kind::Quantity, "every client draws `classes_per_client` classes"),
-        ("extended", Kind::Extended, "dirichlet, after a few reserved samples per client"),
-        ("ratios", Kind::Ratios, "every fresh client a share of the classes, of each a share"),
-        ("slices", Kind::Slices, "consecutive parts of the classes of tasks of a client's own"),
-    ];
-}
+impl Choice for Kind {}
 
 impl PartitionSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> PartitionSection {

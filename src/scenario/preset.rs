@@ -18,12 +18,13 @@
 //! with a gigabit line. `production` also closes rounds with the first clients that are done and asks 1.3
 //! times as many as it wants (FedScale), where `[participation]` says how many that are.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::Choice;
 
 /// A set of defaults.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// Nothing takes time, nothing fails.
@@ -31,23 +32,15 @@ pub enum Preset {
     Ideal,
     /// Data centres that are nearly alike.
     CrossSilo,
-    /// Phones.
+    /// Phones: medians and spreads of published traces.
     Mobile,
-    /// Phones of which a few are very slow.
+    /// Phones of which a few are up to 60 times slower.
     HeavyTail,
     /// Phones that vanish now and then.
     Production,
 }
 
-impl Choice for Preset {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("ideal", Preset::Ideal, "nothing takes time, nothing fails"),
-        ("cross-silo", Preset::CrossSilo, "data centres that are nearly alike"),
-        ("mobile", Preset::Mobile, "phones: medians and spreads of published traces"),
-        ("heavy-tail", Preset::HeavyTail, "phones of which a few are up to 60 times slower"),
-        ("production", Preset::Production, "phones that vanish now and then"),
-    ];
-}
+impl Choice for Preset {}
 
 #[cfg(test)]
 mod tests {
@@ -71,7 +64,8 @@ mod tests {
     #[test]
     fn the_table_says_what_the_presets_are() {
         let page = include_str!("preset.rs");
-        for (name, preset, _) in Preset::CHOICES {
+        for preset in Preset::value_variants() {
+            let name = preset.word();
             let time = TimeSection::of(*preset);
             let links = LinksSection::of(*preset);
             let cells = [

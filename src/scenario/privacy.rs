@@ -1,5 +1,6 @@
 //! `[privacy]`: what the server may see of uploads.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -32,22 +33,19 @@ pub struct NoiseSection {
 }
 
 /// Integers modulo a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 pub enum RingSize {
-    /// Four bytes a number.
+    /// 4 bytes a number, small range.
     #[serde(rename = "2^32")]
+    #[value(name = "2^32")]
     Bits32,
     /// Eight bytes a number.
     #[serde(rename = "2^64")]
+    #[value(name = "2^64")]
     Bits64,
 }
 
-impl Choice for RingSize {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("2^32", RingSize::Bits32, "4 bytes a number, small range"),
-        ("2^64", RingSize::Bits64, "8 bytes a number"),
-    ];
-}
+impl Choice for RingSize {}
 
 impl PrivacySection {
     pub(super) fn read(table: &mut TableReader<'_>) -> PrivacySection {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::DirectLine;
@@ -32,7 +33,7 @@ pub struct RecordSection {
 }
 
 /// A measure on request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Entropy of client responses and distance of client prototypes before synchronisation.
@@ -40,7 +41,7 @@ pub enum Metric {
 }
 
 /// When the global model is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluate {
     /// After every round.
@@ -50,12 +51,12 @@ pub enum Evaluate {
 }
 
 /// What models are told when they are tested on tasks of a client's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlotsTested {
-    /// Once which slot is asked, once not.
+    /// With the slot known, and without.
     Both,
-    /// Which slot is asked, always.
+    /// With the slot known only, so that a slot is asked about its own images and no others.
     Known,
 }
 
@@ -65,31 +66,11 @@ impl SlotsTested {
     }
 }
 
-impl Choice for Metric {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[(
-        "federated-bias",
-        Metric::FederatedBias,
-        "response entropy and prototype distance of clients before synchronisation",
-    )];
-}
+impl Choice for Metric {}
 
-impl Choice for Evaluate {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("round", Evaluate::Round, "after every round"),
-        ("task", Evaluate::Task, "after every task"),
-    ];
-}
+impl Choice for Evaluate {}
 
-impl Choice for SlotsTested {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("both", SlotsTested::Both, "with the slot known, and without"),
-        (
-            "known",
-            SlotsTested::Known,
-            "with the slot known only, so that a slot is asked about its own images and no others",
-        ),
-    ];
-}
+impl Choice for SlotsTested {}
 
 impl RecordSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {

@@ -21,6 +21,7 @@
 //! An asynchronous server (FedBuff) keeps as many clients at work as `[participation]` says: when the
 //! buffer is full it asks a new one for each that came back.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::preset::Preset;
@@ -58,28 +59,19 @@ pub struct RoundSection {
 }
 
 /// What becomes of updates that arrive after their round has closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LateUpdates {
     /// They are thrown away.
     Drop,
-    /// They go into the open round of their phase.
+    /// They go into the open round of their phase, with the weight staleness leaves.
     Fold,
 }
 
-impl Choice for LateUpdates {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("drop", LateUpdates::Drop, "they are thrown away"),
-        (
-            "fold",
-            LateUpdates::Fold,
-            "they go into the open round, with the weight staleness leaves",
-        ),
-    ];
-}
+impl Choice for LateUpdates {}
 
 /// What becomes of clients that certainly come too late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stragglers {
     /// They work and send on the simulated clock only.
@@ -88,38 +80,25 @@ pub enum Stragglers {
     Train,
 }
 
-impl Choice for Stragglers {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("skip", Stragglers::Skip, "they work and send on the simulated clock only"),
-        ("train", Stragglers::Train, "they train like everybody else"),
-    ];
-}
+impl Choice for Stragglers {}
 
 /// What a round waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {
-    /// Everybody.
+    /// Every client that was asked.
     All,
-    /// Everybody, for so long.
+    /// Every client, for `deadline_s` at most.
     Deadline,
-    /// A share.
+    /// A share of clients, by `quorum`.
     Quorum,
-    /// As many as are wanted.
+    /// As many as wanted, of the more that were over-selected.
     First,
-    /// So many of whichever round.
+    /// `buffer` updates of whichever round: asynchronous.
     Buffer,
 }
 
-impl Choice for Close {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("all", Close::All, "every client that was asked"),
-        ("deadline", Close::Deadline, "every client, for `deadline_s` at most"),
-        ("quorum", Close::Quorum, "a share of clients, by `quorum`"),
-        ("first", Close::First, "as many as wanted, of the more that were over-selected"),
-        ("buffer", Close::Buffer, "`buffer` updates of whichever round: asynchronous"),
-    ];
-}
+impl Choice for Close {}
 
 impl RoundSection {
     /// Whether late updates count.

@@ -2,6 +2,7 @@
 
 use super::check::Checker;
 use super::{ArrivalChoice, PartitionKind, Scenario, SlotsTested};
+use crate::numerics::share::share_of;
 
 /// So many head rows at most: as many as labels of the largest data sets and their slots need.
 const MOST_ROWS: u64 = 1_000_000;
@@ -45,7 +46,7 @@ impl Scenario {
                 "set `partition = { kind = \"slices\", share = 0.2 }`",
             );
         }
-        if periods > 1 && moving * f64::from(clients) + 1e-9 < 1.0 {
+        if periods > 1 && share_of(clients as usize, moving) == 0 {
             checker.reject(
                 &["tasks.moving", "tasks.arrival"],
                 &format!("{moving} of {clients} clients is nobody, rounded down"),

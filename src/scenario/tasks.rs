@@ -1,6 +1,7 @@
 //! `[tasks]`: how many classes arrive when, in which order, and whether at all clients at once
 //! ([`ArrivalChoice`]).
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::ArrivalChoice;
@@ -30,7 +31,7 @@ pub enum TaskSplit {
 }
 
 /// The order of classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassOrder {
     /// As the data set numbers them (HGP's benchmark).
@@ -72,12 +73,7 @@ impl TasksSection {
     }
 }
 
-impl Choice for ClassOrder {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("native", ClassOrder::Native, "as the data set numbers them"),
-        ("seeded", ClassOrder::Seeded, "shuffled by seed.class_order"),
-    ];
-}
+impl Choice for ClassOrder {}
 
 impl TasksSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> TasksSection {

@@ -1,5 +1,6 @@
 //! `[data.train]` and `[data.test]`: resize, crop, flip, normalise, in this order.
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -30,21 +31,21 @@ pub struct TransformSection {
 }
 
 /// Which part of an image is cut out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crop {
-    /// All of it.
+    /// The whole image.
     None,
     /// A random window of random area and shape, resized (torchvision's `RandomResizedCrop`).
     RandomResized,
-    /// A random window.
+    /// A random window of `size`.
     Random,
-    /// The middle.
+    /// The middle `size`.
     Centre,
 }
 
 /// Which bicubic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interpolation {
     /// Pillow's, on bytes: what image loaders of most papers use.
@@ -79,42 +80,26 @@ pub enum Normalise {
     },
 }
 
-impl Choice for Crop {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("none", Crop::None, "the whole image"),
-        ("random-resized", Crop::RandomResized, "random area and shape, resized to `size`"),
-        ("random", Crop::Random, "a random window of `size`"),
-        ("centre", Crop::Centre, "the middle `size`"),
-    ];
-}
+impl Choice for Crop {}
 
-impl Choice for Interpolation {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("bicubic", Interpolation::Bicubic, "Pillow's, on bytes"),
-        ("bicubic-torch", Interpolation::BicubicTorch, "PyTorch's without antialiasing"),
-        ("bicubic-antialias", Interpolation::BicubicAntialias, "PyTorch's with antialiasing"),
-    ];
-}
+impl Choice for Interpolation {}
 
 /// [`Normalise`] without its table.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Preset {
+    /// Values stay in `[0, 1]`.
     None,
+    /// Mean and std 0.5 (augreg ViTs).
     Half,
+    /// ImageNet's statistics.
     Imagenet,
+    /// CLIP's statistics.
     Clip,
+    /// CIFAR-100's statistics.
     Cifar,
 }
 
-impl Choice for Preset {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("none", Preset::None, "values stay in [0, 1]"),
-        ("half", Preset::Half, "mean and std 0.5 (augreg ViTs)"),
-        ("imagenet", Preset::Imagenet, "ImageNet's statistics"),
-        ("clip", Preset::Clip, "CLIP's statistics"),
-        ("cifar", Preset::Cifar, "CIFAR-100's statistics"),
-    ];
-}
+impl Choice for Preset {}
 
 impl Normalise {
     /// `inherited` is what `[data.train]` says, for `[data.test]`.

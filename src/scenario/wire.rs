@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -32,7 +33,7 @@ pub struct DirectionSection {
 }
 
 /// How floats travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CodecName {
     /// As they are, 4 bytes.
@@ -46,17 +47,17 @@ pub enum CodecName {
 }
 
 /// What is left out of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// Nothing.
+    /// Nothing: whole parameter sets travel.
     Full,
     /// What the receiver cannot have changed or does not need.
     Lean,
 }
 
 /// How long a client keeps assets it was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
     /// Not at all.
@@ -67,29 +68,11 @@ pub enum Cache {
     Run,
 }
 
-impl Choice for CodecName {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("f32", CodecName::F32, "4 bytes, as they are"),
-        ("f16", CodecName::F16, "2 bytes, IEEE half"),
-        ("bf16", CodecName::Bf16, "2 bytes, bfloat16"),
-        ("int8", CodecName::Int8, "1 byte and a scale per tensor"),
-    ];
-}
+impl Choice for CodecName {}
 
-impl Choice for Form {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("full", Form::Full, "whole parameter sets"),
-        ("lean", Form::Lean, "without what the receiver cannot need"),
-    ];
-}
+impl Choice for Form {}
 
-impl Choice for Cache {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("none", Cache::None, "clients keep nothing"),
-        ("task", Cache::Task, "clients keep assets until the end of the task"),
-        ("run", Cache::Run, "clients keep assets"),
-    ];
-}
+impl Choice for Cache {}
 
 impl WireSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> WireSection {
@@ -115,11 +98,6 @@ impl DirectionSection {
         let codec = table.get(&Param::new("codec", CodecName::F32, "how floats travel"));
         let kinds = table.optional_table("kinds", read_kinds).unwrap_or_default();
         DirectionSection { codec, kinds }
-    }
-
-    /// The codec of a kind of content.
-    pub fn codec_of(&self, kind: &str) -> CodecName {
-        self.kinds.get(kind).copied().unwrap_or(self.codec)
     }
 }
 

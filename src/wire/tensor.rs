@@ -144,14 +144,6 @@ impl NamedTensor {
         }
     }
 
-    /// The values as bytes.
-    pub fn as_u8(&self) -> Result<&Arc<[u8]>, WireError> {
-        match &self.values {
-            Values::U8(v) => Ok(v),
-            _ => Err(self.not(Dtype::U8)),
-        }
-    }
-
     /// The values as u32.
     pub fn as_u32(&self) -> Result<&Arc<[u32]>, WireError> {
         match &self.values {

@@ -9,6 +9,7 @@ use rand::RngCore;
 
 use crate::data::{Shard, TaskView};
 use crate::numerics::distributions::{Categorical, choose, dirichlet, shuffle};
+use crate::numerics::share::{floor, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::ClientId;
 
@@ -145,7 +146,7 @@ fn by_ratios(
     imbalance: f64,
 ) -> Vec<u32> {
     let classes = sizes.len();
-    let held = (classes - floor((1.0 - category) * classes as f64) as usize).max(1);
+    let held = (classes - share_of(classes, 1.0 - category)).max(1);
     let mut order: Vec<usize> = (0..classes).collect();
     shuffle(rng, &mut order);
     let average = sizes.iter().sum::<usize>() as f64 / classes as f64;
@@ -163,12 +164,7 @@ fn by_ratios(
 /// What the long tail leaves of the class at a place of the order, before the split.
 fn tail(place: usize, held: usize, average: f64, imbalance: f64) -> f64 {
     let depth = place as f64 / (held - 1).max(1) as f64;
-    floor(average * libm::pow(imbalance, depth))
-}
-
-/// A product such as 0.29 * 100 lies just below the whole number that is meant.
-fn floor(x: f64) -> f64 {
-    (x + 1e-9).floor()
+    floor(average * libm::pow(imbalance, depth)) as f64
 }
 
 #[cfg(test)]

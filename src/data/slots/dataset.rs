@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Slots;
 use crate::data::{DataError, Dataset, Shard, Split};
+use crate::numerics::share::floor;
 use crate::quantity::{ClientId, TaskId};
 
 impl Slots {
@@ -20,10 +21,8 @@ impl Slots {
             return 0..0;
         }
         let slice = (row / self.rules.classes) % self.rules.slices();
-        let end = |slices: usize| {
-            let exact = slices as f64 * self.rules.share * samples as f64;
-            ((exact + 1e-9) as usize).min(samples)
-        };
+        let end =
+            |slices: usize| floor(slices as f64 * self.rules.share * samples as f64).min(samples);
         end(slice)..end(slice + 1)
     }
 

@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use super::{DataError, TaskView};
 use crate::numerics::distributions::choose;
+use crate::numerics::share::{floor, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, TaskId};
 
@@ -86,12 +87,12 @@ pub struct Slots {
 impl SlotRules {
     /// Clients that move as a period after the first begins.
     pub fn moving(&self) -> u32 {
-        (self.moving * f64::from(self.clients) + 1e-9) as u32
+        share_of(self.clients as usize, self.moving) as u32
     }
 
     /// Slices of a class's training images.
     fn slices(&self) -> usize {
-        ((1.0 / self.share + 1e-9) as usize).max(1)
+        floor(1.0 / self.share).max(1)
     }
 }
 

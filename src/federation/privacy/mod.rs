@@ -36,6 +36,7 @@ mod masks;
 mod noise;
 mod ring;
 
+use crate::numerics::share::least_share_of;
 pub use legs::{Introduction, Leg, ProtocolFrame, Room, Unmasking, introduce, unmask};
 pub(crate) use masking::{MaskedSum, Masking, summands};
 pub use masks::Masks;
@@ -54,9 +55,7 @@ pub struct SecureAggregation {
 impl SecureAggregation {
     /// How many of `seats` must take every leg; at least two, for a sum of one upload is the upload.
     pub fn needed(&self, seats: usize) -> usize {
-        // A product such as 0.29 * 100 lies just off the whole number that is meant.
-        let needed = (self.threshold * seats as f64 - 1e-9).ceil();
-        (needed as usize).max(2)
+        least_share_of(seats, self.threshold).max(2)
     }
 }
 

@@ -13,12 +13,7 @@
 //! assert_eq!(a.micro(1), 65.0);
 //! assert_eq!(a.average_incremental_accuracy(), 80.0);
 //! assert_eq!((a.forgetting(), a.forgetting_from_best()), (5.0, 10.0));
-//! assert_eq!(a.new_task_accuracy(), 75.0);
 //! ```
-
-use std::ops::Range;
-
-use crate::learning::Tally;
 
 /// `A[i][j]` in percent, one column per finished task.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,15 +35,6 @@ impl AccuracyMatrix {
     pub fn push_stage(&mut self, accuracies: &[f64]) {
         assert!(accuracies.len() > self.stages.len(), "every seen task needs an accuracy");
         self.stages.push(accuracies.to_vec());
-    }
-
-    /// Adds a stage from counts over head rows; `tasks[i]` are the rows of task `i`, of which the
-    /// seen ones are taken.
-    pub fn push_tally(&mut self, tally: &Tally, tasks: &[Range<usize>]) {
-        let seen = &tasks[..=self.stages.len()];
-        let percent: Vec<f64> =
-            seen.iter().map(|rows| 100.0 * tally.accuracy(rows.clone())).collect();
-        self.push_stage(&percent);
     }
 
     /// Finished tasks.
@@ -105,12 +91,6 @@ impl AccuracyMatrix {
         mean(self.drops())
     }
 
-    /// The same over the `T - 1` old tasks: minus the backward transfer.
-    pub fn forgetting_of_old(&self) -> f64 {
-        let drops = self.drops();
-        mean(drops.iter().take(drops.len().saturating_sub(1)).copied())
-    }
-
     /// Classical forgetting (Chaudhry et al. 2018): best accuracy before the last stage minus the
     /// final one, mean over the `T - 1` old tasks. Negative where a task improved at the end.
     pub fn forgetting_from_best(&self) -> f64 {
@@ -138,11 +118,6 @@ impl AccuracyMatrix {
         }))
     }
 
-    /// Mean accuracy on a task right after training it (learning accuracy).
-    pub fn new_task_accuracy(&self) -> f64 {
-        mean((0..self.tasks()).map(|i| self.stages[i][i]))
-    }
-
     fn best(&self, task: usize, before: usize) -> f64 {
         (task..before).map(|j| self.stages[j][task]).fold(f64::NEG_INFINITY, f64::max)
     }
@@ -162,6 +137,7 @@ pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::golden::Golden;
+    use crate::learning::Tally;
 
     #[test]
     fn golden_metrics_of_the_accuracy_matrix() {
@@ -185,13 +161,11 @@ mod tests {
         golden.assert_close("aia_micro", &[matrix.average_incremental_accuracy_micro()]);
         golden.assert_close("forget_last_per_task", &matrix.drops());
         golden.assert_close("forget_last_mean_T", &[matrix.forgetting()]);
-        golden.assert_close("forget_last_mean_old", &[matrix.forgetting_of_old()]);
         golden.assert_close("forget_max_before", &[matrix.forgetting_from_best()]);
         golden.assert_close("forget_max_any", &[matrix.forgetting_from_best_ever()]);
         golden.assert_close("forget_consecutive", &[matrix.forgetting_consecutive()]);
         let forgetting = stages(&|j| matrix.forgetting_from_best_after(j));
         golden.assert_close("forget_stage", &forgetting);
-        golden.assert_close("learning_accuracy", &[matrix.new_task_accuracy()]);
     }
 
     /// The protocol's check 4: a constant predictor scores the share of its class.
@@ -202,8 +176,9 @@ mod tests {
             tally.count(&[1.0, 0.0, 0.0, 0.0], label);
         }
         let mut matrix = AccuracyMatrix::new(vec![4, 2]);
-        matrix.push_tally(&tally, &[0..2, 2..4]);
-        matrix.push_tally(&tally, &[0..2, 2..4]);
+        let percent = [0..2, 2..4].map(|rows| 100.0 * tally.accuracy(rows));
+        matrix.push_stage(&percent[..1]);
+        matrix.push_stage(&percent);
         assert_eq!(matrix.stage(1), [75.0, 0.0]);
         assert_eq!((matrix.faa(), matrix.micro(1)), (37.5, 50.0));
         assert_eq!(matrix.at(1, 0), None);

@@ -82,7 +82,7 @@ pub fn clip_factor(norm: f64, limit: f64) -> f64 {
 }
 
 /// Sum of squares in f64: eight running sums, so that it vectorises, folded in fixed order.
-pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
+pub fn sum_of_squares(values: &[f32]) -> f64 {
     let mut lanes = [0f64; 8];
     let chunks = values.chunks_exact(8);
     let rest = chunks.remainder();

@@ -35,8 +35,7 @@ mod sgd;
 mod storage;
 
 pub use adam::{Adam, Decay};
-pub(crate) use clip::sum_of_squares;
-pub use clip::{clip_factor, global_norm, member_norms};
+pub use clip::{clip_factor, global_norm, member_norms, sum_of_squares};
 pub(crate) use clip::{clip_factors, squares_there};
 pub use rule::{Moments, OptimiserConfig, Stride};
 pub use schedule::Schedule;

@@ -77,6 +77,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::Tensor;
+use clap::ValueEnum;
 
 pub use components::{ComponentPart, Components};
 pub use experts::{EXPERT_KEYS, Expert, Experts, expert_name, general_name};
@@ -87,21 +88,18 @@ use crate::model::{Adaptation, ModelError};
 use crate::scenario::reader::Choice;
 
 /// Which image a query is of, where training augments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum QueryView {
-    /// The image as the statistics transform sees it: computed once.
+    /// The image without augmentation, computed once.
+    ///
+    /// It is what the statistics transform gives.
     #[default]
     Clean,
-    /// The augmented image: another pass through the backbone in every step.
+    /// The image as it is trained on, another pass a step.
     Augmented,
 }
 
-impl Choice for QueryView {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("clean", QueryView::Clean, "the image without augmentation, computed once"),
-        ("augmented", QueryView::Augmented, "the image as it is trained on, another pass a step"),
-    ];
-}
+impl Choice for QueryView {}
 
 /// How queries become what is added to a transformer, for one member of a pack.
 pub trait Prompting: Debug + Send + Sync {

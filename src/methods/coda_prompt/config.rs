@@ -1,23 +1,22 @@
 //! The settings of CODA-Prompt.
 
+use clap::ValueEnum;
+
 use crate::methods::prompted::PoolForm;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// When rows are made orthogonal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Orthogonal {
-    /// Those of a task as it starts, against what the tasks before have become.
+    /// The rows of a task as it starts.
+    ///
+    /// They are made orthogonal to what the rows of the tasks before have become.
     Task,
-    /// All of them before the first task.
+    /// All rows before the first task.
     Once,
 }
 
-impl Choice for Orthogonal {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("task", Orthogonal::Task, "the rows of a task as it starts"),
-        ("once", Orthogonal::Once, "all rows before the first task"),
-    ];
-}
+impl Choice for Orthogonal {}
 
 /// The keys of CODA-Prompt's own.
 #[derive(Clone, Debug, PartialEq)]

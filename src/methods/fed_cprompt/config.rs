@@ -1,10 +1,12 @@
 //! The settings of Fed-CPrompt.
 
+use clap::ValueEnum;
+
 use crate::methods::coda_prompt::{CodaConfig, Orthogonal};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What the contrastive continual loss compares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum C2lForm {
     /// Squared distances of features, in a hinge.
     #[default]
@@ -17,14 +19,7 @@ pub enum C2lForm {
     Off,
 }
 
-impl Choice for C2lForm {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("feature-hinge", C2lForm::FeatureHinge, "squared distances of features, in a hinge"),
-        ("feature-softmax", C2lForm::FeatureSoftmax, "cosines of features, in a softmax"),
-        ("prompt", C2lForm::Prompt, "distances of prompts, in a hinge"),
-        ("off", C2lForm::Off, "nothing"),
-    ];
-}
+impl Choice for C2lForm {}
 
 /// The contrastive continual loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

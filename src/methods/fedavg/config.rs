@@ -2,49 +2,43 @@
 
 use std::ops::Range;
 
+use clap::ValueEnum;
+
 use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::model::HeadKind;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What trains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Train {
-    /// The whole network.
+    /// Every parameter of the backbone, and the head.
     All,
-    /// The head alone.
+    /// The head on frozen features (linear probe).
     Head,
-    /// A prefix prompt, from zeros, and the head.
+    /// A prefix prompt and the head.
+    ///
+    /// The prompt starts from zeros.
     Prompt,
-    /// FedHAF's module and head on frozen features.
+    /// FedHAF's module and head on frozen features, without dropout.
     Module,
 }
 
-impl Choice for Train {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("all", Train::All, "every parameter of the backbone, and the head"),
-        ("head", Train::Head, "the head on frozen features (linear probe)"),
-        ("prompt", Train::Prompt, "a prefix prompt and the head"),
-        ("module", Train::Module, "FedHAF's module and head on frozen features, without dropout"),
-    ];
-}
+impl Choice for Train {}
 
 /// What the loss of a client does with the logits of earlier tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OldLogits {
-    /// Leaves them out: classes of the current task compete among themselves.
+    /// Classes of the current task compete among themselves.
     #[default]
     Mask,
-    /// All classes seen compete, so that those nobody holds are pushed down.
+    /// All classes seen compete.
+    ///
+    /// Those nobody holds are pushed down.
     Keep,
 }
 
-impl Choice for OldLogits {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("mask", OldLogits::Mask, "classes of the current task compete among themselves"),
-        ("keep", OldLogits::Keep, "all classes seen compete"),
-    ];
-}
+impl Choice for OldLogits {}
 
 impl OldLogits {
     /// The head rows that compete, which are those that train.
@@ -57,20 +51,15 @@ impl OldLogits {
 }
 
 /// How much a client counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Weights {
-    /// In proportion to its samples of the current task.
+    /// In proportion to its samples of the task.
     BySamples,
     /// As much as any other that has a sample.
     Uniform,
 }
 
-impl Choice for Weights {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("by-samples", Weights::BySamples, "in proportion to its samples of the task"),
-        ("uniform", Weights::Uniform, "as much as any other that has a sample"),
-    ];
-}
+impl Choice for Weights {}
 
 impl Weights {
     /// The weight of a client with so many samples.

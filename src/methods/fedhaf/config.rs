@@ -1,5 +1,7 @@
 //! The settings of FedHAF.
 
+use clap::ValueEnum;
+
 use super::{ModuleShape, NetworkShape, Norms, Residual};
 use crate::learning::Herding;
 use crate::methods::HeadForm;
@@ -8,76 +10,37 @@ use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which outputs compete in the cross-entropy of new samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Supervision {
-    /// Those of the current task ("head splitting").
+    /// Outputs of the current task (head splitting).
     Split,
-    /// Those of all classes seen.
+    /// Outputs of all classes seen (the ablation "w/o CE").
     All,
 }
 
-impl Choice for Supervision {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("split", Supervision::Split, "outputs of the current task (head splitting)"),
-        ("all", Supervision::All, "outputs of all classes seen (the ablation \"w/o CE\")"),
-    ];
-}
+impl Choice for Supervision {}
 
 /// How a client trains from the second task on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Stages {
-    /// The head with the module frozen, then the module with the head frozen.
+    /// First the head, then the module.
     Two,
-    /// Both at once, on the sum of all losses.
+    /// Both at once, on the sum of all losses (ablation).
     One,
 }
 
-impl Choice for Stages {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("two", Stages::Two, "first the head, then the module"),
-        ("one", Stages::One, "both at once, on the sum of all losses (ablation)"),
-    ];
-}
-
-impl Choice for Norms {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("settled", Norms::Settled, "the running ones, as the first task left them"),
-        ("batch", Norms::Batch, "those of the batch, and running ones move with every batch"),
-    ];
-}
+impl Choice for Stages {}
 
 /// How the module's losses take the squares of a feature's entries together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Squares {
-    /// Their mean.
+    /// Their mean over the width, as a mean squared error has it.
     Mean,
-    /// Their sum.
+    /// Their sum, as printed.
     Sum,
 }
 
-impl Choice for Squares {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("mean", Squares::Mean, "their mean over the width, as a mean squared error has it"),
-        ("sum", Squares::Sum, "their sum, as printed"),
-    ];
-}
-
-impl Choice for Residual {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("identity", Residual::Identity, "around the second layer"),
-        ("none", Residual::None, "nowhere"),
-        ("last", Residual::Last, "a projection around the last layer"),
-        ("whole", Residual::Whole, "a projection around the whole module"),
-    ];
-}
-
-impl Choice for Herding {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("nearest", Herding::Nearest, "those nearest to the class mean (FedHAF, eq. 6)"),
-        ("greedy", Herding::Greedy, "those whose mean is nearest to the class mean (iCaRL)"),
-        ("greedy-unit", Herding::GreedyUnit, "greedy, on features of length one"),
-    ];
-}
+impl Choice for Squares {}
 
 /// The `[method]` table of FedHAF.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,43 +1,38 @@
 //! The settings of HePCo: every default is the paper's or its release's, as noted.
 
+use clap::ValueEnum;
+
 use super::consolidation::GenerationLoss;
 use crate::methods::fedavg_prompt::FedAvgPromptConfig;
+use crate::numerics::share::share_of;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Most steps, and the widest layer, of the server.
 const LARGEST: f64 = 100_000.0;
 
 /// How much each client counts in the server's losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Weighting {
-    /// `omega_i(y) = n_i(y) / N`: clients count where they have samples, and not for old classes.
+    /// By its share of the round's samples of the label.
+    ///
+    /// `omega_i(y) = n_i(y) / N`: clients do not count for old classes.
     Omega,
-    /// 1, for every client and every label.
+    /// Plain sums over clients, as the paper is written.
     Plain,
 }
 
-impl Choice for Weighting {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("omega", Weighting::Omega, "by its share of the round's samples of the label"),
-        ("plain", Weighting::Plain, "plain sums over clients, as the paper is written"),
-    ];
-}
+impl Choice for Weighting {}
 
 /// The arguments of the divergence between heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KlForm {
-    /// `KL(client || server)`.
+    /// KL(client || server), the release.
     ClientServer,
-    /// `KL(server || client)`.
+    /// KL(server || client), as the paper is written.
     ServerClient,
 }
 
-impl Choice for KlForm {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("client-server", KlForm::ClientServer, "KL(client || server), the release"),
-        ("server-client", KlForm::ServerClient, "KL(server || client), as the paper is written"),
-    ];
-}
+impl Choice for KlForm {}
 
 /// The `[method]` table of HePCo.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,8 +122,7 @@ impl HepcoConfig {
 
     /// Old pseudo-queries in a step.
     pub fn replayed(&self) -> usize {
-        // A product such as 0.29 * 100 lies just below the whole number that is meant.
-        (f64::from(self.server_batch) * self.replay_ratio + 1e-9) as usize
+        share_of(self.server_batch as usize, self.replay_ratio)
     }
 
     /// Whether the server does anything beyond averaging.

@@ -1,109 +1,85 @@
 //! The settings of HGP: every default is the paper's or its public code's, as noted.
 
+use clap::ValueEnum;
+
 use crate::methods::HeadForm;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// How the prompt starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PromptInit {
-    /// All zeros. Not neutral: a zero key takes attention, too.
+    /// All zeros.
+    ///
+    /// Not neutral: a zero key takes attention, too.
     Zeros,
     /// Normal with standard deviation 0.02.
     Normal,
 }
 
-impl Choice for PromptInit {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("zeros", PromptInit::Zeros, "all zeros"),
-        ("normal", PromptInit::Normal, "normal with standard deviation 0.02"),
-    ];
-}
+impl Choice for PromptInit {}
 
 /// What the Gaussian of a class remembers of its features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CovarianceForm {
     /// One variance per dimension.
     Diagonal,
-    /// The whole covariance matrix.
+    /// The whole matrix; no gain, says the paper.
     Full,
 }
 
-impl Choice for CovarianceForm {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("diagonal", CovarianceForm::Diagonal, "one variance per dimension"),
-        ("full", CovarianceForm::Full, "the whole matrix; no gain, says the paper"),
-    ];
-}
+impl Choice for CovarianceForm {}
 
 /// Which classes the server rebalances the head over after a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rebalance {
-    /// Not at all.
+    /// The head stays as averaged.
     None,
-    /// Classes of earlier tasks, among themselves (the ablation's CR_old).
+    /// Classes of earlier tasks, among themselves.
+    ///
+    /// The ablation's CR_old.
     Old,
-    /// Classes of the current task, among themselves (CR_cur).
+    /// Classes of the current task, among themselves.
+    ///
+    /// The ablation's CR_cur.
     Current,
     /// All classes seen.
     Both,
 }
 
-impl Choice for Rebalance {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("none", Rebalance::None, "the head stays as averaged"),
-        ("old", Rebalance::Old, "classes of earlier tasks, among themselves"),
-        ("current", Rebalance::Current, "classes of the current task, among themselves"),
-        ("both", Rebalance::Both, "all classes seen"),
-    ];
-}
+impl Choice for Rebalance {}
 
 /// What rebalancing minimises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RebalanceLoss {
-    /// Cross-entropy of normalised logits.
+    /// Cross-entropy of z / (|z| tau).
     Normalised,
-    /// Plain cross-entropy.
+    /// Cross-entropy of z.
     Plain,
 }
 
-impl Choice for RebalanceLoss {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("normalised", RebalanceLoss::Normalised, "cross-entropy of z / (|z| tau)"),
-        ("plain", RebalanceLoss::Plain, "cross-entropy of z"),
-    ];
-}
+impl Choice for RebalanceLoss {}
 
 /// How often each class is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Omega {
-    /// Equally often.
+    /// Every class equally often.
     Uniform,
-    /// By its share of the samples behind the Gaussians.
+    /// By the class's share of the samples behind the Gaussians.
     Share,
 }
 
-impl Choice for Omega {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("uniform", Omega::Uniform, "every class equally often"),
-        ("share", Omega::Share, "by the class's share of the samples behind the Gaussians"),
-    ];
-}
+impl Choice for Omega {}
 
 /// How long the server keeps a client's Gaussian of the current task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Memory {
-    /// Until any client describes the class anew.
+    /// Until anybody describes the class anew.
     Round,
     /// Until the same client describes the class anew.
     Task,
 }
 
-impl Choice for Memory {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("round", Memory::Round, "until anybody describes the class anew"),
-        ("task", Memory::Task, "until the same client describes the class anew"),
-    ];
-}
+impl Choice for Memory {}
 
 /// The `[method]` table of HGP.
 #[derive(Clone, Debug, PartialEq)]

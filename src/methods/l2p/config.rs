@@ -1,5 +1,7 @@
 //! The settings of L2P.
 
+use clap::ValueEnum;
+
 use crate::model::Pooling;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
@@ -7,35 +9,18 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 pub(super) const LARGEST_POOL: u32 = 1_000;
 
 /// The positions of prompt tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PromptPlace {
-    /// Those of CLS.
+    /// All prompts carry the position of CLS.
+    #[value(name = "cls_copy")]
     ClsCopy,
-    /// None.
+    /// Prompts carry no position.
     None,
-    /// Random ones, in the wrong order.
+    /// Random offsets put first, so that CLS carries the first of them: HGP's code.
     Misordered,
 }
 
-impl Choice for PromptPlace {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("cls_copy", PromptPlace::ClsCopy, "all prompts carry the position of CLS"),
-        ("none", PromptPlace::None, "prompts carry no position"),
-        (
-            "misordered",
-            PromptPlace::Misordered,
-            "random offsets put first, so that CLS carries the first of them: HGP's code",
-        ),
-    ];
-}
-
-impl Choice for Pooling {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("cls", Pooling::Cls, "CLS alone"),
-        ("cls-and-prompts", Pooling::ClsAndPrompts, "the mean of CLS and the prompt tokens"),
-        ("prompts", Pooling::Prompts, "the mean of the prompt tokens"),
-    ];
-}
+impl Choice for PromptPlace {}
 
 /// The keys of L2P's own.
 #[derive(Clone, Debug, PartialEq)]

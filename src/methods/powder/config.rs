@@ -1,28 +1,25 @@
 //! The settings of Powder: defaults are those of the release, as far as they are known.
 
+use clap::ValueEnum;
+
 use crate::learning::QueryView;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What of other slots travels to a client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Downlink {
-    /// The parts of its mixed components that it cannot change, added up by the server.
+    /// What it mixes with its own components, added up by the server.
+    ///
+    /// That is the parts of its mixed components that it cannot change.
     #[default]
     Needed,
-    /// The components of all slots and all heads; the client adds them up itself.
+    /// The components and heads of all slots.
+    ///
+    /// The client adds them up itself.
     Table,
 }
 
-impl Choice for Downlink {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        (
-            "needed",
-            Downlink::Needed,
-            "what it mixes with its own components, added up by the server",
-        ),
-        ("table", Downlink::Table, "the components and heads of all slots"),
-    ];
-}
+impl Choice for Downlink {}
 
 /// The `[method]` table of Powder.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,7 @@
 //! The settings that all methods with query-dependent prompts share.
 
+use clap::ValueEnum;
+
 use crate::learning::QueryView;
 use crate::methods::HeadForm;
 use crate::methods::fedavg::Weights;
@@ -8,21 +10,16 @@ use crate::scenario::reader::{Choice, Param, TableReader};
 use crate::scenario::{Complaint, Scenario};
 
 /// Whether messages carry all prompts or those of the tasks so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PoolForm {
-    /// All of them from the first round on.
+    /// All from the first round on.
     #[default]
     Fixed,
     /// Those of the tasks so far.
     Growing,
 }
 
-impl Choice for PoolForm {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("fixed", PoolForm::Fixed, "all from the first round on"),
-        ("growing", PoolForm::Growing, "those of the tasks so far"),
-    ];
-}
+impl Choice for PoolForm {}
 
 /// What every such method has in its `[method]` table.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,85 +1,70 @@
 //! The settings of STSA and STSA-E.
 
+use clap::ValueEnum;
+
 use crate::numerics::ridge::Penalty;
 use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// How the head scores features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HeadMode {
+    /// Features and rows of the head at length one (the code).
+    ///
     /// `<h / |h|, w_c / |w_c|>`: short rows of rare classes count as much as long ones.
     Cosine,
+    /// Plain inner products (the paper's text).
+    ///
     /// `<h, w_c>`.
     Linear,
 }
 
-impl Choice for HeadMode {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("cosine", HeadMode::Cosine, "features and rows of the head at length one (the code)"),
-        ("linear", HeadMode::Linear, "plain inner products (the paper's text)"),
-    ];
-}
+impl Choice for HeadMode {}
 
 /// What lambda is measured in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LambdaScale {
+    /// Added as it is (the paper).
     Absolute,
+    /// Times tr(G) / D, for features of any scale.
     Trace,
 }
 
-impl Choice for LambdaScale {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("absolute", LambdaScale::Absolute, "added as it is (the paper)"),
-        ("trace", LambdaScale::Trace, "times tr(G) / D, for features of any scale"),
-    ];
-}
+impl Choice for LambdaScale {}
 
 /// The numbers in which statistics travel; sums are f64 on both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Payload {
-    /// Four bytes, as the paper counts.
+    /// Four bytes a number, as the paper counts.
     F32,
-    /// Eight bytes: nothing is lost on the way.
+    /// Eight bytes a number, nothing is rounded.
     F64,
 }
 
-impl Choice for Payload {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("f32", Payload::F32, "four bytes a number, as the paper counts"),
-        ("f64", Payload::F64, "eight bytes a number, nothing is rounded"),
-    ];
-}
+impl Choice for Payload {}
 
 /// Which units of a class count as its `U`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UnitCount {
-    /// Those that hold a sample of it: unbiased.
+    /// Units that hold a sample of the class: unbiased.
     Nonempty,
-    /// All units of the round, as the released code has it: the covariance comes out too small.
+    /// All units of the round (the released code).
+    ///
+    /// The covariance comes out too small.
     Total,
 }
 
-impl Choice for UnitCount {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("nonempty", UnitCount::Nonempty, "units that hold a sample of the class: unbiased"),
-        ("total", UnitCount::Total, "all units of the round (the released code)"),
-    ];
-}
+impl Choice for UnitCount {}
 
 /// What is assumed of a class that a single unit holds: its scatter is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OneUnit {
-    /// None: its samples lie at their mean.
+    /// No scatter: its samples lie at their mean.
     Mean,
-    /// That of the other classes of the task, pooled.
+    /// The scatter of the task's other classes, pooled.
     Pooled,
 }
 
-impl Choice for OneUnit {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("mean", OneUnit::Mean, "no scatter: its samples lie at their mean"),
-        ("pooled", OneUnit::Pooled, "the scatter of the task's other classes, pooled"),
-    ];
-}
+impl Choice for OneUnit {}
 
 /// What clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

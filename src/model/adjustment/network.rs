@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{Device, Tensor};
+use clap::ValueEnum;
 
 use super::Residual;
 use super::shape::{HEAD_NORM, HIDDEN, LAYERS, SHORTCUT, of_module};
@@ -14,6 +15,7 @@ use crate::model::resnet::is_buffer;
 use crate::model::{
     Dropout, MaskPlace, ModelError, Norm, Parameter, ParameterSet, Running, Variables,
 };
+use crate::scenario::reader::Choice;
 
 /// Which of the two networks train.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,13 +36,17 @@ impl Trains {
 }
 
 /// By which moments the batch norms of a module that trains normalise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Norms {
-    /// Those of the batch; running ones move.
-    Batch,
-    /// The running ones, which stay; scales and shifts train.
+    /// The running ones, as the first task left them.
+    ///
+    /// Scales and shifts train.
     Settled,
+    /// Those of the batch, and running ones move with every batch.
+    Batch,
 }
+
+impl Choice for Norms {}
 
 /// Where a step draws its masks, and how much it drops.
 #[derive(Clone, Copy, Debug)]

@@ -9,23 +9,28 @@
 //! The table prints `BN(1024)` and `BN(128)` in the module, which fit no layer, and a "residual add" that cannot
 //! be an identity around the whole: widths follow the layers, and the residual is a key.
 
+use clap::ValueEnum;
+
 use crate::model::resnet::is_buffer;
 use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
+use crate::scenario::reader::Choice;
 
 /// Where the module adds something to what passed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Residual {
+    /// Around the second layer.
+    Identity,
     /// Nowhere.
     None,
-    /// The second layer's input to its output.
-    Identity,
-    /// A projection of the last layer's input to its output.
+    /// A projection around the last layer.
     Last,
-    /// A projection of the module's input to its output.
+    /// A projection around the whole module.
     Whole,
 }
+
+impl Choice for Residual {}
 
 /// The dimensions of module and head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

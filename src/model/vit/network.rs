@@ -327,11 +327,9 @@ impl Vit {
         Ok(tokens.broadcast_add(&table)?)
     }
 
-    /// Patch embeddings without position or CLS, `(b, n - 1, d)`.
-    ///
-    /// # Errors
-    /// As [`Vit::embed`].
-    pub fn patch_tokens(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+    /// Patch embeddings without position or CLS, `(b, n - 1, d)`, as timm's `patch_embed` gives them.
+    #[cfg(test)]
+    pub(super) fn patch_tokens(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         let patches = self.unfold(pixels, 0)?;
         Ok(ops::linear(&patches, &self.patch_matrix()?, Some(&self.patch.bias))?)
     }

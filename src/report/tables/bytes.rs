@@ -10,25 +10,38 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use crate::federation::ledger::Ledger;
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::quantity::Round;
 use crate::report::csv::Csv;
 use crate::report::words::{CONTROL, direction_word, outcome_word};
 
-const HEAD: [&str; 10] =
-    ["round", "task", "phase", "client", "direction", "outcome", "kind", "frames", "bytes", "sent"];
+#[derive(Default, Serialize)]
+struct Row {
+    round: u64,
+    task: u32,
+    phase: u32,
+    client: u32,
+    direction: &'static str,
+    outcome: &'static str,
+    kind: &'static str,
+    frames: u64,
+    bytes: u64,
+    sent: Option<u64>,
+}
 
 /// Writes one row per round, client, direction, outcome and kind.
 pub struct BytesTable<W: Write> {
-    csv: Csv<W>,
+    csv: Csv<W, Row>,
     ledger: Ledger,
 }
 
 impl<W: Write> BytesTable<W> {
     /// Writes the head.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(BytesTable { csv: Csv::new(out, &HEAD)?, ledger: Ledger::default() })
+        Ok(BytesTable { csv: Csv::new(out)?, ledger: Ledger::default() })
     }
 
     fn flush(&mut self, last: Round) -> io::Result<()> {
@@ -36,21 +49,21 @@ impl<W: Write> BytesTable<W> {
             let kinds = sums.kinds.iter().map(|(kind, bytes)| (kind.name(), bytes, None));
             let control = [(CONTROL, sums.control, Some(sums.sent))];
             for (kind, bytes, sent) in control.into_iter().chain(kinds) {
-                self.csv.row(&[
-                    (key.round.0 + 1).to_string(),
-                    (key.task.0 + 1).to_string(),
-                    key.phase.to_string(),
-                    key.client.0.to_string(),
-                    direction_word(key.direction).to_string(),
-                    outcome_word(key.outcome).to_string(),
-                    kind.to_string(),
-                    sums.frames.to_string(),
-                    bytes.0.to_string(),
-                    sent.map_or(String::new(), |sent| sent.0.to_string()),
-                ])?;
+                self.csv.row(&Row {
+                    round: u64::from(key.round.0) + 1,
+                    task: u32::from(key.task.0) + 1,
+                    phase: key.phase,
+                    client: key.client.0,
+                    direction: direction_word(key.direction),
+                    outcome: outcome_word(key.outcome),
+                    kind,
+                    frames: sums.frames,
+                    bytes: bytes.0,
+                    sent: sent.map(|sent| sent.0),
+                })?;
             }
         }
-        self.csv.flush()
+        Ok(())
     }
 }
 

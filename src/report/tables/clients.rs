@@ -4,35 +4,39 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use crate::federation::ledger::Ledger;
 use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
 use crate::policy::SeatKind;
 use crate::quantity::{ClientId, VirtualTime};
-use crate::report::csv::Csv;
+use crate::report::csv::{Csv, Number};
 
-const HEAD: [&str; 21] = [
-    "client",
-    "kind",
-    "slowness",
-    "setup_s",
-    "down_mb_per_s",
-    "up_mb_per_s",
-    "round_trip_s",
-    "leaves_s",
-    "rounds_asked",
-    "trained",
-    "skipped",
-    "failed",
-    "rejected",
-    "samples_trained",
-    "worked_s",
-    "kept_bytes",
-    "frames_down",
-    "bytes_down",
-    "frames_up",
-    "bytes_up",
-    "bytes_sent",
-];
+/// What chance gave a client is empty where all are alike.
+#[derive(Default, Serialize)]
+struct Row {
+    client: u32,
+    kind: &'static str,
+    slowness: Option<Number>,
+    setup_s: Option<Number>,
+    down_mb_per_s: Option<Number>,
+    up_mb_per_s: Option<Number>,
+    round_trip_s: Option<Number>,
+    leaves_s: Option<Number>,
+    rounds_asked: u64,
+    trained: u64,
+    skipped: u64,
+    failed: u64,
+    rejected: u64,
+    samples_trained: u64,
+    worked_s: Number,
+    kept_bytes: u64,
+    frames_down: u64,
+    bytes_down: u64,
+    frames_up: u64,
+    bytes_up: u64,
+    bytes_sent: u64,
+}
 
 #[derive(Default)]
 struct Account {
@@ -49,28 +53,21 @@ struct Account {
     drawn: Option<Drawn>,
 }
 
-/// What chance gave a client, as the table writes it.
-struct Drawn([String; 6]);
-
-impl Drawn {
-    fn new(slowness: u64, setup: u64, rates: [Option<u64>; 2], times: (u64, Option<u64>)) -> Drawn {
-        let millionths = |value: u64| (value as f64 / 1e6).to_string();
-        let seconds = |value| VirtualTime(value).as_seconds().to_string();
-        let [down, up] = rates.map(|rate| rate.map_or("inf".to_string(), millionths));
-        Drawn([
-            millionths(slowness),
-            seconds(setup),
-            down,
-            up,
-            seconds(times.0),
-            times.1.map_or(String::new(), seconds),
-        ])
-    }
+/// What chance gave a client.
+#[derive(Clone, Copy)]
+struct Drawn {
+    slowness: u64,
+    setup: u64,
+    /// `None`: nothing of it takes time.
+    down: Option<u64>,
+    up: Option<u64>,
+    round_trip: u64,
+    leaves: Option<u64>,
 }
 
 /// Writes one row per client that was ever asked. A load client is asked once per frame to it.
 pub struct ClientsTable<W: Write> {
-    csv: Csv<W>,
+    csv: Csv<W, Row>,
     accounts: BTreeMap<ClientId, Account>,
     ledger: Ledger,
 }
@@ -79,7 +76,7 @@ impl<W: Write> ClientsTable<W> {
     /// Writes the head.
     pub fn new(out: W) -> io::Result<Self> {
         Ok(ClientsTable {
-            csv: Csv::new(out, &HEAD)?,
+            csv: Csv::new(out)?,
             accounts: BTreeMap::new(),
             ledger: Ledger::default(),
         })
@@ -91,33 +88,48 @@ impl<W: Write> ClientsTable<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         for (client, account) in std::mem::take(&mut self.accounts) {
-            let integers = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>();
             let kind = if account.load { SeatKind::Load } else { SeatKind::Client };
-            let mut row = vec![client.0.to_string(), kind.word().to_string()];
-            // Empty where all are alike.
-            row.extend(account.drawn.map(|drawn| drawn.0).unwrap_or_default());
-            row.extend(integers(&[
-                account.asked,
-                account.trained,
-                account.skipped,
-                account.failed,
-                account.rejected,
-                account.samples,
-            ]));
-            row.push(VirtualTime(account.worked).as_seconds().to_string());
-            row.push(account.kept.to_string());
+            let drawn = account.drawn;
             let carried = self.ledger.client(client);
-            row.extend(integers(&[
-                carried.down.frames,
-                carried.down.bytes.0,
-                carried.up.frames,
-                carried.up.bytes.0,
-                carried.down.sent.0 + carried.up.sent.0,
-            ]));
-            self.csv.row(&row)?;
+            self.csv.row(&Row {
+                client: client.0,
+                kind: kind.word(),
+                slowness: drawn.map(|of| millionths(of.slowness)),
+                setup_s: drawn.map(|of| seconds(of.setup)),
+                down_mb_per_s: drawn.map(|of| rate(of.down)),
+                up_mb_per_s: drawn.map(|of| rate(of.up)),
+                round_trip_s: drawn.map(|of| seconds(of.round_trip)),
+                leaves_s: drawn.and_then(|of| of.leaves).map(seconds),
+                rounds_asked: account.asked,
+                trained: account.trained,
+                skipped: account.skipped,
+                failed: account.failed,
+                rejected: account.rejected,
+                samples_trained: account.samples,
+                worked_s: seconds(account.worked),
+                kept_bytes: account.kept,
+                frames_down: carried.down.frames,
+                bytes_down: carried.down.bytes.0,
+                frames_up: carried.up.frames,
+                bytes_up: carried.up.bytes.0,
+                bytes_sent: carried.down.sent.0 + carried.up.sent.0,
+            })?;
         }
-        self.csv.flush()
+        Ok(())
     }
+}
+
+fn millionths(value: u64) -> Number {
+    Number(value as f64 / 1e6)
+}
+
+fn seconds(nanoseconds: u64) -> Number {
+    Number(VirtualTime(nanoseconds).as_seconds())
+}
+
+/// Megabytes per second.
+fn rate(bytes_per_second: Option<u64>) -> Number {
+    bytes_per_second.map_or(Number(f64::INFINITY), millionths)
 }
 
 impl<W: Write + Send> EventSink for ClientsTable<W> {
@@ -126,9 +138,9 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
             Event::RoundOpened { cohort, .. } => {
                 cohort.iter().for_each(|client| self.of(*client).asked += 1);
             }
-            Event::ClientDrawn { client, slowness, setup, down, up, round_trip, leaves } => {
-                let drawn = Drawn::new(*slowness, *setup, [*down, *up], (*round_trip, *leaves));
-                self.of(*client).drawn = Some(drawn);
+            &Event::ClientDrawn { client, slowness, setup, down, up, round_trip, leaves } => {
+                let drawn = Drawn { slowness, setup, down, up, round_trip, leaves };
+                self.of(client).drawn = Some(drawn);
             }
             Event::Trained { client, samples, worked, kept, .. } => {
                 let account = self.of(*client);

@@ -2,16 +2,27 @@
 
 use std::io::Write;
 
+use serde::Serialize;
+
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
-use crate::report::csv::Csv;
+use crate::report::csv::{Csv, Number};
+
+#[derive(Default, Serialize)]
+struct Row {
+    learnt: u32,
+    tested: u32,
+    correct: u64,
+    total: u64,
+    accuracy: Number,
+}
 
 /// Writes one row per pair of tasks.
-pub struct MatrixTable<W: Write>(Csv<W>);
+pub struct MatrixTable<W: Write>(Csv<W, Row>);
 
 impl<W: Write> MatrixTable<W> {
     /// Writes the head.
     pub fn new(out: W) -> std::io::Result<Self> {
-        Csv::new(out, &["learnt", "tested", "correct", "total", "accuracy"]).map(MatrixTable)
+        Csv::new(out).map(MatrixTable)
     }
 }
 
@@ -21,15 +32,14 @@ impl<W: Write + Send> EventSink for MatrixTable<W> {
             return Ok(());
         };
         for score in entry.numbers.iter().flat_map(|numbers| &numbers.tasks) {
-            let accuracy = score.correct as f64 / score.total.max(1) as f64;
-            self.0.row(&[
-                (task.0 + 1).to_string(),
-                (score.task.0 + 1).to_string(),
-                score.correct.to_string(),
-                score.total.to_string(),
-                accuracy.to_string(),
-            ])?;
+            self.0.row(&Row {
+                learnt: u32::from(task.0) + 1,
+                tested: u32::from(score.task.0) + 1,
+                correct: score.correct,
+                total: score.total,
+                accuracy: Number(score.correct as f64 / score.total.max(1) as f64),
+            })?;
         }
-        Ok(self.0.flush()?)
+        Ok(())
     }
 }

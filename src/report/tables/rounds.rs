@@ -9,37 +9,41 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use crate::federation::ledger::Sums;
 use crate::federation::{
     Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, SinkError,
 };
 use crate::quantity::{Round, SeatId, VirtualTime};
-use crate::report::csv::{Csv, number};
+use crate::report::csv::{Csv, Number};
 use crate::report::words::Traffic;
 
-const HEAD: [&str; 19] = [
-    "round",
-    "task",
-    "phase",
-    "opened_s",
-    "closed_s",
-    "cohort",
-    "seats",
-    "folded",
-    "failed",
-    "rejected",
-    "late",
-    "bytes_down",
-    "bytes_up",
-    "sent_down",
-    "sent_up",
-    "control",
-    "ratio",
-    "loss",
-    "accuracy_seen",
-];
-
+#[derive(Default, Serialize)]
 struct Row {
+    round: u64,
+    task: u32,
+    phase: String,
+    opened_s: Number,
+    closed_s: Option<Number>,
+    cohort: usize,
+    seats: u32,
+    folded: u32,
+    failed: u32,
+    rejected: u32,
+    late: u64,
+    bytes_down: u64,
+    bytes_up: u64,
+    sent_down: u64,
+    sent_up: u64,
+    control: u64,
+    ratio: Option<Number>,
+    loss: Option<Number>,
+    accuracy_seen: Option<Number>,
+}
+
+/// A round of which something may still come.
+struct Pending {
     round: Round,
     task: u16,
     phase: String,
@@ -59,31 +63,58 @@ struct Row {
     accuracy: Option<f64>,
 }
 
-impl Row {
+impl Pending {
     fn settle(&mut self, seat: SeatId) {
         self.settled.insert(seat);
         self.missing.remove(&seat);
+    }
+
+    fn row(&self) -> Row {
+        let down = self.traffic.direction(Direction::Down);
+        let up = self.traffic.direction(Direction::Up);
+        let late = |way| self.traffic.0.get(&(way, FrameOutcome::Late)).map_or(0, |sum| sum.frames);
+        let mut both: Sums = down;
+        both += up;
+        let losses = &self.losses;
+        let mean = || losses.iter().sum::<f64>() / losses.len() as f64;
+        Row {
+            round: u64::from(self.round.0) + 1,
+            task: u32::from(self.task) + 1,
+            phase: self.phase.clone(),
+            opened_s: Number(self.opened.as_seconds()),
+            closed_s: self.closed.map(|at| Number(at.as_seconds())),
+            cohort: self.cohort,
+            seats: self.seats,
+            folded: self.folded,
+            failed: self.failed,
+            rejected: self.rejected,
+            late: late(Direction::Up) + late(Direction::Down),
+            bytes_down: down.bytes.0,
+            bytes_up: up.bytes.0,
+            sent_down: down.sent.0,
+            sent_up: up.sent.0,
+            control: both.control.0,
+            ratio: (both.frames > 0).then(|| Number(both.ratio())),
+            loss: (!losses.is_empty()).then(|| Number(mean())),
+            accuracy_seen: self.accuracy.map(Number),
+        }
     }
 }
 
 /// Writes one row per round.
 pub struct RoundsTable<W: Write> {
-    csv: Csv<W>,
+    csv: Csv<W, Row>,
     phases: BTreeMap<u32, String>,
-    open: VecDeque<Row>,
+    open: VecDeque<Pending>,
 }
 
 impl<W: Write> RoundsTable<W> {
     /// Writes the head.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(RoundsTable {
-            csv: Csv::new(out, &HEAD)?,
-            phases: BTreeMap::new(),
-            open: VecDeque::new(),
-        })
+        Ok(RoundsTable { csv: Csv::new(out)?, phases: BTreeMap::new(), open: VecDeque::new() })
     }
 
-    fn row(&mut self, round: Round) -> Option<&mut Row> {
+    fn row(&mut self, round: Round) -> Option<&mut Pending> {
         self.open.iter_mut().rev().find(|row| row.round == round)
     }
 
@@ -92,43 +123,11 @@ impl<W: Write> RoundsTable<W> {
             if !all && (row.closed.is_none() || !row.missing.is_empty()) {
                 break;
             }
-            let cells = cells(row);
-            self.csv.row(&cells)?;
+            self.csv.row(&row.row())?;
             self.open.pop_front();
         }
-        self.csv.flush()
+        Ok(())
     }
-}
-
-fn cells(row: &Row) -> Vec<String> {
-    let down = row.traffic.direction(Direction::Down);
-    let up = row.traffic.direction(Direction::Up);
-    let late = |way| row.traffic.0.get(&(way, FrameOutcome::Late)).map_or(0, |sum| sum.frames);
-    let mut both: Sums = down;
-    both += up;
-    let loss =
-        (!row.losses.is_empty()).then(|| row.losses.iter().sum::<f64>() / row.losses.len() as f64);
-    vec![
-        (row.round.0 + 1).to_string(),
-        (row.task + 1).to_string(),
-        row.phase.clone(),
-        row.opened.as_seconds().to_string(),
-        number(row.closed.map(VirtualTime::as_seconds)),
-        row.cohort.to_string(),
-        row.seats.to_string(),
-        row.folded.to_string(),
-        row.failed.to_string(),
-        row.rejected.to_string(),
-        (late(Direction::Up) + late(Direction::Down)).to_string(),
-        down.bytes.0.to_string(),
-        up.bytes.0.to_string(),
-        down.sent.0.to_string(),
-        up.sent.0.to_string(),
-        both.control.0.to_string(),
-        number((both.frames > 0).then(|| both.ratio())),
-        number(loss),
-        number(row.accuracy),
-    ]
 }
 
 /// The loss a client ended its local training with, where its method tells one.
@@ -153,7 +152,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::RoundOpened { round, task, phase, cohort, seats, .. } => {
                 self.flush(false)?;
                 let phase = self.phases.get(phase).cloned().unwrap_or_else(|| phase.to_string());
-                self.open.push_back(Row {
+                self.open.push_back(Pending {
                     round: *round,
                     task: task.0,
                     phase,

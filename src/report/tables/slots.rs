@@ -6,27 +6,31 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
-use crate::report::csv::Csv;
+use crate::report::csv::{Csv, Number};
+
+#[derive(Default, Serialize)]
+struct Row {
+    learnt: u32,
+    period: u32,
+    client: u32,
+    /// 0 or 1.
+    finished: u8,
+    right_own: u64,
+    right_all: Option<u64>,
+    images: u64,
+    accuracy_own: Number,
+    accuracy_all: Option<Number>,
+}
 
 /// Writes one row per period and slot begun.
 pub struct SlotsTable {
     path: PathBuf,
     /// Once there is something to write.
-    csv: Option<Csv<File>>,
+    csv: Option<Csv<File, Row>>,
 }
-
-const HEAD: [&str; 9] = [
-    "learnt",
-    "period",
-    "client",
-    "finished",
-    "right_own",
-    "right_all",
-    "images",
-    "accuracy_own",
-    "accuracy_all",
-];
 
 impl SlotsTable {
     /// Writes nothing yet.
@@ -34,10 +38,10 @@ impl SlotsTable {
         SlotsTable { path, csv: None }
     }
 
-    fn csv(&mut self) -> io::Result<&mut Csv<File>> {
+    fn csv(&mut self) -> io::Result<&mut Csv<File, Row>> {
         let csv = match self.csv.take() {
             Some(csv) => csv,
-            None => Csv::new(File::create(&self.path)?, &HEAD)?,
+            None => Csv::new(File::create(&self.path)?)?,
         };
         Ok(self.csv.insert(csv))
     }
@@ -50,23 +54,19 @@ impl EventSink for SlotsTable {
         };
         let scores = entry.numbers.iter().flat_map(|numbers| &numbers.slots);
         for score in scores {
-            let share = |right: u64| (right as f64 / score.total.max(1) as f64).to_string();
-            let all = Option::unwrap_or_default;
-            self.csv()?.row(&[
-                (task.0 + 1).to_string(),
-                (score.task.0 + 1).to_string(),
-                score.client.0.to_string(),
-                u8::from(score.finished).to_string(),
-                score.within.to_string(),
-                all(score.correct.map(|right| right.to_string())),
-                score.total.to_string(),
-                share(score.within),
-                all(score.correct.map(share)),
-            ])?;
+            let share = |right: u64| Number(right as f64 / score.total.max(1) as f64);
+            self.csv()?.row(&Row {
+                learnt: u32::from(task.0) + 1,
+                period: u32::from(score.task.0) + 1,
+                client: score.client.0,
+                finished: u8::from(score.finished),
+                right_own: score.within,
+                right_all: score.correct,
+                images: score.total,
+                accuracy_own: share(score.within),
+                accuracy_all: score.correct.map(share),
+            })?;
         }
-        match &mut self.csv {
-            Some(csv) => Ok(csv.flush()?),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::StartWeights;
@@ -23,24 +24,18 @@ pub struct BertSection {
 }
 
 /// Which hidden state is the feature of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolingKey {
-    /// That of the first token.
+    /// Of the token in front of the text.
     Cls,
-    /// That of the last token of the text.
+    /// Of the last token of the text.
     Last,
-    /// The mean.
+    /// The mean over all tokens.
     Mean,
 }
 
-impl Choice for PoolingKey {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("cls", PoolingKey::Cls, "of the token in front of the text"),
-        ("last", PoolingKey::Last, "of the last token of the text"),
-        ("mean", PoolingKey::Mean, "the mean over all tokens"),
-    ];
-}
+impl Choice for PoolingKey {}
 
 /// The shape of a BERT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

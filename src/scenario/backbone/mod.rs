@@ -7,6 +7,7 @@ mod vit;
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 pub use bert::{BertSection, BertShape, PoolingKey};
@@ -39,26 +40,26 @@ pub enum BackboneSection {
 }
 
 /// [`BackboneSection`] without its keys.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// A pretrained vision transformer.
     Vit,
+    /// ResNet-18 with a 3x3 stem for small images.
+    #[value(name = "resnet18")]
     ResNet18,
+    /// A pretrained ResNet-50 that gives features only.
+    #[value(name = "resnet50")]
     ResNet50,
+    /// A pretrained ResNet-152 that gives features only.
+    #[value(name = "resnet152")]
     ResNet152,
+    /// A BERT that gives features of text only.
     Bert,
+    /// The pixels as they are; with a linear head, logistic regression.
     Pixels,
 }
 
-impl Choice for Kind {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("vit", Kind::Vit, "a pretrained vision transformer"),
-        ("resnet18", Kind::ResNet18, "ResNet-18 with a 3x3 stem for small images"),
-        ("resnet50", Kind::ResNet50, "a pretrained ResNet-50 that gives features only"),
-        ("resnet152", Kind::ResNet152, "a pretrained ResNet-152 that gives features only"),
-        ("bert", Kind::Bert, "a BERT that gives features of text only"),
-        ("pixels", Kind::Pixels, "the pixels as they are; with a linear head, logistic regression"),
-    ];
-}
+impl Choice for Kind {}
 
 impl BackboneSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::scenario::reader::{Choice, Param, TableReader};
@@ -96,20 +97,20 @@ impl Architecture {
 }
 
 /// [`Architecture`] without its table.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Preset {
+    /// 192 wide, 12 deep, 3 heads.
+    #[value(name = "vit-tiny-patch16-224")]
     Tiny,
+    /// 384 wide, 12 deep, 6 heads.
+    #[value(name = "vit-small-patch16-224")]
     Small,
+    /// 768 wide, 12 deep, 12 heads.
+    #[value(name = "vit-base-patch16-224")]
     Base,
 }
 
-impl Choice for Preset {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-        ("vit-tiny-patch16-224", Preset::Tiny, "192 wide, 12 deep, 3 heads"),
-        ("vit-small-patch16-224", Preset::Small, "384 wide, 12 deep, 6 heads"),
-        ("vit-base-patch16-224", Preset::Base, "768 wide, 12 deep, 12 heads"),
-    ];
-}
+impl Choice for Preset {}
 
 impl VitSection {
     /// Its keys, which no other kind has.

@@ -2,19 +2,19 @@
 
 #![allow(private_interfaces)]
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
 use super::node::{Node, Value};
 use super::readable::{Fault, Readable};
 use super::suggest::{alternatives, nearest};
 
-/// A closed set of words in a scenario file.
-pub trait Choice: Copy + PartialEq + 'static {
-    /// Word, value, and what it means.
-    const CHOICES: &'static [(&'static str, Self, &'static str)];
-
+/// A closed set of words in a scenario file: a word is a variant's name, its meaning the first paragraph
+/// of the variant's documentation.
+pub trait Choice: ValueEnum + Copy + PartialEq + 'static {
     /// The word of this value.
-    fn word(&self) -> &'static str {
-        // A value left out of `CHOICES` is a slip in the source, seen by the first test of it.
-        Self::CHOICES.iter().find(|(_, value, _)| value == self).map_or("?", |(word, ..)| word)
+    fn word(&self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
@@ -22,13 +22,14 @@ impl<T: Choice> Readable for T {
     const WHAT: &'static str = "a word";
 
     fn read(node: &Node) -> Result<Self, Fault> {
-        let words = || Self::CHOICES.iter().map(|(word, ..)| *word);
+        let words: Vec<String> = T::value_variants().iter().map(T::word).collect();
+        let words = || words.iter().map(String::as_str);
         let Value::String(typed) = &node.value else {
             let help = format!("write one of {} in quotes", alternatives(words()));
             return Err(Fault::wrong_type(node, "a string").help(help));
         };
-        let found = Self::CHOICES.iter().find(|(word, ..)| word == typed);
-        found.map(|(_, value, _)| *value).ok_or_else(|| {
+        let found = words().zip(T::value_variants()).find(|(word, _)| word == typed);
+        found.map(|(_, value)| *value).ok_or_else(|| {
             let help = match nearest(typed, words()) {
                 Some(word) => format!("did you mean \"{word}\"?"),
                 None => format!("possible values are {}", alternatives(words())),
@@ -42,7 +43,47 @@ impl<T: Choice> Readable for T {
         self.word().into()
     }
 
-    fn choices() -> Vec<(&'static str, &'static str)> {
-        Self::CHOICES.iter().map(|(word, _, doc)| (*word, *doc)).collect()
+    fn choices() -> Vec<(String, String)> {
+        let values = T::value_variants().iter().filter_map(T::to_possible_value);
+        values.map(|value| (value.get_name().to_owned(), meaning(&value))).collect()
+    }
+}
+
+/// As a list has it: without the capital that begins a sentence. Names (`CLS`, `FedHAF`) keep theirs.
+fn meaning(value: &PossibleValue) -> String {
+    let text = value.get_help().map(ToString::to_string).unwrap_or_default();
+    let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    match word.chars().skip(1).any(|c| !c.is_lowercase()) {
+        true => text,
+        false => {
+            text.chars().take(1).flat_map(char::to_lowercase).chain(text.chars().skip(1)).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+    enum Prompt {
+        /// A prefix of
+        /// every block.
+        ///
+        /// More about it.
+        PrefixTuning,
+        /// CLS alone.
+        #[value(name = "cls_only")]
+        Cls,
+    }
+
+    impl Choice for Prompt {}
+
+    #[test]
+    fn words_and_meanings_come_from_the_variants() {
+        let expected = [("prefix-tuning", "a prefix of every block"), ("cls_only", "CLS alone")];
+        let expected = expected.map(|(word, meaning)| (word.to_owned(), meaning.to_owned()));
+        assert_eq!(Prompt::choices(), expected);
+        assert_eq!(Prompt::Cls.word(), "cls_only");
     }
 }

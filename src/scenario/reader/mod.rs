@@ -7,16 +7,17 @@
 //! fills defaults and writes the effective scenario.
 //!
 //! ```
+//! use clap::ValueEnum;
 //! use fedcast::scenario::reader::{describe, Choice, Param, TableReader};
 //!
-//! #[derive(Clone, Copy, Debug, PartialEq)]
-//! enum Rebalance { None, Both }
-//! impl Choice for Rebalance {
-//!     const CHOICES: &'static [(&'static str, Self, &'static str)] = &[
-//!         ("none", Rebalance::None, "not at all"),
-//!         ("both", Rebalance::Both, "all classes seen"),
-//!     ];
+//! #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+//! enum Rebalance {
+//!     /// Not at all.
+//!     None,
+//!     /// All classes seen.
+//!     Both,
 //! }
+//! impl Choice for Rebalance {}
 //!
 //! #[derive(Debug, PartialEq)]
 //! struct Config { tau: f64, prompt_len: u32, rebalance: Rebalance }
@@ -39,6 +40,7 @@
 //!
 //! let keys = describe(read);
 //! assert_eq!(keys[2].default.as_deref(), Some("\"both\""));
+//! assert_eq!(keys[2].choices[0], ("none".to_owned(), "not at all".to_owned()));
 //! # Ok::<(), fedcast::scenario::ScenarioError>(())
 //! ```
 

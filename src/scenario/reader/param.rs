@@ -138,5 +138,5 @@ pub struct KeyDoc {
     /// Where the default comes from.
     pub source: Option<&'static str>,
     /// Word and meaning of every possible value, where there are few.
-    pub choices: Vec<(&'static str, &'static str)>,
+    pub choices: Vec<(String, String)>,
 }

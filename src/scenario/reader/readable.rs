@@ -51,7 +51,7 @@ pub trait Readable: Clone + PartialEq + Sized {
     }
 
     /// Word and meaning of every possible value, where there are few.
-    fn choices() -> Vec<(&'static str, &'static str)> {
+    fn choices() -> Vec<(String, String)> {
         Vec::new()
     }
 }
@@ -162,7 +162,7 @@ impl<T: Readable> Readable for Vec<T> {
         self.iter().flat_map(T::numbers).collect()
     }
 
-    fn choices() -> Vec<(&'static str, &'static str)> {
+    fn choices() -> Vec<(String, String)> {
         T::choices()
     }
 }

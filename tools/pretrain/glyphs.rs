@@ -3,22 +3,14 @@
 //! Some classes are plain shapes (bars, arcs, corners, crosses, junctions, zigzags, waves, spirals, open rings), most
 //! are *glyphs*: one to three strokes of a pen whose curvature wanders, fixed per class. Every drawing of a class moves its
 //! control points, bends it, shears, turns and stretches it, fits it into the frame and picks a pen.
-//!
-//! ```
-//! use fedcast::learning::pretrain::glyphs::Glyphs;
-//! let glyphs = Glyphs::new(1, 50);
-//! let image = glyphs.draw(7, 1234); // drawing 1234 of class 7: 8 x 8 values of 0..=255
-//! assert_eq!(image, glyphs.draw(7, 1234));
-//! assert_ne!(image, glyphs.draw(7, 1235));
-//! ```
 
 use std::f64::consts::{PI, TAU};
 
 use rand::RngCore;
 
-use super::canvas::{Canvas, Point, SIDE};
-use crate::numerics::distributions::{below, chance, normal, uniform};
-use crate::numerics::streams::{Domain, StreamKey};
+use crate::canvas::{Canvas, Point, SIDE};
+use fedcast::numerics::distributions::{below, chance, normal, uniform};
+use fedcast::numerics::streams::{Domain, StreamKey};
 
 /// The strokes of one class, as control points.
 type Strokes = Vec<Vec<Point>>;
@@ -46,11 +38,6 @@ impl Glyphs {
     /// Number of classes.
     pub fn len(&self) -> usize {
         self.classes.len()
-    }
-
-    /// Whether there is no class.
-    pub fn is_empty(&self) -> bool {
-        self.classes.is_empty()
     }
 
     /// Drawing `number` of class `class`: 8 x 8 grey values of 0 to 255 in steps of 1/16.
@@ -251,6 +238,7 @@ mod tests {
     fn classes_and_drawings_depend_on_their_seed_and_number_only() {
         let (few, many) = (Glyphs::new(3, 60), Glyphs::new(3, 80));
         assert_eq!(few.draw(59, 5), many.draw(59, 5));
+        assert_ne!(few.draw(59, 5), few.draw(59, 6));
         assert_ne!(few.draw(59, 5), Glyphs::new(4, 60).draw(59, 5));
         assert_eq!((few.len(), many.len()), (60, 80));
     }

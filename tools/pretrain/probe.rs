@@ -1,14 +1,16 @@
 //! Judging frozen features: what a linear head and nearest class means make of them.
 
-use crate::data::{Dataset, Loader};
-use crate::learning::{Head, HeadLoss, HeadTraining, LearningError, Schedule, evaluation::argmax};
-use crate::model::{Adaptation, Vit};
-use crate::numerics::distributions::shuffle;
-use crate::numerics::streams::{Domain, StreamKey};
-use candle_core::Device;
 use std::sync::Arc;
 
-use super::trainer::transform;
+use candle_core::Device;
+use fedcast::data::{ClassOrder, Curriculum, Dataset, Loader, Split, TaskSizes};
+use fedcast::learning::evaluation::argmax;
+use fedcast::learning::{Head, HeadLoss, HeadTraining, LearningError, Schedule};
+use fedcast::model::{Adaptation, Vit};
+use fedcast::numerics::distributions::shuffle;
+use fedcast::numerics::streams::{Domain, StreamKey};
+
+use crate::trainer::transform;
 
 /// Frozen features of both splits of a data set of grey 8 x 8 images.
 struct Features {
@@ -20,11 +22,10 @@ struct Features {
 
 impl Features {
     fn of(network: &Vit, dataset: &Dataset) -> Result<Features, LearningError> {
-        use crate::data::{ClassOrder, Curriculum, TaskSizes};
         let classes = dataset.classes();
         let curriculum = Curriculum::new(classes, &ClassOrder::Native, &TaskSizes::Even(1))?;
         let (curriculum, transform) = (Arc::new(curriculum), Arc::new(transform(network.config())));
-        let read = |split: &Arc<crate::data::Split>| -> Result<_, LearningError> {
+        let read = |split: &Arc<Split>| -> Result<_, LearningError> {
             let shard = (0..split.len() as u32).collect();
             let loader = Loader::new(split.clone(), shard, curriculum.clone(), transform.clone());
             let mut features = Vec::new();
@@ -106,8 +107,8 @@ pub fn nearest_mean(network: &Vit, dataset: &Dataset) -> Result<f64, LearningErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::digits;
-    use crate::model::embedded_vit;
+    use fedcast::data::digits;
+    use fedcast::model::embedded_vit;
 
     /// The quickstart stands on this. 95.05 and 91.76 when the weights were made.
     #[test]

@@ -6,14 +6,14 @@
 /// Cells per side of the bitmap.
 const CELLS: usize = 32;
 /// Values per side of the image.
-pub(super) const SIDE: usize = 8;
+pub const SIDE: usize = 8;
 const BLOCK: usize = CELLS / SIDE;
 
 /// A point; the unit square is the image, y downwards.
-pub(super) type Point = [f64; 2];
+pub type Point = [f64; 2];
 
 /// A bitmap under a round pen.
-pub(super) struct Canvas {
+pub struct Canvas {
     rows: [u32; CELLS],
 }
 

@@ -1,18 +1,18 @@
-//! The training loop of `fedcast pretrain`.
+//! The training loop.
 
 use std::sync::mpsc;
 
 use candle_core::{Device, Tensor};
+use fedcast::data::{DataError, Image, Kernel, Normalisation, Step, Transform, Workspace};
+use fedcast::learning::evaluation::{argmax, blocks};
+use fedcast::learning::optimiser::{clip_factor, sum_of_squares};
+use fedcast::learning::{LearningError, OptimiserConfig, Schedule};
+use fedcast::model::{Adaptation, LinearHead, ParameterSet, Variables, Vit, VitConfig, ops};
+use fedcast::numerics::distributions::below;
+use fedcast::numerics::streams::{Domain, StreamKey};
 
-use super::PretrainConfig;
-use super::glyphs::Glyphs;
-use crate::data::{DataError, Image, Kernel, Normalisation, Step, Transform, Workspace};
-use crate::learning::evaluation::argmax;
-use crate::learning::optimiser::{clip_factor, sum_of_squares};
-use crate::learning::{LearningError, OptimiserConfig, Schedule};
-use crate::model::{Adaptation, LinearHead, ParameterSet, Variables, Vit, VitConfig, ops};
-use crate::numerics::distributions::below;
-use crate::numerics::streams::{Domain, StreamKey};
+use crate::config::PretrainConfig;
+use crate::glyphs::Glyphs;
 
 /// Where training stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,7 +97,7 @@ fn rate(config: &PretrainConfig, step: u32) -> f64 {
 }
 
 /// Drawn images are 8 x 8; a larger network sees them resized.
-pub(super) fn transform(network: &VitConfig) -> Transform {
+pub fn transform(network: &VitConfig) -> Transform {
     let resize = Step::Resize { side: network.image, kernel: Kernel::Pillow };
     let steps = if network.image == 8 { Vec::new() } else { vec![resize] };
     Transform { steps, normalise: Normalisation::Half, channels: None }
@@ -212,7 +212,7 @@ impl Student<'_> {
 
     fn held_out_accuracy(&self) -> Result<f64, LearningError> {
         let mut right = 0;
-        for block in crate::learning::evaluation::blocks(self.config.held_out, 500) {
+        for block in blocks(self.config.held_out, 500) {
             let (pixels, labels) = self.images(HELD_OUT + block.start as u64, block.len())?;
             let features = self.network.features(&pixels, &Adaptation::default())?.detach();
             right += correct(&self.head.logits(&features)?, &labels)?;

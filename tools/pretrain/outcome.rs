@@ -1,33 +1,21 @@
-//! `fedcast pretrain` as a library call: train on drawn images, judge, write the weights.
-//!
-//! ```no_run
-//! use fedcast::experiment::pretrain_to;
-//! use fedcast::learning::pretrain::PretrainConfig;
-//! let summary = pretrain_to("glyphs.safetensors".as_ref(), &PretrainConfig::default(), 2, |p| {
-//!     if p.step % 100 == 0 {
-//!         eprintln!("step {}/{}: loss {:.3}, {:.1} % right", p.step, p.steps, p.loss, p.accuracy);
-//!     }
-//! })?;
-//! println!("{summary}");
-//! # Ok::<(), fedcast::experiment::PretrainError>(())
-//! ```
+//! A training as a whole: train on drawn images, judge, write the weights.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
+use fedcast::data::digits;
+use fedcast::experiment::{DirectoryError, write_atomically};
+use fedcast::model::{Vit, to_safetensors};
+use fedcast::quantity::Bytes;
 
-use super::run_directory::{DirectoryError, write_atomically};
-use crate::data::{DataError, digits};
-use crate::learning::LearningError;
-use crate::learning::pretrain::{PretrainConfig, Progress, linear_probe, nearest_mean, pretrain};
-use crate::model::{ModelError, Vit, to_safetensors};
-use crate::quantity::Bytes;
+use crate::config::PretrainConfig;
+use crate::probe::{linear_probe, nearest_mean};
+use crate::trainer::{Progress, pretrain};
 
 /// What [`pretrain_to`] made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PretrainSummary {
+pub struct Outcome {
     /// The file that was written.
     pub file: PathBuf,
     /// Its size.
@@ -45,7 +33,7 @@ pub struct PretrainSummary {
     pub nearest_mean: f64,
 }
 
-impl fmt::Display for PretrainSummary {
+impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digest = &self.digest[..self.digest.len().min(16)];
         writeln!(f, "{} ({}, {} parameters)", self.file.display(), self.size, self.parameters)?;
@@ -56,22 +44,8 @@ impl fmt::Display for PretrainSummary {
     }
 }
 
-/// Why no weights were made.
-#[derive(Debug, Error)]
-pub enum PretrainError {
-    /// Training failed.
-    #[error(transparent)]
-    Learning(#[from] LearningError),
-    /// The network could not be rebuilt or encoded.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// The embedded digits could not be read.
-    #[error(transparent)]
-    Data(#[from] DataError),
-    /// The file cannot be written.
-    #[error(transparent)]
-    Write(#[from] DirectoryError),
-}
+/// Any error of the library, of files or of a configuration that does not fit together.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Trains, judges and writes a safetensors file with timm's names and without a head.
 ///
@@ -82,7 +56,7 @@ pub fn pretrain_to(
     config: &PretrainConfig,
     workers: usize,
     report: impl FnMut(Progress),
-) -> Result<PretrainSummary, PretrainError> {
+) -> Result<Outcome> {
     try_place(file)?;
     let trained = pretrain(config, workers, report)?;
     let bytes = to_safetensors(&trained.parameters)?;
@@ -90,7 +64,7 @@ pub fn pretrain_to(
     // The embedded digits are images as they were drawn, 8 x 8: any size of network can see them.
     let network = Vit::from_parameters(trained.network, &trained.parameters)?;
     let digits = digits::embedded()?;
-    Ok(PretrainSummary {
+    Ok(Outcome {
         file: file.to_owned(),
         size: Bytes(bytes.len() as u64),
         parameters: trained.parameters.flat_length(),
@@ -102,7 +76,7 @@ pub fn pretrain_to(
 }
 
 /// Minutes of training should not end at a read-only folder.
-fn try_place(file: &Path) -> Result<(), DirectoryError> {
+fn try_place(file: &Path) -> std::result::Result<(), DirectoryError> {
     let fail = |source| DirectoryError::Write { path: file.to_owned(), source };
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent).map_err(fail)?;
@@ -118,7 +92,7 @@ fn try_place(file: &Path) -> Result<(), DirectoryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{EMBEDDED_CONFIG, VitConfig};
+    use fedcast::model::{EMBEDDED_CONFIG, VitConfig};
 
     fn tiny() -> PretrainConfig {
         PretrainConfig {
@@ -157,7 +131,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut steps = 0;
         let result = pretrain_to(folder.path(), &tiny(), 1, |_| steps += 1);
-        assert!(matches!(result, Err(PretrainError::Write(_))));
+        assert!(result.unwrap_err().is::<DirectoryError>());
         assert_eq!(steps, 0);
     }
 
