@@ -1,0 +1,202 @@
+//! Promise: no refactoring moves a digest or a byte. Every method, alone and with everything that may be done to its
+//! messages, runs on a few digits and comes to what `digests.csv` says: its events (E), its numbers (N) and its bytes
+//! down and up by kind; combinations that are refused stay refused.
+//!
+//! ```sh
+//! cargo test --test frozen                                # a selection: every method, every service
+//! FEDCAST_FROZEN=all cargo test --test frozen             # every case
+//! FEDCAST_FROZEN=all cargo test --test frozen prompts     # every case of one family of methods
+//! FEDCAST_FROZEN=record cargo test --test frozen          # runs every case and writes the table anew
+//! FEDCAST_FROZEN='l2p lean' cargo test --test frozen      # cases whose name contains these words
+//! ```
+//!
+//! A case is a line of `methods.txt` with a line of `services.txt`, put as overrides over `base.toml`; both files say
+//! which of them run by default. Events and bytes are the same on every machine. Numbers are compared only on the class
+//! of CPU that the head of the table names: elsewhere matrix products round otherwise.
+//!
+//! Whoever means to change a result records the table anew and says in the commit which rows moved, and why.
+
+mod cases;
+mod outcome;
+mod table;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use cases::Case;
+use fedcast::methods::Registry;
+use outcome::Outcome;
+use table::{Table, class_here, differences};
+
+/// What the variable `FEDCAST_FROZEN` asks for.
+enum Mode {
+    /// The selection.
+    Default,
+    /// Everything.
+    All,
+    /// Everything, written down.
+    Record,
+    /// Cases by name.
+    Named(String),
+}
+
+impl Mode {
+    fn asked() -> Mode {
+        match std::env::var("FEDCAST_FROZEN").as_deref() {
+            Err(_) | Ok("") => Mode::Default,
+            Ok("all") => Mode::All,
+            Ok("record") => Mode::Record,
+            Ok(words) => Mode::Named(words.to_string()),
+        }
+    }
+
+    fn runs(&self, case: &Case) -> bool {
+        match self {
+            Mode::Default => case.by_default,
+            Mode::All | Mode::Record => true,
+            Mode::Named(words) => case.name().contains(words),
+        }
+    }
+}
+
+/// Prompts that are averaged with Gaussians, or distilled.
+#[test]
+fn gaussians() {
+    frozen("gaussians");
+}
+
+/// Means of parameters.
+#[test]
+fn averages() {
+    frozen("averages");
+}
+
+/// Means of parameters that were learnt beside earlier models.
+#[test]
+fn teachers() {
+    frozen("teachers");
+}
+
+/// Prompts that an image chooses or weighs.
+#[test]
+fn prompts() {
+    frozen("prompts");
+}
+
+/// Sums of statistics, upon features as they are and upon those of another method.
+#[test]
+fn statistics() {
+    frozen("statistics");
+}
+
+/// Tasks side by side.
+#[test]
+fn slots() {
+    frozen("slots");
+}
+
+fn frozen(family: &str) {
+    let mode = Mode::asked();
+    let cases = cases::all().into_iter().filter(|case| case.family == family && mode.runs(case));
+    let found = cases.map(|case| (outcome::of(&case), case));
+    match mode {
+        Mode::Record => record(family, found.collect()),
+        _ => compare(found.collect()),
+    }
+}
+
+/// One family after the other writes the file.
+static WRITING: Mutex<()> = Mutex::new(());
+
+fn record(family: &str, found: Vec<(Result<Outcome, String>, Case)>) {
+    let _writing = WRITING.lock().expect("nobody panics while writing");
+    let mut table = Table::read();
+    // Numbers of another machine do not stand beside ours: the other families write theirs, too.
+    if table.class != class_here() {
+        table = Table { class: class_here(), ..Table::default() };
+    }
+    for case in cases::all().iter().filter(|case| case.family == family) {
+        table.rows.remove(&case.name());
+    }
+    let mut failed = Vec::new();
+    for (outcome, case) in found {
+        match outcome {
+            Ok(outcome) => drop(table.rows.insert(case.name(), outcome)),
+            Err(error) => failed.push(format!("{}: {error}", case.name())),
+        }
+    }
+    table.write();
+    assert!(failed.is_empty(), "not recorded:\n{}", failed.join("\n"));
+}
+
+fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
+    let table = Table::read();
+    let same_class = table.class == class_here();
+    if !same_class {
+        println!("numbers are not compared: they hold on {}, not {}", table.class, class_here());
+    }
+    let mut told = Vec::new();
+    for (outcome, case) in &found {
+        let differ = match (table.rows.get(&case.name()), outcome) {
+            (None, _) => vec!["is not in the table".to_string()],
+            (_, Err(error)) => vec![format!("failed: {error}")],
+            (Some(recorded), Ok(outcome)) => differences(recorded, outcome, same_class),
+        };
+        if !differ.is_empty() {
+            told.push(format!("{}\n  {}\n  {}", case.name(), differ.join("\n  "), case.command()));
+        }
+    }
+    let count = told.len();
+    assert!(told.is_empty(), "{count} of {} cases changed:\n{}", found.len(), told.join("\n"));
+}
+
+/// A case that is not in the table is not held, and a row without a case says nothing.
+#[test]
+fn the_table_has_a_row_for_every_case() {
+    if matches!(Mode::asked(), Mode::Record) {
+        return;
+    }
+    let cases: BTreeSet<String> = cases::all().iter().map(Case::name).collect();
+    let rows: BTreeSet<String> = Table::read().rows.into_keys().collect();
+    let difference: Vec<&String> = cases.symmetric_difference(&rows).collect();
+    assert!(difference.is_empty(), "record the table anew: {difference:?}");
+}
+
+#[test]
+fn every_method_and_every_service_runs_by_default() {
+    if matches!(Mode::asked(), Mode::Record) {
+        return;
+    }
+    let registry = Registry::builtin();
+    let named: BTreeSet<&str> = registry.all().iter().map(|entry| entry.name).collect();
+    let main = cases::methods().into_iter().filter(|name| !name.contains('/'));
+    assert_eq!(main.collect::<BTreeSet<&str>>(), named, "methods.txt against the registry");
+
+    let table = Table::read();
+    let ran = |case: &Case| matches!(table.rows.get(&case.name()), Some(Outcome::Ran(_)));
+    let running: Vec<Case> =
+        cases::all().into_iter().filter(|case| case.by_default && ran(case)).collect();
+    for method in cases::methods() {
+        assert!(running.iter().any(|case| case.method == method), "{method} does not run");
+    }
+    for service in cases::services() {
+        assert!(running.iter().any(|case| case.service == service), "{service} does not run");
+    }
+}
+
+/// A difference in any column is told, but of numbers only on the same class of CPU.
+#[test]
+fn differences_name_their_column() {
+    let figures = |events: &str, numbers: &str| {
+        let (down, up) = ("1 frames: control 9".to_string(), "0 frames: control 0".to_string());
+        let (events, numbers) = (events.to_string(), numbers.to_string());
+        Outcome::Ran(outcome::Figures { events, numbers, down, up })
+    };
+    let was = figures("a", "b");
+    assert!(differences(&was, &was, true).is_empty());
+    assert_eq!(differences(&was, &figures("a", "c"), true), ["N was b, is c"]);
+    assert!(differences(&was, &figures("a", "c"), false).is_empty());
+    assert_eq!(differences(&was, &figures("x", "c"), false), ["E was a, is x"]);
+    assert_eq!(differences(&was, &Outcome::Refused, true), ["ran, and is refused"]);
+    assert_eq!(differences(&Outcome::Refused, &was, true), ["was refused, and runs"]);
+}

@@ -1,0 +1,99 @@
+//! The committed table `digests.csv`: what every case came to when it was recorded.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use fedcast::experiment::Machine;
+
+use crate::cases::{self, Case};
+use crate::outcome::{Figures, Outcome};
+
+const COLUMNS: &str = "case,E,N,down,up";
+const REFUSED: &str = "refused";
+const CLASS: &str = "# N holds on: ";
+
+/// Outcomes by case, and the machines on which their numbers hold.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The class of CPU.
+    pub class: String,
+    /// Outcomes by the name of the case.
+    pub rows: BTreeMap<String, Outcome>,
+}
+
+/// The class of the CPU at hand: kernels of matrix products are chosen by instruction set, and
+/// their blocks by the caches of the model.
+pub fn class_here() -> String {
+    let machine = Machine::here();
+    format!("{}, {}, {}", machine.gemm, machine.cpu, machine.platform)
+}
+
+fn path() -> PathBuf {
+    cases::folder().join("digests.csv")
+}
+
+impl Table {
+    /// Reads the file; an empty table where there is none.
+    pub fn read() -> Table {
+        let mut table = Table::default();
+        for line in fs::read_to_string(path()).unwrap_or_default().lines() {
+            if let Some(class) = line.strip_prefix(CLASS) {
+                table.class = class.to_string();
+            } else if !line.is_empty() && !line.starts_with('#') && line != COLUMNS {
+                let cells: Vec<&str> = line.split(',').collect();
+                let outcome = match cells[1..] {
+                    [REFUSED, "", "", ""] => Outcome::Refused,
+                    [events, numbers, down, up] => Outcome::Ran(Figures {
+                        events: events.to_string(),
+                        numbers: numbers.to_string(),
+                        down: down.to_string(),
+                        up: up.to_string(),
+                    }),
+                    _ => panic!("digests.csv: a row has five cells: {line}"),
+                };
+                table.rows.insert(cells[0].to_string(), outcome);
+            }
+        }
+        table
+    }
+
+    /// Writes the rows of the cases there are, in their order.
+    pub fn write(&self) {
+        let mut text = format!(
+            "# Written by `FEDCAST_FROZEN=record cargo test --test frozen`, never by hand.\n\
+             {CLASS}{}\n{COLUMNS}\n",
+            self.class
+        );
+        for name in cases::all().iter().map(Case::name) {
+            let row = match self.rows.get(&name) {
+                None => continue,
+                Some(Outcome::Refused) => format!("{name},{REFUSED},,,"),
+                Some(Outcome::Ran(of)) => {
+                    format!("{name},{},{},{},{}", of.events, of.numbers, of.down, of.up)
+                }
+            };
+            text += &(row + "\n");
+        }
+        fs::write(path(), text).unwrap_or_else(|error| panic!("{}: {error}", path().display()));
+    }
+}
+
+/// Columns in which a case differs from what was recorded, with both values. Numbers are compared
+/// where they can be the same.
+pub fn differences(recorded: &Outcome, found: &Outcome, same_class: bool) -> Vec<String> {
+    let (was, is) = match (recorded, found) {
+        (Outcome::Refused, Outcome::Refused) => return Vec::new(),
+        (Outcome::Refused, Outcome::Ran(_)) => return vec!["was refused, and runs".into()],
+        (Outcome::Ran(_), Outcome::Refused) => return vec!["ran, and is refused".into()],
+        (Outcome::Ran(was), Outcome::Ran(is)) => (was, is),
+    };
+    let columns = [
+        ("E", &was.events, &is.events, true),
+        ("N", &was.numbers, &is.numbers, same_class),
+        ("down", &was.down, &is.down, true),
+        ("up", &was.up, &is.up, true),
+    ];
+    let differ = columns.into_iter().filter(|(_, was, is, compared)| *compared && was != is);
+    differ.map(|(column, was, is, _)| format!("{column} was {was}, is {is}")).collect()
+}
