@@ -13,6 +13,10 @@
 //! * **Virtual time.** Compute and links take simulated nanoseconds, so slow clients and lost
 //!   messages are events in a fixed order, not accidents of the machine.
 //!
+//! The [guide] has a page on [running](guide::running), one on [scenarios](guide::scenarios) with every key,
+//! one on the [methods](guide::methods), and one on the [architecture](guide::architecture): the life of a
+//! round, of an upload, and how replay works.
+//!
 //! # The house
 //! A floor imports only from floors below it.
 //!
@@ -88,6 +92,7 @@ pub mod cli;
 pub mod data;
 pub mod experiment;
 pub mod federation;
+pub mod guide;
 pub mod learning;
 pub mod methods;
 pub mod model;

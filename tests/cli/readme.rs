@@ -1,81 +1,185 @@
-//! Promise: every command of the README works as it is written there.
+//! Promise: what README, the guide and the pages of studies tell people to type works as it is written there.
 //!
 //! Commands that only read are run; `run` is planned instead (same file, same overrides), which checks the
 //! scenario, its overrides and everything that follows from them without training. Commands about a run
-//! get one: that of the study they name, which takes a moment.
+//! get one: that of the study they name, which takes a moment. Of what is no command of fedcast (benches,
+//! scripts) every name must be there.
 
-use std::path::Path;
+mod links;
+mod markdown;
+
+use std::collections::BTreeSet;
 
 use crate::command;
+use markdown::{Page, read, root};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+/// A complete run for commands that ask for one, in place of `runs/lr`.
+const RUN: &str = "runs/lr";
+const STUDY: &str = "scenarios/studies/logistic-regression.toml";
 
-/// Lines of the README's `sh` blocks that call fedcast, continuation lines joined, without comments.
-fn commands() -> Vec<String> {
-    let readme = include_str!("../../README.md").replace("\\\n", " ");
-    let mut inside = false;
-    let mut found = Vec::new();
-    for line in readme.lines() {
-        match line.trim() {
-            "```sh" => inside = true,
-            "```" => inside = false,
-            line if inside => {
-                let call = line
-                    .strip_prefix("fedcast ")
-                    .or_else(|| line.strip_prefix("cargo run --release -- "));
-                let uncommented = |call: &str| call.split(" #").next().unwrap_or(call).to_string();
-                found.extend(call.map(uncommented));
-            }
-            _ => {}
+/// Words as a shell splits them, with `'` as the only quote.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for letter in line.chars() {
+        match letter {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.extend(Some(std::mem::take(&mut word))),
+            letter => word.push(letter),
         }
     }
-    found
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The arguments of a line that calls fedcast.
+fn arguments(line: &str) -> Option<Vec<String>> {
+    let call =
+        line.strip_prefix("fedcast ").or_else(|| line.strip_prefix("cargo run --release -- "));
+    call.map(words)
+}
+
+/// Runs what can be run here, and expects that it works.
+fn works(mut words: Vec<String>, run: &str, line: &str) {
+    words.iter_mut().filter(|word| *word == RUN).for_each(|word| *word = run.to_owned());
+    if words[0] == "run" {
+        words[0] = "plan".into();
+        // A plan is written nowhere.
+        if let Some(out) = words.iter().position(|word| word == "-o") {
+            words.drain(out..out + 2);
+        }
+    }
+    // The run at hand is complete.
+    let expected = if words[0] == "resume" { 4 } else { 0 };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let told = command::tell(root(), &words);
+    assert_eq!(told.code, expected, "{line}\n{}", told.err);
+}
+
+/// A command of a page that is none of fedcast: everything that it names is there.
+fn names_what_exists(page: &Page, line: &str) {
+    let told = words(line);
+    let settings = told.iter().take_while(|word| word.contains('=') && !word.starts_with('-'));
+    let call = &told[settings.count()..];
+    let known = match call[0].as_str() {
+        "cargo" => cargo(&call[1..]),
+        "eval" => script(&words(line.split(['(', ')']).nth(1).unwrap_or_default())),
+        _ => script(call),
+    };
+    assert!(known, "{}: nobody knows whether `{line}` works", page.name);
+}
+
+fn cargo(call: &[String]) -> bool {
+    let manifest = read("Cargo.toml");
+    let after = |flag: &str| call.iter().skip_while(|word| *word != flag).nth(1);
+    match call[0].as_str() {
+        "bench" => {
+            after("--bench").is_some_and(|name| manifest.contains(&format!("name = \"{name}\"")))
+        }
+        "test" if after("--test").is_some() => {
+            after("--test").is_some_and(|name| root().join("tests").join(name).is_dir())
+        }
+        "build" | "test" => {
+            let feature = after("--features");
+            feature.is_none_or(|name| manifest.contains(&format!("\n{name} = [")))
+        }
+        _ => false,
+    }
+}
+
+/// A script of ours whose text knows every option and word that it is called with.
+fn script(call: &[String]) -> bool {
+    let Some((name, rest)) = call.split_first() else { return false };
+    let mut values = false;
+    name.starts_with("tools/")
+        && root().join(name).is_file()
+        && rest.iter().all(|word| {
+            // What follows an option is its value.
+            let value = std::mem::replace(&mut values, word.starts_with("--"));
+            value || read(name).contains(word.as_str())
+        })
 }
 
 #[test]
-fn every_command_of_the_readme_works() {
-    let commands = commands();
-    assert!(commands.len() >= 5, "the README shows its commands in sh blocks: {commands:?}");
+fn every_command_works() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("lr");
     let run = run.to_str().unwrap();
-    let study = "scenarios/studies/logistic-regression.toml";
-    let made = command::tell(root(), &["run", study, "-q", "-o", run]);
+    let made = command::tell(root(), &["run", STUDY, "-q", "-o", run]);
     assert_eq!(made.code, 0, "{}", made.err);
-    // No argument in quotes has a space in it.
-    for line in commands {
-        let mut words: Vec<String> = line
-            .replace("$rate", "0.1")
-            .replace('\'', "")
-            .replace("runs/lr", run)
-            .split_whitespace()
-            .map(String::from)
-            .collect();
-        if words[0] == "run" {
-            words[0] = "plan".into();
-            // A plan is written nowhere.
-            if let Some(out) = words.iter().position(|word| word == "-o") {
-                words.drain(out..out + 2);
+    let (mut done, mut others) = (BTreeSet::new(), 0);
+    for page in markdown::pages() {
+        for line in page.shell_lines() {
+            let line = line.replace("$rate", "0.1");
+            match arguments(&line) {
+                Some(words) if done.insert(words.clone()) => works(words, run, &line),
+                Some(_) => {}
+                None => {
+                    names_what_exists(&page, &line);
+                    others += 1;
+                }
             }
         }
-        // The run at hand is complete.
-        let expected = if words[0] == "resume" { 4 } else { 0 };
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let told = command::tell(root(), &words);
-        assert_eq!(told.code, expected, "fedcast {line}\n{}", told.err);
+    }
+    assert!(done.len() >= 30 && others >= 15, "{} and {others} commands found", done.len());
+}
+
+/// `fedcast run` within a sentence or a table.
+#[test]
+fn every_command_in_the_text_is_one() {
+    let mut commands = BTreeSet::new();
+    for page in markdown::pages() {
+        for span in page.code_spans() {
+            match arguments(&span) {
+                Some(words) => drop(commands.insert(words[0].clone())),
+                None if ["cargo bench", "RAYON_NUM_THREADS", "tools/"]
+                    .iter()
+                    .any(|p| span.starts_with(p)) =>
+                {
+                    names_what_exists(&page, &span);
+                }
+                None => {}
+            }
+        }
+    }
+    assert!(commands.len() >= 6, "{commands:?}");
+    for command in commands {
+        let told = command::tell(root(), &[&command, "--help"]);
+        assert_eq!(told.code, 0, "there is no command `{command}`");
     }
 }
 
+/// Rows of tables name the change that made their numbers: `--set ...` over the page's scenario.
 #[test]
-fn every_scenario_the_readme_names_is_there() {
-    let named: Vec<&str> = include_str!("../../README.md")
-        .split(|c: char| c.is_whitespace() || "`()".contains(c))
-        .filter(|word| word.starts_with("scenarios/") && word.ends_with(".toml"))
-        .collect();
-    assert!(!named.is_empty());
-    for name in named {
-        assert!(root().join(name).is_file(), "the README names {name}");
+fn every_change_of_a_study_can_be_made() {
+    let mut changes = 0;
+    for page in markdown::pages() {
+        let scenario = page.name.replace(".md", ".toml");
+        if !scenario.starts_with("scenarios/studies/") {
+            continue;
+        }
+        let spans: BTreeSet<String> = page.code_spans().into_iter().collect();
+        for span in spans.iter().filter(|s| s.starts_with("--set ") && !s.ends_with('=')) {
+            let line = format!("fedcast plan {scenario} {span}");
+            works(arguments(&line).unwrap(), "", &line);
+            changes += 1;
+        }
     }
+    assert!(changes >= 10, "only {changes} changes found");
+}
+
+#[test]
+fn every_scenario_that_is_printed_in_full_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut printed = 0;
+    for page in markdown::pages() {
+        for text in page.blocks("toml").filter(|text| text.starts_with("schema = 1")) {
+            let file = folder.path().join("printed.toml");
+            std::fs::write(&file, &text).unwrap();
+            let told = command::tell(root(), &["plan", file.to_str().unwrap()]);
+            assert_eq!(told.code, 0, "{}: {}", page.name, told.err);
+            printed += 1;
+        }
+    }
+    assert!(printed >= 2, "README and the guide show scenarios");
 }

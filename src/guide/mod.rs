@@ -1,0 +1,46 @@
+//! The guide: how to run, read and extend fedcast.
+//!
+//! | page | is about |
+//! |---|---|
+//! | [running] | results, files of a run, resume, verify, what if |
+//! | [scenarios] | every key of a scenario file, how-tos, what is shipped |
+//! | [methods] | what methods there are, what travels, where papers and code differ |
+//! | [architecture] | the layers, the life of a round and of an upload, how replay works |
+//! | [adding_a_method] | a new method in one folder |
+//! | [performance] | figures and the benches that measure them |
+//! | [gpu] | NVIDIA GPUs |
+//! | [studies] | small studies with their commands, dates and tables |
+//!
+//! Pages are Markdown files beside this module, to be read on a code host as well as here. Their links are
+//! references that each page defines at its end as paths of files; `links.md`, which stands before every page
+//! here, defines the same references as items of the crate, and the first definition counts.
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("adding_a_method.md")]
+pub mod adding_a_method {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("architecture.md")]
+pub mod architecture {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("gpu.md")]
+pub mod gpu {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("methods.md")]
+pub mod methods {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("performance.md")]
+pub mod performance {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("running.md")]
+pub mod running {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("scenarios.md")]
+pub mod scenarios {}
+
+pub mod studies;

@@ -1,0 +1,68 @@
+//! Small studies, each with the command that made its numbers, their date, and what is known to be stale.
+//!
+//! The pages lie beside their scenarios in `scenarios/studies/`. Most need no download; those named after a
+//! network or a text need data and weights, which their headers name.
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/async-vs-sync.md")]
+pub mod async_vs_sync {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/availability.md")]
+pub mod availability {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/c2prompt-cifar100-vit-tiny.md")]
+pub mod c2prompt_cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/cifar100-vit-tiny.md")]
+pub mod cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/fedhaf-cifar100-vit-tiny.md")]
+pub mod fedhaf_cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/fedhaf-shakespeare-random-bert.md")]
+pub mod fedhaf_shakespeare_random_bert {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/hepco-cifar100-vit-tiny.md")]
+pub mod hepco_cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/logistic-regression.md")]
+pub mod logistic_regression {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/malicious.md")]
+pub mod malicious {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/participation-100.md")]
+pub mod participation_100 {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/population-100000.md")]
+pub mod population_100000 {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/prompts-cifar100-vit-tiny.md")]
+pub mod prompts_cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/slots.md")]
+pub mod slots {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/stragglers.md")]
+pub mod stragglers {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/stsa-cifar100-vit-tiny.md")]
+pub mod stsa_cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/task-arrival.md")]
+pub mod task_arrival {}
