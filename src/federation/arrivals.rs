@@ -92,7 +92,7 @@ impl Arrivals {
             }
             ArrivalRules::Paced { ahead, .. } => {
                 let order = Permutation::new(u64::from(clients), arrivals.key());
-                let count = share_of(clients as usize, ahead).max(1).min(clients as usize);
+                let count = share_of(clients as usize, *ahead).max(1).min(clients as usize);
                 arrivals.ahead =
                     (0..count as u64).map(|at| ClientId(order.at(at) as u32)).collect();
             }

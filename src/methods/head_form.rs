@@ -5,7 +5,6 @@ use std::ops::Range;
 use clap::ValueEnum;
 
 use crate::data::TaskView;
-use crate::model::HeadKind;
 use crate::policy::WireForm;
 use crate::scenario::reader::Choice;
 

@@ -127,7 +127,7 @@ impl PartitionSection {
         let kind = Param::required("kind", Kind::Dirichlet, "who holds which samples");
         let beta = || Param::required("beta", 0.5, "concentration; small is uneven").at_least(1e-6);
         let kind = table.require(&kind);
-        let word = kind.map_or("?", |kind: Kind| kind.word());
+        let word = kind.map_or_else(|| "?".to_owned(), |kind: Kind| kind.word());
         let kind = match kind {
             None => {
                 // Nobody knows which keys belong to an unreadable kind.

@@ -98,7 +98,7 @@ impl BackboneSection {
     }
 
     /// What a scenario calls it.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> String {
         match self {
             BackboneSection::Vit(_) => Kind::Vit.word(),
             BackboneSection::ResNet18(_) => Kind::ResNet18.word(),
