@@ -144,6 +144,7 @@ fn keys_of(table: &toml::Table, prefix: &str, found: &mut BTreeSet<String>) {
     }
 }
 
+/// Keys that a scenario has by default, and those of all shipped ones.
 #[test]
 fn the_guide_has_every_key_of_a_scenario() {
     let page = Page { text: read("src/guide/scenarios.md"), name: "src/guide/scenarios.md".into() };
