@@ -11,22 +11,26 @@
 //! A client that took part in no earlier task has no first teacher, and its term is zero. What is kept is the model
 //! after a client's last training, before the server's next mean; the latest one of an earlier task teaches.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
+use super::averaged::{
+    Averaged, Learnt, Member, Needs, Objective, OldLogits, Pass, one_by_one, previous, train_alone,
+};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
-use crate::learning::{Classifier, LearningError, train_with};
-use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, OldLogits, Up};
+use crate::learning::{Classifier, LearningError, TrainingPlan};
 use crate::model::{ParameterSet, ops};
 use crate::policy::{
-    ClientState, Lab, Member, ModelFacts, Outcome, PolicyError, parameter_sections, parameters_of,
+    ClientState, Lab, ModelFacts, PolicyError, Service, Veto, parameter_sections, parameters_of,
 };
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::scenario::{Complaint, Population, Scenario};
 use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 
 /// The temperature of both distillations.
@@ -58,9 +62,11 @@ impl Choice for FirstTeacher {}
 
 /// The `[method]` table of FedLwF-2T.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FedLwf2tConfig {
-    /// What trains and how.
-    pub fedavg: FedAvgConfig,
+pub struct FedLwf2t {
+    /// What trains and how; all outputs seen train.
+    pub fedavg: FedAvg,
+    /// Which outputs compete in the cross-entropy.
+    pub compete: OldLogits,
     /// `a`: share of the cross-entropy.
     pub alpha: f64,
     /// `b`: share of the old model.
@@ -71,23 +77,25 @@ pub struct FedLwf2tConfig {
     pub own_teacher: OwnTeacher,
 }
 
-impl Default for FedLwf2tConfig {
+impl Default for FedLwf2t {
     fn default() -> Self {
-        defaults(FedLwf2tConfig::read)
+        defaults(FedLwf2t::read)
     }
 }
 
-impl FedLwf2tConfig {
+impl FedLwf2t {
     /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedLwf2tConfig {
+    pub fn read(table: &mut TableReader<'_>) -> FedLwf2t {
         let share = |name, doc| {
             Param::new(name, 0.33, doc).source("public code of FedCIL").at_least(0.0).at_most(1.0)
         };
         let first = Param::new("first_teacher", FirstTeacher::Own, "whose old model teaches");
         let own =
             Param::new("own_teacher", OwnTeacher::Seen, "outputs distilled from the own model");
-        let config = FedLwf2tConfig {
-            fedavg: FedAvgConfig::read(table),
+        let fedavg = FedAvg::read(table);
+        let config = FedLwf2t {
+            compete: fedavg.old_logits,
+            fedavg: FedAvg { old_logits: OldLogits::Keep, ..fedavg },
             alpha: table.get(&share("alpha", "share of the cross-entropy")),
             beta: table
                 .get(&share("beta", "share of the old model; the rest is the received one's")),
@@ -99,30 +107,6 @@ impl FedLwf2tConfig {
             table.reject("beta", message, "more than 1 together", "lower one of the two");
         }
         config
-    }
-}
-
-/// The method.
-pub type FedLwf2t = FedAvgBy<TwoTeachers>;
-
-/// Training under two teachers.
-#[derive(Clone, Debug)]
-pub struct TwoTeachers {
-    /// Which outputs compete in the cross-entropy; all outputs seen train.
-    compete: OldLogits,
-    alpha: f64,
-    beta: f64,
-    first_teacher: FirstTeacher,
-    own_teacher: OwnTeacher,
-}
-
-impl FedLwf2t {
-    /// The method for a model of these dimensions.
-    pub fn new(config: FedLwf2tConfig, facts: &ModelFacts) -> FedLwf2t {
-        let FedLwf2tConfig { fedavg, alpha, beta, first_teacher, own_teacher } = config;
-        let compete = fedavg.old_logits;
-        let fedavg = FedAvg::new(FedAvgConfig { old_logits: OldLogits::Keep, ..fedavg }, facts);
-        FedAvgBy { fedavg, rule: TwoTeachers { compete, alpha, beta, first_teacher, own_teacher } }
     }
 }
 
@@ -191,66 +175,113 @@ impl Teacher {
     }
 }
 
-impl LocalRule for TwoTeachers {
+impl Averaged for FedLwf2t {
     type State = OwnModels;
+    type Memory = ();
 
-    fn learn(
-        &self,
-        fedavg: &FedAvg,
-        member: &mut Member<'_, FedLwf2t>,
-        lab: &Lab,
-    ) -> Result<Outcome<Up>, PolicyError> {
-        let TwoTeachers { compete, alpha, .. } = self;
-        let view = Arc::clone(&member.seat.view);
-        member.state.enter(view.task);
-        let teachers = self.teachers(member, &view, lab)?;
-        let share = if view.rows.start == 0 { 1.0 } else { *alpha };
-        let received = &member.down.parameters;
-        let model = Classifier::trainable(&lab.backbone, received, 0..view.seen())?;
-        let mut optimiser = fedavg.optimiser(&model, &lab.training);
-        let loader = lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?;
-        let (plan, key, variables) = (&lab.training, member.key, model.variables());
-        let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
-            let logits = model.logits(&model.batch_features(batch, &lab.device)?)?;
-            let columns = compete.rows(&view);
-            // A product with zero is cut out of candle's graph, and a client may have nobody else to learn from.
-            let mut loss = match share {
-                0.0 => logits.sub(&logits)?.sum_all()?,
-                1.0 => ops::cross_entropy(&logits, batch.labels(), columns)?,
-                _ => (ops::cross_entropy(&logits, batch.labels(), columns)? * share)?,
-            };
-            for teacher in &teachers {
-                loss = (loss + teacher.loss(&logits, batch, &lab.device)?)?;
-            }
-            Ok(loss)
-        })?;
-        let learnt = model.parameters()?;
-        let up = Up::cut(&learnt, fedavg.up_rows(&view), member.shard.len())?;
-        if self.beta > 0.0 && self.first_teacher == FirstTeacher::Own {
-            member.state.last = Some((view.task, learnt));
-        }
-        Ok(Outcome { up, metrics: report.metrics() })
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
     }
 
-    fn taught(&self) -> bool {
+    /// A client that has a teacher of its own must come back.
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.fedavg.needs();
+        if self.beta > 0.0 && self.first_teacher == FirstTeacher::Own {
+            needs.push(Needs::ReturningClients {
+                why: "clients learn from a model of their own, and fresh clients have none",
+                otherwise: Some("`method.first_teacher = \"server\"`"),
+            });
+        }
+        needs
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.teaches() {
+            true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
+            false => Vec::new(),
+        }
+    }
+
+    fn teaches(&self) -> bool {
         self.beta > 0.0 && self.first_teacher == FirstTeacher::Server
     }
 
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Member<'_, OwnModels>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        Ok(one_by_one(pack, |member| {
+            let task = member.seat.view.task;
+            member.state.enter(task);
+            let trained = train_alone(self, model, member, lab)?;
+            if self.beta > 0.0 && self.first_teacher == FirstTeacher::Own {
+                member.state.last = Some((task, trained.parameters.clone()));
+            }
+            Ok(trained)
+        }))
+    }
+
+    fn objective(
+        &self,
+        pack: &[Member<'_, OwnModels>],
+        _model: &Classifier,
+        lab: &Lab,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
+        let member = pack.first().ok_or_else(none)?;
+        let view = Arc::clone(&member.seat.view);
+        let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
+        let teachers = self.teachers(member, &view, lab)?;
+        Ok(Box::new(Taught { share, columns: self.compete.rows(&view), teachers }))
+    }
+
     /// Two further forward passes of a third of a training pass each, from the second task on.
-    fn work_per_sample(&self) -> f64 {
-        1.0 + 2.0 / 3.0
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        (1.0 + 2.0 / 3.0) * self.fedavg.work(samples, plan)
     }
 }
 
-impl TwoTeachers {
+/// A share of the cross-entropy, and what teachers say.
+struct Taught {
+    share: f64,
+    /// The outputs that compete.
+    columns: Range<usize>,
+    teachers: Vec<Teacher>,
+}
+
+impl Objective for Taught {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let (model, batch) = (pass.model, &pass.step.batch);
+        let logits = model.logits(&model.batch_features(batch, pass.device)?)?;
+        let columns = self.columns.clone();
+        // A product with zero is cut out of candle's graph, and a client may have nobody else to learn from.
+        let mut loss = match self.share {
+            0.0 => logits.sub(&logits)?.sum_all()?,
+            1.0 => ops::cross_entropy(&logits, batch.labels(), columns)?,
+            share => (ops::cross_entropy(&logits, batch.labels(), columns)? * share)?,
+        };
+        for teacher in &self.teachers {
+            loss = (loss + teacher.loss(&logits, batch, pass.device)?)?;
+        }
+        Ok(loss)
+    }
+}
+
+impl FedLwf2t {
     /// Nobody in the first task.
     fn teachers(
         &self,
-        member: &Member<'_, FedLwf2t>,
+        member: &Member<'_, OwnModels>,
         view: &TaskView,
         lab: &Lab,
     ) -> Result<Vec<Teacher>, PolicyError> {
-        let TwoTeachers { alpha, beta, first_teacher, own_teacher, .. } = self;
+        let FedLwf2t { alpha, beta, first_teacher, own_teacher, .. } = self;
         if view.rows.start == 0 {
             return Ok(Vec::new());
         }
@@ -262,7 +293,7 @@ impl TwoTeachers {
         let mut teachers = Vec::new();
         let old = match first_teacher {
             FirstTeacher::Own => member.state.teacher.clone(),
-            FirstTeacher::Server => member.down.previous_parameters()?,
+            FirstTeacher::Server => previous::of(member.down)?,
         };
         if let Some(old) = old.filter(|_| *beta > 0.0) {
             let outputs = match own_teacher {
@@ -273,31 +304,25 @@ impl TwoTeachers {
         }
         let rest = 1.0 - alpha - beta;
         if rest > 1e-9 {
-            teachers.push(teacher(&member.down.parameters, rest, view.seen())?);
+            teachers.push(teacher(&member.received, rest, view.seen())?);
         }
         Ok(teachers)
     }
 }
 
-/// As FedAvg; a client that has a teacher of its own must come back.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let mut complaints = fedavg::check(scenario);
-    let given = |key| scenario.method.parameters.get(key);
-    let beta = given("beta").and_then(toml::Value::as_float);
-    let first = given("first_teacher").and_then(toml::Value::as_str);
-    let keeps = beta != Some(0.0) && first != Some(&*FirstTeacher::Server.word());
-    if scenario.participation.population == Population::Fresh && keeps {
-        complaints.push(Complaint {
-            key: "participation.population",
-            message: "clients learn from a model of their own, and fresh clients have none"
-                .to_owned(),
-            label: "nobody has learnt before".to_owned(),
-            help:
-                "set `participation.population = \"fixed\"`, or `method.first_teacher = \"server\"`"
-                    .to_owned(),
-        });
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg with two teachers and no memory of samples: the client's own model of an \
+               earlier task, and the model the server just sent.",
+        source: "Usmanova et al., A distillation-based approach integrating continual learning and \
+                 federated learning, arXiv 2109.04197",
+        state: "server: the parameters; client: its last model, and the last one of an earlier task \
+                (nothing if the first teacher is the server's)",
+        messages: "as fedavg, for both teachers are with the client; else once per task the \
+                   parameters that the task before left",
+        ..MethodEntry::averaging("fedlwf-2t", FedLwf2t::read)
     }
-    complaints
 }
 
 #[cfg(test)]

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use candle_core::{Tensor, Var};
 use clap::ValueEnum;
 
+use super::averaged::{Averaged, Member, Objective, Pass};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
 use crate::learning::losses::{closed_form, proximal};
-use crate::learning::{Classifier, LearningError, train_with};
-use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, Up};
+use crate::learning::{Classifier, LearningError};
 use crate::model::Parameter;
-use crate::policy::{Lab, Member, ModelFacts, Outcome, PolicyError};
+use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::scenario::{Complaint, Scenario};
 
 /// What pulls a client back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,63 +37,83 @@ impl Choice for Prox {}
 
 /// The `[method]` table of FedProx.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FedProxConfig {
+pub struct FedProx {
     /// What trains and how.
-    pub fedavg: FedAvgConfig,
+    pub fedavg: FedAvg,
     /// Strength of the pull.
     pub mu: f64,
     /// Its form.
     pub prox: Prox,
 }
 
-impl Default for FedProxConfig {
+impl Default for FedProx {
     fn default() -> Self {
-        defaults(FedProxConfig::read)
+        defaults(FedProx::read)
     }
 }
 
-impl FedProxConfig {
+impl FedProx {
     /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedProxConfig {
+    pub fn read(table: &mut TableReader<'_>) -> FedProx {
         let mu = Param::new("mu", 0.01, "strength of the pull towards what was received")
             .source("public code of HePCo and MFCL")
             .at_least(0.0);
         let prox = Param::new("prox", Prox::Squared, "form of the pull");
-        FedProxConfig {
-            fedavg: FedAvgConfig::read(table),
+        FedProx {
+            fedavg: FedAvg::read(table),
             mu: table.get(&mu),
             prox: table.get(&prox.source("Li et al. 2020")),
         }
     }
 }
 
-/// The method.
-pub type FedProx = FedAvgBy<Proximal>;
+impl Averaged for FedProx {
+    type State = ();
+    type Memory = ();
 
-/// Training with a pull towards what was received.
-#[derive(Clone, Debug)]
-pub struct Proximal {
-    mu: f64,
-    prox: Prox,
-}
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
 
-impl FedProx {
-    /// The method for a model of these dimensions.
-    pub fn new(config: FedProxConfig, facts: &ModelFacts) -> FedProx {
-        let FedProxConfig { fedavg, mu, prox } = config;
-        FedAvgBy { fedavg: FedAvg::new(fedavg, facts), rule: Proximal { mu, prox } }
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn objective(
+        &self,
+        _pack: &[Member<'_, ()>],
+        model: &Classifier,
+        _lab: &Lab,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let anchors = model.variables().iter().map(|(_, variable)| Parameter::of(variable));
+        let anchors = anchors.collect::<Result<_, _>>()?;
+        Ok(Box::new(Pulled { mu: self.mu, prox: self.prox, anchors }))
     }
 }
 
-impl Proximal {
-    /// The pull of all variables towards `anchors`.
-    fn pull(
-        &self,
-        variables: &[(Arc<str>, Var)],
-        anchors: &[Parameter],
-    ) -> Result<Tensor, LearningError> {
+/// The cross-entropy with a pull towards what was received.
+struct Pulled {
+    mu: f64,
+    prox: Prox,
+    /// Of every variable.
+    anchors: Vec<Parameter>,
+}
+
+impl Objective for Pulled {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let losses = pass.outputs()?.losses;
+        match self.mu > 0.0 {
+            true => Ok(losses.broadcast_add(&self.pull(pass.model.variables())?)?),
+            false => Ok(losses),
+        }
+    }
+}
+
+impl Pulled {
+    /// The pull of all variables.
+    fn pull(&self, variables: &[(Arc<str>, Var)]) -> Result<Tensor, LearningError> {
         let mut all: Option<Tensor> = None;
-        for ((_, variable), anchor) in variables.iter().zip(anchors) {
+        for ((_, variable), anchor) in variables.iter().zip(&self.anchors) {
             let one = match self.prox {
                 Prox::Squared => proximal(variable, &anchor.values, self.mu)?,
                 Prox::Norm => distance(variable, &anchor.values, self.mu)?,
@@ -116,55 +137,21 @@ fn distance(w: &Tensor, anchor: &[f32], mu: f64) -> candle_core::Result<Tensor> 
     })
 }
 
-impl LocalRule for Proximal {
-    type State = ();
-
-    fn learn(
-        &self,
-        fedavg: &FedAvg,
-        member: &mut Member<'_, FedProx>,
-        lab: &Lab,
-    ) -> Result<Outcome<Up>, PolicyError> {
-        let view = &member.seat.view;
-        let rows = fedavg.config.old_logits.rows(view);
-        let model = Classifier::trainable(&lab.backbone, &member.down.parameters, rows)?;
-        let variables = model.variables();
-        let anchors: Vec<Parameter> =
-            variables.iter().map(|(_, var)| Parameter::of(var)).collect::<Result<_, _>>()?;
-        let mut optimiser = fedavg.optimiser(&model, &lab.training);
-        let loader = lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?;
-        let (plan, key) = (&lab.training, member.key);
-        let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
-            let loss = model.batch_loss(batch, &lab.device)?;
-            match self.mu > 0.0 {
-                true => Ok((loss + self.pull(variables, &anchors)?)?),
-                false => Ok(loss),
-            }
-        })?;
-        let up = Up::cut(&model.parameters()?, fedavg.up_rows(view), member.shard.len())?;
-        Ok(Outcome { up, metrics: report.metrics() })
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients are pulled towards the weights they received.",
+        source: "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
+        state: "server: the parameters; client: nothing",
+        messages: "as fedavg: nothing is sent for the pull",
+        ..MethodEntry::averaging("fedprox", FedProx::read)
     }
-}
-
-/// As FedAvg.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    fedavg::check(scenario)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use candle_core::Device;
-
-    fn method(mu: f64, prox: Prox) -> FedProx {
-        let facts = ModelFacts {
-            backbone: crate::model::VitConfig::default().into(),
-            classes: 2,
-            tasks: 1,
-            form: crate::policy::WireForm::Full,
-        };
-        FedProx::new(FedProxConfig { mu, prox, ..FedProxConfig::default() }, &facts)
-    }
 
     fn variables(values: &[&[f32]]) -> Vec<(Arc<str>, Var)> {
         let var = |values: &&[f32]| Var::new(*values, &Device::Cpu).unwrap();
@@ -187,7 +174,8 @@ mod tests {
             (Prox::Norm, 0.5 * 0.1 * (3.0 + 4.0), [0.0, 0.05], -0.05),
         ] {
             let vars = variables(&here);
-            let pull = method(0.1, prox).rule.pull(&vars, &anchors(&there)).unwrap();
+            let pulled = Pulled { mu: 0.1, prox, anchors: anchors(&there) };
+            let pull = pulled.pull(&vars).unwrap();
             assert!((pull.to_scalar::<f32>().unwrap() - value).abs() < 1e-6);
             let gradients = pull.backward().unwrap();
             let of = |at: usize| gradients.get(&vars[at].1).unwrap().to_vec1::<f32>().unwrap();
@@ -213,8 +201,8 @@ mod tests {
                     .unwrap()
                     .sum_all()
                     .unwrap();
-                let pull =
-                    method(mu, Prox::Squared).rule.pull(&vars, &anchors(&[&[received]])).unwrap();
+                let anchors = anchors(&[&[received]]);
+                let pull = Pulled { mu, prox: Prox::Squared, anchors }.pull(&vars).unwrap();
                 let gradients = (own + pull).unwrap().backward().unwrap();
                 let step = (gradients.get(&vars[0].1).unwrap() * 0.1).unwrap();
                 vars[0].1.set(&(vars[0].1.as_tensor() - step).unwrap()).unwrap();

@@ -5,51 +5,34 @@
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
-use crate::learning::{Classifier, LearningError, Moments, OptimiserState, train_with};
-use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, Up};
-use crate::methods::one_site;
-use crate::policy::{ClientState, Lab, Member, ModelFacts, Outcome, PolicyError};
+use super::averaged::{Averaged, Learnt, Member, Needs, Trained, one_by_one};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use crate::learning::{Classifier, Moments, OptimiserState, train_with};
+use crate::policy::{ClientState, Lab, ModelFacts, PolicyError, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
-use crate::scenario::{Complaint, Population, Scenario};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// The `[method]` table of Joint.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JointConfig {
+pub struct Joint {
     /// What trains and how.
-    pub learning: FedAvgConfig,
+    pub fedavg: FedAvg,
     /// Whether one optimiser lasts for the whole run.
     pub keep_optimiser: bool,
 }
 
-impl Default for JointConfig {
+impl Default for Joint {
     fn default() -> Self {
-        defaults(JointConfig::read)
+        defaults(Joint::read)
     }
-}
-
-impl JointConfig {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> JointConfig {
-        let keep = Param::new("keep_optimiser", true, "one optimiser for the whole run");
-        JointConfig { learning: FedAvgConfig::learning(table), keep_optimiser: table.get(&keep) }
-    }
-}
-
-/// The method.
-pub type Joint = FedAvgBy<OneTraining>;
-
-/// Rounds that are parts of one training.
-#[derive(Clone, Debug)]
-pub struct OneTraining {
-    keep_optimiser: bool,
 }
 
 impl Joint {
-    /// The method for a model of these dimensions.
-    pub fn new(config: JointConfig, facts: &ModelFacts) -> Joint {
-        let fedavg = FedAvg::new(config.learning, facts);
-        FedAvgBy { fedavg, rule: OneTraining { keep_optimiser: config.keep_optimiser } }
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Joint {
+        let keep = Param::new("keep_optimiser", true, "one optimiser for the whole run");
+        Joint { fedavg: FedAvg::learning(table), keep_optimiser: table.get(&keep) }
     }
 }
 
@@ -92,76 +75,82 @@ impl ClientState for JointState {
     }
 }
 
-impl LocalRule for OneTraining {
+impl Averaged for Joint {
     type State = JointState;
+    type Memory = ();
 
-    fn learn(
-        &self,
-        fedavg: &FedAvg,
-        member: &mut Member<'_, Joint>,
-        lab: &Lab,
-    ) -> Result<Outcome<Up>, PolicyError> {
-        let view = &member.seat.view;
-        let model =
-            Classifier::trainable(&lab.backbone, &member.down.parameters, view.rows.clone())?;
-        let mut optimiser = fedavg.optimiser(&model, &lab.training);
-        if let Some(state) = member.state.0.take() {
-            optimiser.resume(state)?;
-        }
-        let loader = lab.frozen(lab.train_loader(&member.shard), model.frozen_part())?;
-        let loss = |batch: &crate::data::Batch| -> Result<_, LearningError> {
-            model.batch_loss(batch, &lab.device)
-        };
-        let variables = model.variables();
-        let report =
-            train_with(&lab.training, &mut optimiser, &loader, variables, member.key, loss)?;
-        if self.keep_optimiser {
-            member.state.0 = Some(optimiser.into_state()?);
-        }
-        let up = Up::cut(&model.parameters()?, fedavg.up_rows(view), member.shard.len())?;
-        Ok(Outcome { up, metrics: report.metrics() })
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
     }
 
-    fn folds(&self) -> Result<(), &'static str> {
-        Err("joint training is one site, and nobody folds its uploads")
+    /// One site, one task, which is asked again and again.
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.fedavg.needs();
+        let what = "joint training";
+        needs.extend([
+            Needs::OneSite { what, otherwise: "for several sites and one task use \"fedavg\"" },
+            Needs::OneTask {
+                what,
+                otherwise: "for one site and many tasks use \"fedavg\" with one client",
+            },
+            Needs::ReturningClients {
+                why: "joint training has one site that stays",
+                otherwise: None,
+            },
+        ]);
+        needs
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&Service::ALL, "joint training is one site, and nobody folds its uploads")
     }
 
     fn charged(&self) -> bool {
         false
     }
+
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn learn(
+        &self,
+        _model: &ModelFacts,
+        pack: &mut [Member<'_, JointState>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        Ok(one_by_one(pack, |member| {
+            let rows = self.trained_rows(&member.seat.view);
+            let model = Classifier::trainable(&lab.backbone, &member.received, rows)?;
+            let rule = lab.training.optimiser.clone();
+            let mut optimiser = rule.over_pack(model.vars(), model.members());
+            let factors = model.variables().iter().map(|(name, _)| self.rate_factor(name));
+            optimiser.set_rate_factors(factors.collect());
+            if let Some(state) = member.state.0.take() {
+                optimiser.resume(state)?;
+            }
+            let loader = lab.frozen(lab.train_loader(member.shard), model.frozen_part())?;
+            let (plan, key, variables) = (&lab.training, member.key, model.variables());
+            let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
+                model.batch_loss(batch, &lab.device)
+            })?;
+            if self.keep_optimiser {
+                member.state.0 = Some(optimiser.into_state()?);
+            }
+            let (parameters, samples) = (model.parameters()?, member.shard.len());
+            Ok(Trained { parameters, samples, metrics: report.metrics() })
+        }))
+    }
 }
 
-/// Joint is for one client, one task, everybody asked.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let mut complaints = fedavg::check(scenario);
-    let mut complain = |wrong: bool, key, message: String, label: &str, help: &str| {
-        if wrong {
-            let (label, help) = (label.to_owned(), help.to_owned());
-            complaints.push(Complaint { key, message, label, help });
-        }
-    };
-    let (clients, tasks) = (scenario.federation.clients, scenario.tasks.count());
-    complain(
-        clients != 1,
-        "federation.clients",
-        format!("joint training has one site, not {clients}"),
-        "must be 1",
-        "set `federation.clients = 1`; for several sites and one task use \"fedavg\"",
-    );
-    complain(
-        tasks != 1,
-        "tasks.count",
-        format!("joint training sees all classes at once, not in {tasks} tasks"),
-        "must be 1",
-        "set `tasks.count = 1`; for one site and many tasks use \"fedavg\" with one client",
-    );
-    complain(
-        scenario.participation.population == Population::Fresh,
-        "participation.population",
-        "joint training has one site that stays".to_owned(),
-        "must be \"fixed\"",
-        "set `participation.population = \"fixed\"`",
-    );
-    complaints.extend(one_site::complaint(scenario));
-    complaints
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "One site with all data and all classes at once, one optimiser for the whole run: \
+               the upper bound.",
+        source: "the usual reference; no paper of the benchmark states its recipe",
+        state: "client: its optimiser between rounds; server: the parameters",
+        messages: "nothing crosses a network",
+        ..MethodEntry::averaging("joint", Joint::read)
+    }
 }

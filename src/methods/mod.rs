@@ -2,25 +2,14 @@
 //! line.
 
 pub mod adapter;
-pub mod c2prompt;
-pub mod coda_prompt;
-pub mod dualprompt;
-pub mod fed_cprompt;
+pub mod averaged;
 pub mod fedavg;
-pub mod fedavg_prompt;
-pub mod fedhaf;
 pub mod fedlwf_2t;
 pub mod fedprox;
 mod head_form;
 pub mod held;
-pub mod hepco;
-pub mod hgp;
 pub mod joint;
-pub mod l2p;
-mod one_site;
 pub mod oracle;
-pub mod powder;
-pub mod prompted;
 mod registry;
 mod services;
 pub mod stsa;

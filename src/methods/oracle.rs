@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
+use super::averaged::{Averaged, Learnt, Member, Needs, OldLogits, one_by_one, train_alone};
+use super::fedavg::FedAvg;
+use super::held::HeldSamples;
+use super::registry::MethodEntry;
 use crate::data::Shard;
-use crate::learning::{Classifier, train_with};
-use crate::methods::fedavg::{self, FedAvg, FedAvgBy, FedAvgConfig, LocalRule, OldLogits, Up};
-use crate::methods::held::HeldSamples;
-use crate::methods::one_site;
-use crate::policy::{Lab, Member, ModelFacts, Outcome, PolicyError};
+use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::scenario::{Complaint, Population, Scenario};
 
 /// Who has the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,109 +31,96 @@ impl Choice for Site {}
 
 /// The `[method]` table of the oracle.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OracleConfig {
+pub struct Oracle {
     /// What trains and how.
-    pub learning: FedAvgConfig,
+    pub fedavg: FedAvg,
     /// Who has the data.
     pub site: Site,
 }
 
-impl Default for OracleConfig {
+impl Default for Oracle {
     fn default() -> Self {
-        defaults(OracleConfig::read)
+        defaults(Oracle::read)
     }
-}
-
-impl OracleConfig {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> OracleConfig {
-        let site = Param::new("site", Site::Central, "who has the data");
-        let learning = FedAvgConfig::learning(table);
-        let learning = FedAvgConfig { old_logits: OldLogits::Keep, ..learning };
-        OracleConfig { learning, site: table.get(&site) }
-    }
-}
-
-/// The method.
-pub type Oracle = FedAvgBy<AllHeld>;
-
-/// Training on everything that was held so far.
-#[derive(Clone, Debug)]
-pub struct AllHeld {
-    site: Site,
 }
 
 impl Oracle {
-    /// The method for a model of these dimensions.
-    pub fn new(config: OracleConfig, facts: &ModelFacts) -> Oracle {
-        let rule = AllHeld { site: config.site };
-        FedAvgBy { fedavg: FedAvg::new(config.learning, facts), rule }
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Oracle {
+        let site = Param::new("site", Site::Central, "who has the data");
+        let fedavg = FedAvg::learning(table);
+        let fedavg = FedAvg { old_logits: OldLogits::Keep, ..fedavg };
+        Oracle { fedavg, site: table.get(&site) }
     }
 }
 
-impl LocalRule for AllHeld {
+impl Averaged for Oracle {
     type State = HeldSamples;
+    type Memory = ();
 
-    fn learn(
-        &self,
-        fedavg: &FedAvg,
-        member: &mut Member<'_, Oracle>,
-        lab: &Lab,
-    ) -> Result<Outcome<Up>, PolicyError> {
-        let view = Arc::clone(&member.seat.view);
-        let bytes = lab.dataset.train.sample_bytes()?;
-        for missed in &member.missed {
-            member.state.keep(missed.task, Arc::clone(&missed.shard), bytes);
-        }
-        member.state.keep(view.task, Arc::clone(&member.shard), bytes);
-        let all: Shard = member.state.before(TaskId(view.task.0 + 1)).into();
-        let received = &member.down.parameters;
-        let model = Classifier::trainable(&lab.backbone, received, 0..view.seen())?;
-        let mut optimiser = fedavg.optimiser(&model, &lab.training);
-        let loader = lab.frozen(lab.train_loader(&all), model.frozen_part())?;
-        let (plan, key, variables) = (&lab.training, member.key, model.variables());
-        let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
-            model.batch_loss(batch, &lab.device)
-        })?;
-        let up = Up::cut(&model.parameters()?, fedavg.up_rows(&view), all.len())?;
-        Ok(Outcome { up, metrics: report.metrics() })
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
     }
 
-    fn folds(&self) -> Result<(), &'static str> {
+    /// One site is one client, and whoever keeps everything must come back.
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.fedavg.needs();
+        if self.site == Site::Central {
+            let (what, otherwise) = ("a central oracle", "`method.site = \"clients\"`");
+            needs.push(Needs::OneSite { what, otherwise });
+        }
+        needs.push(Needs::ReturningClients {
+            why: "an oracle keeps all data it has held, and fresh clients never come back",
+            otherwise: None,
+        });
+        needs
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
         match self.site {
-            Site::Central => Err("a central oracle is one site, and nobody folds its uploads"),
-            Site::Clients => Ok(()),
+            Site::Central => {
+                let why = "a central oracle is one site, and nobody folds its uploads";
+                Veto::against(&Service::ALL, why)
+            }
+            Site::Clients => Vec::new(),
         }
     }
 
     fn charged(&self) -> bool {
         self.site == Site::Clients
     }
+
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Member<'_, HeldSamples>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        let bytes = lab.dataset.train.sample_bytes()?;
+        Ok(one_by_one(pack, |member| {
+            let task = member.seat.view.task;
+            for missed in member.missed {
+                member.state.keep(missed.task, Arc::clone(&missed.shard), bytes);
+            }
+            member.state.keep(task, Arc::clone(member.shard), bytes);
+            let all: Shard = member.state.before(TaskId(task.0 + 1)).into();
+            train_alone(self, model, &member.upon(&all), lab)
+        }))
+    }
 }
 
-/// One site is one client, and whoever keeps everything must come back.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let mut complaints = fedavg::check(scenario);
-    let site = scenario.method.parameters.get("site").and_then(toml::Value::as_str);
-    let clients = scenario.federation.clients;
-    let central = site != Some(&*Site::Clients.word());
-    if central && clients != 1 {
-        complaints.push(Complaint {
-            key: "federation.clients",
-            message: format!("a central oracle has one site, not {clients}"),
-            label: "must be 1".to_owned(),
-            help: "set `federation.clients = 1`, or `method.site = \"clients\"`".to_owned(),
-        });
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "All data of the tasks so far, in every task: at one site, or at the clients that \
+               held it; the upper bound along the tasks.",
+        source: "the Oracle rows of FedHAF (central) and of MFCL's code (clients)",
+        state: "client: everything it has held; server: the parameters",
+        messages: "central: nothing; clients: as fedavg",
+        ..MethodEntry::averaging("oracle", Oracle::read)
     }
-    complaints.extend(central.then(|| one_site::complaint(scenario)).flatten());
-    if scenario.participation.population == Population::Fresh {
-        complaints.push(Complaint {
-            key: "participation.population",
-            message: "an oracle keeps all data it has held, and fresh clients never come back"
-                .to_owned(),
-            label: "nobody to keep anything".to_owned(),
-            help: "set `participation.population = \"fixed\"`".to_owned(),
-        });
-    }
-    complaints
 }

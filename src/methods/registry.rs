@@ -17,6 +17,7 @@ mod entries;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::averaged::{Averaged, Base};
 use super::services;
 use crate::data::TaskView;
 use crate::model::VitConfig;
@@ -29,6 +30,25 @@ use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, Scena
 pub trait Recipe: Send + Sync {
     /// The method for a model of these dimensions.
     fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod>;
+
+    /// What of a scenario it cannot work with.
+    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
+        let _ = scenario;
+        Vec::new()
+    }
+}
+
+/// A method that averages parameters, with its settings read.
+struct Averages<A>(A);
+
+impl<A: Averaged> Recipe for Averages<A> {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+        Arc::new(Base::new(self.0.clone(), facts))
+    }
+
+    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
+        self.0.needs().into_iter().flat_map(|need| need.complaints(scenario)).collect()
+    }
 }
 
 impl<F: Fn(&ModelFacts) -> Arc<dyn AnyMethod> + Send + Sync> Recipe for F {
@@ -90,6 +110,24 @@ pub struct MethodEntry {
 }
 
 impl MethodEntry {
+    /// A method that averages parameters and reads its settings so; texts are to be filled in.
+    pub fn averaging<A: Averaged>(
+        name: &'static str,
+        read: fn(&mut TableReader<'_>) -> A,
+    ) -> MethodEntry {
+        MethodEntry {
+            name,
+            idea: "",
+            source: "",
+            state: "",
+            messages: "",
+            clip: None,
+            upon_features: false,
+            read: Arc::new(move |table| Box::new(Averages(read(table)))),
+            check: |_| Vec::new(),
+        }
+    }
+
     /// The keys of its `[method]` table, with defaults and sources.
     pub fn params(&self) -> Vec<KeyDoc> {
         describe(|table| {
@@ -170,6 +208,13 @@ impl Registry {
     pub fn check(&self, scenario: &Scenario) -> Vec<Complaint> {
         let own = self.find(&scenario.method.name).map(|entry| (entry.check)(scenario));
         let mut complaints = own.unwrap_or_default();
+        let section = &scenario.method;
+        let recipe = section.config(|table| {
+            let recipe = self.find(&section.name).ok().map(|entry| (entry.read)(table));
+            table.accept_rest();
+            recipe
+        });
+        complaints.extend(recipe.ok().flatten().iter().flat_map(|own| own.complaints(scenario)));
         if let Some(toml::Value::Table(first)) = scenario.method.parameters.get("first") {
             let mut parameters = first.clone();
             if let Some(toml::Value::String(name)) = parameters.remove("name") {

@@ -4,6 +4,7 @@
 //! nothing but a [`ParameterSet`], a copy behind an `Arc`, leaves the place that trains.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, Device, Storage, Tensor, Var};
@@ -51,6 +52,68 @@ impl Parameter {
     /// When the device has no room.
     pub fn tensor(&self, device: &Device) -> Result<Tensor, ModelError> {
         Ok(Tensor::from_slice(&self.values, self.shape.as_slice(), device)?)
+    }
+}
+
+impl Parameter {
+    /// Numbers of a row along the first axis; a scalar is one row of one number.
+    pub fn width(&self) -> usize {
+        self.shape.get(1..).unwrap_or_default().iter().product()
+    }
+
+    /// How many rows it has along the first axis.
+    pub fn rows(&self) -> usize {
+        self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// Some rows; all of them are shared, not copied.
+    ///
+    /// # Errors
+    /// When it has fewer, or none because it is a scalar.
+    pub fn cut(&self, rows: Range<usize>) -> Result<Parameter, ModelError> {
+        let count = self.shape.first().copied().unwrap_or(0);
+        if rows.end > count || rows.start > rows.end {
+            let reason = format!("rows {rows:?} of {count} are asked for");
+            return Err(ModelError::Input { reason });
+        }
+        if rows == (0..count) {
+            return Ok(self.clone());
+        }
+        let mut shape = self.shape.clone();
+        shape[0] = rows.len();
+        let width = self.width();
+        Ok(Parameter { shape, values: self.values[rows.start * width..rows.end * width].into() })
+    }
+
+    /// The same with the rows from `first` on replaced by those of `part`.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn with_rows(&self, part: &Parameter, first: usize) -> Result<Parameter, ModelError> {
+        if self.shape == part.shape && first == 0 {
+            return Ok(part.clone());
+        }
+        let (rows, width) = (first..first + part.rows(), self.width());
+        if self.shape.get(1..) != part.shape.get(1..) || rows.end > self.rows() {
+            let (whole, shape) = (&self.shape, &part.shape);
+            let reason = format!("rows {rows:?} of the shape {shape:?} do not fit into {whole:?}");
+            return Err(ModelError::Input { reason });
+        }
+        let mut values: Arc<[f32]> = Arc::from(&self.values[..]);
+        let own = Arc::make_mut(&mut values);
+        own[rows.start * width..rows.end * width].copy_from_slice(&part.values);
+        Ok(Parameter { shape: self.shape.clone(), values })
+    }
+
+    /// The same behind so many rows of zeros.
+    pub fn behind_zeros(&self, rows: usize) -> Parameter {
+        if rows == 0 {
+            return self.clone();
+        }
+        let mut shape = self.shape.clone();
+        shape[0] += rows;
+        let zeros = std::iter::repeat_n(0.0, rows * self.width());
+        Parameter { shape, values: zeros.chain(self.values.iter().copied()).collect() }
     }
 }
 
@@ -115,6 +178,12 @@ impl ParameterSet {
             set.insert(name.as_ref(), Parameter::of(variable)?);
         }
         Ok(set)
+    }
+
+    /// Both sets as one; where both have a parameter, `other`'s stays.
+    pub fn merge(mut self, other: &ParameterSet) -> ParameterSet {
+        other.iter().for_each(|(name, parameter)| self.insert(Arc::clone(name), parameter.clone()));
+        self
     }
 
     /// Adds or replaces a parameter.

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crate::model::ParameterSet;
-use crate::policy::{Asset, AssetSketch, parameter_sections, parameter_sketches, parameters_of};
+use crate::policy::{
+    Asset, AssetSketch, Message, parameter_sections, parameter_sketches, parameters_of,
+};
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodySketch, Kind, MetaReader, MetaWriter, WireError};
 
@@ -15,6 +17,14 @@ const PREVIOUS: &str = "previous";
 pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> Arc<Asset> {
     let body = Body::new(Vec::new(), parameter_sections(parameters));
     Arc::new(Asset::new(PREVIOUS, u32::from(task.0), Kind::Weights, body))
+}
+
+/// The previous model that a Down names.
+///
+/// # Errors
+/// An asset that holds something else.
+pub(in crate::methods) fn of(down: &Message) -> Result<Option<ParameterSet>, WireError> {
+    down.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
 /// Its shape: parameters of these shapes, as `task` left them.

@@ -1,0 +1,214 @@
+//! An averaging method as the engine sees it.
+
+use std::sync::Arc;
+
+use super::cut::Cut;
+use super::previous::previous_sketch;
+use super::server::BaseServer;
+use super::{Averaged, Direction, Member, Needs};
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::methods::HeadForm;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    AnyMember, AnyMethod, AnyOutcome, AnyServer, AssetSketch, ClientState, Failure, Lab, Layout,
+    Message, ModelFacts, PolicyError, Predictor, SketchFacts, Veto, kind_of,
+};
+use crate::quantity::TaskId;
+use crate::wire::{Body, BodySketch, Kind};
+
+/// Bytes of the digest by which a Down names the previous model.
+const DIGEST_BYTES: usize = 8;
+
+/// A method that averages, for a model of certain dimensions.
+#[derive(Clone, Debug)]
+pub struct Base<A> {
+    /// Its configuration.
+    pub method: A,
+    /// The model's dimensions.
+    pub model: Arc<ModelFacts>,
+}
+
+impl<A: Averaged> Base<A> {
+    /// The method for a model of these dimensions.
+    pub fn new(method: A, model: &ModelFacts) -> Base<A> {
+        Base { method, model: Arc::new(model.clone()) }
+    }
+
+    /// What travels between the server and a client with this view.
+    pub(super) fn cut(&self, view: &TaskView, direction: Direction) -> Cut {
+        Cut::of(&self.method, &self.model, view, direction)
+    }
+
+    fn previous(&self, view: &TaskView) -> Option<AssetSketch> {
+        let before = view.task.0.checked_sub(1).filter(|_| self.method.teaches())?;
+        let mut cut = self.cut(view, Direction::Down);
+        if self.method.averaging().head == HeadForm::Growing {
+            cut.head = 0..view.rows.start;
+        }
+        let places = cut.places(&self.method, &self.model, view, Direction::Down);
+        let shapes: Vec<_> =
+            places.into_iter().map(|place| (place.name.to_string(), place.shape)).collect();
+        Some(previous_sketch(TaskId(before), &shapes))
+    }
+
+    /// A message of a client whose training came to this.
+    fn upload(
+        &self,
+        member: &Member<'_, A::State>,
+        trained: super::Trained,
+        lab: &Lab,
+    ) -> Result<AnyOutcome, PolicyError> {
+        let (method, model, view) = (&self.method, &*self.model, &member.seat.view);
+        let cut = self.cut(view, Direction::Up);
+        let travels = |name: &str| method.travels(model, name, Direction::Up);
+        let parameters = cut.take(&method.parameters(model), &trained.parameters, travels)?;
+        let counts = lab.label_counts(member.seat, member.shard);
+        let facts = SketchFacts { model, view, phase: 0, round_in_phase: 0, counts: &counts };
+        let control = method.control(&facts, cut.head.start);
+        let extra = method.describe(member, &trained, lab)?;
+        let up = Message { control, parameters, extra, assets: Vec::new() };
+        Ok(AnyOutcome { up, metrics: trained.metrics })
+    }
+
+    fn train_pack(
+        &self,
+        members: &mut [AnyMember],
+        lab: &Lab,
+    ) -> Result<Vec<Result<AnyOutcome, PolicyError>>, PolicyError> {
+        let all = self.method.parameters(&self.model);
+        let mut pack = Vec::with_capacity(members.len());
+        for member in &*members {
+            let cut = self.cut(&member.seat.view, Direction::Down);
+            pack.push(Member {
+                seat: &member.seat,
+                down: &member.down,
+                received: cut.padded(&all, &member.down.parameters),
+                state: A::State::of(&member.state)?,
+                shard: &member.shard,
+                key: member.key,
+                missed: &member.missed,
+            });
+        }
+        let learnt = self.method.learn(&self.model, &mut pack, lab)?;
+        let outcomes = pack
+            .iter()
+            .zip(learnt)
+            .map(|(member, trained)| self.upload(member, trained?, lab))
+            .collect();
+        if !A::State::STATELESS {
+            let states: Vec<Body> = pack.iter().map(|member| member.state.save()).collect();
+            members.iter_mut().zip(states).for_each(|(member, state)| member.state = state);
+        }
+        Ok(outcomes)
+    }
+}
+
+impl<A: Averaged> AnyMethod for Base<A> {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+        for need in self.method.needs() {
+            if let Needs::Blocks { what, .. } = need {
+                lab.backbone.config().blocks_for(what)?;
+            }
+        }
+        Ok(Box::new(BaseServer::new(self.clone(), lab, init)?))
+    }
+
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        let view = facts.view;
+        let cut = self.cut(view, Direction::Down);
+        let previous = self.previous(view);
+        Layout {
+            control: vec![0; if previous.is_some() { DIGEST_BYTES } else { 0 }],
+            parameters: cut.places(&self.method, &self.model, view, Direction::Down),
+            extra: self.method.hears(facts),
+            assets: previous.into_iter().collect(),
+            ..Layout::default()
+        }
+    }
+
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        let cut = self.cut(facts.view, Direction::Up);
+        Layout {
+            control: self.method.control(facts, cut.head.start),
+            parameters: cut.places(&self.method, &self.model, facts.view, Direction::Up),
+            extra: self.method.says(facts),
+            assets: Vec::new(),
+            size: self.method.size(),
+        }
+    }
+
+    fn lift(
+        &self,
+        _facts: &SketchFacts<'_>,
+        _sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        self.method.accepts(&update)?;
+        Ok(update)
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        self.method.vetoes()
+    }
+
+    /// What the first task leaves below the head.
+    fn feature_sketch(&self) -> BodySketch {
+        let classes = (0..self.model.classes as u32).collect();
+        let view = TaskView { task: TaskId(0), rows: 0..self.model.classes, classes };
+        let cut = self.cut(&view, Direction::Inference);
+        let mut places = cut.places(&self.method, &self.model, &view, Direction::Inference);
+        places.retain(|place| kind_of(&place.name) != Kind::Head);
+        Layout::of(places).body()
+    }
+
+    fn charged(&self) -> bool {
+        self.method.charged()
+    }
+
+    fn work(&self, _view: &TaskView, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.method.work(samples, plan)
+    }
+
+    fn stateless(&self) -> bool {
+        A::State::STATELESS
+    }
+
+    fn kept_bytes(&self, state: &Body) -> u64 {
+        A::State::of(state).map_or(0, |state| state.kept_bytes())
+    }
+
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        match self.train_pack(members, lab) {
+            Ok(outcomes) => {
+                outcomes.into_iter().map(|outcome| outcome.map_err(Failure::from)).collect()
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                members.iter().map(|_| Err(failure.clone())).collect()
+            }
+        }
+    }
+
+    fn largest_pack(&self, _view: &Arc<TaskView>, _phase: usize) -> usize {
+        self.method.largest_pack()
+    }
+
+    /// A client that received nothing but what it trains cannot answer by itself.
+    fn own_model(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        own: &Message,
+        lab: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        if self.method.down_is_lean(&self.model) {
+            return Ok(None);
+        }
+        let (view, all) = (facts.view, self.method.parameters(&self.model));
+        let received = self.cut(view, Direction::Down).padded(&all, &sent.parameters);
+        let whole = self.cut(view, Direction::Up).put(&all, &received, &own.parameters)?;
+        let task = view.task.index();
+        Ok(Some(self.method.predictor(&self.model, task, &whole, lab)?))
+    }
+}

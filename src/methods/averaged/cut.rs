@@ -1,0 +1,184 @@
+//! Which rows of which parameters a message carries.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Averaged, Parameters, Rows, weight_of};
+use crate::data::TaskView;
+use crate::model::{ModelError, ParameterSet};
+use crate::policy::{Group, ModelFacts, Place, WireForm};
+
+/// What rows are wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To a client.
+    Down,
+    /// To the server.
+    Up,
+    /// To answer after a task.
+    Inference,
+}
+
+/// The rows of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Of the head.
+    pub head: Range<usize>,
+    /// Of parameters by task.
+    pub pool: Range<usize>,
+}
+
+impl Cut {
+    /// What travels in a direction between the server and a client with this view.
+    pub fn of<A: Averaged>(
+        method: &A,
+        model: &ModelFacts,
+        view: &TaskView,
+        direction: Direction,
+    ) -> Cut {
+        let head = match (direction, model.form) {
+            (Direction::Inference, _) => 0..model.classes,
+            (Direction::Down, _) if method.down_is_lean(model) => view.rows.clone(),
+            (Direction::Up, WireForm::Lean) => method.trained_rows(view),
+            _ => method.averaging().head.down_rows(view, model.classes),
+        };
+        Cut { head, pool: method.task_rows(model, view.task.index(), direction) }
+    }
+
+    fn rows(&self, rows: Rows) -> Option<Range<usize>> {
+        match rows {
+            Rows::Shared => None,
+            Rows::Task => Some(self.pool.clone()),
+            Rows::Class => Some(self.head.clone()),
+        }
+    }
+
+    /// The places of what travels.
+    pub fn places<A: Averaged>(
+        &self,
+        method: &A,
+        model: &ModelFacts,
+        view: &TaskView,
+        direction: Direction,
+    ) -> Vec<Place> {
+        let all = method.parameters(model);
+        let by_owner = all.is_by_owner();
+        let travelling = all.iter().filter(|one| method.travels(model, &one.name, direction));
+        travelling
+            .map(|parameter| {
+                let mut place = Place::parameter(parameter.name.as_str(), &parameter.shape);
+                if let Some(rows) = self.rows(parameter.rows) {
+                    place.shape[0] = rows.len();
+                    place.first_row = rows.start;
+                }
+                let group = match parameter.rows {
+                    Rows::Task if by_owner => Group::Task(view.task.0),
+                    Rows::Class if by_owner => Group::Head(view.rows.start as u32),
+                    _ => Group::All,
+                };
+                match direction {
+                    Direction::Up => place.averaged(group, weight_of(method)),
+                    Direction::Down | Direction::Inference => place,
+                }
+            })
+            .collect()
+    }
+
+    /// Those rows of whole parameters.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn take(
+        &self,
+        all: &Parameters,
+        whole: &ParameterSet,
+        travels: impl Fn(&str) -> bool,
+    ) -> Result<ParameterSet, ModelError> {
+        let mut cut = ParameterSet::new();
+        for parameter in all.iter().filter(|parameter| travels(&parameter.name)) {
+            let found = whole.get(&parameter.name).ok_or_else(|| ModelError::Input {
+                reason: format!("`{}` is not among the parameters", parameter.name),
+            })?;
+            let rows = match self.rows(parameter.rows) {
+                Some(rows) => found.cut(rows)?,
+                None => found.clone(),
+            };
+            cut.insert(parameter.name.as_str(), rows);
+        }
+        Ok(cut)
+    }
+
+    /// Parameters in the places they have among whole ones: zeros before the first row.
+    pub fn padded(&self, all: &Parameters, cut: &ParameterSet) -> ParameterSet {
+        let mut padded = cut.clone();
+        for parameter in all.iter() {
+            let first = self.rows(parameter.rows).map_or(0, |rows| rows.start);
+            if let (true, Some(part)) = (first > 0, cut.get(&parameter.name)) {
+                padded.insert(parameter.name.as_str(), part.behind_zeros(first));
+            }
+        }
+        padded
+    }
+
+    /// `whole` with these rows replaced by those of `part`.
+    ///
+    /// # Errors
+    /// When they do not fit.
+    pub fn put(
+        &self,
+        all: &Parameters,
+        whole: &ParameterSet,
+        part: &ParameterSet,
+    ) -> Result<ParameterSet, ModelError> {
+        let mut result = whole.clone();
+        for (name, rows) in part.iter() {
+            let owner = all.iter().find(|parameter| *parameter.name == **name);
+            let first =
+                owner.and_then(|parameter| self.rows(parameter.rows)).map(|rows| rows.start);
+            let placed = match (first, whole.get(name)) {
+                (Some(first), Some(under)) => under.with_rows(rows, first)?,
+                _ => rows.clone(),
+            };
+            result.insert(Arc::clone(name), placed);
+        }
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{HeadKind, LinearHead, Parameter};
+
+    #[test]
+    fn what_is_cut_can_be_put_back() -> Result<(), ModelError> {
+        let of = |shape: &[usize], first: f32| Parameter {
+            shape: shape.to_vec(),
+            values: (0..shape.iter().product()).map(|i: usize| first + i as f32).collect(),
+        };
+        let whole: ParameterSet = [
+            (LinearHead::WEIGHT, of(&[4, 2], 0.0)),
+            (LinearHead::BIAS, of(&[4], 10.0)),
+            ("prompt.keys", of(&[5, 3], 20.0)),
+            ("prompt.shared", of(&[2, 2], 50.0)),
+        ]
+        .into_iter()
+        .collect();
+        let all = Parameters::shared([("prompt.shared".to_owned(), vec![2, 2])])
+            .by_task([("prompt.keys".to_owned(), vec![5, 3])])
+            .head(HeadKind::Linear, 4, 2);
+        let cut = Cut { head: 1..3, pool: 2..4 };
+        let part = cut.take(&all, &whole, |_| true)?;
+        let values = |set: &ParameterSet, name: &str| set.get(name).unwrap().values.to_vec();
+        assert_eq!(values(&part, LinearHead::BIAS), [11.0, 12.0]);
+        assert_eq!(values(&part, "prompt.keys"), [26.0, 27.0, 28.0, 29.0, 30.0, 31.0]);
+        assert_eq!(cut.put(&all, &whole, &part)?, whole);
+        let padded = cut.padded(&all, &part);
+        assert_eq!(values(&padded, LinearHead::BIAS), [0.0, 11.0, 12.0]);
+        assert_eq!(padded.get("prompt.keys").unwrap().shape, [4, 3]);
+        assert_eq!(values(&padded, "prompt.keys")[..7], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 26.0]);
+        assert_eq!(cut.take(&all, &padded, |_| true)?, part);
+        assert!(Cut { head: 0..4, pool: 3..6 }.take(&all, &whole, |_| true).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,351 @@
+//! The base of methods that average parameters: FedAvg, and everything that differs from it by what is learnt, by the
+//! loss, by what travels beside parameters, or by what the server does after the mean.
+//!
+//! A method is a configuration that implements [`Averaged`]; every hook but the parameters has a default, and
+//! [`Base`] makes a method of it. The defaults are FedAvg:
+//!
+//! ```text
+//! client   theta <- down;  E epochs: minimise CE over the rows of the current task           (objective, learn)
+//!          sends theta_m and n_m                                                             (says, describe)
+//! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                          (weight, after_mean)
+//! ```
+//! Which rows of a parameter travel, who may be late, and what may be added in secret follow from the declaration of the
+//! parameters; no method writes a line for it.
+
+mod base;
+mod closing;
+mod cut;
+mod memory;
+mod needs;
+mod objective;
+mod parameters;
+pub(in crate::methods) mod previous;
+mod server;
+mod settings;
+mod training;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use base::Base;
+pub use closing::Closing;
+pub use cut::Direction;
+pub use memory::{Begun, Memory};
+pub use needs::Needs;
+pub use objective::{CrossEntropy, Objective, Pass};
+pub use parameters::{Parameters, Rows};
+pub use settings::{Averaging, OldLogits, Weights};
+pub use training::{Learnt, Member, Trained, one_by_one, train, train_alone};
+
+use super::fedavg::FedAvg;
+use crate::data::{Loader, TaskView};
+use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
+use crate::model::ParameterSet;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    ClientState, Lab, ModelFacts, Period, Place, PolicyError, Predictor, RoundContext, SketchFacts,
+    UpSize, Veto, Weight,
+};
+use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section};
+
+/// Name of the sample count in an upload.
+pub const SAMPLES: &str = "samples";
+
+/// A method that averages parameters. `self` is its configuration.
+pub trait Averaged: Clone + Send + Sync + 'static {
+    /// What a client keeps between rounds; `()` for stateless methods.
+    type State: ClientState;
+    /// What the server keeps beside the parameters.
+    type Memory: Memory;
+
+    /// The settings of FedAvg, for methods that are FedAvg but for some hooks: parameters, weights, needs and rates are
+    /// then FedAvg's.
+    fn fedavg(&self) -> Option<&FedAvg> {
+        None
+    }
+
+    /// What is learnt: names, whole shapes, and whose the rows are.
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        self.fedavg().map(|fedavg| fedavg.parameters(model)).unwrap_or_default()
+    }
+
+    /// Start values of all parameters. The head draws at step 0 of `init`, others at their own steps.
+    ///
+    /// # Errors
+    /// When the backbone is not what the method needs.
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        match self.fedavg() {
+            Some(fedavg) => fedavg.initial(model, lab, init),
+            None => Ok(ParameterSet::new()),
+        }
+    }
+
+    /// How uploads are averaged and which head rows travel.
+    fn averaging(&self) -> Averaging {
+        self.fedavg().map(Averaged::averaging).unwrap_or_default()
+    }
+
+    /// What it asks of a scenario.
+    fn needs(&self) -> Vec<Needs> {
+        self.fedavg().map(Averaged::needs).unwrap_or_default()
+    }
+
+    /// Services that its layouts would allow and it cannot bear.
+    fn vetoes(&self) -> Vec<Veto> {
+        Vec::new()
+    }
+
+    /// Whether its messages cross a network.
+    fn charged(&self) -> bool {
+        true
+    }
+
+    // ---- what travels
+
+    /// Rows of parameters by task that travel, or that answers after the task depend on. Tasks count from 0.
+    fn task_rows(&self, model: &ModelFacts, task: usize, direction: Direction) -> Range<usize> {
+        let _ = (model, task, direction);
+        0..0
+    }
+
+    /// Whether a parameter travels.
+    fn travels(&self, model: &ModelFacts, name: &str, direction: Direction) -> bool {
+        let _ = (model, name, direction);
+        true
+    }
+
+    /// Whether a Down carries nothing but what its receiver trains.
+    fn down_is_lean(&self, model: &ModelFacts) -> bool {
+        let _ = model;
+        false
+    }
+
+    /// Head rows that a client of a task trains.
+    fn trained_rows(&self, view: &TaskView) -> Range<usize> {
+        self.fedavg().map_or_else(|| view.rows.clone(), |fedavg| fedavg.trained_rows(view))
+    }
+
+    /// Control fields of an Up whose head begins at this row.
+    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+        let _ = facts;
+        let mut control = MetaWriter::new();
+        control.u64(first_row as u64);
+        control.finish()
+    }
+
+    /// What an Up holds beside parameters.
+    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let _ = facts;
+        vec![Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)]
+    }
+
+    /// The tensor of an Up that says how much it counts.
+    fn weight(&self) -> &'static str {
+        SAMPLES
+    }
+
+    /// Whether the size of an Up is known beforehand.
+    fn size(&self) -> UpSize {
+        UpSize::Static
+    }
+
+    /// What every Down holds beside parameters; [`tell`](Averaged::tell) fills it.
+    fn hears(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let _ = facts;
+        Vec::new()
+    }
+
+    /// Those tensors of a round's Downs.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn tell(
+        &self,
+        memory: &Self::Memory,
+        round: &RoundContext,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let _ = (memory, round);
+        Ok(Vec::new())
+    }
+
+    /// Whether clients are sent the model that the previous task left, as an asset.
+    fn teaches(&self) -> bool {
+        false
+    }
+
+    // ---- the client
+
+    /// How prompts among the parameters depend on queries, in training or at inference after a task.
+    fn prompting(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        trains: bool,
+    ) -> Option<Arc<dyn Prompting>> {
+        let _ = (model, task, trains);
+        None
+    }
+
+    /// Which image a query is of, where prompts depend on queries.
+    fn query(&self) -> Option<QueryView> {
+        None
+    }
+
+    /// Share of hidden entries dropped inside adapters.
+    fn dropout(&self) -> f64 {
+        0.0
+    }
+
+    /// Factor on the learning rate of a parameter.
+    fn rate_factor(&self, name: &str) -> f64 {
+        self.fedavg().map_or(1.0, |fedavg| fedavg.rate_factor(name))
+    }
+
+    /// The loss of the members of a pack, from what they received. The classifier is the one that trains.
+    ///
+    /// # Errors
+    /// What the network reports.
+    fn objective(
+        &self,
+        pack: &[Member<'_, Self::State>],
+        model: &Classifier,
+        lab: &Lab,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let _ = (pack, model, lab);
+        Ok(Box::new(CrossEntropy))
+    }
+
+    /// Local training of a pack; by default [`train`], with the hooks above.
+    ///
+    /// # Errors
+    /// What stops all members.
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Member<'_, Self::State>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        train(self, model, pack, lab)
+    }
+
+    /// The most members that [`learn`](Averaged::learn) takes together.
+    fn largest_pack(&self) -> usize {
+        self.fedavg().map_or(usize::MAX, Averaged::largest_pack)
+    }
+
+    /// What the journal says of a client after its training, from the loader it trained on.
+    ///
+    /// # Errors
+    /// When parameters do not fit.
+    fn figures(
+        &self,
+        model: &ModelFacts,
+        member: &Member<'_, Self::State>,
+        learnt: &ParameterSet,
+        loader: &Loader,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let _ = (model, member, learnt, loader);
+        Ok(Vec::new())
+    }
+
+    /// The tensors that [`says`](Averaged::says) declares.
+    ///
+    /// # Errors
+    /// What makes the upload unusable.
+    fn describe(
+        &self,
+        member: &Member<'_, Self::State>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let _ = (member, lab);
+        let samples = NamedTensor::u32(SAMPLES, [], vec![trained.samples as u32])?;
+        Ok(vec![Section::new(Kind::Statistics, vec![samples])])
+    }
+
+    /// Sample passes of a seat, for virtual time.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        samples as f64 * f64::from(plan.epochs)
+    }
+
+    // ---- the server
+
+    /// Refuses an upload that cannot be used.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn accepts(&self, update: &crate::policy::Message) -> Result<(), PolicyError> {
+        let _ = update;
+        Ok(())
+    }
+
+    /// A task starts: the server prepares its rows. Called once for each.
+    fn begin_task(
+        &self,
+        model: &ModelFacts,
+        memory: &mut Self::Memory,
+        task: usize,
+        theta: ParameterSet,
+        init: StreamKey,
+    ) -> ParameterSet {
+        let _ = (model, memory, task, init);
+        theta
+    }
+
+    /// The server's own step after the mean; answers figures of the round.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn after_mean(
+        &self,
+        memory: &mut Self::Memory,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let _ = (memory, closing, theta);
+        Ok(Vec::new())
+    }
+
+    /// A task is over.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn end_task(
+        &self,
+        memory: &mut Self::Memory,
+        theta: &ParameterSet,
+        period: &Period,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        let _ = (memory, theta, period, lab);
+        Ok(())
+    }
+
+    /// A model of these whole parameters that answers as the method does after a task.
+    ///
+    /// # Errors
+    /// When they do not fit the backbone.
+    fn predictor(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        theta: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let prompting = self.prompting(model, task, false);
+        Ok(Arc::new(Classifier::frozen_with(&lab.backbone, theta, prompting)?))
+    }
+}
+
+/// The weight of every mean of a method.
+pub(super) fn weight_of<A: Averaged>(method: &A) -> Weight {
+    match method.averaging().weights {
+        Weights::BySamples => Weight::Sum(method.weight()),
+        Weights::Uniform => Weight::Presence(method.weight()),
+    }
+}

@@ -1,0 +1,113 @@
+//! What a method asks of a scenario, said before anything is loaded.
+
+use crate::scenario::{Complaint, PartitionKind, Population, Scenario};
+
+/// One demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Something lives in the blocks of a vision transformer.
+    Blocks {
+        /// What does, as the subject of a sentence.
+        what: &'static str,
+        /// How to do without.
+        instead: &'static str,
+    },
+    /// The backbone itself is trained.
+    TrainableBackbone {
+        /// What to train otherwise.
+        instead: &'static str,
+    },
+    /// Clients come back.
+    ReturningClients {
+        /// Why.
+        why: &'static str,
+        /// How else to do without; nothing where there is no other way.
+        otherwise: Option<&'static str>,
+    },
+    /// All data are at one site.
+    OneSite {
+        /// What has one site, as the subject of a sentence.
+        what: &'static str,
+        /// What several sites would take.
+        otherwise: &'static str,
+    },
+    /// The run has one task.
+    OneTask {
+        /// What sees everything at once, as the subject of a sentence.
+        what: &'static str,
+        /// What several tasks would take.
+        otherwise: &'static str,
+    },
+}
+
+impl Needs {
+    /// What is wrong with a scenario that does not meet it.
+    pub fn complaints(self, scenario: &Scenario) -> Vec<Complaint> {
+        let complain = |wrong: bool, key, message: String, label: String, help: String| {
+            wrong.then_some(Complaint { key, message, label, help })
+        };
+        let kind = scenario.backbone.kind();
+        let first = match self {
+            Needs::Blocks { what, instead } => complain(
+                scenario.backbone.vit().is_none(),
+                "backbone.kind",
+                format!("{what} lives in the blocks of a vision transformer"),
+                format!("\"{kind}\" has none"),
+                format!("set `backbone.kind = \"vit\"`, or {instead}"),
+            ),
+            Needs::TrainableBackbone { instead } => complain(
+                scenario.backbone.is_frozen_only(),
+                "backbone.kind",
+                format!("the backbone \"{kind}\" gives features and cannot be trained"),
+                "frozen only".to_owned(),
+                format!("set {instead}, or choose \"vit\" or \"resnet18\""),
+            ),
+            Needs::ReturningClients { why, otherwise } => complain(
+                scenario.participation.population == Population::Fresh,
+                "participation.population",
+                why.to_owned(),
+                "nobody comes back".to_owned(),
+                match otherwise {
+                    Some(other) => {
+                        format!("set `participation.population = \"fixed\"`, or {other}")
+                    }
+                    None => "set `participation.population = \"fixed\"`".to_owned(),
+                },
+            ),
+            Needs::OneSite { what, otherwise } => complain(
+                scenario.federation.clients != 1,
+                "federation.clients",
+                format!("{what} has one site, not {}", scenario.federation.clients),
+                "must be 1".to_owned(),
+                format!("set `federation.clients = 1`, or {otherwise}"),
+            ),
+            Needs::OneTask { what, otherwise } => complain(
+                scenario.tasks.count() != 1,
+                "tasks.count",
+                format!("{what} sees all classes at once, not in {} tasks", scenario.tasks.count()),
+                "must be 1".to_owned(),
+                format!("set `tasks.count = 1`, or {otherwise}"),
+            ),
+        };
+        let mut complaints: Vec<Complaint> = first.into_iter().collect();
+        if let Needs::OneSite { .. } = self {
+            complaints.extend(single_owner(scenario));
+        }
+        complaints
+    }
+}
+
+/// One site that would hold the samples of a single owner.
+fn single_owner(scenario: &Scenario) -> Option<Complaint> {
+    let PartitionKind::Natural { rest } = scenario.partition.kind else { return None };
+    if rest != crate::scenario::Rest::Drop {
+        return None;
+    }
+    Some(Complaint {
+        key: "partition.kind",
+        message: "one site has all data, and a natural partition gives it those of one owner"
+            .to_owned(),
+        label: "the others are left out".to_owned(),
+        help: "set `partition.rest = \"merge\"`, or `partition.kind = \"iid\"`".to_owned(),
+    })
+}

@@ -1,0 +1,80 @@
+//! What a method learns: named parameters, and whose their rows are.
+
+use crate::model::{HeadKind, HeadShape};
+
+/// Whose the rows of a parameter are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Everybody's.
+    Shared,
+    /// Tasks': a client of a task changes its own alone.
+    Task,
+    /// Classes': rows of the head.
+    Class,
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Its extents, with all rows.
+    pub shape: Vec<usize>,
+    /// Whose they are.
+    pub rows: Rows,
+}
+
+/// All parameters of a method.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    all: Vec<Parameter>,
+    by_owner: bool,
+}
+
+impl Parameters {
+    /// Parameters that all tasks and clients share.
+    pub fn shared(shapes: impl IntoIterator<Item = (String, Vec<usize>)>) -> Parameters {
+        Parameters::default().with(shapes, Rows::Shared)
+    }
+
+    /// With some more, whose rows belong to tasks.
+    pub fn by_task(self, shapes: impl IntoIterator<Item = (String, Vec<usize>)>) -> Parameters {
+        self.with(shapes, Rows::Task)
+    }
+
+    /// With a head of so many rows over features of this width.
+    pub fn head(self, kind: HeadKind, rows: usize, dim: usize) -> Parameters {
+        let by_row = kind.by_row();
+        let mut all = self;
+        for (name, shape) in (HeadShape { kind, rows, dim }).shapes() {
+            let rows = if by_row.contains(&name.as_str()) { Rows::Class } else { Rows::Shared };
+            all = all.with([(name, shape)], rows);
+        }
+        all
+    }
+
+    /// The same, where rows of tasks and classes are averaged over those who learnt them instead of over everybody.
+    pub fn averaged_by_owner(self) -> Parameters {
+        Parameters { by_owner: true, ..self }
+    }
+
+    fn with(
+        mut self,
+        shapes: impl IntoIterator<Item = (String, Vec<usize>)>,
+        rows: Rows,
+    ) -> Parameters {
+        let parameter = |(name, shape)| Parameter { name, shape, rows };
+        self.all.extend(shapes.into_iter().map(parameter));
+        self
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Parameter> {
+        self.all.iter()
+    }
+
+    /// Whether means of rows are over their owners.
+    pub fn is_by_owner(&self) -> bool {
+        self.by_owner
+    }
+}

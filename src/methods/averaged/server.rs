@@ -1,0 +1,139 @@
+//! The one server of all methods that average: it takes means, and does what its method does after them.
+
+use std::sync::Arc;
+
+use super::cut::Cut;
+use super::previous::{self, previous};
+use super::{Averaged, Base, Closing, Direction, Memory};
+use crate::model::ParameterSet;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    AnyServer, Asset, Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat,
+    parameter_sections,
+};
+use crate::wire::{Body, WireError};
+
+/// Parameters and what the method remembers beside them.
+pub(super) struct BaseServer<A: Averaged> {
+    base: Base<A>,
+    init: StreamKey,
+    /// Theta, with all rows.
+    theta: ParameterSet,
+    memory: A::Memory,
+    /// What the previous task left, where clients are sent it.
+    previous: Option<Arc<Asset>>,
+    figures: Vec<(&'static str, f64)>,
+}
+
+impl<A: Averaged> BaseServer<A> {
+    pub fn new(base: Base<A>, lab: &Lab, init: StreamKey) -> Result<BaseServer<A>, PolicyError> {
+        let theta = base.method.initial(&base.model, lab, init)?;
+        let (memory, figures) = (A::Memory::default(), Vec::new());
+        Ok(BaseServer { base, init, theta, memory, previous: None, figures })
+    }
+
+    fn down(&self, cut: &Cut, round: &RoundContext) -> Result<Message, PolicyError> {
+        let Base { method, model } = &self.base;
+        let travels = |name: &str| method.travels(model, name, Direction::Down);
+        let parameters = cut.take(&method.parameters(model), &self.theta, travels)?;
+        let named = self.previous.iter().flat_map(|asset| asset.digest().to_le_bytes());
+        Ok(Message {
+            control: named.collect(),
+            parameters,
+            extra: method.tell(&self.memory, round)?,
+            assets: self.previous.iter().cloned().collect(),
+        })
+    }
+}
+
+impl<A: Averaged> AnyServer for BaseServer<A> {
+    fn begin_period(&mut self, period: &Period, _lab: &Lab) -> Result<(), PolicyError> {
+        let Base { method, model } = &self.base;
+        let theta = std::mem::take(&mut self.theta);
+        let task = period.task.index();
+        self.theta = method.begin_task(model, &mut self.memory, task, theta, self.init);
+        Ok(())
+    }
+
+    /// Seats may be at different tasks; those that get the same rows share a Down.
+    fn broadcast(
+        &mut self,
+        round: &RoundContext,
+        seats: &[Seat],
+        _lab: &Lab,
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        let mut sent: Vec<(Cut, Arc<Message>)> = Vec::new();
+        let mut downs = Vec::with_capacity(seats.len());
+        for Seat { view, .. } in seats {
+            let cut = self.base.cut(view, Direction::Down);
+            let known = sent.iter().find(|(known, _)| *known == cut);
+            let down = match known {
+                Some((_, down)) => Arc::clone(down),
+                None => {
+                    let down = Arc::new(self.down(&cut, round)?);
+                    sent.push((cut, Arc::clone(&down)));
+                    down
+                }
+            };
+            downs.push(down);
+        }
+        Ok(downs)
+    }
+
+    fn end_round(
+        &mut self,
+        round: &RoundContext,
+        folded: Option<Folded>,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        self.figures.clear();
+        let Some(folded) = folded else { return Ok(()) };
+        let moved = folded.apply(&self.theta);
+        let before = std::mem::replace(&mut self.theta, moved);
+        let Base { method, model } = &self.base;
+        let closing = Closing { model, before: &before, folded, round, lab };
+        self.figures = method.after_mean(&mut self.memory, closing, &mut self.theta)?;
+        Ok(())
+    }
+
+    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        let Base { method, model } = &self.base;
+        if method.teaches() {
+            let cut = self.base.cut(&period.view, Direction::Down);
+            let left = cut.take(&method.parameters(model), &self.theta, |_| true)?;
+            self.previous = Some(previous(period.task, &left));
+        }
+        method.end_task(&mut self.memory, &self.theta, period, lab)
+    }
+
+    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let Base { method, model } = &self.base;
+        let task = self.memory.task();
+        let pool = method.task_rows(model, task, Direction::Inference);
+        let cut = Cut { head: 0..model.classes, pool };
+        let theta = cut.take(&method.parameters(model), &self.theta, |_| true)?;
+        method.predictor(model, task, &theta, lab)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.figures.clone()
+    }
+
+    fn save(&self) -> Body {
+        let mut body = match self.base.method.teaches() {
+            true => previous::save(&self.theta, self.previous.as_ref()),
+            false => Body::new(Vec::new(), parameter_sections(&self.theta)),
+        };
+        self.memory.save_into(&mut body);
+        body
+    }
+
+    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
+        match self.base.method.teaches() {
+            true => (self.theta, self.previous) = previous::load(saved)?,
+            false => (self.memory, self.theta) = A::Memory::load_from(saved)?,
+        }
+        self.figures.clear();
+        Ok(())
+    }
+}

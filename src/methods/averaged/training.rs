@@ -1,0 +1,128 @@
+//! Local training of a pack: the one loop of all methods that average.
+
+use crate::data::Shard;
+use crate::learning::{Classifier, Course, train_pack};
+use crate::model::{Dropout, MaskPlace, ParameterSet};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{Lab, Message, MissedTask, ModelFacts, PolicyError, Seat};
+
+use super::{Averaged, Pass};
+
+/// One seat of a pack.
+pub struct Member<'a, S> {
+    /// The seat.
+    pub seat: &'a Seat,
+    /// What the server sent.
+    pub down: &'a Message,
+    /// Its parameters, rows in the places they have on the server; zeros before the first that was sent.
+    pub received: ParameterSet,
+    /// What the client kept.
+    pub state: S,
+    /// The seat's samples.
+    pub shard: &'a Shard,
+    /// The address of everything drawn here.
+    pub key: StreamKey,
+    /// Tasks whose shards the client held since the server last spoke to it.
+    pub missed: &'a [MissedTask],
+}
+
+impl<'a, S> Member<'a, S> {
+    /// The same over other samples, with no state of its own.
+    pub fn upon<'b>(&'b self, shard: &'b Shard) -> Member<'b, S>
+    where
+        S: Default,
+    {
+        let (received, state) = (self.received.clone(), S::default());
+        let Member { seat, down, key, missed, .. } = *self;
+        Member { seat, down, received, state, shard, key, missed }
+    }
+}
+
+/// What a member has after its training.
+pub struct Trained {
+    /// Everything it received, with what trained as it is now.
+    pub parameters: ParameterSet,
+    /// How many samples it counts for.
+    pub samples: usize,
+    /// Named figures for the journal.
+    pub metrics: Vec<(&'static str, f64)>,
+}
+
+/// One answer per member, in order; each fails alone.
+pub type Learnt = Vec<Result<Trained, PolicyError>>;
+
+/// Trains the members of a pack one after another.
+pub fn one_by_one<'m, S>(
+    pack: &mut [Member<'m, S>],
+    learn: impl FnMut(&mut Member<'m, S>) -> Result<Trained, PolicyError>,
+) -> Learnt {
+    pack.iter_mut().map(learn).collect()
+}
+
+/// [`train`] for a member alone.
+///
+/// # Errors
+/// As there, and why the member fails.
+pub fn train_alone<A: Averaged>(
+    method: &A,
+    model: &ModelFacts,
+    member: &Member<'_, A::State>,
+    lab: &Lab,
+) -> Result<Trained, PolicyError> {
+    let learnt = train(method, model, std::slice::from_ref(member), lab)?;
+    let none = || PolicyError::Unsupported("nobody was trained".to_owned());
+    learnt.into_iter().next().ok_or_else(none)?
+}
+
+/// Minimises the method's objective for all members of a pack at once.
+///
+/// # Errors
+/// What stops all of them: parameters that do not fit, samples that cannot be read.
+pub fn train<A: Averaged>(
+    method: &A,
+    model: &ModelFacts,
+    pack: &[Member<'_, A::State>],
+    lab: &Lab,
+) -> Result<Learnt, PolicyError> {
+    let Some(first) = pack.first() else { return Ok(Vec::new()) };
+    let view = &first.seat.view;
+    let received = pack.iter().map(|member| member.received.clone()).collect();
+    let prompting = method.prompting(model, view.task.index(), true);
+    let rows = method.trained_rows(view);
+    let network = Classifier::pack_with(&lab.backbone, received, rows, prompting)?;
+    let loader = |member: &Member<'_, A::State>| {
+        let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
+        match method.query() {
+            Some(query) => lab.queried(loader, query),
+            None => Ok(loader),
+        }
+    };
+    let loaders = pack.iter().map(loader).collect::<Result<Vec<_>, _>>()?;
+    let courses: Vec<_> = loaders
+        .iter()
+        .zip(pack)
+        .map(|(loader, member)| Course { loader, key: member.key })
+        .collect();
+    let mut objective = method.objective(pack, &network, lab)?;
+    let mut optimiser = lab.training.optimiser.clone().over_pack(network.vars(), network.members());
+    let factors = network.variables().iter().map(|(name, _)| method.rate_factor(name));
+    optimiser.set_rate_factors(factors.collect());
+    let rate = method.dropout();
+    let variables = network.variables();
+    let reports = train_pack(&lab.training, &mut optimiser, variables, &courses, |step| {
+        let places = pack.iter().zip(&step.steps).map(|(member, step)| MaskPlace {
+            key: member.key.domain(Domain::Dropout),
+            step: *step,
+        });
+        let dropout = (rate > 0.0).then(|| Dropout { rate, places: places.collect() });
+        objective.losses(&Pass { model: &network, step, device: &lab.device, dropout })
+    })?;
+    let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
+    let trained = |(member, ((parameters, report), loader)): (&Member<'_, A::State>, _)| {
+        let report: Result<crate::learning::TrainingReport, _> = report;
+        let mut metrics = report?.metrics();
+        metrics.extend(method.figures(model, member, &parameters, loader)?);
+        Ok(Trained { parameters, samples: member.shard.len(), metrics })
+    };
+    Ok(pack.iter().zip(learnt).map(trained).collect())
+}

@@ -1,0 +1,216 @@
+//! **FedAvg** (McMahan et al., AISTATS 2017): every client trains what the server sent on its
+//! shard, the server takes the mean weighted by sample counts.
+//!
+//! In class-incremental benchmarks it is the lower bound: nothing but the mask of the
+//! loss (only rows of the current task compete) keeps old classes alive.
+//!
+//! ```text
+//! client   theta <- down;  E epochs: minimise CE over the rows of the current task, or of all seen
+//! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
+//! ```
+//! `train` says what theta is: the whole network, the head alone (linear probe), a prefix prompt and
+//! the head, or FedHAF's module and head, which makes FedHAF's baselines. With `old_logits = "keep"`,
+//! uniform weights and clipping at 1 it is HePCo's lower bound FedAvg-FT. On plain pixels, which have no
+//! parameters, all there is is the head: logistic regression. Clients keep nothing between rounds.
+
+use std::ops::Range;
+
+use clap::ValueEnum;
+
+use super::HeadForm;
+use super::averaged::{Averaged, Averaging, Needs, OldLogits, Parameters, Weights};
+use super::registry::MethodEntry;
+use crate::data::TaskView;
+use crate::learning::PromptShape;
+use crate::model::{HeadKind, NetworkShape, ParameterSet};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, ModelFacts, PolicyError, kind_of};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::wire::Kind;
+
+/// What trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Train {
+    /// Every parameter of the backbone, and the head.
+    All,
+    /// The head on frozen features (linear probe).
+    Head,
+    /// A prefix prompt and the head.
+    ///
+    /// The prompt starts from zeros.
+    Prompt,
+    /// FedHAF's module and head on frozen features, without dropout.
+    Module,
+}
+
+impl Choice for Train {}
+
+/// The `[method]` table of FedAvg, and of the methods that are FedAvg but for a hook or two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FedAvg {
+    /// What trains.
+    pub train: Train,
+    /// How much a client counts.
+    pub weights: Weights,
+    /// What the loss does with the logits of earlier tasks.
+    pub old_logits: OldLogits,
+    /// Which classifier stands upon the features.
+    pub classifier: HeadKind,
+    /// Which head rows messages carry.
+    pub head: HeadForm,
+    /// Factor on the learning rate of everything but the head.
+    pub backbone_lr: f64,
+    /// Rows of the prompt in a block, for [`Train::Prompt`].
+    pub prompt_len: u32,
+    /// Blocks with a prompt, for [`Train::Prompt`].
+    pub n_blocks: u32,
+}
+
+impl Default for FedAvg {
+    fn default() -> Self {
+        defaults(FedAvg::read)
+    }
+}
+
+impl FedAvg {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FedAvg {
+        let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
+        let old_logits =
+            Param::new("old_logits", OldLogits::Mask, "logits of earlier tasks in the loss");
+        let config = FedAvg {
+            weights: table.get(&weights.source("McMahan et al., algorithm 1")),
+            old_logits: table.get(&old_logits.source("HGP; HePCo's FedAvg-FT has keep")),
+            ..FedAvg::learning(table)
+        };
+        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
+        FedAvg { head: table.get(&head), ..config }
+    }
+
+    /// The keys that say what trains and how; what concerns a federation stays at its default.
+    pub(in crate::methods) fn learning(table: &mut TableReader<'_>) -> FedAvg {
+        let train = table.get(&Param::new("train", Train::All, "what trains"));
+        let classifier = Param::new("classifier", HeadKind::Linear, "the head upon the features");
+        let backbone_lr =
+            Param::new("backbone_lr", 1.0, "factor on the learning rate below the head")
+                .source("1; the public code of HGP has 0.01 as its `slow learner`")
+                .at_least(0.0);
+        let prompt_len = Param::new("prompt_len", 200, "rows of a prompt if `train = \"prompt\"`")
+            .source("HGP")
+            .at_least(2.0);
+        let n_blocks = Param::new("n_blocks", 5, "prompted blocks if `train = \"prompt\"`")
+            .source("HGP")
+            .at_least(1.0)
+            .at_most(99.0);
+        let config = FedAvg {
+            train,
+            weights: Weights::BySamples,
+            old_logits: OldLogits::Mask,
+            classifier: table.get(&classifier.source("linear; STSA's first stage has cosine")),
+            head: HeadForm::Fixed,
+            backbone_lr: table.get(&backbone_lr),
+            prompt_len: table.get(&prompt_len),
+            n_blocks: table.get(&n_blocks),
+        };
+        if !config.prompt_len.is_multiple_of(2) {
+            let message = format!("a prompt of {} rows has no two halves", config.prompt_len);
+            table.reject("prompt_len", &message, "odd", "give an even number of rows");
+        }
+        config
+    }
+
+    fn prompt(&self, model: &ModelFacts) -> PromptShape {
+        model.prompt_shape(self.n_blocks, self.prompt_len)
+    }
+
+    /// FedHAF's networks upon this backbone.
+    fn module(model: &ModelFacts) -> NetworkShape {
+        NetworkShape::table_6(model.backbone.dim(), model.classes)
+    }
+
+    /// Width of what the rows of the head get.
+    fn width(&self, model: &ModelFacts) -> usize {
+        match self.train {
+            Train::Module => FedAvg::module(model).head_hidden,
+            _ => model.backbone.dim(),
+        }
+    }
+}
+
+impl Averaged for FedAvg {
+    type State = ();
+    type Memory = ();
+
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        let below = match self.train {
+            Train::All => model.backbone.parameter_shapes(),
+            Train::Head => Vec::new(),
+            Train::Prompt => self.prompt(model).shapes(),
+            Train::Module => FedAvg::module(model).common(),
+        };
+        Parameters::shared(below).head(self.classifier, model.classes, self.width(model))
+    }
+
+    /// The backbone as loaded, a prompt of zeros, a head drawn at `init`.
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        let below = match self.train {
+            Train::All => lab.backbone.parameters()?,
+            Train::Head => ParameterSet::new(),
+            Train::Prompt => self.prompt(model).initial_parameters(0.0, init),
+            Train::Module => FedAvg::module(model).initial_common(init),
+        };
+        let width = self.width(model);
+        Ok(below.merge(&self.classifier.initial_parameters(model.classes, width, init)))
+    }
+
+    fn averaging(&self) -> Averaging {
+        Averaging { weights: self.weights, head: self.head }
+    }
+
+    /// A prompt needs blocks to live in, and training everything a backbone that can be trained.
+    fn needs(&self) -> Vec<Needs> {
+        let instead = "`method.train = \"head\"`";
+        match self.train {
+            Train::Prompt => vec![Needs::Blocks { what: "a prefix prompt", instead }],
+            Train::All => vec![Needs::TrainableBackbone { instead }],
+            Train::Head | Train::Module => Vec::new(),
+        }
+    }
+
+    fn trained_rows(&self, view: &TaskView) -> Range<usize> {
+        self.old_logits.rows(view)
+    }
+
+    fn rate_factor(&self, name: &str) -> f64 {
+        match kind_of(name) {
+            Kind::Head => 1.0,
+            _ => self.backbone_lr,
+        }
+    }
+
+    /// A backbone that trains is its client's own, and so is a module.
+    fn largest_pack(&self) -> usize {
+        match self.train {
+            Train::All | Train::Module => 1,
+            Train::Head | Train::Prompt => usize::MAX,
+        }
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "Every client trains what the server sent; the server takes the mean weighted by \
+               sample counts. Only the loss mask protects old classes: the lower bound.",
+        source: "McMahan et al.: Communication-Efficient Learning of Deep Networks from \
+                 Decentralized Data, AISTATS 2017",
+        state: "server: the parameters that train; client: nothing",
+        messages: "down: the parameters that train; up: the same and the sample count",
+        ..MethodEntry::averaging("fedavg", FedAvg::read)
+    }
+}
