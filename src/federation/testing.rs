@@ -13,29 +13,23 @@ use crate::model::{Vit, VitConfig};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::*;
 use crate::quantity::SeatId;
-use crate::wire::{
-    Body, BodySketch, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
-};
+use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, WireError};
 
 /// Every client sends its own id; the server keeps the list.
 pub(super) struct Echo;
 
-pub(super) struct Number(f32);
-
-impl Number {
-    pub(super) fn new(value: f32) -> Number {
-        Number(value)
-    }
+/// A message of one number.
+pub(super) fn number(value: f32) -> Message {
+    let tensor = NamedTensor::f32(NUMBER, [1], vec![value]).expect("fills its shape");
+    let extra = vec![Section::new(Kind::Statistics, vec![tensor])];
+    Message { extra, ..Message::default() }
 }
 
-impl Message for Number {
-    fn pack(&self) -> Body {
-        let tensor = NamedTensor::f32("number", [1], vec![self.0]).expect("fills its shape");
-        Body::new(vec![], vec![Section::new(Kind::Head, vec![tensor])])
-    }
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        Ok(Number(body.tensor(Kind::Head, "number")?.as_f32()?[0]))
-    }
+const NUMBER: &str = "number";
+
+fn layout() -> Layout {
+    let place = Place::new(Kind::Statistics, NUMBER, &[1], Dtype::F32).kept();
+    Layout { extra: vec![place], ..Layout::default() }
 }
 
 /// The ids that were folded, in seat order.
@@ -53,52 +47,43 @@ impl Predictor for Silent {
     }
 }
 
-impl Method for Echo {
-    type Down = Number;
-    type Up = Number;
-    type Part = Keep<f32>;
-    type State = ();
-    type Server = Heard;
-    type Client = Echo;
-
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Heard, PolicyError> {
-        Ok(Heard(vec![]))
+impl AnyMethod for Echo {
+    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+        Ok(Box::new(Heard(vec![])))
     }
-    fn client(&self) -> Echo {
-        Echo
+    fn down(&self, _: &SketchFacts<'_>) -> Layout {
+        layout()
     }
-    fn sketch(&self, _: &SketchFacts<'_>) -> ExchangeSketch {
-        let section = SectionSketch::new(Kind::Head, vec![TensorSketch::f32("number", [1])]);
-        let body = BodySketch::new(0, vec![section]);
-        ExchangeSketch { down: body.clone(), up: body, up_size: UpSize::Static }
+    fn up(&self, _: &SketchFacts<'_>) -> Layout {
+        layout()
     }
-    fn fields(&self) -> &'static [Field] {
-        &[Field { name: "number", folding: Folding::Keep }]
-    }
-    fn lift(&self, _: &Number, up: Number, meta: &UpMeta) -> Result<Keep<f32>, PolicyError> {
-        Ok(Keep::one(meta.seat.id, up.0))
+    fn train(&self, members: &mut [AnyMember], _: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        let up = |m: &AnyMember| number(m.seat.client.0 as f32);
+        members.iter().map(|m| Ok(AnyOutcome { up: up(m), metrics: vec![] })).collect()
     }
 }
 
-impl ServerPolicy<Echo> for Heard {
+impl AnyServer for Heard {
     fn broadcast(
         &mut self,
         _: &RoundContext,
         seats: &[Seat],
         _: &Lab,
-    ) -> Result<Vec<Arc<Number>>, PolicyError> {
-        Ok(shared(Number(0.0), seats))
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        Ok(shared(number(0.0), seats))
     }
     fn end_round(
         &mut self,
         _: &RoundContext,
-        folded: Option<Keep<f32>>,
+        folded: Option<Folded>,
         _: &Lab,
-    ) -> Result<Next, PolicyError> {
-        let folded = folded.map_or(vec![], |keep| keep.0);
-        assert!(folded.is_sorted_by_key(|(seat, _)| *seat), "{folded:?}");
-        self.0.extend(folded.into_iter().map(|(_, id)| id));
-        Ok(Next::Continue)
+    ) -> Result<(), PolicyError> {
+        let kept = folded.map_or(vec![], |folded| folded.kept);
+        assert!(kept.is_sorted_by_key(|kept| kept.meta.seat.id), "{kept:?}");
+        for Kept { update, .. } in kept {
+            self.0.push(update.tensor(Kind::Statistics, NUMBER)?.as_f32()?[0]);
+        }
+        Ok(())
     }
     fn predictor(&self, _: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Silent))
@@ -109,17 +94,6 @@ impl ServerPolicy<Echo> for Heard {
     }
     fn load(&mut self, _: &Body) -> Result<(), WireError> {
         Ok(())
-    }
-}
-
-impl ClientPolicy<Echo> for Echo {
-    fn train(
-        &self,
-        members: &mut [Member<'_, Echo>],
-        _: &Lab,
-    ) -> Vec<Result<Outcome<Number>, Failure>> {
-        let up = |m: &Member<'_, Echo>| Number(m.seat.client.0 as f32);
-        members.iter().map(|m| Ok(Outcome { up: up(m), metrics: vec![] })).collect()
     }
 }
 
@@ -156,7 +130,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
     let shards = vec![vec![(0..7).collect(); rules.clients as usize]; 2];
     Setup {
         name: "echo".to_string(),
-        method: erase(Echo),
+        method: Arc::new(Echo),
         lab,
         test_transform: transform,
         shards: ShardSource::Drawn(shards),

@@ -11,16 +11,17 @@ use super::conductor::Conductor;
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
 use super::event::Event;
-use super::fold::{Fold, Folding};
+use super::exchange::Exchange;
+use super::fold::{Fold, Folding, Part, Upload};
 use super::network::{Delivery, Network};
 use super::queue::{ActorId, Class, EventQueue};
 use super::recorder::Recorder;
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
-use super::testing::{Echo, seat, setup};
+use super::testing::{number, seat, setup};
 use super::{FederationError, Interrupt, Memory};
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{AnyMethod, Keep, Message as _, Payload, UpMeta, erase};
+use crate::policy::UpMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 fn server(world: &Arc<super::world::World>, lab: &crate::policy::Lab) -> ServerMachine {
@@ -147,30 +148,36 @@ proptest! {
             .prop_map(|present| present.into_iter().enumerate().collect::<Vec<_>>())
             .prop_shuffle()
     ) {
-        let method: Arc<dyn AnyMethod> = erase(Echo);
         let setup = setup(Rules { clients: 20, ..Rules::default() });
-        let down: Payload = method.unpack_down(&number(0.0), &[]).unwrap();
-        let (fold, mut folded) = Fold::new(Folding::Parts(Arc::clone(&method)), arrivals.len());
+        let (method, model) = (Arc::clone(&setup.method), Arc::new(setup.facts.clone()));
+        let sent = Arc::new(number(0.0));
+        let (fold, mut folded) = Fold::new(Folding::Plain(Arc::clone(&method)), arrivals.len());
         for (place, present) in &arrivals {
             if *present {
                 let seat = seat(&setup, *place as u32);
-                let meta = UpMeta::timely(seat, Round(0));
-                fold.lift(&down, &number(*place as f32), &meta);
+                let counts = Default::default();
+                let exchange = Exchange::new(&*method, &model, &seat.view, (0, 0), counts);
+                fold.lift(Upload {
+                    meta: UpMeta::timely(seat, Round(0)),
+                    sent: Arc::clone(&sent),
+                    body: number(*place as f32).body(),
+                    exchange: Some(Arc::new(exchange)),
+                });
             } else {
                 fold.skip(SeatId(*place as u32));
             }
         }
         fold.seal();
         let part = folded.try_recv().expect("everybody is accounted for").part;
-        let got = part.map(|part| *part.downcast::<Keep<f32>>().expect("a list"));
-        let got: Vec<u32> = got.map_or(vec![], |keep| keep.0.iter().map(|(s, _)| s.0).collect());
+        let kept = match part {
+            Some(Part::Plain(folded)) => folded.kept,
+            None => Vec::new(),
+            Some(_) => panic!("nothing is masked here"),
+        };
+        let got: Vec<u32> = kept.iter().map(|kept| kept.meta.seat.id.0).collect();
         let mut wanted: Vec<u32> =
             arrivals.iter().filter(|a| a.1).map(|a| a.0 as u32).collect();
         wanted.sort_unstable();
         prop_assert_eq!(got, wanted);
     }
-}
-
-fn number(value: f32) -> crate::wire::Body {
-    super::testing::Number::new(value).pack()
 }

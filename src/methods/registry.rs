@@ -313,6 +313,7 @@ impl MethodCatalogue for Registry {
 mod tests {
     use super::*;
     use crate::model::{BackboneConfig, PixelShape};
+    use crate::policy::upload_layouts;
 
     fn facts() -> ModelFacts {
         let backbone = VitConfig::default().into();

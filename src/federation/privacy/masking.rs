@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Masks, Modulus, SecureAggregation};
-use crate::federation::exchange::Exchange;
 use crate::quantity::SeatId;
 use crate::wire::{Body, BodySketch, Dtype, WireError};
 
@@ -15,14 +14,14 @@ pub(crate) struct Masking {
     pub members: Vec<SeatId>,
     /// Seats of the round, members or not: so many numbers may be added.
     pub seats: usize,
-    /// The exchange of the round's first seat; those of all others must look the same.
-    pub exchange: Arc<Exchange>,
+    /// The Up of the round's first seat; that of all others must look the same.
+    pub up: BodySketch,
 }
 
 impl Masking {
     /// Shapes of a masked upload.
     pub fn sketch(&self) -> BodySketch {
-        summands(self.exchange.up.body(), self.rules.numbers.modulus.dtype())
+        summands(self.up.clone(), self.rules.numbers.modulus.dtype())
     }
 
     /// What the member of a seat sends instead of its summand.
@@ -30,7 +29,7 @@ impl Masking {
     /// # Errors
     /// In words: a number the ring cannot carry, or a summand of another layout.
     pub fn mask(&self, seat: SeatId, summand: &Body) -> Result<Body, String> {
-        if summand.sketch() != summands(self.exchange.up.body(), Dtype::F64) {
+        if summand.sketch() != summands(self.up.clone(), Dtype::F64) {
             return Err("its summands are not laid out like those of the round".into());
         }
         let numbers = &self.rules.numbers;

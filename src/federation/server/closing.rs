@@ -56,7 +56,8 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let (Some(round), Some(folded)) = (&self.round, self.folded.take()) else { return Ok(()) };
         let context = Arc::clone(&round.context);
-        let (masking, rule) = (round.masking.clone(), self.world.rules.fold);
+        let (masking, rule) =
+            (round.masking.clone().zip(round.first.clone()), self.world.rules.fold);
         let fold = Fold { part: folded.part, masking, rule };
         let test = self.world.rules.curve == Curve::Round;
         let told_changed = self.past().map(|past| steps::told_close(past, context.round, test));

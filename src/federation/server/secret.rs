@@ -51,10 +51,10 @@ impl OpenRound {
         caches: &mut AssetCaches,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(exchange) = self.first.take() else { return };
+        let Some(up) = self.first.as_ref().map(|first| first.up.body()) else { return };
         let masks = Masks::new(self.context.run_seed, self.context.round);
         let seats = self.seats.len();
-        self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, seats, exchange }));
+        self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, seats, up }));
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(ready.len());
         for id in ready {

@@ -188,8 +188,8 @@ fn seats(
 /// What a round folded to, as the policy takes it.
 pub(super) struct Fold {
     pub part: Option<Part>,
-    /// What members of secure aggregation agreed on.
-    pub masking: Option<Arc<Masking>>,
+    /// What members of secure aggregation agreed on, and the exchange that all have in common.
+    pub masking: Option<(Arc<Masking>, Arc<Exchange>)>,
     pub rule: FoldRule,
 }
 
@@ -200,8 +200,8 @@ impl Fold {
             (None, _) => Ok((None, Figures::new())),
             (Some(Part::Plain(folded)), _) => Ok((Some(folded), Figures::new())),
             (Some(Part::Robust(updates)), _) => Ok(updates.fold(self.rule)),
-            (Some(Part::Masked(sum)), Some(masking)) => {
-                let Exchange { down, up, .. } = &*masking.exchange;
+            (Some(Part::Masked(sum)), Some((masking, exchange))) => {
+                let Exchange { down, up, .. } = &*exchange;
                 Ok((Some(Folded::of_sum(&masking.open(sum)?, down, up)?), Figures::new()))
             }
             (Some(Part::Masked(_)), None) => {
