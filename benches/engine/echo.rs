@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
-use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, Transform, digits};
-use fedcast::federation::{Coding, Curve, Participation, Rules, Setup, ShardSource, Share};
-use fedcast::learning::TrainingPlan;
-use fedcast::model::{Vit, VitConfig};
-use fedcast::numerics::streams::{Domain, StreamKey};
+use candle_core::Tensor;
+use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, digits};
+use fedcast::federation::{Curve, Participation, Rules, Setup, Share};
+use fedcast::model::{Backbone, PixelShape};
+use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
 use fedcast::wire::{
     Body, BodySketch, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
@@ -122,53 +121,19 @@ impl Federation {
         let curriculum =
             Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).expect("divides");
         let shard: Shard = (0..10).collect();
-        let vit = VitConfig {
-            image: 8,
-            patch: 4,
-            channels: 1,
-            dim: 8,
-            depth: 1,
-            heads: 2,
-            mlp: 16,
-            ..VitConfig::default()
-        };
-        let weights = Vit::initial_parameters(&vit, StreamKey::new(1, Domain::Init));
-        let transform = Arc::new(Transform::default());
-        let lab = Lab {
-            device: Device::Cpu,
-            backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads").into()),
-            dataset: Arc::new(dataset),
-            curriculum: Arc::new(curriculum),
-            train_transform: Arc::clone(&transform),
-            statistics_transform: Arc::clone(&transform),
-            training: TrainingPlan::default(),
-            evaluation_batch: 64,
-            cache: Arc::default(),
-            staged: None,
-            reported: None,
-        };
+        let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
+        let lab = Lab::new(pixels, dataset, curriculum);
         let participation =
             Participation { share: Share::Count(self.asked), ..Participation::default() };
-        Setup {
-            rules: Rules {
-                clients: self.clients,
-                idle: self.idle,
-                rounds: self.rounds,
-                participation,
-                curve: Curve::Never,
-                ..Rules::default()
-            },
-            name: "echo".to_string(),
-            method: erase(Echo(vec![0.5; self.floats].into())),
-            lab,
-            test_transform: transform,
-            shards: ShardSource::Drawn(vec![vec![shard; self.clients as usize]]),
-            facts: ModelFacts { backbone: vit.into(), classes: 10, tasks: 5, form: WireForm::Full },
-            coding: Coding::default(),
-            charged: true,
-            workers: 2.into(),
-            shaker: None,
-            past: None,
-        }
+        let rules = Rules {
+            clients: self.clients,
+            idle: self.idle,
+            rounds: self.rounds,
+            participation,
+            curve: Curve::Never,
+            ..Rules::default()
+        };
+        let method = erase(Echo(vec![0.5; self.floats].into()));
+        Setup::new("echo", method, lab, vec![vec![shard; self.clients as usize]], rules)
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use candle_core::Device;
-use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes, Transform};
-use fedcast::federation::{Coding, Curve, Participation, Rules, Setup, ShardSource, Share};
+use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
+use fedcast::federation::{Curve, Participation, Rules, Setup, Share};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
 use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
-use fedcast::model::{Backbone, BackboneConfig, PixelShape, Vit, VitConfig};
+use fedcast::model::{Backbone, PixelShape, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, ModelFacts, WireForm, erase};
+use fedcast::policy::{Lab, erase};
 
 use crate::figures::noise;
 
@@ -32,7 +31,7 @@ impl Logistic {
         let shape = PixelShape { channels: 3, image: 32 };
         let shards = (0..Logistic::CLIENTS).map(|client| nth(client, |sample| sample));
         let federation = Federation {
-            backbone: (Arc::new(Backbone::Pixels(shape)), BackboneConfig::Pixels(shape)),
+            backbone: Arc::new(Backbone::Pixels(shape)),
             cache: Arc::default(),
             tasks: 1,
             rounds,
@@ -47,7 +46,6 @@ impl Logistic {
 pub struct Cached {
     data: Arc<Dataset>,
     backbone: Arc<Backbone>,
-    config: VitConfig,
     cache: Arc<FeatureCache>,
 }
 
@@ -71,7 +69,6 @@ impl Cached {
         Cached {
             data: Arc::new(noise(CLASSES, Cached::TASKS * Cached::TRAIN, 1_000, [1, 8, 8])),
             backbone: Arc::new(Vit::from_parameters(config, &weights).expect("loads").into()),
-            config,
             cache: Arc::default(),
         }
     }
@@ -85,7 +82,7 @@ impl Cached {
             (0..clients).map(shard).collect()
         };
         let federation = Federation {
-            backbone: (Arc::clone(&self.backbone), self.config.into()),
+            backbone: Arc::clone(&self.backbone),
             cache: Arc::clone(&self.cache),
             tasks: Cached::TASKS as usize,
             rounds,
@@ -102,7 +99,7 @@ fn nth(client: u32, sample: impl Fn(u32) -> u32) -> Shard {
 }
 
 struct Federation {
-    backbone: (Arc<Backbone>, BackboneConfig),
+    backbone: Arc<Backbone>,
     cache: Arc<FeatureCache>,
     tasks: usize,
     /// Per task.
@@ -116,50 +113,28 @@ impl Federation {
     fn setup(self, data: &Arc<Dataset>, shards: Vec<Vec<Shard>>) -> Setup {
         let tasks = TaskSizes::Even(self.tasks);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
-        let (backbone, config) = self.backbone;
-        let facts =
-            ModelFacts { backbone: config, classes: CLASSES, tasks: 1, form: WireForm::Full };
+        let lab = Lab {
+            training: TrainingPlan {
+                epochs: 1,
+                batch: SAMPLES as usize,
+                optimiser: OptimiserConfig::sgd(0.01),
+                clip: None,
+                ..TrainingPlan::default()
+            },
+            cache: self.cache,
+            ..Lab::new(self.backbone, Arc::clone(data), curriculum)
+        };
         let method = FedAvgConfig { train: Train::Head, ..FedAvgConfig::default() };
-        let transform = Arc::new(Transform::default());
+        let method = erase(FedAvg::new(method, &lab.facts()));
         let participation =
             Participation { share: Share::Count(self.asked), ..Participation::default() };
-        Setup {
-            rules: Rules {
-                clients: shards[0].len() as u32,
-                rounds: self.rounds,
-                participation,
-                curve: self.curve,
-                ..Rules::default()
-            },
-            name: "fedavg".to_string(),
-            method: erase(FedAvg::new(method, &facts)),
-            lab: Lab {
-                device: Device::Cpu,
-                backbone,
-                dataset: Arc::clone(data),
-                curriculum: Arc::new(curriculum),
-                train_transform: Arc::clone(&transform),
-                statistics_transform: Arc::clone(&transform),
-                training: TrainingPlan {
-                    epochs: 1,
-                    batch: SAMPLES as usize,
-                    optimiser: OptimiserConfig::sgd(0.01),
-                    clip: None,
-                    ..TrainingPlan::default()
-                },
-                evaluation_batch: 64,
-                cache: self.cache,
-                staged: None,
-                reported: None,
-            },
-            test_transform: transform,
-            shards: ShardSource::Drawn(shards),
-            facts,
-            coding: Coding::default(),
-            charged: true,
-            workers: 2.into(),
-            shaker: None,
-            past: None,
-        }
+        let rules = Rules {
+            clients: shards[0].len() as u32,
+            rounds: self.rounds,
+            participation,
+            curve: self.curve,
+            ..Rules::default()
+        };
+        Setup::new("fedavg", method, lab, shards, rules)
     }
 }

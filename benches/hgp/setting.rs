@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use candle_core::Device;
-use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes, Transform};
-use fedcast::federation::{Coding, Curve, JobKind, ProfileSink, Rules, Setup, ShardSource, Span};
-use fedcast::learning::{FeatureCache, PromptShape, TrainingPlan};
+use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
+use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
+use fedcast::learning::{PromptShape, TrainingPlan};
 use fedcast::methods::hgp::{Hgp, HgpConfig};
 use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -69,38 +68,24 @@ impl Setting {
     pub fn setup(&self, workers: usize) -> Setup {
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
         let shard = |client: u32| -> Shard { (client * SAMPLES..(client + 1) * SAMPLES).collect() };
-        let transform = Arc::new(Transform::default());
-        Setup {
-            rules: Rules {
-                clients: CLIENTS,
-                curve: Curve::Task,
-                evaluation_batch: SAMPLES as usize,
-                ..Rules::default()
-            },
-            name: "hgp".to_string(),
-            method: erase(self.method()),
-            lab: Lab {
-                device: Device::Cpu,
-                backbone: Arc::clone(&self.backbone),
-                dataset: Arc::clone(&self.data),
-                curriculum: Arc::new(curriculum.expect("divides")),
-                train_transform: Arc::clone(&transform),
-                statistics_transform: Arc::clone(&transform),
-                training: TrainingPlan { epochs: EPOCHS, ..TrainingPlan::default() },
-                evaluation_batch: SAMPLES as usize,
-                cache: Arc::new(FeatureCache::default()),
-                staged: None,
-                reported: None,
-            },
-            test_transform: transform,
-            shards: ShardSource::Drawn(vec![(0..CLIENTS).map(shard).collect()]),
-            facts: self.facts(),
-            coding: Coding::default(),
-            charged: true,
-            workers: workers.into(),
-            shaker: None,
-            past: None,
-        }
+        let lab = Lab {
+            training: TrainingPlan { epochs: EPOCHS, ..TrainingPlan::default() },
+            evaluation_batch: SAMPLES as usize,
+            ..Lab::new(
+                Arc::clone(&self.backbone),
+                Arc::clone(&self.data),
+                curriculum.expect("divides"),
+            )
+        };
+        let rules = Rules {
+            clients: CLIENTS,
+            curve: Curve::Task,
+            evaluation_batch: SAMPLES as usize,
+            ..Rules::default()
+        };
+        let shards = vec![(0..CLIENTS).map(shard).collect()];
+        let setup = Setup::new("hgp", erase(self.method()), lab, shards, rules);
+        Setup { workers: workers.into(), ..setup }
     }
 }
 

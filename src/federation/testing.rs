@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::frames::Coding;
 use super::rules::Rules;
-use super::world::{Setup, ShardSource};
-use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
-use crate::learning::TrainingPlan;
-use crate::model::{Vit, VitConfig};
-use crate::numerics::streams::{Domain, StreamKey};
+use super::world::Setup;
+use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+use crate::model::{Backbone, PixelShape};
+use crate::numerics::streams::StreamKey;
 use crate::policy::*;
 use crate::quantity::SeatId;
 use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, WireError};
@@ -102,46 +100,9 @@ pub(super) fn setup(rules: Rules) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(2);
     let curriculum = Curriculum::new(10, &ClassOrder::Native, &tasks).expect("divides");
-    let vit = VitConfig {
-        image: 8,
-        patch: 4,
-        channels: 1,
-        dim: 8,
-        depth: 1,
-        heads: 2,
-        mlp: 16,
-        ..VitConfig::default()
-    };
-    let weights = Vit::initial_parameters(&vit, StreamKey::new(1, Domain::Init));
-    let transform = Arc::new(Transform::default());
-    let lab = Lab {
-        device: Device::Cpu,
-        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads").into()),
-        dataset: Arc::new(dataset),
-        curriculum: Arc::new(curriculum),
-        train_transform: Arc::clone(&transform),
-        statistics_transform: Arc::clone(&transform),
-        training: TrainingPlan::default(),
-        evaluation_batch: 64,
-        cache: Arc::default(),
-        staged: None,
-        reported: None,
-    };
+    let lab = Lab::new(Backbone::Pixels(PixelShape { channels: 1, image: 8 }), dataset, curriculum);
     let shards = vec![vec![(0..7).collect(); rules.clients as usize]; 2];
-    Setup {
-        name: "echo".to_string(),
-        method: Arc::new(Echo),
-        lab,
-        test_transform: transform,
-        shards: ShardSource::Drawn(shards),
-        facts: ModelFacts { backbone: vit.into(), classes: 10, tasks: 5, form: WireForm::Full },
-        coding: Coding::default(),
-        charged: true,
-        workers: 1.into(),
-        shaker: None,
-        past: None,
-        rules,
-    }
+    Setup { workers: 1.into(), ..Setup::new("echo", Arc::new(Echo), lab, shards, rules) }
 }
 
 /// A seat of the first task.

@@ -63,6 +63,33 @@ pub struct Setup {
     pub past: Option<Arc<Past>>,
 }
 
+impl Setup {
+    /// These shards (per task, one per client) trained by `method` in `lab` under `rules`, with two workers,
+    /// plain coding and the lab's transform of statistics for tests. `name` is the method's.
+    pub fn new(
+        name: &str,
+        method: Arc<dyn AnyMethod>,
+        lab: Lab,
+        shards: Vec<Vec<Shard>>,
+        rules: Rules,
+    ) -> Setup {
+        Setup {
+            rules,
+            name: name.to_owned(),
+            charged: method.charged(),
+            method,
+            test_transform: Arc::clone(&lab.statistics_transform),
+            facts: lab.facts(),
+            lab,
+            shards: ShardSource::Drawn(shards),
+            coding: Coding::default(),
+            workers: 2.into(),
+            shaker: None,
+            past: None,
+        }
+    }
+}
+
 /// The part of a [`Setup`] that actors share.
 pub(super) struct World {
     pub rules: Rules,

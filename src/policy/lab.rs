@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{ClassCounts, PolicyError, Predictor, RoundContext, Seat};
+use super::{ClassCounts, ModelFacts, PolicyError, Predictor, RoundContext, Seat, WireForm};
 use crate::data::{
     Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard, Split, Transform,
 };
@@ -43,6 +43,40 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// On the CPU, with images as they are, the defaults of local training and of the feature cache.
+    ///
+    /// What a program that builds a federation by hand begins with; a scenario says everything itself.
+    pub fn new(
+        backbone: impl Into<Arc<Backbone>>,
+        dataset: impl Into<Arc<Dataset>>,
+        curriculum: impl Into<Arc<Curriculum>>,
+    ) -> Lab {
+        let transform = Arc::new(Transform::default());
+        Lab {
+            device: Device::Cpu,
+            backbone: backbone.into(),
+            dataset: dataset.into(),
+            curriculum: curriculum.into(),
+            train_transform: Arc::clone(&transform),
+            statistics_transform: transform,
+            training: TrainingPlan::default(),
+            evaluation_batch: 64,
+            cache: Arc::default(),
+            staged: None,
+            reported: None,
+        }
+    }
+
+    /// What methods are told of the model before any weight is read: messages in full.
+    pub fn facts(&self) -> ModelFacts {
+        ModelFacts {
+            backbone: self.backbone.config(),
+            classes: self.curriculum.classes(),
+            tasks: self.curriculum.tasks.len(),
+            form: WireForm::Full,
+        }
+    }
+
     /// The same with the learning rate of a round, for the clients that train in it.
     pub fn in_round(&self, round: &RoundContext) -> Lab {
         let (now, of) = (round.round_in_phase, round.rounds_in_phase);

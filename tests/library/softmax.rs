@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
-use fedcast::data::{
-    ClassOrder, Curriculum, PartitionKind, Partitioner, Shard, TaskSizes, Transform, digits,
-};
+use fedcast::data::{ClassOrder, Curriculum, PartitionKind, Partitioner, Shard, TaskSizes, digits};
 use fedcast::federation::{
-    Coding, Digests, Entry, Event, FederationError, Interrupt, Memory, Rules, RunEnd, Setup,
-    ShardSource, simulate,
+    Digests, Entry, Event, FederationError, Interrupt, Memory, Rules, RunEnd, Setup, simulate,
 };
 use fedcast::learning::{OptimiserConfig, TrainingPlan, train};
-use fedcast::model::{Vit, VitConfig, ops};
-use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::model::{Backbone, PixelShape, ops};
+use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
 use fedcast::wire::{Body, BodySketch, Kind, MetaReader, MetaWriter, NamedTensor, Section};
 use fedcast::wire::{SectionSketch, TensorSketch, WireError};
@@ -342,25 +339,8 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
     let shards: Vec<Vec<Shard>> = (curriculum.tasks.iter())
         .map(|view| partitioner.shards(view, by_class).expect("feasible"))
         .collect();
-    let vit = VitConfig {
-        image: 8,
-        patch: 4,
-        channels: 1,
-        dim: 8,
-        depth: 1,
-        heads: 2,
-        mlp: 16,
-        ..VitConfig::default()
-    };
-    let weights = Vit::initial_parameters(&vit, StreamKey::new(1, Domain::Init));
-    let transform = Arc::new(Transform::default());
+    let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
     let lab = Lab {
-        device: Device::Cpu,
-        backbone: Arc::new(Vit::from_parameters(vit, &weights).expect("loads").into()),
-        dataset: Arc::new(dataset),
-        curriculum: Arc::new(curriculum),
-        train_transform: Arc::clone(&transform),
-        statistics_transform: Arc::clone(&transform),
         training: TrainingPlan {
             epochs: 1,
             batch: 10,
@@ -368,29 +348,10 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
             ..TrainingPlan::default()
         },
         evaluation_batch: rules.evaluation_batch,
-        cache: Arc::default(),
-        staged: None,
-        reported: None,
+        ..Lab::new(pixels, dataset, curriculum)
     };
-    Setup {
-        name: "softmax".to_string(),
-        method: erase(Softmax::<S> { mischief, state: std::marker::PhantomData }),
-        lab,
-        test_transform: transform,
-        shards: ShardSource::Drawn(shards),
-        facts: ModelFacts {
-            backbone: vit.into(),
-            classes: CLASSES,
-            tasks: 1,
-            form: WireForm::Full,
-        },
-        coding: Coding::default(),
-        charged: true,
-        workers: 2.into(),
-        shaker: None,
-        past: None,
-        rules,
-    }
+    let method = erase(Softmax::<S> { mischief, state: std::marker::PhantomData });
+    Setup::new("softmax", method, lab, shards, rules)
 }
 
 /// Runs it.

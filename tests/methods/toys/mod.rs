@@ -10,12 +10,9 @@ pub mod visits;
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::Device;
-use fedcast::data::{
-    ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, TaskView, Transform,
-};
+use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, TaskView};
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::model::{Vit, VitConfig};
+use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::distributions::{standard_normal, uniform};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{Lab, ModelFacts, WireForm};
@@ -80,18 +77,11 @@ pub fn lab(tasks: usize, order: ClassOrder) -> Lab {
         (Arc::clone(name), parameter)
     });
     let vit = Vit::from_parameters(config(), &wider.collect()).unwrap();
+    let curriculum = Curriculum::new(CLASSES, &order, &TaskSizes::Even(tasks)).unwrap();
     Lab {
-        device: Device::Cpu,
-        backbone: Arc::new(vit.into()),
-        dataset: Arc::new(dataset()),
-        curriculum: Arc::new(Curriculum::new(CLASSES, &order, &TaskSizes::Even(tasks)).unwrap()),
-        train_transform: Arc::new(Transform::default()),
-        statistics_transform: Arc::new(Transform::default()),
         training: plan(OptimiserConfig::adamw(1e-2)),
         evaluation_batch: 16,
-        cache: Arc::default(),
-        staged: None,
-        reported: None,
+        ..Lab::new(Backbone::from(vit), dataset(), curriculum)
     }
 }
 

@@ -137,8 +137,8 @@ impl ServerPolicy<Median> for MedianServer {
         Ok(if 2 * yes >= said.len() { Next::EndPhase } else { Next::Continue })
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        Ok(Arc::new(Constant { classes: lab.curriculum.classes() }))
+    fn predictor(&self, _lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+        Ok(Arc::new(Constant))
     }
 
     fn save(&self) -> Body {
