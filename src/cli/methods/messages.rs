@@ -1,0 +1,131 @@
+//! What a method's messages hold, read from their layouts for a model of reference.
+
+use std::sync::Arc;
+
+use crate::data::TaskView;
+use crate::methods::{MethodEntry, Registry};
+use crate::model::VitConfig;
+use crate::policy::{
+    AnyMethod, ClassCounts, Fold, Form, Group, Layout, ModelFacts, Period, Place, SketchFacts,
+    UpSize, Weight, WireForm,
+};
+use crate::quantity::TaskId;
+use crate::scenario::MethodSection;
+
+/// A ViT-Tiny and 100 classes in ten tasks; a client of the second task holds 50 samples of each of its classes.
+pub(super) struct Reference {
+    pub facts: ModelFacts,
+    view: Arc<TaskView>,
+    counts: ClassCounts,
+}
+
+impl Default for Reference {
+    fn default() -> Reference {
+        let backbone = VitConfig::default().into();
+        let facts = ModelFacts { backbone, classes: 100, tasks: 10, form: WireForm::Full };
+        let view = TaskView { task: TaskId(1), rows: 10..20, classes: (10..20).collect() };
+        let counts = (10..20).map(|row| (row, 50)).collect();
+        Reference { facts, view: Arc::new(view), counts }
+    }
+}
+
+/// A method with its defaults, for the model of reference.
+pub(super) fn build(
+    registry: &Registry,
+    entry: &MethodEntry,
+    reference: &Reference,
+) -> Option<Arc<dyn AnyMethod>> {
+    let section = MethodSection { name: entry.name.to_owned(), parameters: toml::Table::new() };
+    registry.build(&section, &reference.facts).ok()
+}
+
+/// Every message of a task that is neither the first nor the last, with what becomes of it.
+pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
+    let reference = Reference::default();
+    let Some(method) = build(registry, entry, &reference) else { return String::new() };
+    let Reference { facts, view, counts } = &reference;
+    let period = Period::of(Arc::clone(view), facts.tasks);
+    let mut text = String::new();
+    for (phase, listed) in method.phases(&period, 1).iter().enumerate() {
+        if listed.rounds.limit() == 0 {
+            continue;
+        }
+        let of = SketchFacts { model: facts, view, phase, round_in_phase: 0, counts };
+        let (down, up) = (method.down(&of), method.up(&of));
+        text.push_str(&format!("    {}\n", listed.name));
+        text.push_str(&message("down", &down));
+        for asset in &down.assets {
+            let values: u64 =
+                asset.body.sections.iter().flat_map(|s| &s.tensors).map(|t| t.elements()).sum();
+            text.push_str(&format!("            asset `{}`, {values} values, once\n", asset.name));
+        }
+        text.push_str(&message("up", &up));
+        let size = match up.size {
+            UpSize::Static => continue,
+            UpSize::FromShard => "its size follows from the classes that a client holds",
+            UpSize::FromValues => "its size depends on what was learnt",
+        };
+        text.push_str(&format!("            {size}\n"));
+    }
+    text
+}
+
+/// The tensors of a message; neighbours of which the same becomes share a line.
+fn message(direction: &str, layout: &Layout) -> String {
+    let places: Vec<&Place> = layout.places().collect();
+    let alike = |a: &&Place, b: &&Place| a.kind == b.kind && a.fold == b.fold && a.form == b.form;
+    let mut text = String::new();
+    for (line, group) in places.chunk_by(alike).enumerate() {
+        let head = if line == 0 { direction } else { "" };
+        let fold = becomes(&group[0].fold, group[0].form);
+        text.push_str(&format!(
+            "      {head:5} {:11} {}{fold}\n",
+            group[0].kind.name(),
+            names(group)
+        ));
+    }
+    if places.is_empty() {
+        text.push_str(&format!(
+            "      {direction:5} nothing but {} control bytes\n",
+            layout.control.len()
+        ));
+    }
+    text
+}
+
+/// Up to two tensors by name, else the first and how many there are.
+fn names(group: &[&Place]) -> String {
+    let name = |place: &Place| {
+        let extents: Vec<String> = place.shape.iter().map(usize::to_string).collect();
+        format!("{} ({})", place.name, extents.join(" x "))
+    };
+    match group {
+        [one] => name(one),
+        [one, other] => format!("{}, {}", name(one), name(other)),
+        [first, ..] => format!("{} and {} more", name(first), group.len() - 1),
+        [] => String::new(),
+    }
+}
+
+fn becomes(fold: &Fold, form: Form) -> String {
+    let mut words = Vec::new();
+    if let Some(mean) = &fold.mean {
+        let over = match mean.group {
+            Group::All => "everybody",
+            Group::Task(_) => "those who learnt the task",
+            Group::Head(_) => "those who learnt the classes",
+        };
+        let weight = match &mean.weight {
+            Weight::Sum(name) => format!("by `{name}`"),
+            Weight::Presence(_) => "evenly".to_owned(),
+        };
+        words.push(format!("mean over {over}, {weight}"));
+    }
+    if fold.sum.is_some() {
+        words.push(if form == Form::Symmetric { "added, symmetric" } else { "added" }.to_owned());
+    }
+    if fold.keep {
+        words.push("kept for the server's step".to_owned());
+    }
+    if words.is_empty() { String::new() } else { format!(": {}", words.join("; ")) }
+}
