@@ -8,6 +8,7 @@ pub mod fedlwf_2t;
 pub mod fedprox;
 mod head_form;
 pub mod held;
+pub mod hgp;
 pub mod joint;
 pub mod oracle;
 mod registry;

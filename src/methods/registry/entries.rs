@@ -7,6 +7,7 @@ use crate::methods::adapter;
 use crate::methods::fedavg;
 use crate::methods::fedlwf_2t;
 use crate::methods::fedprox;
+use crate::methods::hgp;
 use crate::methods::joint;
 use crate::methods::oracle;
 use crate::methods::stsa::{self, Stsa, StsaConfig};
@@ -15,6 +16,7 @@ use crate::policy::{ModelFacts, erase};
 /// All of them, in the order in which they are shown.
 pub(super) fn builtin() -> Vec<MethodEntry> {
     vec![
+        hgp::entry(),
         fedavg::entry(),
         joint::entry(),
         adapter::entry(),
