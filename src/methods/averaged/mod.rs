@@ -149,6 +149,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         SAMPLES
     }
 
+    /// Whether the server also keeps the parameters of every client whole, beside their mean.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// Whether the size of an Up is known beforehand.
     fn size(&self) -> UpSize {
         UpSize::Static

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::MethodEntry;
 use crate::methods::adapter;
 use crate::methods::fedavg;
+use crate::methods::fedavg_prompt;
 use crate::methods::fedlwf_2t;
 use crate::methods::fedprox;
+use crate::methods::hepco;
 use crate::methods::hgp;
 use crate::methods::joint;
 use crate::methods::oracle;
@@ -22,6 +24,8 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         adapter::entry(),
         stsa_entry(),
         stsa_e_entry(),
+        fedavg_prompt::entry(),
+        hepco::entry(),
         fedprox::entry(),
         fedlwf_2t::entry(),
         oracle::entry(),
