@@ -5,6 +5,7 @@ pub mod adapter;
 pub mod averaged;
 pub mod fedavg;
 pub mod fedavg_prompt;
+pub mod fedhaf;
 pub mod fedlwf_2t;
 pub mod fedprox;
 mod head_form;

@@ -6,6 +6,7 @@ use super::MethodEntry;
 use crate::methods::adapter;
 use crate::methods::fedavg;
 use crate::methods::fedavg_prompt;
+use crate::methods::fedhaf;
 use crate::methods::fedlwf_2t;
 use crate::methods::fedprox;
 use crate::methods::hepco;
@@ -26,6 +27,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         stsa_e_entry(),
         fedavg_prompt::entry(),
         hepco::entry(),
+        fedhaf::entry(),
         fedprox::entry(),
         fedlwf_2t::entry(),
         oracle::entry(),
