@@ -4,10 +4,14 @@
 pub mod adapter;
 pub mod averaged;
 pub mod fedavg;
+pub mod fedavg_prompt;
+pub mod fedhaf;
 pub mod fedlwf_2t;
 pub mod fedprox;
 mod head_form;
 pub mod held;
+pub mod hepco;
+pub mod hgp;
 pub mod joint;
 pub mod oracle;
 mod registry;

@@ -110,15 +110,18 @@ impl Lab {
             .reported
             .as_ref()
             .and_then(|fresh| fresh.reported(&seat.view, seat.client, &self.dataset.class_sizes()));
+        let Some(said) = said else { return self.held_counts(shard) };
+        let rows = seat.view.rows.clone().map(|row| row as u32);
+        rows.zip(said).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// How many samples of which head row a shard holds.
+    pub fn held_counts(&self, shard: &Shard) -> ClassCounts {
         let mut counts = ClassCounts::new();
-        match said {
-            Some(said) => counts.extend(seat.view.rows.clone().map(|row| row as u32).zip(said)),
-            None => shard.iter().for_each(|sample| {
-                let class = self.dataset.train.labels()[*sample as usize];
-                *counts.entry(self.curriculum.row_of(class)).or_default() += 1;
-            }),
+        for sample in shard.iter() {
+            let class = self.dataset.train.labels()[*sample as usize];
+            *counts.entry(self.curriculum.row_of(class)).or_default() += 1;
         }
-        counts.retain(|_, count| *count > 0);
         counts
     }
 

@@ -63,7 +63,7 @@ impl<A: Averaged> Base<A> {
         let cut = self.cut(view, Direction::Up);
         let travels = |name: &str| method.travels(model, name, Direction::Up);
         let parameters = cut.take(&method.parameters(model), &trained.parameters, travels)?;
-        let counts = lab.label_counts(member.seat, member.shard);
+        let counts = lab.held_counts(member.shard);
         let facts = SketchFacts { model, view, phase: 0, round_in_phase: 0, counts: &counts };
         let control = method.control(&facts, cut.head.start);
         let extra = method.describe(member, &trained, lab)?;

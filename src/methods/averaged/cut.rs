@@ -77,6 +77,9 @@ impl Cut {
                     _ => Group::All,
                 };
                 match direction {
+                    Direction::Up if method.keeps() => {
+                        place.averaged(group, weight_of(method)).kept()
+                    }
                     Direction::Up => place.averaged(group, weight_of(method)),
                     Direction::Down | Direction::Inference => place,
                 }

@@ -46,7 +46,7 @@ use crate::policy::{
     ClientState, Lab, ModelFacts, Period, Place, PolicyError, Predictor, RoundContext, SketchFacts,
     UpSize, Veto, Weight,
 };
-use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section};
+use crate::wire::{Dtype, Kind, MetaWriter, Section};
 
 /// Name of the sample count in an upload.
 pub const SAMPLES: &str = "samples";
@@ -130,7 +130,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         self.fedavg().map_or_else(|| view.rows.clone(), |fedavg| fedavg.trained_rows(view))
     }
 
-    /// Control fields of an Up whose head begins at this row.
+    /// Control fields of an Up whose head begins at this row. The counts are those of the samples that the client holds.
     fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
         let _ = facts;
         let mut control = MetaWriter::new();
@@ -141,12 +141,17 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// What an Up holds beside parameters.
     fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let _ = facts;
-        vec![Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)]
+        vec![sample_count()]
     }
 
     /// The tensor of an Up that says how much it counts.
     fn weight(&self) -> &'static str {
         SAMPLES
+    }
+
+    /// Whether the server also keeps the parameters of every client whole, beside their mean.
+    fn keeps(&self) -> bool {
+        false
     }
 
     /// Whether the size of an Up is known beforehand.
@@ -264,8 +269,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
         let _ = (member, lab);
-        let samples = NamedTensor::u32(SAMPLES, [], vec![trained.samples as u32])?;
-        Ok(vec![Section::new(Kind::Statistics, vec![samples])])
+        Ok(vec![trained.sample_count()?])
     }
 
     /// Sample passes of a seat, for virtual time.
@@ -340,6 +344,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         let prompting = self.prompting(model, task, false);
         Ok(Arc::new(Classifier::frozen_with(&lab.backbone, theta, prompting)?))
     }
+}
+
+/// The place of the sample count in an upload.
+pub fn sample_count() -> Place {
+    Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)
 }
 
 /// The weight of every mean of a method.

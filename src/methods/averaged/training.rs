@@ -6,7 +6,8 @@ use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, Message, MissedTask, ModelFacts, PolicyError, Seat};
 
-use super::{Averaged, Pass};
+use super::{Averaged, Pass, SAMPLES};
+use crate::wire::{Kind, NamedTensor, Section, WireError};
 
 /// One seat of a pack.
 pub struct Member<'a, S> {
@@ -46,6 +47,17 @@ pub struct Trained {
     pub samples: usize,
     /// Named figures for the journal.
     pub metrics: Vec<(&'static str, f64)>,
+}
+
+impl Trained {
+    /// How many samples it counts for, as an upload says it.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub fn sample_count(&self) -> Result<Section, WireError> {
+        let samples = NamedTensor::u32(SAMPLES, [], vec![self.samples as u32])?;
+        Ok(Section::new(Kind::Statistics, vec![samples]))
+    }
 }
 
 /// One answer per member, in order; each fails alone.

@@ -3,7 +3,7 @@
 //! ```text
 //! client   pools (P, k) and head W,b  <- down
 //!          q = feature of the unprompted frozen transformer, no gradient
-//!          rho_j = sum_m cos(q, k_jm) P_jm  is the prefix of block j
+//!          rho_j = sum_m cos(q, k_jm) P_jm  is the prefix of block j              (pool)
 //!          E epochs: minimise CE over the rows of the current task
 //! server   P, k, W, b  <- mean over the clients that have a sample, each as much as any other
 //! ```
@@ -11,176 +11,139 @@
 //! prompts and the mean of keys are not the mean of what they do together: that is what
 //! [HePCo](super::hepco) repairs. Clients keep nothing between rounds.
 
-mod client;
-mod config;
-mod local;
 mod pool;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-pub use client::FedAvgPromptClient;
-pub use config::FedAvgPromptConfig;
-pub(super) use local::train_pools;
 pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 
-use super::fedavg::{self, Down, FedAvgServer, Up};
-use super::transformer::needs_blocks;
-use crate::data::TaskView;
-use crate::learning::Classifier;
-use crate::model::{HeadKind, HeadShape, LinearHead, ParameterSet};
+use super::HeadForm;
+use super::averaged::{Averaged, Averaging, Needs, Parameters, Weights};
+use super::registry::MethodEntry;
+use crate::learning::{Prompting, QueryView};
+use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    Additive, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, ParameterAverage,
-    PolicyError, Predictor, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
-};
-use crate::scenario::{Complaint, Scenario};
-use crate::wire::{Body, BodySketch};
+use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::scenario::reader::{Param, TableReader, defaults};
 
-/// The method: its settings and what of the model it must know.
-#[derive(Clone, Debug)]
+/// The `[method]` table of FedAvg-Prompt.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FedAvgPrompt {
-    /// The settings.
-    pub config: FedAvgPromptConfig,
-    /// The pools; no deeper than the backbone.
-    pub shape: PoolShape,
-    classes: usize,
-    form: WireForm,
+    /// Prompts of a block, and keys.
+    pub pool: u32,
+    /// Rows of a prompt, half keys and half values.
+    pub prompt_len: u32,
+    /// Blocks with a pool, from the first; at most the depth of the backbone.
+    pub n_blocks: u32,
+    /// Prompts begin between 0 and this; keys, whose length says nothing, between 0 and 1.
+    pub prompt_init: f64,
+    /// Which image a query is of where training augments.
+    pub query: QueryView,
+    /// How much a client counts.
+    pub weights: Weights,
+    /// Which head rows messages carry.
+    pub head: HeadForm,
+}
+
+impl Default for FedAvgPrompt {
+    fn default() -> Self {
+        defaults(FedAvgPrompt::read)
+    }
 }
 
 impl FedAvgPrompt {
-    /// The method for a model of these dimensions.
-    pub fn new(config: FedAvgPromptConfig, facts: &ModelFacts) -> FedAvgPrompt {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FedAvgPrompt {
+        let pool = Param::new("pool", 100, "prompts of a block, each with a key").source("HePCo");
+        let pool = table.get(&pool.at_least(1.0).at_most(100_000.0));
+        let length = Param::new("prompt_len", 20, "rows of a prompt, half keys, half values");
+        let prompt_len: u32 = table.get(&length.source("HePCo").at_least(2.0).at_most(10_000.0));
+        if !prompt_len.is_multiple_of(2) {
+            let message = format!("a prompt of {prompt_len} rows has no two halves");
+            table.reject("prompt_len", &message, "odd", "give an even number of rows");
+        }
+        let n_blocks =
+            Param::new("n_blocks", 5, "prompted blocks from the first on, at most the depth");
+        let init = Param::new("prompt_init", 1.0, "prompts begin evenly spread from 0 to this");
+        let query = Param::new("query", QueryView::Clean, "what a query is of under augmentation");
+        let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
+        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
         FedAvgPrompt {
-            config,
-            shape: config.shape(facts),
-            classes: facts.classes,
-            form: facts.form,
+            pool,
+            prompt_len,
+            n_blocks: table.get(&n_blocks.source("HePCo").at_least(1.0).at_most(99.0)),
+            prompt_init: table.get(&init.source("HePCo's code").at_least(0.0)),
+            query: table.get(&query.source("augmented in HePCo's code, which pays for it")),
+            weights: table.get(&weights.source("HePCo")),
+            head: table.get(&head.source("HePCo")),
         }
     }
 
-    /// Rows of the head.
-    pub(super) fn classes(&self) -> usize {
-        self.classes
-    }
-
-    /// Head rows of an upload.
-    pub(super) fn up_rows(&self, view: &TaskView) -> Range<usize> {
-        self.config.head.up_rows(view, self.classes, self.form)
-    }
-
-    /// Start values of pools and head.
-    pub(super) fn initial_parameters(&self, init: StreamKey) -> ParameterSet {
-        let head = LinearHead::initial_parameters(self.classes, self.shape.dim, init);
-        let pools = self.shape.initial_parameters(init, self.config.prompt_init);
-        let all = pools.iter().chain(head.iter());
-        all.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect()
-    }
-
-    /// Shapes of one exchange.
-    pub(super) fn exchange(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let (pools, kind, dim) = (self.shape.shapes(), HeadKind::Linear, self.shape.dim);
-        let down = self.config.head.down_rows(facts.view, self.classes).len();
-        let up = self.up_rows(facts.view);
-        ExchangeSketch {
-            down: Down::sketch(&pools, HeadShape { kind, rows: down, dim }),
-            up: Up::sketch(&pools, HeadShape { kind, rows: up.len(), dim }, up.start),
-            up_size: UpSize::Static,
+    /// The pools of a model.
+    pub fn pools(&self, model: &ModelFacts) -> PoolShape {
+        let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
+        PoolShape {
+            blocks: depth.min(self.n_blocks as usize),
+            pool: self.pool as usize,
+            length: self.prompt_len as usize,
+            dim: model.backbone.dim(),
         }
     }
-
-    /// Shape of what features need.
-    pub(super) fn features(&self) -> BodySketch {
-        BodySketch::new(0, parameter_sketches(&self.shape.shapes()))
-    }
 }
 
-impl PoolShape {
-    /// How queries become prefixes.
-    pub fn prompting(&self) -> WeightedPool {
-        WeightedPool { blocks: self.blocks }
-    }
-
-    /// The classifier of these parameters, frozen.
-    pub(super) fn predictor(
-        &self,
-        parameters: &ParameterSet,
-        lab: &Lab,
-    ) -> Result<Arc<dyn Predictor>, PolicyError> {
-        let prompting = Arc::new(self.prompting());
-        Ok(Arc::new(Classifier::frozen_with(&lab.backbone, parameters, Some(prompting))?))
-    }
-}
-
-impl Method for FedAvgPrompt {
-    type Down = Down;
-    type Up = Up;
-    type Part = ParameterAverage;
+impl Averaged for FedAvgPrompt {
     type State = ();
-    type Server = FedAvgServer;
-    type Client = FedAvgPromptClient;
+    type Memory = ();
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<FedAvgServer, PolicyError> {
-        lab.backbone.config().blocks_for("a pool of prompts")?;
-        Ok(FedAvgServer {
-            head: self.config.head,
-            classes: self.classes,
-            parameters: self.initial_parameters(init),
-            prompting: Some(Arc::new(self.shape.prompting())),
-            teaches: false,
-            previous: None,
-        })
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        let pools = Parameters::shared(self.pools(model).shapes());
+        pools.head(HeadKind::Linear, model.classes, model.backbone.dim())
     }
 
-    fn client(&self) -> FedAvgPromptClient {
-        FedAvgPromptClient { method: Arc::new(self.clone()) }
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        _lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        let pools = self.pools(model).initial_parameters(init, self.prompt_init);
+        let dim = model.backbone.dim();
+        Ok(pools.merge(&LinearHead::initial_parameters(model.classes, dim, init)))
     }
 
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        self.exchange(facts)
+    fn averaging(&self) -> Averaging {
+        Averaging { weights: self.weights, head: self.head }
     }
 
-    fn feature_sketch(&self) -> BodySketch {
-        self.features()
+    /// Pools need blocks to live in.
+    fn needs(&self) -> Vec<Needs> {
+        let instead = "use `method.name = \"fedavg\"`";
+        vec![Needs::Blocks { what: "a pool of prompts", instead }]
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[
-            Field { name: "prompts", folding: Folding::Sum },
-            Field { name: "head", folding: Folding::Sum },
-            Field { name: "samples", folding: Folding::Sum },
-        ]
+    fn prompting(
+        &self,
+        model: &ModelFacts,
+        _task: usize,
+        _trains: bool,
+    ) -> Option<Arc<dyn Prompting>> {
+        Some(Arc::new(WeightedPool { blocks: self.pools(model).blocks }))
     }
 
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        let whole = up.whole(down)?;
-        let weight = self.config.weights.of(up.samples);
-        let average = ParameterAverage::one(weight, &down.parameters, &whole)?;
-        Ok(average.discounted(meta.discount))
-    }
-
-    /// A difference to the Down it began from can be added to any later model.
-    fn late(&self) -> Result<(), &'static str> {
-        Ok(())
-    }
-
-    fn additive(&self) -> Result<&dyn Additive<FedAvgPrompt>, &'static str> {
-        Ok(self)
+    fn query(&self) -> Option<QueryView> {
+        Some(self.query)
     }
 }
 
-impl Additive<FedAvgPrompt> for FedAvgPrompt {
-    fn summand(&self, down: &Down, up: &Up, _meta: &UpMeta) -> Result<Body, PolicyError> {
-        fedavg::summand(self.config.weights.of(up.samples), down, up)
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "HePCo's client with plain averaging: a pool of prompts per block, all of them used, weighted by \
+               the cosines of their keys with a query, and a linear head.",
+        source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
+                 Learning, TMLR 2024 (a baseline)",
+        state: "server: prompts, keys, head; client: nothing",
+        messages: "down: prompts, keys, head; up: the same and the sample count",
+        ..MethodEntry::averaging("fedavg-prompt", FedAvgPrompt::read)
     }
-
-    fn part(&self, sum: &Body) -> Result<ParameterAverage, PolicyError> {
-        fedavg::sum_of(sum)
-    }
-}
-
-/// Pools need blocks to live in.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let instead = "use `method.name = \"fedavg\"`";
-    needs_blocks(scenario, "a pool of prompts", instead).into_iter().collect()
 }

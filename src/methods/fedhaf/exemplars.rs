@@ -2,26 +2,27 @@
 
 use std::sync::Arc;
 
-use super::FedHafConfig;
+use super::FedHaf;
 use super::features::shard_features;
 use crate::data::Shard;
 use crate::learning::exemplars;
+use crate::methods::averaged::Member;
 use crate::methods::held::HeldSamples;
-use crate::policy::{Lab, Member, Method, PolicyError};
+use crate::policy::{Lab, PolicyError};
 use crate::quantity::TaskId;
 
 /// Chooses exemplars of every task that a member has held and not chosen from yet: of those it missed, and of
 /// the current one, whose choice does not depend on what will be trained on it.
-pub(super) fn herd<M: Method<State = HeldSamples>>(
-    config: &FedHafConfig,
-    member: &mut Member<'_, M>,
+pub(super) fn herd(
+    config: &FedHaf,
+    member: &mut Member<'_, HeldSamples>,
     lab: &Lab,
 ) -> Result<(), PolicyError> {
     if config.retention <= 0.0 {
         return Ok(());
     }
     let missed = member.missed.iter().map(|missed| (missed.task, Arc::clone(&missed.shard)));
-    let current = (member.seat.view.task, Arc::clone(&member.shard));
+    let current = (member.seat.view.task, Arc::clone(member.shard));
     let held: Vec<(TaskId, Shard)> = missed.chain([current]).collect();
     for (task, shard) in held {
         if member.state.knows(task) || shard.is_empty() {

@@ -12,11 +12,35 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use candle_core::{Result, Tensor};
+use clap::ValueEnum;
 
+use super::FedHaf;
 use super::network::Network;
-use super::{FedHafConfig, Squares, Supervision};
 use crate::learning::losses::{Distillation, distillation};
 use crate::model::{Drops, ops};
+use crate::scenario::reader::Choice;
+
+/// Which outputs compete in the cross-entropy of new samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Supervision {
+    /// Outputs of the current task (head splitting).
+    Split,
+    /// Outputs of all classes seen (the ablation "w/o CE").
+    All,
+}
+
+impl Choice for Supervision {}
+
+/// How the module's losses take the squares of a feature's entries together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Squares {
+    /// Their mean over the width, as a mean squared error has it.
+    Mean,
+    /// Their sum, as printed.
+    Sum,
+}
+
+impl Choice for Squares {}
 
 /// A batch as the losses see it.
 pub(super) struct Seen<'a> {
@@ -56,7 +80,7 @@ fn zero(of: &Tensor) -> Result<Tensor> {
 
 /// The loss of the head: cross-entropy, and distillation from `previous`.
 pub(super) fn of_head(
-    config: &FedHafConfig,
+    config: &FedHaf,
     logits: &Tensor,
     seen: &Seen<'_>,
     previous: Option<&Network>,
@@ -79,7 +103,7 @@ pub(super) fn of_head(
 }
 
 /// Of the new samples, and of exemplars where they take part.
-fn cross_entropy(config: &FedHafConfig, logits: &Tensor, seen: &Seen<'_>) -> Result<Tensor> {
+fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &Seen<'_>) -> Result<Tensor> {
     let all = 0..seen.rows.end;
     let columns = match config.supervision {
         Supervision::Split => seen.rows.clone(),
@@ -104,7 +128,7 @@ fn cross_entropy(config: &FedHafConfig, logits: &Tensor, seen: &Seen<'_>) -> Res
 
 /// The loss of the module: distillation from `previous`, and balance.
 pub(super) fn of_module(
-    config: &FedHafConfig,
+    config: &FedHaf,
     adjusted: &Tensor,
     seen: &Seen<'_>,
     previous: Option<&Network>,
@@ -149,7 +173,7 @@ fn balance(seen: &Seen<'_>) -> Option<Vec<f32>> {
 
 /// One forward pass and the losses that are asked for.
 pub(super) struct Objective<'a> {
-    pub config: &'a FedHafConfig,
+    pub config: &'a FedHaf,
     pub network: &'a Network,
     pub previous: Option<&'a Network>,
     /// Whether the losses of the head count, and those of the module.

@@ -6,9 +6,9 @@
 //!          stage 1, g frozen: h minimises  l_ce CE(new over current outputs, exemplars over all)
 //!                             + l_kd KL(h || previous h) on exemplars         (losses)
 //!          stage 2, h frozen: g minimises  l_fd |g - previous g|^2 on exemplars
-//!                             + l_fb (norm of new classes - norm of old ones)^2
+//!                             + l_fb (norm of new classes - norm of old ones)^2          (stages)
 //! server   g, h  <- mean weighted by n_m, running statistics included
-//!          end of a task: (g, h) becomes the previous model                   (server)
+//!          end of a task: (g, h) becomes the previous model, an asset
 //! ```
 //! In the first task there is nothing to distil, and `g` and `h` learn from the cross-entropy together: the paper
 //! says nothing of it, and stage 2 alone would leave `g` at its random start. Exemplars are chosen when the server
@@ -22,188 +22,295 @@
 //! * `norms`: with the moments of small mixed batches a module differs from the very model it came from, so that
 //!   the distillation of features pulls where nothing is to be pulled (invariant 2 of any distillation).
 
-mod client;
-mod config;
 mod exemplars;
 mod features;
 mod losses;
 mod network;
-mod server;
+mod stages;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use crate::model::{ModuleShape, NetworkShape, Norms, Residual};
-pub use client::FedHafClient;
-pub use config::{FedHafConfig, Squares, Stages, Supervision};
-pub use server::FedHafServer;
+pub use losses::{Squares, Supervision};
+pub use stages::Stages;
 
-use crate::data::TaskView;
-use crate::learning::TrainingPlan;
-use crate::methods::HeadForm;
-use crate::methods::fedavg::previous::previous_sketch;
-use crate::methods::fedavg::{Down, Up, changed, sum_of, summand};
-use crate::methods::held::HeldSamples;
-use crate::model::{HeadKind, HeadShape, LinearHead, ParameterSet, of_module};
-use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    Additive, AssetSketch, Averaged, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts,
-    ParameterAverage, PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
+use self::exemplars::herd;
+use self::features::Model;
+use self::network::Network;
+use self::stages::Stage;
+use super::HeadForm;
+use super::averaged::{
+    Averaged, Averaging, Learnt, Member, Needs, Parameters, Trained, Weights, one_by_one, previous,
 };
-use crate::quantity::TaskId;
-use crate::scenario::{Complaint, Population, Scenario};
-use crate::wire::{Body, BodySketch};
+use super::held::HeldSamples;
+use super::registry::MethodEntry;
+use crate::data::{Shard, TaskView};
+use crate::learning::{Herding, TrainingPlan};
+use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet, Trains};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, Service, Veto};
+use crate::scenario::reader::{Param, TableReader, defaults};
 
-/// The method: its settings and what of the model it must know.
-#[derive(Clone, Debug)]
+/// The `[method]` table of FedHAF.
+#[derive(Clone, Debug, PartialEq)]
 pub struct FedHaf {
-    /// The settings.
-    pub config: FedHafConfig,
-    /// Module and head.
-    pub shape: NetworkShape,
-    form: WireForm,
+    /// Whether there is a module between features and head.
+    pub module: bool,
+    /// Width of the module's first two layers.
+    pub module_hidden: u32,
+    /// Width of what the module gives.
+    pub module_width: u32,
+    /// Width of the head's hidden layer.
+    pub head_hidden: u32,
+    /// Where the module adds its input.
+    pub residual: Residual,
+    /// Share of entries dropped in training.
+    pub dropout: f64,
+    /// Moments of the module's batch norms after the first task.
+    pub norms: Norms,
+    /// Squares of features in the module's losses.
+    pub squares: Squares,
+    /// Two stages or one.
+    pub stages: Stages,
+    /// Epochs of the second stage; those of `[client]` where not given.
+    pub module_epochs: Option<u32>,
+    /// Which outputs compete.
+    pub supervision: Supervision,
+    /// Whether exemplars have a cross-entropy, over all classes seen.
+    pub exemplars_in_ce: bool,
+    /// Factor on the cross-entropy.
+    pub lambda_ce: f64,
+    /// Factor on the distillation of old outputs.
+    pub lambda_kd: f64,
+    /// Factor on the distillation of features.
+    pub lambda_fd: f64,
+    /// Factor on the balance of feature norms.
+    pub lambda_fb: f64,
+    /// Share of the samples of a class that a client keeps.
+    pub retention: f64,
+    /// Which of them.
+    pub herding: Herding,
+    /// How much a client counts.
+    pub weights: Weights,
+    /// Which head rows messages carry.
+    pub head: HeadForm,
+}
+
+impl Default for FedHaf {
+    fn default() -> Self {
+        defaults(FedHaf::read)
+    }
 }
 
 impl FedHaf {
-    /// The method for a model of these dimensions.
-    pub fn new(config: FedHafConfig, facts: &ModelFacts) -> FedHaf {
-        FedHaf { shape: config.shape(facts), config, form: facts.form }
-    }
-
-    /// A client changes rows of old classes, too: in the lean form it sends all it has seen.
-    fn up_rows(&self, view: &TaskView) -> Range<usize> {
-        match (self.form, self.config.head) {
-            (WireForm::Full, HeadForm::Fixed) => 0..self.shape.classes,
-            _ => 0..view.seen(),
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FedHaf {
+        let width = |name, default, doc| {
+            Param::new(name, default, doc).source("Table 6").at_least(1.0).at_most(65_536.0)
+        };
+        let factor = |name, default, doc| {
+            Param::new(name, default, doc).source("section 4.1").at_least(0.0).at_most(1e6)
+        };
+        let module = Param::new("module", true, "the feature adjustment module");
+        let residual =
+            Param::new("residual", Residual::Identity, "where the module adds its input").source(
+                "Table 6 has a \"residual add\" that fits no place; around a layer of equal widths",
+            );
+        let dropout = Param::new("dropout", 0.1, "share of entries dropped in training")
+            .source("not in the paper")
+            .at_least(0.0)
+            .below(1.0);
+        let norms =
+            Param::new("norms", Norms::Settled, "moments in the module after the first task");
+        let squares = Param::new("squares", Squares::Mean, "squares in the module's losses")
+            .source("equations 2 and 3 have the sum, which at a rate of 0.02 is no longer stable");
+        let stages = Param::new("stages", Stages::Two, "how a client trains after the first task");
+        let module_epochs = Param::unset("module_epochs", "epochs of the module's stage");
+        let supervision = Param::new("supervision", Supervision::Split, "outputs that compete");
+        let exemplars_in_ce =
+            Param::new("exemplars_in_ce", true, "cross-entropy of exemplars over all seen classes")
+                .source("algorithm 1 and section 3.3; equation 4 has new samples only");
+        let retention = Param::new("retention", 0.2, "share of a class that a client keeps")
+            .source("section 4.1")
+            .at_least(0.0)
+            .at_most(1.0);
+        let herding = Param::new("herding", Herding::Nearest, "which samples of a class are kept");
+        let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
+        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
+        FedHaf {
+            module: table.get(&module),
+            module_hidden: table.get(&width("module_hidden", 512, "width inside the module")),
+            module_width: table.get(&width("module_width", 256, "width of an adjusted feature")),
+            head_hidden: table.get(&width("head_hidden", 128, "width inside the head")),
+            residual: table.get(&residual),
+            dropout: table.get(&dropout),
+            norms: table.get(&norms.source("not in the paper")),
+            squares: table.get(&squares),
+            stages: table.get(&stages),
+            module_epochs: table.optional(&module_epochs.at_least(1.0)),
+            supervision: table.get(&supervision.source("head splitting, section 3.3")),
+            exemplars_in_ce: table.get(&exemplars_in_ce),
+            lambda_ce: table.get(&factor("lambda_ce", 1.0, "factor on the cross-entropy")),
+            lambda_kd: table.get(&factor("lambda_kd", 1.0, "factor on output distillation")),
+            lambda_fd: table.get(&factor("lambda_fd", 2.0, "factor on feature distillation")),
+            lambda_fb: table.get(&factor("lambda_fb", 1.0, "factor on feature balance")),
+            retention: table.get(&retention),
+            herding: table.get(&herding.source("equation 6")),
+            weights: table.get(&weights.source("section 3.5")),
+            head: table.get(&head),
         }
     }
-}
 
-/// Rows of the head among parameters.
-fn rows_of(parameters: &ParameterSet) -> usize {
-    parameters.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0])
-}
-
-impl Additive<FedHaf> for FedHaf {
-    fn summand(&self, down: &Down, up: &Up, _meta: &UpMeta) -> Result<Body, PolicyError> {
-        summand(self.config.weights.of(up.samples), down, up)
+    /// Module and head for a model of these dimensions.
+    pub fn shape(&self, model: &ModelFacts) -> NetworkShape {
+        let module = ModuleShape {
+            hidden: self.module_hidden as usize,
+            output: self.module_width as usize,
+            residual: self.residual,
+        };
+        NetworkShape {
+            features: model.backbone.dim(),
+            module: self.module.then_some(module),
+            head_hidden: self.head_hidden as usize,
+            classes: model.classes,
+        }
     }
 
-    fn part(&self, sum: &Body) -> Result<ParameterAverage, PolicyError> {
-        sum_of(sum)
-    }
-}
-
-impl Averaged<FedHaf> for FedHaf {
-    fn average<'a>(&self, part: &'a mut ParameterAverage) -> &'a mut ParameterAverage {
-        part
-    }
-
-    fn changed(
+    /// Chooses exemplars, then trains stage after stage.
+    fn train(
         &self,
-        down: &Down,
-        up: &Up,
-        change: &mut dyn FnMut(f32, f32) -> f32,
-    ) -> Result<Up, PolicyError> {
-        changed(down, up, change)
+        shape: &NetworkShape,
+        member: &mut Member<'_, HeldSamples>,
+        lab: &Lab,
+    ) -> Result<Trained, PolicyError> {
+        let view = Arc::clone(&member.seat.view);
+        herd(self, member, lab)?;
+        let old = member.state.before(view.task);
+        // The model to distil from answers for the old classes.
+        let frozen = |set: ParameterSet| {
+            let (rows, norms) = (0..view.rows.start, Norms::Settled);
+            Network::new(shape, &set, Trains::NOTHING, rows, norms, &lab.device)
+        };
+        let previous = previous::of(member.down)?.map(frozen).transpose()?;
+        let loader = lab.train_loader(&joined(member.shard, &old));
+        let loader = lab.frozen(loader, FrozenPart::Whole)?;
+        let mut parameters = member.received.clone();
+        let mut metrics = Vec::new();
+        for stage in Stage::all(self, previous.is_some(), !old.is_empty(), lab.training.epochs) {
+            let from = (&loader, &parameters);
+            let (learnt, report) =
+                stage.train((self, shape), member, from, previous.as_ref(), lab)?;
+            parameters = learnt;
+            match stage.parts {
+                (true, _) => metrics.extend(report.metrics()),
+                (false, _) => {
+                    let last = report.epoch_losses.last().copied().unwrap_or(0.0);
+                    metrics.push(("loss_module", last));
+                }
+            }
+        }
+        metrics.push(("exemplars", old.len() as f64));
+        Ok(Trained { parameters, samples: member.shard.len(), metrics })
     }
 }
 
-impl Method for FedHaf {
-    type Down = Down;
-    type Up = Up;
-    type Part = ParameterAverage;
+/// The samples of the task and the exemplars of earlier ones, ascending.
+fn joined(shard: &Shard, old: &[u32]) -> Shard {
+    let mut all = [shard, old].concat();
+    all.sort_unstable();
+    all.into()
+}
+
+impl Averaged for FedHaf {
     type State = HeldSamples;
-    type Server = FedHafServer;
-    type Client = FedHafClient;
+    type Memory = ();
 
-    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<FedHafServer, PolicyError> {
-        let (method, parameters) = (Arc::new(self.clone()), self.shape.initial_parameters(init));
-        Ok(FedHafServer { method, parameters, previous: None })
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        let shape = self.shape(model);
+        Parameters::shared(shape.common()).head(HeadKind::Linear, shape.classes, shape.head_hidden)
     }
 
-    fn client(&self) -> FedHafClient {
-        FedHafClient { method: Arc::new(self.clone()) }
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        _lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        Ok(self.shape(model).initial_parameters(init))
     }
 
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let down = self.config.head.down_rows(facts.view, self.shape.classes);
-        let up = self.up_rows(facts.view);
-        let (kind, dim) = (HeadKind::Linear, self.shape.head_hidden);
-        let head = |rows: &Range<usize>| HeadShape { kind, rows: rows.len(), dim };
-        let sketch = match facts.view.task {
-            TaskId(0) => Down::sketch,
-            _ => Down::naming_sketch,
+    fn averaging(&self) -> Averaging {
+        Averaging { weights: self.weights, head: self.head }
+    }
+
+    /// Exemplars are kept by clients that come back.
+    fn needs(&self) -> Vec<Needs> {
+        let returning = Needs::ReturningClients {
+            why: "FedHAF's clients keep exemplars, and fresh clients never come back",
+            otherwise: Some("`method.retention = 0.0`"),
         };
-        ExchangeSketch {
-            down: sketch(&self.shape.common(), head(&down)),
-            up: Up::sketch(&self.shape.common(), head(&up), up.start),
-            up_size: UpSize::Static,
-        }
+        (self.retention > 0.0).then_some(returning).into_iter().collect()
     }
 
-    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
-        let Some(before) = facts.view.task.0.checked_sub(1) else { return Vec::new() };
-        let rows = match self.config.head {
-            HeadForm::Fixed => self.shape.classes,
-            HeadForm::Growing => facts.view.rows.start,
-        };
-        vec![previous_sketch(TaskId(before), &self.shape.shapes(rows))]
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "the previous model that teaches is of one task")
     }
 
-    fn feature_sketch(&self) -> BodySketch {
-        let mut module = self.shape.common();
-        module.retain(|(name, _)| of_module(name));
-        BodySketch::new(0, parameter_sketches(&module))
+    fn teaches(&self) -> bool {
+        true
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[
-            Field { name: "parameters", folding: Folding::Sum },
-            Field { name: "samples", folding: Folding::Sum },
-        ]
+    /// Rows of old classes, too: exemplars move them.
+    fn trained_rows(&self, view: &TaskView) -> Range<usize> {
+        0..view.seen()
     }
 
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<ParameterAverage, PolicyError> {
-        let (base, whole) = (&down.parameters, up.whole(down)?);
-        let average = ParameterAverage::one(self.config.weights.of(up.samples), base, &whole)?;
-        Ok(average.discounted(meta.discount))
+    fn largest_pack(&self) -> usize {
+        1
     }
 
-    fn late(&self) -> Result<(), &'static str> {
-        Ok(())
-    }
-
-    fn additive(&self) -> Result<&dyn Additive<FedHaf>, &'static str> {
-        Ok(self)
-    }
-
-    fn averaged(&self) -> Result<&dyn Averaged<FedHaf>, &'static str> {
-        Ok(self)
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Member<'_, HeldSamples>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        let shape = self.shape(model);
+        Ok(one_by_one(pack, |member| self.train(&shape, member, lab)))
     }
 
     /// Two stages over the task's samples; how many exemplars are beside them is not known here.
-    fn work(&self, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        let second = match (self.config.stages, self.config.module) {
-            (Stages::Two, true) => self.config.module_epochs.unwrap_or(plan.epochs),
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        let second = match (self.stages, self.module) {
+            (Stages::Two, true) => self.module_epochs.unwrap_or(plan.epochs),
             _ => 0,
         };
         samples as f64 * f64::from(plan.epochs + second)
     }
+
+    fn predictor(
+        &self,
+        model: &ModelFacts,
+        _task: usize,
+        theta: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let rows = theta.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
+        Ok(Arc::new(Model::new(&lab.backbone, self.shape(model), theta, rows)?))
+    }
 }
 
-/// Exemplars are kept by clients that come back.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let retention = scenario.method.parameters.get("retention");
-    let keeps = retention.is_none_or(|share| {
-        share.as_float().or(share.as_integer().map(|n| n as f64)).is_some_and(|share| share > 0.0)
-    });
-    let fresh = scenario.participation.population == Population::Fresh;
-    let complaint = || Complaint {
-        key: "participation.population",
-        message: "FedHAF's clients keep exemplars, and fresh clients never come back".to_owned(),
-        label: "nobody to keep anything".to_owned(),
-        help: "set `participation.population = \"fixed\"`, or `method.retention = 0.0`".to_owned(),
-    };
-    (fresh && keeps).then(complaint).into_iter().collect()
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "A small module adjusts the features of a frozen extractor, a head with batch norm \
+               classifies them; each client keeps a share of its samples, chosen by herding, and \
+               distils first the head, then the module, from the model of the previous task.",
+        source: "FedHAF, federated hierarchical anti-forgetting (conference submission)",
+        state: "client: exemplars; server: module, head, and both as the previous task left them",
+        messages: "down: module and head, once per task the previous ones; up: the same and the \
+                   sample count",
+        ..MethodEntry::averaging("fedhaf", FedHaf::read)
+    }
 }

@@ -14,130 +14,217 @@
 //!                         server at the end of the last task on G_old                 (consolidation)
 //!          W, b        <- min CE on both, all classes seen competing
 //! ```
-//! Clients keep nothing between rounds. Where paper and release differ there is a key of
-//! [`HepcoConfig`]; its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no previous server),
-//! `prompt_steps`, `head_steps`. With both distillations at zero it is [FedAvg-Prompt](super::fedavg_prompt),
-//! bit for bit.
+//! The paper does not mention the counts that clients send; its losses and label draws need them. Clients keep
+//! nothing between rounds. Where paper and release differ there is a key of
+//! [`Settings`](consolidation::Settings); its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no
+//! previous server), `prompt_steps`, `head_steps`. With both distillations at zero it is
+//! [FedAvg-Prompt](super::fedavg_prompt), bit for bit.
 
-mod client;
-mod config;
 pub mod consolidation;
-mod messages;
-mod server;
+mod memory;
 
 use std::sync::Arc;
 
-pub use client::HepcoClient;
-pub use config::{HepcoConfig, KlForm, Weighting};
-pub use messages::{Down, Up};
-pub use server::HepcoServer;
+pub use memory::Memory;
 
-use self::consolidation::Local;
+use self::consolidation::{Consolidation, Local, Previous, Settings};
+use super::averaged::{Averaged, Averaging, Closing, Member, Needs, Parameters, Trained};
 use super::fedavg_prompt::FedAvgPrompt;
-use super::transformer::needs_blocks;
-use crate::numerics::streams::StreamKey;
+use super::registry::MethodEntry;
+use crate::learning::{Prompting, QueryView, with_head_rows};
+use crate::model::ParameterSet;
+use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, ParameterAverage, Part,
-    PolicyError, SketchFacts, UpMeta, UpSize,
+    Kept, Lab, Message, ModelFacts, Period, Place, PolicyError, Service, SketchFacts, Veto,
 };
-use crate::scenario::{Complaint, Scenario};
-use crate::wire::{BodySketch, Kind};
+use crate::scenario::reader::{TableReader, defaults};
+use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
-/// The method: its settings and what of the model it must know.
-#[derive(Clone, Debug)]
+/// Name of the label counts.
+const COUNTS: &str = "label_counts";
+
+/// The `[method]` table of HePCo.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Hepco {
-    /// The settings.
-    pub config: HepcoConfig,
-    /// What it shares with FedAvg-Prompt.
-    pub base: FedAvgPrompt,
+    /// What clients train and how they are averaged.
+    pub client: FedAvgPrompt,
+    /// How the mean is repaired.
+    pub server: Settings,
+}
+
+impl Default for Hepco {
+    fn default() -> Self {
+        defaults(Hepco::read)
+    }
 }
 
 impl Hepco {
-    /// The method for a model of these dimensions.
-    pub fn new(config: HepcoConfig, facts: &ModelFacts) -> Hepco {
-        let base = FedAvgPrompt::new(config.client, facts);
-        Hepco { config, base }
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Hepco {
+        Hepco { client: FedAvgPrompt::read(table), server: Settings::read(table) }
     }
 }
 
-/// What is left of an upload: the mean streams, clients are kept as teachers.
-#[derive(Clone, Debug)]
-pub struct HepcoPart {
-    average: ParameterAverage,
-    clients: Keep<Local>,
-}
-
-impl Part for HepcoPart {
-    fn merge(self, later: Self) -> Self {
-        HepcoPart {
-            average: self.average.merge(later.average),
-            clients: self.clients.merge(later.clients),
-        }
-    }
-}
-
-impl Method for Hepco {
-    type Down = Down;
-    type Up = Up;
-    type Part = HepcoPart;
+impl Averaged for Hepco {
     type State = ();
-    type Server = HepcoServer;
-    type Client = HepcoClient;
+    type Memory = Memory;
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<HepcoServer, PolicyError> {
-        lab.backbone.config().blocks_for("a pool of prompts")?;
-        Ok(HepcoServer {
-            parameters: self.base.initial_parameters(init),
-            counts: vec![0; self.base.classes()],
-            previous: None,
-            figures: Vec::new(),
-            method: Arc::new(self.clone()),
-        })
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        self.client.parameters(model)
     }
 
-    fn client(&self) -> HepcoClient {
-        HepcoClient { method: Arc::new(self.clone()) }
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        self.client.initial(model, lab, init)
     }
 
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let ExchangeSketch { down, up, .. } = self.base.exchange(facts);
-        let learnt = up.sections.into_iter().filter(|section| section.kind != Kind::Statistics);
-        let up = Up::sketch(learnt.collect(), facts.view.rows.len());
-        ExchangeSketch { down, up, up_size: UpSize::Static }
+    fn averaging(&self) -> Averaging {
+        self.client.averaging()
     }
 
-    fn feature_sketch(&self) -> BodySketch {
-        self.base.features()
+    fn needs(&self) -> Vec<Needs> {
+        self.client.needs()
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[
-            Field { name: "prompts", folding: Folding::Keep },
-            Field { name: "head", folding: Folding::Keep },
-            Field { name: "label_counts", folding: Folding::Keep },
-        ]
+    fn prompting(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        trains: bool,
+    ) -> Option<Arc<dyn Prompting>> {
+        self.client.prompting(model, task, trains)
     }
 
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<HepcoPart, PolicyError> {
-        let whole = up.whole(down)?;
-        let weight = self.config.client.weights.of(up.samples());
-        let average = ParameterAverage::one(weight, &down.parameters, &whole)?;
-        let counts = up.counts_by_row(self.base.classes());
-        let local = Local { parameters: Arc::new(whole), counts };
-        Ok(HepcoPart { average, clients: Keep::one(meta.seat.id, local) })
+    fn query(&self) -> Option<QueryView> {
+        self.client.query()
     }
 
-    fn additive(&self) -> Result<&dyn crate::policy::Additive<Hepco>, &'static str> {
-        Err("every client teaches its server")
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "its server compares clients of one task")
     }
 
-    fn late(&self) -> Result<(), &'static str> {
-        Err("its server compares the clients of one round")
+    /// The first head row that is sent, and the first that is counted.
+    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+        let mut control = MetaWriter::new();
+        control.u64(first_row as u64).u64(facts.view.rows.start as u64);
+        control.finish()
+    }
+
+    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let classes = [facts.view.rows.len()];
+        vec![Place::new(Kind::Statistics, COUNTS, &classes, Dtype::U32).kept()]
+    }
+
+    fn weight(&self) -> &'static str {
+        COUNTS
+    }
+
+    /// Every client teaches its server.
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    /// How many samples of each class of the task a client says it has.
+    fn describe(
+        &self,
+        member: &Member<'_, ()>,
+        _trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let counts = lab.label_counts(member.seat, member.shard);
+        let of = |row: usize| counts.get(&(row as u32)).copied().unwrap_or(0);
+        let counts: Vec<u32> = member.seat.view.rows.clone().map(of).collect();
+        let counts = NamedTensor::u32(COUNTS, [counts.len()], counts)?;
+        Ok(vec![Section::new(Kind::Statistics, vec![counts])])
+    }
+
+    fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
+        Ok(reported(update, 0).map(drop)?)
+    }
+
+    fn begin_task(
+        &self,
+        model: &ModelFacts,
+        memory: &mut Memory,
+        _task: usize,
+        theta: ParameterSet,
+        _init: StreamKey,
+    ) -> ParameterSet {
+        memory.counts.resize(model.classes, 0);
+        theta
+    }
+
+    fn after_mean(
+        &self,
+        memory: &mut Memory,
+        Closing { model, folded, round, .. }: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let teachers = folded.kept.iter().map(|kept| teacher(kept, model.classes));
+        let teachers = teachers.collect::<Result<Vec<_>, _>>()?;
+        for teacher in &teachers {
+            let counts = memory.counts.iter_mut().zip(&teacher.counts);
+            counts.for_each(|(sum, count)| *sum += u64::from(*count));
+        }
+        if !self.server.consolidates() {
+            return Ok(Vec::new());
+        }
+        let (settings, previous) =
+            ((&self.server, self.client.pools(model)), memory.previous.as_ref());
+        let (view, key) = (&round.period.view, round.key(Domain::Method));
+        let made = Consolidation::new(settings, view, theta, &teachers, previous, key)?;
+        let Some(consolidation) = made else { return Ok(Vec::new()) };
+        let (moved, figures) = consolidation.run()?;
+        *theta = std::mem::take(theta).merge(&moved);
+        Ok(figures)
+    }
+
+    fn end_task(
+        &self,
+        memory: &mut Memory,
+        theta: &ParameterSet,
+        _period: &Period,
+        _lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        let (parameters, counts) = (theta.clone(), memory.counts.clone());
+        memory.previous = Some(Previous { parameters, counts });
+        Ok(())
     }
 }
 
-/// Pools need blocks to live in.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let instead = "use `method.name = \"fedavg\"`";
-    needs_blocks(scenario, "a pool of prompts", instead).into_iter().collect()
+/// The first head row of an upload, and its samples by head row, of so many rows.
+fn reported(update: &Message, rows: usize) -> Result<(usize, Vec<u32>), WireError> {
+    let mut control = update.fields();
+    let (first_row, first_counted) = (control.u64()? as usize, control.u64()? as usize);
+    control.finish()?;
+    let mut counts = vec![0; rows];
+    let own = counts.iter_mut().skip(first_counted);
+    let said = update.tensor(Kind::Statistics, COUNTS)?.as_u32()?;
+    own.zip(said.iter()).for_each(|(to, count)| *to = *count);
+    Ok((first_row, counts))
+}
+
+/// What a client made of what it was sent.
+fn teacher(Kept { sent, update, .. }: &Kept, classes: usize) -> Result<Local, PolicyError> {
+    let (first_row, counts) = reported(update, classes)?;
+    let parameters = with_head_rows(&sent.parameters, &update.parameters, first_row)?;
+    Ok(Local { parameters: Arc::new(parameters), counts })
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg-Prompt whose server repairs the mean without data: generators make pseudo-queries of new \
+               and old classes, on which prompts and head are distilled from clients and from the last \
+               task's server.",
+        source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
+                 Learning, TMLR 2024",
+        state: "server: prompts, keys, head, the same of the last task's end, label counts; client: nothing",
+        messages: "down: prompts, keys, head; up: the same and the label counts of the task's classes",
+        ..MethodEntry::averaging("hepco", Hepco::read)
+    }
 }

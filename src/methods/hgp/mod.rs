@@ -8,238 +8,305 @@
 //!
 //! ```text
 //! client   prompt P, head W,b  <- down
-//!          E epochs: minimise CE over the rows of the current task        (client)
-//!          (n, mu, var) of f(x; P) for every class with n >= 2            (client)
-//! server   P, W, b  <- mean weighted by n_m                               (policy::ParameterAverage)
+//!          E epochs: minimise CE over the rows of the current task
+//!          (n, mu, var) of f(x; P) for every class with n >= 2            (prototypes)
+//! server   P, W, b  <- mean weighted by n_m
 //!          Gaussians of the classes described anew are replaced           (mixture)
 //!          W, b  <- SGD on features drawn from the mixture                (rebalance)
 //! ```
 //! Clients keep nothing between rounds. What differs between paper and public code is a key of
-//! [`HgpConfig`]; the defaults are the combination behind the published numbers.
+//! [`Hgp`]; the defaults are the combination behind the published numbers.
 
-mod client;
-mod config;
-mod messages;
 mod mixture;
 mod prototypes;
 mod rebalance;
-mod server;
 
 use std::sync::Arc;
 
-pub use client::HgpClient;
-pub use config::{CovarianceForm, HgpConfig, Memory, Omega, PromptInit, Rebalance, RebalanceLoss};
-pub use messages::{Down, Up};
+use clap::ValueEnum;
+
 pub use mixture::Mixture;
-pub use prototypes::{Cells, ClassGaussian, ClassStatistics, Prototypes};
-pub use server::HgpServer;
+pub use prototypes::{Cells, ClassGaussian, ClassStatistics, CovarianceForm, Prototypes};
+pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
 
-use crate::data::TaskView;
-use crate::learning::{PromptShape, TrainingPlan};
-use crate::methods::fedavg;
-use crate::methods::transformer::needs_blocks;
-use crate::model::{HeadKind, HeadShape, LinearHead, ParameterSet};
-use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    Additive, Averaged, ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, OldMessage,
-    ParameterAverage, Part, PolicyError, SketchFacts, UpMeta, UpSize, WireForm, parameter_sketches,
+use super::HeadForm;
+use super::averaged::{
+    Averaged, Averaging, Closing, Member, Needs, Parameters, Trained, Weights, sample_count,
 };
-use crate::quantity::ClientId;
-use crate::scenario::{Complaint, Scenario};
-use crate::wire::{Body, BodySketch, MetaReader};
+use super::registry::MethodEntry;
+use crate::learning::{Classifier, Head, TrainingPlan};
+use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{
+    Lab, Message, ModelFacts, Place, PolicyError, Service, SketchFacts, UpSize, Veto,
+};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::wire::{MetaWriter, Section};
 
-/// The method: its settings and what of the model it must know.
-#[derive(Clone, Debug)]
+/// How the prompt starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PromptInit {
+    /// All zeros.
+    ///
+    /// Not neutral: a zero key takes attention, too.
+    Zeros,
+    /// Normal with standard deviation 0.02.
+    Normal,
+}
+
+impl Choice for PromptInit {}
+
+/// How long the server keeps a client's Gaussian of the current task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeptFor {
+    /// Until anybody describes the class anew.
+    Round,
+    /// Until the same client describes the class anew.
+    Task,
+}
+
+impl Choice for KeptFor {}
+
+/// The `[method]` table of HGP.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Hgp {
-    /// The settings.
-    pub config: HgpConfig,
-    /// The prompt, where there is one; no deeper than the backbone.
-    pub prompt: Option<PromptShape>,
-    classes: usize,
-    dim: usize,
-    form: WireForm,
+    /// Whether there is a prompt; without one only the head is learnt.
+    pub prompt: bool,
+    /// Rows of the prompt in a block, half keys and half values.
+    pub prompt_len: u32,
+    /// How many blocks, from the first, have a prompt; at most the depth of the backbone.
+    pub n_blocks: u32,
+    /// How the prompt starts.
+    pub init: PromptInit,
+    /// Which head rows messages carry.
+    pub head: HeadForm,
+    /// What the Gaussians remember.
+    pub covariance: CovarianceForm,
+    /// What covariances are multiplied by before features are drawn.
+    pub cov_scale: f64,
+    /// How long Gaussians of the current task are kept.
+    pub memory: KeptFor,
+    /// How the head is rebalanced after a round.
+    pub rebalancing: Rebalancing,
+}
+
+impl Default for Hgp {
+    fn default() -> Self {
+        defaults(Hgp::read)
+    }
 }
 
 impl Hgp {
-    /// The method for a model of these dimensions.
-    pub fn new(config: HgpConfig, facts: &ModelFacts) -> Hgp {
-        let prompt = config.prompt.then(|| facts.prompt_shape(config.n_blocks, config.prompt_len));
-        let (classes, dim, form) = (facts.classes, facts.backbone.dim(), facts.form);
-        Hgp { config, prompt, classes, dim, form }
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Hgp {
+        let (paper, code) = ("paper", "public code");
+        let prompt = Param::new("prompt", true, "learn a prefix prompt; without one only the head");
+        let prompt = table.get(&prompt.source("ablation of the paper"));
+        let length =
+            Param::new("prompt_len", 200, "rows of a block's prompt, half keys, half values");
+        let prompt_len: u32 = table.get(&length.source(code).at_least(2.0));
+        if !prompt_len.is_multiple_of(2) {
+            let message = format!("a prompt of {prompt_len} rows has no two halves");
+            table.reject("prompt_len", &message, "odd", "give an even number of rows");
+        }
+        let n_blocks =
+            Param::new("n_blocks", 5, "prompted blocks from the first on, at most the depth");
+        let n_blocks = table.get(&n_blocks.source(paper).at_least(1.0).at_most(99.0));
+        let init = Param::new("init", PromptInit::Zeros, "how the prompt starts");
+        let init = table.get(&init.source(code));
+        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
+        let head = table.get(&head.source(paper));
+        let covariance =
+            Param::new("covariance", CovarianceForm::Diagonal, "what Gaussians remember");
+        let covariance = table.get(&covariance.source(paper));
+        // The public code inflates diagonal covariances only.
+        let inflation = if covariance == CovarianceForm::Full { 1.0 } else { 3.0 };
+        let scale = "factor on covariances when drawing; 1 if full";
+        let cov_scale = Param::new("cov_scale", inflation, scale).source(paper).above(0.0);
+        let memory = Param::new("memory", KeptFor::Round, "how long Gaussians of a task are kept");
+        Hgp {
+            prompt,
+            prompt_len,
+            n_blocks,
+            init,
+            head,
+            covariance,
+            cov_scale: table.get(&cov_scale),
+            memory: table.get(&memory.source(code)),
+            rebalancing: Rebalancing::read(table),
+        }
     }
 
-    fn up_rows(&self, view: &TaskView) -> std::ops::Range<usize> {
-        self.config.head.up_rows(view, self.classes, self.form)
+    fn rebalances(&self) -> bool {
+        self.rebalancing.over != Rebalance::None
     }
 
-    /// Start values of prompt and head. The head draws at step 0, block `j` of the prompt at
-    /// step `1 + j`.
-    fn initial_parameters(&self, init: StreamKey) -> ParameterSet {
-        let head = LinearHead::initial_parameters(self.classes, self.dim, init);
-        let deviation = match self.config.init {
+    /// Head rows of the classes that an upload describes. Nobody draws from Gaussians where nothing is rebalanced:
+    /// they are not sent.
+    fn described(&self, facts: &SketchFacts<'_>) -> Vec<u32> {
+        match self.rebalances() {
+            true => prototypes::described(facts.counts),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl Averaged for Hgp {
+    type State = ();
+    type Memory = Prototypes;
+
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        let prompt = self.prompt.then(|| model.prompt_shape(self.n_blocks, self.prompt_len));
+        let shapes = prompt.map(|prompt| prompt.shapes()).unwrap_or_default();
+        Parameters::shared(shapes).head(HeadKind::Linear, model.classes, model.backbone.dim())
+    }
+
+    /// The head draws at step 0, block `j` of the prompt at step `1 + j`.
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        _lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        let head = LinearHead::initial_parameters(model.classes, model.backbone.dim(), init);
+        let deviation = match self.init {
             PromptInit::Zeros => 0.0,
             PromptInit::Normal => 0.02,
         };
-        let prompt = self.prompt.map(|shape| shape.initial_parameters(deviation, init));
-        let all = prompt.iter().chain([&head]).flat_map(ParameterSet::iter);
-        all.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect()
+        let shape = model.prompt_shape(self.n_blocks, self.prompt_len);
+        Ok(match self.prompt {
+            true => shape.initial_parameters(deviation, init).merge(&head),
+            false => head,
+        })
     }
-}
 
-/// What is left of an upload: the mean streams, the Gaussians are kept.
-#[derive(Clone, Debug)]
-pub struct HgpPart {
-    average: ParameterAverage,
-    classes: Keep<(ClientId, Vec<Arc<ClassStatistics>>)>,
-}
+    fn averaging(&self) -> Averaging {
+        Averaging { weights: Weights::BySamples, head: self.head }
+    }
 
-impl Part for HgpPart {
-    fn merge(self, later: Self) -> Self {
-        HgpPart {
-            average: self.average.merge(later.average),
-            classes: self.classes.merge(later.classes),
+    /// A prompt needs blocks to live in.
+    fn needs(&self) -> Vec<Needs> {
+        let blocks =
+            Needs::Blocks { what: "the prompt of HGP", instead: "`method.prompt = false`" };
+        self.prompt.then_some(blocks).into_iter().collect()
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.rebalances() {
+            true => {
+                let why = "its server balances old classes against those of one task";
+                Veto::against(&[Service::Mixed], why)
+            }
+            false => Vec::new(),
         }
     }
-}
 
-/// Without rebalancing an upload is FedAvg's.
-impl Additive<Hgp> for Hgp {
-    fn summand(&self, down: &Down, up: &Up, _meta: &UpMeta) -> Result<Body, PolicyError> {
-        let summand = fedavg::summand(f64::from(up.learnt.samples), down, &up.learnt)?;
-        Ok(Body { meta: up.pack().meta, ..summand })
+    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+        let mut control = MetaWriter::new();
+        control.u64(first_row as u64).u32s(&self.described(facts));
+        control.finish()
     }
 
-    fn part(&self, sum: &Body) -> Result<HgpPart, PolicyError> {
-        let first_row = MetaReader::new(&sum.meta).u64()? as usize;
-        Ok(HgpPart { average: fedavg::part(sum, first_row)?, classes: Keep(Vec::new()) })
-    }
-}
-
-/// Without rebalancing an upload is FedAvg's.
-impl Averaged<Hgp> for Hgp {
-    fn average<'a>(&self, part: &'a mut HgpPart) -> &'a mut ParameterAverage {
-        &mut part.average
+    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let (n, dim) = (self.described(facts).len(), facts.model.backbone.dim());
+        [sample_count()].into_iter().chain(prototypes::places(n, dim, self.covariance)).collect()
     }
 
-    fn changed(
+    fn size(&self) -> UpSize {
+        UpSize::FromShard
+    }
+
+    /// Mean and spread of the features of every class with at least two samples, by the model
+    /// as it was just trained here.
+    fn describe(
         &self,
-        down: &Down,
-        up: &Up,
-        change: &mut dyn FnMut(f32, f32) -> f32,
-    ) -> Result<Up, PolicyError> {
-        Ok(Up { learnt: fedavg::changed(down, &up.learnt, change)?, ..up.clone() })
-    }
-}
-
-impl Method for Hgp {
-    type Down = Down;
-    type Up = Up;
-    type Part = HgpPart;
-    type State = ();
-    type Server = HgpServer;
-    type Client = HgpClient;
-
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<HgpServer, PolicyError> {
-        if self.prompt.is_some() {
-            lab.backbone.config().blocks_for("a prefix prompt")?;
+        member: &Member<'_, ()>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let mut said = vec![trained.sample_count()?];
+        if !self.rebalances() {
+            return Ok(said);
         }
-        Ok(HgpServer {
-            method: Arc::new(self.clone()),
-            parameters: self.initial_parameters(init),
-            prototypes: Prototypes::default(),
-        })
-    }
-
-    fn client(&self) -> HgpClient {
-        HgpClient { method: Arc::new(self.clone()) }
-    }
-
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let prompt = self.prompt.map(|shape| shape.shapes()).unwrap_or_default();
-        let down = self.config.head.down_rows(facts.view, self.classes).len();
-        let (kind, dim, up) = (HeadKind::Linear, self.dim, self.up_rows(facts.view));
-        let head = HeadShape { kind, rows: up.len(), dim };
-        let learnt = fedavg::Up::sketch(&prompt, head, up.start);
-        let full = self.config.covariance == CovarianceForm::Full;
-        // Nobody draws from Gaussians where nothing is rebalanced: they are not sent.
-        let described = match self.config.rebalance {
-            Rebalance::None => Vec::new(),
-            _ => messages::described(facts.counts),
-        };
-        ExchangeSketch {
-            down: Down::sketch(&prompt, HeadShape { kind, rows: down, dim }),
-            up: Up::sketch(learnt, &described, self.dim, full),
-            up_size: UpSize::FromShard,
+        let (rows, dim) = (&member.seat.view.rows, lab.backbone.dim());
+        let local = Classifier::frozen(&lab.backbone, &trained.parameters)?;
+        let loader = lab.frozen(lab.statistics_loader(member.shard), local.frozen_part())?;
+        let mut features: Vec<Vec<Vec<f32>>> = vec![Vec::new(); rows.len()];
+        for batch in loader.in_order_drawn(lab.evaluation_batch, member.key.domain(Domain::Augment))
+        {
+            let batch = batch?;
+            let found = local.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+            for (feature, label) in found.into_iter().zip(batch.labels()) {
+                features[*label as usize - rows.start].push(feature);
+            }
         }
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        let prompt = self.prompt.map(|shape| shape.shapes()).unwrap_or_default();
-        BodySketch::new(0, parameter_sketches(&prompt))
-    }
-
-    fn fields(&self) -> &'static [Field] {
-        const FIELDS: [Field; 4] = [
-            Field { name: "prompt", folding: Folding::Sum },
-            Field { name: "head", folding: Folding::Sum },
-            Field { name: "samples", folding: Folding::Sum },
-            Field { name: "gaussians", folding: Folding::Keep },
-        ];
-        // Gaussians that nobody draws from are not sent.
-        if self.config.rebalance == Rebalance::None { &FIELDS[..3] } else { &FIELDS }
-    }
-
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<HgpPart, PolicyError> {
-        let whole = up.learnt.whole(down)?;
-        // A Gaussian nobody can draw from is this seat's bad update, not the end of the run.
-        for class in &up.classes {
-            class.gaussian.sampler(self.config.cov_scale, mixture::ADDED)?;
-        }
-        let weight = f64::from(up.learnt.samples);
-        let average = ParameterAverage::one(weight, &down.parameters, &whole)?;
-        Ok(HgpPart {
-            average: average.discounted(meta.discount),
-            classes: Keep::one(meta.seat.id, (meta.seat.client, up.classes)),
-        })
-    }
-
-    fn additive(&self) -> Result<&dyn Additive<Hgp>, &'static str> {
-        match self.config.rebalance {
-            Rebalance::None => Ok(self),
-            _ => Err("to draw from each of them"),
-        }
-    }
-
-    fn averaged(&self) -> Result<&dyn Averaged<Hgp>, &'static str> {
-        match self.config.rebalance {
-            Rebalance::None => Ok(self),
-            _ => Err("to draw from each of them"),
-        }
-    }
-
-    fn late(&self) -> Result<(), &'static str> {
-        match self.config.rebalance {
-            Rebalance::None => Ok(()),
-            _ => Err("its server draws from Gaussians of the features of one round's model"),
-        }
-    }
-
-    fn mixed(&self) -> Result<(), &'static str> {
-        match self.config.rebalance {
-            Rebalance::None => self.config.head.mixed(),
-            _ => Err("its server balances old classes against those of one task"),
-        }
+        let several = features.iter().zip(rows.clone()).filter(|(features, _)| features.len() >= 2);
+        let classes = several.map(|(features, row)| {
+            let gaussian = ClassGaussian::fit(self.covariance, dim, features);
+            Arc::new(ClassStatistics { row: row as u32, gaussian })
+        });
+        said.extend(prototypes::section(&classes.collect::<Vec<_>>()));
+        Ok(said)
     }
 
     /// Training, and one forward pass (a third of a training pass) for the Gaussians.
-    fn work(&self, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)
+    }
+
+    /// A Gaussian nobody can draw from is this seat's bad update, not the end of the run.
+    fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
+        prototypes::drawable(update, self.cov_scale)
+    }
+
+    fn after_mean(
+        &self,
+        memory: &mut Prototypes,
+        Closing { folded, round, .. }: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let mut said = Vec::with_capacity(folded.kept.len());
+        for upload in &folded.kept {
+            said.push((upload.meta.seat.client, prototypes::said(&upload.update)?));
+        }
+        memory.update(&said, self.memory == KeptFor::Round);
+        let (mut head, drawn) = (head_of(theta)?, (&*memory, self.cov_scale));
+        let (view, key) = (&round.period.view, round.key(Domain::Rebalance));
+        if self.rebalancing.run(drawn, &mut head, view, key)?.is_some() {
+            put_head(theta, head);
+        }
+        Ok(Vec::new())
     }
 }
 
-/// A prompt needs blocks to live in.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let prompted = scenario.method.parameters.get("prompt").and_then(toml::Value::as_bool);
-    let complaint = || needs_blocks(scenario, "the prompt of HGP", "`method.prompt = false`");
-    prompted.unwrap_or(true).then(complaint).flatten().into_iter().collect()
+fn head_of(parameters: &ParameterSet) -> Result<Head, PolicyError> {
+    let values = |name: &str| {
+        let found = parameters.get(name).map(|parameter| parameter.values.to_vec());
+        found.ok_or_else(|| PolicyError::Unsupported(format!("the server lost `{name}`")))
+    };
+    Ok(Head { weight: values(LinearHead::WEIGHT)?, bias: values(LinearHead::BIAS)? })
+}
+
+fn put_head(parameters: &mut ParameterSet, head: Head) {
+    let (rows, dim) = (head.rows(), head.dim());
+    let weight = Parameter { shape: vec![rows, dim], values: head.weight.into() };
+    parameters.insert(LinearHead::WEIGHT, weight);
+    let bias = Parameter { shape: vec![rows], values: head.bias.into() };
+    parameters.insert(LinearHead::BIAS, bias);
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "One prefix prompt and a linear head on a frozen backbone, averaged over clients; \
+               after every round the server rebalances the head on features drawn from the \
+               clients' per-class Gaussians.",
+        source: "Salami, Buzzega, Mosconi, Verasani, Calderara: Federated Class-Incremental \
+                 Learning with Hierarchical Generative Prototypes, arXiv 2406.02447",
+        state: "server: prompt, head, a Gaussian per class and client; client: nothing",
+        messages: "down: prompt, head; up: prompt, head, sample count, and per class with at \
+                   least two samples (n, mean, variance)",
+        clip: Some(1.0),
+        ..MethodEntry::averaging("hgp", Hgp::read)
+    }
 }

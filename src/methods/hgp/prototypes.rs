@@ -5,12 +5,27 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use clap::ValueEnum;
+
+use super::mixture;
+use crate::methods::averaged::Memory;
+use crate::model::ParameterSet;
 use crate::numerics::gaussian::{Diagonal, Full, GaussianError, Sampler};
+use crate::policy::{ClassCounts, Message, Place, PolicyError, parameters_of};
 use crate::quantity::ClientId;
-use crate::wire::{
-    Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch, TensorSketch,
-    WireError,
-};
+use crate::scenario::reader::Choice;
+use crate::wire::{Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// What the Gaussian of a class remembers of its features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CovarianceForm {
+    /// One variance per dimension.
+    Diagonal,
+    /// The whole matrix; no gain, says the paper.
+    Full,
+}
+
+impl Choice for CovarianceForm {}
 
 /// What one client says about one class.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +46,16 @@ pub enum ClassGaussian {
 }
 
 impl ClassGaussian {
+    /// Of the features of a class, each of `dim` numbers.
+    pub(super) fn fit(form: CovarianceForm, dim: usize, features: &[Vec<f32>]) -> ClassGaussian {
+        match form {
+            CovarianceForm::Diagonal => {
+                ClassGaussian::Diagonal(Diagonal::fit(dim, features.iter()))
+            }
+            CovarianceForm::Full => ClassGaussian::Full(Full::fit(dim, features)),
+        }
+    }
+
     /// Samples it was estimated from.
     pub fn count(&self) -> f64 {
         match self {
@@ -101,9 +126,10 @@ impl Prototypes {
         let sum = |of: &Cells| of.values().map(|cell| cell.gaussian.count()).sum();
         self.cells.range(rows).map(|(row, clients)| (*row, sum(clients))).collect()
     }
+}
 
-    /// Adds them to a checkpoint.
-    pub(super) fn save_into(&self, body: &mut Body) {
+impl Memory for Prototypes {
+    fn save_into(&self, body: &mut Body) {
         let (mut rows, mut clients) = (Vec::new(), Vec::new());
         for (client, cell) in self.iter() {
             rows.push(cell.row);
@@ -116,17 +142,42 @@ impl Prototypes {
         body.sections.extend(section(&cells));
     }
 
-    /// The inverse of [`save_into`](Self::save_into).
-    pub(super) fn load_from(body: &Body) -> Result<Prototypes, WireError> {
-        let mut meta = MetaReader::new(&body.meta);
+    fn load_from(saved: &Body) -> Result<(Prototypes, ParameterSet), WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
         let (rows, clients) = (meta.u32s()?, meta.u32s()?);
         meta.finish()?;
+        let cells = read(&rows, |name| saved.tensor(Kind::Prototypes, name))?;
         let mut prototypes = Prototypes::default();
-        for (client, cell) in clients.into_iter().zip(from_body(&rows, body)?) {
+        for (client, cell) in clients.into_iter().zip(cells) {
             prototypes.cells.entry(cell.row).or_default().insert(ClientId(client), cell);
         }
-        Ok(prototypes)
+        Ok((prototypes, parameters_of(saved)?))
     }
+}
+
+/// Classes a client of these counts describes: those with at least two samples.
+pub(super) fn described(counts: &ClassCounts) -> Vec<u32> {
+    counts.iter().filter(|(_, count)| **count >= 2).map(|(row, _)| *row).collect()
+}
+
+/// What an upload says about classes; its control fields name them.
+///
+/// # Errors
+/// When it says something else.
+pub(super) fn said(update: &Message) -> Result<Vec<Arc<ClassStatistics>>, WireError> {
+    let mut control = update.fields();
+    control.u64()?;
+    let rows = control.u32s()?;
+    control.finish()?;
+    read(&rows, |name| update.tensor(Kind::Prototypes, name))
+}
+
+/// Refuses an upload with a Gaussian that cannot be drawn from: it is that client's fault, not the end of the run.
+pub(super) fn drawable(update: &Message, scale: f64) -> Result<(), PolicyError> {
+    for class in said(update)? {
+        class.gaussian.sampler(scale, mixture::ADDED)?;
+    }
+    Ok(())
 }
 
 const COUNTS: &str = "counts";
@@ -168,30 +219,40 @@ pub(super) fn section(classes: &[Arc<ClassStatistics>]) -> Option<Section> {
     Some(Section::new(Kind::Prototypes, tensors))
 }
 
-/// The shape of [`section`] for `n` classes.
-pub(super) fn section_sketch(n: usize, dim: usize, full: bool) -> Option<SectionSketch> {
-    let (name, spread) = if full { (COVARIANCES, dim * (dim + 1) / 2) } else { (VARIANCES, dim) };
-    let tensors = vec![
-        TensorSketch::new(COUNTS, [n], Dtype::U32),
-        TensorSketch::f32(MEANS, [n, dim]),
-        TensorSketch::f32(name, [n, spread]),
-    ];
-    (n > 0).then(|| SectionSketch::new(Kind::Prototypes, tensors))
+/// The places of [`section`] for `n` classes, kept by the server.
+pub(super) fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<Place> {
+    let (name, spread) = match form {
+        CovarianceForm::Diagonal => (VARIANCES, dim),
+        CovarianceForm::Full => (COVARIANCES, dim * (dim + 1) / 2),
+    };
+    let place =
+        |name, shape: &[usize], dtype| Place::new(Kind::Prototypes, name, shape, dtype).kept();
+    match n {
+        0 => Vec::new(),
+        _ => vec![
+            place(COUNTS, &[n], Dtype::U32),
+            place(MEANS, &[n, dim], Dtype::F32),
+            place(name, &[n, spread], Dtype::F32),
+        ],
+    }
 }
 
-/// The Gaussians that [`section`] put into a body, for the classes `rows` in that order.
-pub(super) fn from_body(rows: &[u32], body: &Body) -> Result<Vec<Arc<ClassStatistics>>, WireError> {
+/// The Gaussians that [`section`] carries, for the classes `rows` in that order; `tensor` finds its tensors.
+fn read<'t>(
+    rows: &[u32],
+    tensor: impl Fn(&str) -> Result<&'t NamedTensor, WireError>,
+) -> Result<Vec<Arc<ClassStatistics>>, WireError> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
     let n = rows.len();
-    let counts = body.tensor(Kind::Prototypes, COUNTS)?.shaped(&[n])?.as_u32()?;
-    let means = body.tensor(Kind::Prototypes, MEANS)?;
+    let counts = tensor(COUNTS)?.shaped(&[n])?.as_u32()?;
+    let means = tensor(MEANS)?;
     let dim = means.shape().last().copied().unwrap_or(0);
     let means = means.shaped(&[n, dim])?.as_f32()?;
-    let full = body.tensor(Kind::Prototypes, VARIANCES).is_err();
+    let full = tensor(VARIANCES).is_err();
     let (name, spread) = if full { (COVARIANCES, dim * (dim + 1) / 2) } else { (VARIANCES, dim) };
-    let spreads = body.tensor(Kind::Prototypes, name)?.shaped(&[n, spread])?.as_f32()?;
+    let spreads = tensor(name)?.shaped(&[n, spread])?.as_f32()?;
     let widen = |values: &[f32], at: usize, width: usize| -> Vec<f64> {
         values[at * width..(at + 1) * width].iter().map(|v| f64::from(*v)).collect()
     };

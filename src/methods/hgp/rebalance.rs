@@ -3,65 +3,172 @@
 
 use std::ops::Range;
 
-use super::{HgpConfig, Mixture, Omega, Prototypes, Rebalance, RebalanceLoss};
+use clap::ValueEnum;
+
+use super::{Mixture, Prototypes};
 use crate::data::TaskView;
 use crate::learning::{Head, HeadLoss, HeadTraining, Schedule};
 use crate::numerics::streams::StreamKey;
 use crate::policy::PolicyError;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
-/// Head rows that a rebalancing draws and trains: it softmaxes over these, labels them, and
-/// leaves every other row alone. Empty where there is nothing to do.
-pub(super) fn rows(mode: Rebalance, view: &TaskView) -> Range<usize> {
-    match mode {
-        Rebalance::None => 0..0,
-        Rebalance::Old => 0..view.rows.start,
-        Rebalance::Current => view.rows.clone(),
-        Rebalance::Both => 0..view.seen(),
+/// Which classes the server rebalances the head over after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rebalance {
+    /// The head stays as averaged.
+    None,
+    /// Classes of earlier tasks, among themselves.
+    ///
+    /// The ablation's CR_old.
+    Old,
+    /// Classes of the current task, among themselves.
+    ///
+    /// The ablation's CR_cur.
+    Current,
+    /// All classes seen.
+    Both,
+}
+
+impl Choice for Rebalance {}
+
+impl Rebalance {
+    /// Head rows that a rebalancing draws and trains: it softmaxes over these, labels them, and
+    /// leaves every other row alone. Empty where there is nothing to do.
+    fn rows(self, view: &TaskView) -> Range<usize> {
+        match self {
+            Rebalance::None => 0..0,
+            Rebalance::Old => 0..view.rows.start,
+            Rebalance::Current => view.rows.clone(),
+            Rebalance::Both => 0..view.seen(),
+        }
     }
 }
 
-/// Retrains `head` in place; returns the mean loss of the last epoch, or `None` where there is
-/// nothing to draw from.
-///
-/// An epoch draws `samples_per_class` features per class that has a Gaussian, afresh. The draws are
-/// independent, so their order needs no shuffling; batch `b` of epoch `e` draws at a stream of its own.
-pub(super) fn rebalance(
-    config: &HgpConfig,
-    prototypes: &Prototypes,
-    head: &mut Head,
-    view: &TaskView,
-    key: StreamKey,
-) -> Result<Option<f64>, PolicyError> {
-    let rows = rows(config.rebalance, view);
-    let drawn = rows.start as u32..rows.end as u32;
-    let totals = prototypes.totals(drawn.clone());
-    let omega = |row: u32| match config.omega {
-        Omega::Uniform => 1.0,
-        Omega::Share => totals.get(&row).copied().unwrap_or(0.0),
-    };
-    let Some(mixture) = Mixture::new(prototypes, drawn, omega, config.cov_scale)? else {
-        return Ok(None);
-    };
-    let features = config.samples_per_class as usize * mixture.classes();
-    let size = features.min(config.rebalance_batch as usize);
-    let batches = features.div_ceil(size);
-    let training = HeadTraining {
-        epochs: config.rebalance_epochs,
-        rate: config.rebalance_lr,
-        momentum: config.rebalance_momentum,
-        weight_decay: 0.0,
-        schedule: Schedule::Cosine,
-        loss: match config.rebalance_loss {
-            RebalanceLoss::Normalised => HeadLoss::Normalised { tau: config.tau as f32 },
-            RebalanceLoss::Plain => HeadLoss::Plain,
-        },
-    };
-    let losses = training.run(head, rows, batches, size, |epoch, batch, features, labels| {
-        let mut rng = key.step((u64::from(epoch) << 32) | batch as u64).rng();
-        mixture.draw(&mut rng, features, labels);
-    })?;
-    let last = &losses[losses.len() - batches..];
-    Ok(Some(last.iter().map(|loss| f64::from(*loss)).sum::<f64>() / batches as f64))
+/// What rebalancing minimises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RebalanceLoss {
+    /// Cross-entropy of z / (|z| tau).
+    Normalised,
+    /// Cross-entropy of z.
+    Plain,
+}
+
+impl Choice for RebalanceLoss {}
+
+/// How often each class is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Omega {
+    /// Every class equally often.
+    Uniform,
+    /// By the class's share of the samples behind the Gaussians.
+    Share,
+}
+
+impl Choice for Omega {}
+
+/// How the head is rebalanced.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rebalancing {
+    /// Over which classes.
+    pub over: Rebalance,
+    /// How often each class is drawn.
+    pub omega: Omega,
+    /// Features drawn per class and epoch.
+    pub samples_per_class: u32,
+    /// Epochs; each draws afresh.
+    pub epochs: u32,
+    /// Features per step.
+    pub batch: u32,
+    /// Learning rate at the start of the cosine.
+    pub lr: f64,
+    /// Momentum of the SGD.
+    pub momentum: f64,
+    /// What it minimises.
+    pub loss: RebalanceLoss,
+    /// Temperature of the normalised logits.
+    pub tau: f64,
+}
+
+impl Default for Rebalancing {
+    fn default() -> Self {
+        defaults(Rebalancing::read)
+    }
+}
+
+impl Rebalancing {
+    /// Reads its keys of the `[method]` table of HGP.
+    pub(super) fn read(table: &mut TableReader<'_>) -> Rebalancing {
+        let (paper, code) = ("paper", "public code");
+        let over = Param::new("rebalance", Rebalance::Both, "classes the head is rebalanced over");
+        let omega = Param::new(
+            "omega",
+            Omega::Uniform,
+            "how often each class is drawn; shares count the samples behind Gaussians",
+        );
+        let samples = Param::new("samples_per_class", 256, "features drawn per class and epoch");
+        let epochs = Param::new("rebalance_epochs", 5, "epochs of rebalancing per round");
+        let batch = Param::new("rebalance_batch", 256, "features per step of rebalancing");
+        let lr = Param::new("rebalance_lr", 0.01, "learning rate at the start of the cosine");
+        let momentum = Param::new("rebalance_momentum", 0.9, "momentum of the rebalancing SGD");
+        let loss = Param::new("rebalance_loss", RebalanceLoss::Normalised, "what it minimises");
+        let tau = Param::new("tau", 0.1, "temperature of the normalised logits");
+        Rebalancing {
+            over: table.get(&over.source(paper)),
+            omega: table.get(&omega.source(code)),
+            samples_per_class: table.get(&samples.source(paper).at_least(1.0)),
+            epochs: table.get(&epochs.source(paper).at_least(1.0)),
+            batch: table.get(&batch.source(paper).at_least(1.0)),
+            lr: table.get(&lr.source(paper).above(0.0)),
+            momentum: table.get(&momentum.source(paper).at_least(0.0).below(1.0)),
+            loss: table.get(&loss.source("public code; the paper says plain")),
+            tau: table.get(&tau.source(code).above(0.0)),
+        }
+    }
+
+    /// Retrains `head` in place on features drawn with covariances times `scale`; returns the mean loss of the last
+    /// epoch, or `None` where there is nothing to draw from.
+    ///
+    /// An epoch draws `samples_per_class` features per class that has a Gaussian, afresh. The draws are
+    /// independent, so their order needs no shuffling; batch `b` of epoch `e` draws at a stream of its own.
+    pub(super) fn run(
+        &self,
+        (prototypes, scale): (&Prototypes, f64),
+        head: &mut Head,
+        view: &TaskView,
+        key: StreamKey,
+    ) -> Result<Option<f64>, PolicyError> {
+        let rows = self.over.rows(view);
+        let drawn = rows.start as u32..rows.end as u32;
+        let totals = prototypes.totals(drawn.clone());
+        let omega = |row: u32| match self.omega {
+            Omega::Uniform => 1.0,
+            Omega::Share => totals.get(&row).copied().unwrap_or(0.0),
+        };
+        let Some(mixture) = Mixture::new(prototypes, drawn, omega, scale)? else {
+            return Ok(None);
+        };
+        let features = self.samples_per_class as usize * mixture.classes();
+        let size = features.min(self.batch as usize);
+        let batches = features.div_ceil(size);
+        let training = HeadTraining {
+            epochs: self.epochs,
+            rate: self.lr,
+            momentum: self.momentum,
+            weight_decay: 0.0,
+            schedule: Schedule::Cosine,
+            loss: match self.loss {
+                RebalanceLoss::Normalised => HeadLoss::Normalised { tau: self.tau as f32 },
+                RebalanceLoss::Plain => HeadLoss::Plain,
+            },
+        };
+        let losses =
+            training.run(head, rows, batches, size, |epoch, batch, features, labels| {
+                let mut rng = key.step((u64::from(epoch) << 32) | batch as u64).rng();
+                mixture.draw(&mut rng, features, labels);
+            })?;
+        let last = &losses[losses.len() - batches..];
+        Ok(Some(last.iter().map(|loss| f64::from(*loss)).sum::<f64>() / batches as f64))
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +181,7 @@ mod tests {
     use crate::numerics::streams::Domain;
     use crate::quantity::{ClientId, TaskId};
 
+    const SCALE: f64 = 3.0;
     const MEANS: [[f64; 3]; 4] =
         [[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [-1.0, 0.0, 0.5], [0.0, -1.0, 0.5]];
 
@@ -102,10 +210,10 @@ mod tests {
     /// HGP's invariant 7: where variances vanish, rebalancing is training on the class means.
     #[test]
     fn without_variance_it_is_training_on_class_means() {
-        let config = HgpConfig { samples_per_class: 256, ..HgpConfig::default() };
+        let config = Rebalancing { samples_per_class: 256, ..Rebalancing::default() };
         let key = StreamKey::new(4, Domain::Rebalance);
         let mut drawn = start();
-        rebalance(&config, &points(), &mut drawn, &view(), key).unwrap().unwrap();
+        config.run((&points(), SCALE), &mut drawn, &view(), key).unwrap().unwrap();
         // The expectation of a batch: every class with the same share.
         let mut exact = start();
         let training = HeadTraining::default();
@@ -130,26 +238,26 @@ mod tests {
 
     #[test]
     fn the_ablations_choose_their_rows() {
-        let rows = |mode| super::rows(mode, &view());
+        let rows = |mode: Rebalance| mode.rows(&view());
         assert_eq!(rows(Rebalance::None), 0..0);
         assert_eq!(rows(Rebalance::Old), 0..2);
         assert_eq!(rows(Rebalance::Current), 2..4);
         assert_eq!(rows(Rebalance::Both), 0..4);
         let mut head = start();
-        let config = HgpConfig { rebalance: Rebalance::None, ..HgpConfig::default() };
+        let config = Rebalancing { over: Rebalance::None, ..Rebalancing::default() };
         let key = StreamKey::new(4, Domain::Rebalance);
-        assert!(rebalance(&config, &points(), &mut head, &view(), key).unwrap().is_none());
+        assert!(config.run((&points(), SCALE), &mut head, &view(), key).unwrap().is_none());
         assert_eq!(head, start());
     }
 
     #[test]
     fn the_same_key_draws_the_same_features() {
         let config =
-            HgpConfig { samples_per_class: 16, omega: Omega::Share, ..HgpConfig::default() };
+            Rebalancing { samples_per_class: 16, omega: Omega::Share, ..Rebalancing::default() };
         let run = |round| {
             let mut head = start();
             let key = StreamKey::new(4, Domain::Rebalance).round(round);
-            rebalance(&config, &points(), &mut head, &view(), key).unwrap();
+            config.run((&points(), SCALE), &mut head, &view(), key).unwrap();
             head
         };
         assert_eq!(run(1), run(1));

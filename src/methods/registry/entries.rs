@@ -5,8 +5,12 @@ use std::sync::Arc;
 use super::MethodEntry;
 use crate::methods::adapter;
 use crate::methods::fedavg;
+use crate::methods::fedavg_prompt;
+use crate::methods::fedhaf;
 use crate::methods::fedlwf_2t;
 use crate::methods::fedprox;
+use crate::methods::hepco;
+use crate::methods::hgp;
 use crate::methods::joint;
 use crate::methods::oracle;
 use crate::methods::stsa::{self, Stsa, StsaConfig};
@@ -15,11 +19,15 @@ use crate::policy::{ModelFacts, erase};
 /// All of them, in the order in which they are shown.
 pub(super) fn builtin() -> Vec<MethodEntry> {
     vec![
+        hgp::entry(),
         fedavg::entry(),
         joint::entry(),
         adapter::entry(),
         stsa_entry(),
         stsa_e_entry(),
+        fedavg_prompt::entry(),
+        hepco::entry(),
+        fedhaf::entry(),
         fedprox::entry(),
         fedlwf_2t::entry(),
         oracle::entry(),

@@ -41,10 +41,10 @@ fn number(loss: &Tensor) -> f32 {
     loss.to_scalar().unwrap()
 }
 
-fn only(change: impl Fn(&mut FedHafConfig)) -> FedHafConfig {
-    let none = FedHafConfig { lambda_ce: 0.0, lambda_kd: 0.0, ..FedHafConfig::default() };
-    let none = FedHafConfig { lambda_fd: 0.0, lambda_fb: 0.0, ..none };
-    let mut config = FedHafConfig { exemplars_in_ce: false, squares: Squares::Sum, ..none };
+fn only(change: impl Fn(&mut FedHaf)) -> FedHaf {
+    let none = FedHaf { lambda_ce: 0.0, lambda_kd: 0.0, ..FedHaf::default() };
+    let none = FedHaf { lambda_fd: 0.0, lambda_fb: 0.0, ..none };
+    let mut config = FedHaf { exemplars_in_ce: false, squares: Squares::Sum, ..none };
     change(&mut config);
     config
 }
@@ -122,7 +122,7 @@ fn split_supervision_leaves_old_rows_alone() {
             .unwrap(),
     )
     .unwrap();
-    let gradient = |config: &FedHafConfig| {
+    let gradient = |config: &FedHaf| {
         let loss = of_head(config, &logits, &seen(&x, &LABELS), None).unwrap();
         loss.backward().unwrap().get(&logits).unwrap().to_vec2::<f32>().unwrap()
     };
@@ -206,7 +206,7 @@ fn a_settled_module_begins_where_the_previous_one_ended() {
 #[test]
 fn parts_without_samples_are_zero_and_still_differentiable() {
     let x = features();
-    let config = FedHafConfig::default();
+    let config = FedHaf::default();
     let teacher = network(Trains::NOTHING);
     let both = [(Trains::BOTH, (true, true)), (Trains::MODULE, (false, true))];
     for (labels, (trains, parts)) in
@@ -229,7 +229,7 @@ fn parts_without_samples_are_zero_and_still_differentiable() {
 fn a_stage_leaves_the_other_network_alone() {
     let x = features();
     let teacher = network(Trains::NOTHING);
-    let config = FedHafConfig::default();
+    let config = FedHaf::default();
     for (trains, parts) in [(Trains::HEAD, (true, false)), (Trains::MODULE, (false, true))] {
         let net = network(trains);
         for step in 0..3 {

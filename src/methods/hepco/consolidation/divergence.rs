@@ -7,7 +7,7 @@ use candle_core::{Result, Tensor};
 
 use super::models::{Model, Teacher};
 use crate::learning::losses::closed_form;
-use crate::methods::hepco::KlForm;
+use crate::methods::hepco::consolidation::KlForm;
 use crate::model::ops;
 
 /// The heads of a server and of its teachers, one behind the other.

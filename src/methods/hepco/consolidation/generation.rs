@@ -10,7 +10,7 @@ use super::generator::{Generator, GeneratorShape};
 use super::models::{Model, Teacher};
 use crate::learning::optimiser::Adam;
 use crate::learning::{LearningError, OptimiserConfig};
-use crate::methods::hepco::KlForm;
+use crate::methods::hepco::consolidation::KlForm;
 use crate::numerics::streams::StreamKey;
 
 /// How much disagreement counts, and in which direction it is measured.

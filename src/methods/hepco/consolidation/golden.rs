@@ -8,7 +8,7 @@ use super::head_distillation::HeadStudent;
 use super::models::{Model, Teacher, omega};
 use super::prompt_distillation::{Lesson, Student};
 use crate::golden::Golden;
-use crate::methods::hepco::KlForm;
+use crate::methods::hepco::consolidation::KlForm;
 use crate::model::ops::ChannelMoments;
 
 const BLOCKS: usize = 5;

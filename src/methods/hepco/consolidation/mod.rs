@@ -23,6 +23,7 @@ mod golden;
 mod head_distillation;
 mod models;
 mod prompt_distillation;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -33,13 +34,13 @@ pub use divergence::Terms;
 pub use generation::{GenerationLoss, Steps, Value};
 pub use generator::{Generator, GeneratorShape};
 pub use models::omega;
+pub use settings::{KlForm, Settings, Weighting};
 
 use self::asked::Asked;
 use self::generation::{Objective, train_generator};
 use self::head_distillation::HeadStudent;
 use self::models::{Model, Teacher};
 use self::prompt_distillation::{Lesson, Student};
-use super::{HepcoConfig, Weighting};
 use crate::data::TaskView;
 use crate::learning::{LearningError, with_head_rows};
 use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
@@ -86,7 +87,7 @@ pub struct Distilled {
 
 /// The consolidation of one round.
 pub struct Consolidation<'a> {
-    config: &'a HepcoConfig,
+    config: &'a Settings,
     shape: PoolShape,
     key: StreamKey,
     /// Task from 0.
@@ -125,7 +126,7 @@ impl<'a> Consolidation<'a> {
     /// # Errors
     /// When parameters do not fit the shape.
     pub fn new(
-        (config, shape): (&'a HepcoConfig, PoolShape),
+        (config, shape): (&'a Settings, PoolShape),
         view: &TaskView,
         averaged: &'a ParameterSet,
         clients: &[Local],
@@ -167,6 +168,37 @@ impl<'a> Consolidation<'a> {
             new,
             old: old.transpose()?.flatten(),
         }))
+    }
+
+    /// All of it: what moved, and figures for the journal.
+    ///
+    /// # Errors
+    /// A loss that is not finite.
+    pub fn run(&self) -> Result<(ParameterSet, Vec<(&'static str, f64)>), LearningError> {
+        let generators = self.generators()?;
+        let Value { heads, distance } = generators.new_value;
+        let mut figures = vec![
+            ("generator_classification", heads.classification),
+            ("generator_divergence", heads.divergence),
+            ("generator_distance", distance),
+        ];
+        if let Some((_, Value { heads, distance })) = generators.old {
+            figures.push(("old_generator_classification", heads.classification));
+            figures.push(("old_generator_divergence", heads.divergence));
+            figures.push(("old_generator_distance", distance));
+        }
+        let mut moved = ParameterSet::new();
+        if self.config.prompt_steps > 0 {
+            let prompts = self.prompts(&generators)?;
+            figures.push(("prompt_distillation_loss", prompts.loss));
+            moved = moved.merge(&prompts.parameters);
+        }
+        if self.config.head_steps > 0 {
+            let head = self.head(&generators)?;
+            figures.push(("head_distillation_loss", head.loss));
+            moved = moved.merge(&head.parameters);
+        }
+        Ok((moved, figures))
     }
 
     /// Steps 3 and 4: generators that are trained and never seen again.

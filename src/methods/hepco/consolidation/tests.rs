@@ -13,8 +13,8 @@ use crate::quantity::TaskId;
 const SHAPE: PoolShape = PoolShape { blocks: 2, pool: 3, length: 4, dim: 8 };
 const CLASSES: usize = 6;
 
-fn config() -> HepcoConfig {
-    HepcoConfig {
+fn config() -> Settings {
+    Settings {
         generator_steps: 3,
         old_steps_per_task: 2,
         prompt_steps: 4,
@@ -24,7 +24,7 @@ fn config() -> HepcoConfig {
         noise: 4,
         embedding: 5,
         hidden: [16, 12],
-        ..HepcoConfig::default()
+        ..Settings::default()
     }
 }
 
@@ -55,7 +55,7 @@ fn previous() -> Previous {
 
 /// Pools and head after the server's step.
 fn consolidated(
-    config: &HepcoConfig,
+    config: &Settings,
     averaged: &ParameterSet,
     clients: &[Local],
     previous: Option<&Previous>,
@@ -100,13 +100,13 @@ fn equal_models_do_not_disagree_and_prompts_keep_their_bits() {
 fn without_replay_there_is_no_previous_server() {
     let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
     let of = |ratio, previous: Option<&Previous>| {
-        let config = HepcoConfig { replay_ratio: ratio, ..config() };
+        let config = Settings { replay_ratio: ratio, ..config() };
         consolidated(&config, &averaged, &clients, previous)
     };
     assert_eq!(of(0.0, Some(&previous())), of(0.5, None));
     assert_ne!(of(0.5, Some(&previous())), of(0.5, None));
-    assert_eq!(HepcoConfig::default().replayed(), 32);
-    assert_eq!(HepcoConfig { replay_ratio: 0.29, server_batch: 100, ..config() }.replayed(), 29);
+    assert_eq!(Settings::default().replayed(), 32);
+    assert_eq!(Settings { replay_ratio: 0.29, server_batch: 100, ..config() }.replayed(), 29);
 }
 
 /// Step 4: the generator of old classes trains longer with every task, the one of new classes does not.
@@ -114,7 +114,7 @@ fn without_replay_there_is_no_previous_server() {
 fn every_task_trains_the_old_generator_longer() {
     let (averaged, clients, previous) = (parameters(0), [client(1, [3, 4])], previous());
     let values = |task: u16, generator_steps: u32, old_steps_per_task: u32| {
-        let config = HepcoConfig { generator_steps, old_steps_per_task, ..config() };
+        let config = Settings { generator_steps, old_steps_per_task, ..config() };
         let view = TaskView { task: TaskId(task), ..view() };
         let settings = (&config, SHAPE);
         let made =
@@ -155,7 +155,7 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
     let averaged = parameters(0);
     let (a, b, idle) = (client(1, [3, 4]), client(2, [6, 1]), client(3, [0, 0]));
     for weighting in [Weighting::Omega, Weighting::Plain] {
-        let config = HepcoConfig { weighting, ..config() };
+        let config = Settings { weighting, ..config() };
         let of = |clients: &[Local]| consolidated(&config, &averaged, clients, Some(&previous()));
         let both = of(&[a.clone(), b.clone()]);
         assert_eq!(both, of(&[a.clone(), idle.clone(), b.clone()]));
@@ -208,10 +208,10 @@ fn forms_differ() {
     let mut found = Vec::new();
     for weighting in [Weighting::Omega, Weighting::Plain] {
         for kl in [
-            crate::methods::hepco::KlForm::ClientServer,
-            crate::methods::hepco::KlForm::ServerClient,
+            crate::methods::hepco::consolidation::KlForm::ClientServer,
+            crate::methods::hepco::consolidation::KlForm::ServerClient,
         ] {
-            let config = HepcoConfig { weighting, kl, ..config() };
+            let config = Settings { weighting, kl, ..config() };
             found.push(consolidated(&config, &averaged, &clients, Some(&previous())));
         }
     }

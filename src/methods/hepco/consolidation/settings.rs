@@ -1,9 +1,8 @@
-//! The settings of HePCo: every default is the paper's or its release's, as noted.
+//! The settings of the server's step: every default is the paper's or its release's, as noted.
 
 use clap::ValueEnum;
 
-use super::consolidation::GenerationLoss;
-use crate::methods::fedavg_prompt::FedAvgPromptConfig;
+use super::GenerationLoss;
 use crate::numerics::share::share_of;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
@@ -34,11 +33,9 @@ pub enum KlForm {
 
 impl Choice for KlForm {}
 
-/// The `[method]` table of HePCo.
+/// How the mean of pools and heads is repaired.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HepcoConfig {
-    /// What clients train and how they are averaged.
-    pub client: FedAvgPromptConfig,
+pub struct Settings {
     /// How much each client counts in the server's losses.
     pub weighting: Weighting,
     /// The arguments of the divergence.
@@ -69,17 +66,16 @@ pub struct HepcoConfig {
     pub hidden: [u32; 2],
 }
 
-impl Default for HepcoConfig {
+impl Default for Settings {
     fn default() -> Self {
-        defaults(HepcoConfig::read)
+        defaults(Settings::read)
     }
 }
 
-impl HepcoConfig {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> HepcoConfig {
+impl Settings {
+    /// Reads its keys of the `[method]` table of HePCo.
+    pub(in crate::methods) fn read(table: &mut TableReader<'_>) -> Settings {
         let (paper, code) = ("paper", "public code");
-        let client = FedAvgPromptConfig::read(table);
         let weighting =
             Param::new("weighting", Weighting::Omega, "how a client counts in server losses");
         let kl = Param::new("kl", KlForm::ClientServer, "the arguments of the divergence");
@@ -97,8 +93,7 @@ impl HepcoConfig {
         let batch = Param::new("server_batch", 64, "new pseudo-queries of a step");
         let (noise, embedding) =
             ("width of the generators' noise", "width of the embedding of a class");
-        HepcoConfig {
-            client,
+        Settings {
             weighting: table.get(&weighting.source("public code; the paper writes plain sums")),
             kl: table.get(&kl.source("public code; the paper writes the other")),
             lambda_kl: table.get(&lambda("lambda_kl", 1.0, "weight of the divergence of heads")),

@@ -1,0 +1,87 @@
+//! How FedHAF's clients train: first the head, then the module.
+
+use clap::ValueEnum;
+
+use super::features::frozen_features;
+use super::losses::{Objective, Seen};
+use super::network::Network;
+use super::{FedHaf, Norms};
+use crate::data::Loader;
+use crate::learning::{Course, LearningError, TrainingPlan, TrainingReport, train_pack};
+use crate::methods::averaged::Member;
+use crate::methods::held::HeldSamples;
+use crate::model::{Drops, MaskPlace, NetworkShape, ParameterSet, Trains};
+use crate::numerics::streams::Domain;
+use crate::policy::{Lab, PolicyError};
+use crate::scenario::reader::Choice;
+
+/// How a client trains from the second task on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Stages {
+    /// First the head, then the module.
+    Two,
+    /// Both at once, on the sum of all losses (ablation).
+    One,
+}
+
+impl Choice for Stages {}
+
+/// One stage of a client's training.
+pub(super) struct Stage {
+    trains: Trains,
+    /// Whether the losses of the head count, and those of the module.
+    pub parts: (bool, bool),
+    epochs: u32,
+}
+
+impl Stage {
+    /// In the first task nothing but the cross-entropy is there to train the module, so both learn from it
+    /// together. Later the module learns from exemplars only: without any it stays as it is.
+    pub fn all(config: &FedHaf, later: bool, has_old: bool, epochs: u32) -> Vec<Stage> {
+        let distils = has_old && config.module && config.lambda_fd + config.lambda_fb > 0.0;
+        if !later {
+            return vec![Stage { trains: Trains::BOTH, parts: (true, false), epochs }];
+        }
+        if config.stages == Stages::One {
+            return vec![Stage { trains: Trains::BOTH, parts: (true, distils), epochs }];
+        }
+        let mut stages = vec![Stage { trains: Trains::HEAD, parts: (true, false), epochs }];
+        if distils {
+            let epochs = config.module_epochs.unwrap_or(epochs);
+            stages.push(Stage { trains: Trains::MODULE, parts: (false, true), epochs });
+        }
+        stages
+    }
+
+    /// Trains parameters on a loader of the task's samples and exemplars. All stages of a client see the samples in the
+    /// same order.
+    pub fn train(
+        &self,
+        (config, shape): (&FedHaf, &NetworkShape),
+        member: &Member<'_, HeldSamples>,
+        (loader, parameters): (&Loader, &ParameterSet),
+        previous: Option<&Network>,
+        lab: &Lab,
+    ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
+        let view = &member.seat.view;
+        // In the first task there is nothing that could have settled.
+        let norms = if previous.is_some() { config.norms } else { Norms::Batch };
+        let rows = 0..view.seen();
+        let network = Network::new(shape, parameters, self.trains, rows, norms, &lab.device)?;
+        let plan = TrainingPlan { epochs: self.epochs, ..lab.training.clone() };
+        let mut optimiser = plan.optimiser.clone().over(network.vars());
+        let objective = Objective { config, network: &network, previous, parts: self.parts };
+        let course = [Course { loader, key: member.key }];
+        let reports = train_pack(&plan, &mut optimiser, network.variables(), &course, |step| {
+            let features = frozen_features(&lab.backbone, &step.batch, &lab.device)
+                .map_err(|error| LearningError::Shape(error.to_string()))?;
+            let labels = step.batch.labels();
+            let seen = Seen { features: &features, labels, rows: view.rows.clone() };
+            let key = member.key.domain(Domain::Dropout);
+            let place = MaskPlace { key, step: step.steps[0] };
+            Ok(objective.loss(&seen, Drops { rate: config.dropout, place })?)
+        })?;
+        let report = reports.into_iter().next().unwrap_or_else(|| Ok(TrainingReport::default()))?;
+        Ok((network.parameters()?, report))
+    }
+}

@@ -1,0 +1,62 @@
+//! What HePCo's server keeps beside pools and head: label counts, and itself at the end of the last task.
+//! Generators live for a round.
+
+use std::sync::Arc;
+
+use super::consolidation::Previous;
+use crate::methods::averaged;
+use crate::model::{Parameter, ParameterSet};
+use crate::policy::{parameter_sections, parameters_of};
+use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+
+/// Before the names of the previous server's parameters in a saved state.
+const PREVIOUS: &str = "previous.";
+
+/// Label counts and the previous server.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Samples reported in all rounds so far, by head row.
+    pub counts: Vec<u64>,
+    /// From the second task on.
+    pub previous: Option<Previous>,
+}
+
+impl averaged::Memory for Memory {
+    fn save_into(&self, body: &mut Body) {
+        let mut meta = MetaWriter::new();
+        put(&mut meta, &self.counts);
+        put(&mut meta, self.previous.as_ref().map_or(&[], |previous| &previous.counts));
+        body.meta = meta.finish();
+        let Some(previous) = &self.previous else { return };
+        let renamed = |(name, parameter): (&Arc<str>, &Parameter)| {
+            (format!("{PREVIOUS}{name}"), parameter.clone())
+        };
+        let renamed: ParameterSet = previous.parameters.iter().map(renamed).collect();
+        body.sections.extend(parameter_sections(&renamed));
+    }
+
+    fn load_from(saved: &Body) -> Result<(Memory, ParameterSet), WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (counts, before) = (counts_in(&mut meta)?, counts_in(&mut meta)?);
+        meta.finish()?;
+        let all = parameters_of(saved)?;
+        let own = |(name, parameter): (&Arc<str>, &Parameter)| {
+            Some((name.strip_prefix(PREVIOUS)?.to_owned(), parameter.clone()))
+        };
+        let previous = (!before.is_empty())
+            .then(|| Previous { parameters: all.iter().filter_map(own).collect(), counts: before });
+        Ok((Memory { counts, previous }, all.filter(|name| !name.starts_with(PREVIOUS))))
+    }
+}
+
+fn put(meta: &mut MetaWriter, counts: &[u64]) {
+    meta.u64(counts.len() as u64);
+    counts.iter().for_each(|count| {
+        meta.u64(*count);
+    });
+}
+
+fn counts_in(meta: &mut MetaReader<'_>) -> Result<Vec<u64>, WireError> {
+    let rows = meta.u64()?;
+    (0..rows).map(|_| meta.u64()).collect()
+}
