@@ -3,13 +3,18 @@
 
 pub mod adapter;
 pub mod averaged;
+pub mod coda_prompt;
+pub mod dualprompt;
+pub mod fed_cprompt;
 pub mod fedavg;
 pub mod fedlwf_2t;
 pub mod fedprox;
 mod head_form;
 pub mod held;
 pub mod joint;
+pub mod l2p;
 pub mod oracle;
+pub mod prompted;
 mod registry;
 mod services;
 pub mod stsa;

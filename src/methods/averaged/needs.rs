@@ -1,5 +1,6 @@
 //! What a method asks of a scenario, said before anything is loaded.
 
+use crate::model::backbone_config;
 use crate::scenario::{Complaint, PartitionKind, Population, Scenario};
 
 /// One demand.
@@ -11,6 +12,42 @@ pub enum Needs {
         what: &'static str,
         /// How to do without.
         instead: &'static str,
+    },
+    /// Blocks are left behind those that something else takes, from block 0 on.
+    BlocksBehind {
+        /// The key that says how many are taken.
+        key: &'static str,
+        /// How many.
+        taken: u32,
+        /// What takes them, in the plural.
+        by: &'static str,
+        /// What lives behind them, in the plural.
+        rest: &'static str,
+    },
+    /// Every task gets as many of some things.
+    EachTask {
+        /// The key that says how many there are.
+        key: &'static str,
+        /// How many.
+        count: u32,
+        /// What they are, in the plural.
+        what: &'static str,
+    },
+    /// Vectors as wide as a feature are orthogonal.
+    Orthogonal {
+        /// The key that says how many there are.
+        key: &'static str,
+        /// How many.
+        count: u32,
+        /// What they are, in the plural.
+        what: &'static str,
+    },
+    /// `method.top` prompts are chosen from a pool of `method.pool`.
+    Choice {
+        /// How many are chosen.
+        top: u32,
+        /// How many there are.
+        pool: u32,
     },
     /// The backbone itself is trained.
     TrainableBackbone {
@@ -54,6 +91,40 @@ impl Needs {
                 format!("{what} lives in the blocks of a vision transformer"),
                 format!("\"{kind}\" has none"),
                 format!("set `backbone.kind = \"vit\"`, or {instead}"),
+            ),
+            Needs::BlocksBehind { key, taken, by, rest } => {
+                let depth = backbone_config(scenario).vit().map_or(0, |vit| vit.depth);
+                complain(
+                    depth > 0 && taken as usize >= depth,
+                    key,
+                    format!("{by} fill all {depth} blocks of the backbone"),
+                    format!("no block is left for {rest}"),
+                    format!("give them at most {}", depth.saturating_sub(1)),
+                )
+            }
+            Needs::EachTask { key, count, what } => complain(
+                count < scenario.tasks.count(),
+                key,
+                format!("{count} {what} do not suffice for {} tasks", scenario.tasks.count()),
+                "too few".to_owned(),
+                format!("set `{key}` to at least {}", scenario.tasks.count()),
+            ),
+            Needs::Orthogonal { key, count, what } => {
+                let dim = backbone_config(scenario).dim();
+                complain(
+                    count as usize > dim,
+                    key,
+                    format!("{count} {what} of width {dim} cannot be orthogonal"),
+                    "too many".to_owned(),
+                    format!("set `{key}` to at most {dim}"),
+                )
+            }
+            Needs::Choice { top, pool } => complain(
+                top > pool,
+                "method.top",
+                format!("{top} prompts cannot be chosen from a pool of {pool}"),
+                "more than there are".to_owned(),
+                format!("choose at most {pool}, or set a larger `method.pool`"),
             ),
             Needs::TrainableBackbone { instead } => complain(
                 scenario.backbone.is_frozen_only(),

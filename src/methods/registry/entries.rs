@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use super::MethodEntry;
 use crate::methods::adapter;
+use crate::methods::coda_prompt;
+use crate::methods::dualprompt;
+use crate::methods::fed_cprompt;
 use crate::methods::fedavg;
 use crate::methods::fedlwf_2t;
 use crate::methods::fedprox;
 use crate::methods::joint;
+use crate::methods::l2p;
 use crate::methods::oracle;
 use crate::methods::stsa::{self, Stsa, StsaConfig};
 use crate::policy::{ModelFacts, erase};
@@ -23,6 +27,10 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedprox::entry(),
         fedlwf_2t::entry(),
         oracle::entry(),
+        l2p::entry(),
+        dualprompt::entry(),
+        coda_prompt::entry(),
+        fed_cprompt::entry(),
     ]
 }
 
