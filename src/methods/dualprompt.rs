@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
-use super::prompted::{self, Prompted, chosen};
+use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
 use crate::learning::prompting::{EXPERT_KEYS, Expert, Experts, expert_name, general_name};
@@ -184,17 +184,13 @@ impl Averaged for DualPrompt {
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
         let task = member.seat.view.task.index();
-        let (candidates, own) = (self.candidates(task), self.expert(task) as u32);
+        let candidates = self.candidates(task);
         let compares = candidates.len() > 1 && !self.down_is_lean(model);
         let Some(keys) = learnt.get(EXPERT_KEYS).filter(|_| compares) else {
             return Ok(Vec::new());
         };
-        let nearest = chosen(&keys.cut(candidates)?, loader, 1)?;
-        if nearest.is_empty() {
-            return Ok(Vec::new());
-        }
-        let matched = nearest.iter().filter(|expert| **expert == own).count();
-        Ok(vec![("matched", matched as f64 / nearest.len() as f64)])
+        let shares = shares(&keys.cut(candidates)?, loader, 1)?;
+        Ok(shares.get(self.expert(task)).map(|share| ("matched", *share)).into_iter().collect())
     }
 
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {

@@ -18,7 +18,7 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
-use super::prompted::{self, Prompted, chosen};
+use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
 use crate::learning::prompting::{KEYS, POOL, SelectedPrompts};
@@ -184,15 +184,8 @@ impl Averaged for L2p {
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
         let Some(keys) = learnt.get(KEYS) else { return Ok(Vec::new()) };
-        let chosen = chosen(keys, loader, self.top as usize)?;
-        if chosen.is_empty() {
-            return Ok(Vec::new());
-        }
-        let share = |prompt: u32| {
-            chosen.iter().filter(|other| **other == prompt).count() as f64 / chosen.len() as f64
-        };
-        let names = figure_names().iter().zip(0..self.pool);
-        Ok(names.map(|(name, prompt)| (name.as_str(), share(prompt))).collect())
+        let shares = shares(keys, loader, self.top as usize)?;
+        Ok(figure_names().iter().map(String::as_str).zip(shares).collect())
     }
 
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {

@@ -13,7 +13,7 @@ mod draws;
 
 use clap::ValueEnum;
 
-pub(super) use draws::{chosen, uniform_parameter};
+pub(super) use draws::{shares, uniform_parameter};
 
 use super::HeadForm;
 use super::averaged::{Averaging, Needs, Parameters, Rows, Weights};

@@ -182,3 +182,48 @@ fn single_owner(scenario: &Scenario) -> Option<Complaint> {
         help: "set `partition.rest = \"merge\"`, or `partition.kind = \"iid\"`".to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::methods::Registry;
+    use crate::scenario::Scenario;
+
+    /// What is told of five tasks of digits with this method; nothing where all is well.
+    fn told(method: &str) -> String {
+        let text = format!(
+            "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
+             partition = {{ kind = \"iid\" }}\nmethod = {{ {method} }}\nfederation.clients = 4\n"
+        );
+        let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
+        loaded.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_each_other_are_told_with_the_way_out() {
+        let refused = [
+            ("name = \"l2p\", top = 6, pool = 5", "6 prompts cannot be chosen from a pool of 5"),
+            ("name = \"l2p\", pool = 4", "choose at most 4, or set a larger `method.pool`"),
+            ("name = \"dualprompt\", g_blocks = 99", "no block is left for experts"),
+            ("name = \"coda-prompt\", pool = 4", "4 components do not suffice for 5 tasks"),
+            ("name = \"fed-cprompt\", pool = 4", "set `method.pool` to at least 5"),
+            ("name = \"coda-prompt\", pool = 65", "65 keys of width 64 cannot be orthogonal"),
+        ];
+        for (method, why) in refused {
+            let told = told(method);
+            assert!(told.contains(why), "{method}: {told}");
+        }
+        for method in ["name = \"l2p\", pool = 5", "name = \"coda-prompt\", pool = 64"] {
+            assert_eq!(told(method), "", "{method}");
+        }
+    }
+
+    #[test]
+    fn what_lives_in_blocks_needs_a_transformer() {
+        for name in ["l2p", "dualprompt", "coda-prompt", "fed-cprompt", "adapter"] {
+            let told = told(&format!("name = \"{name}\" }}\nbackbone = {{ kind = \"pixels\""));
+            assert!(told.contains("lives in the blocks of a vision transformer"), "{name}: {told}");
+        }
+    }
+}

@@ -15,16 +15,16 @@ pub(in crate::methods) fn uniform_parameter(shape: &[usize], key: StreamKey) -> 
     Parameter { shape: shape.to_vec(), values: values.collect() }
 }
 
-/// The `top` nearest keys of every sample of a loader, one sample after another, each in falling order; none where the
-/// loader has no sample or no queries.
+/// Of all that the samples of a loader select, each its `top` nearest keys, the share that fell on each key; nothing
+/// where the loader has no sample or no queries.
 ///
 /// # Errors
 /// When queries and keys do not fit.
-pub(in crate::methods) fn chosen(
+pub(in crate::methods) fn shares(
     keys: &Parameter,
     loader: &Loader,
     top: usize,
-) -> Result<Vec<u32>, LearningError> {
+) -> Result<Vec<f64>, LearningError> {
     let Some(queries) = loader.queries().filter(|_| !loader.is_empty()) else {
         return Ok(Vec::new());
     };
@@ -33,5 +33,8 @@ pub(in crate::methods) fn chosen(
     let width = rows.len() / shard.len();
     let rows = Tensor::from_vec(rows, (shard.len(), width), &Device::Cpu)?;
     let similar = prompts::cosines(&rows, &keys.tensor(&Device::Cpu)?)?;
-    Ok(prompts::selection(&similar, top)?.concat())
+    let chosen = prompts::selection(&similar, top)?.concat();
+    let mut counts = vec![0u32; keys.rows()];
+    chosen.iter().for_each(|key| counts[*key as usize] += 1);
+    Ok(counts.into_iter().map(|count| f64::from(count) / chosen.len() as f64).collect())
 }
