@@ -229,8 +229,9 @@ impl Averaged for FedLwf2t {
 
     fn objective(
         &self,
+        _model: &ModelFacts,
         pack: &[Member<'_, OwnModels>],
-        _model: &Classifier,
+        _network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());

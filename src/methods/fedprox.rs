@@ -19,7 +19,7 @@ use super::registry::MethodEntry;
 use crate::learning::losses::{closed_form, proximal};
 use crate::learning::{Classifier, LearningError};
 use crate::model::Parameter;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{Lab, ModelFacts, PolicyError};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What pulls a client back.
@@ -81,11 +81,12 @@ impl Averaged for FedProx {
 
     fn objective(
         &self,
+        _model: &ModelFacts,
         _pack: &[Member<'_, ()>],
-        model: &Classifier,
+        network: &Classifier,
         _lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let anchors = model.variables().iter().map(|(_, variable)| Parameter::of(variable));
+        let anchors = network.variables().iter().map(|(_, variable)| Parameter::of(variable));
         let anchors = anchors.collect::<Result<_, _>>()?;
         Ok(Box::new(Pulled { mu: self.mu, prox: self.prox, anchors }))
     }

@@ -3,6 +3,9 @@
 
 pub mod adapter;
 pub mod averaged;
+pub mod coda_prompt;
+pub mod dualprompt;
+pub mod fed_cprompt;
 pub mod fedavg;
 pub mod fedavg_prompt;
 pub mod fedhaf;
@@ -13,7 +16,9 @@ pub mod held;
 pub mod hepco;
 pub mod hgp;
 pub mod joint;
+pub mod l2p;
 pub mod oracle;
+pub mod prompted;
 mod registry;
 mod services;
 pub mod stsa;

@@ -19,6 +19,12 @@ pub trait Memory: Default + Send + 'static {
         Ok((Self::default(), parameters_of(saved)?))
     }
 
+    /// A task is at hand; whether the server prepares anything for it now.
+    fn begins(&mut self, task: usize) -> bool {
+        let _ = task;
+        true
+    }
+
     /// The task at hand, from 0, where answers depend on it.
     fn task(&self) -> usize {
         0
@@ -32,13 +38,6 @@ impl Memory for () {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Begun(Option<usize>);
 
-impl Begun {
-    /// Whether the task begins now; it does so once.
-    pub fn begins(&mut self, task: usize) -> bool {
-        self.0.replace(task) != Some(task)
-    }
-}
-
 impl Memory for Begun {
     fn save_into(&self, body: &mut Body) {
         let mut meta = MetaWriter::new();
@@ -51,6 +50,10 @@ impl Memory for Begun {
         let begun = meta.u64()?;
         meta.finish()?;
         Ok((Begun(begun.checked_sub(1).map(|task| task as usize)), parameters_of(saved)?))
+    }
+
+    fn begins(&mut self, task: usize) -> bool {
+        self.0.replace(task) != Some(task)
     }
 
     fn task(&self) -> usize {

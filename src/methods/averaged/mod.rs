@@ -130,10 +130,13 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         self.fedavg().map_or_else(|| view.rows.clone(), |fedavg| fedavg.trained_rows(view))
     }
 
-    /// Control fields of an Up whose head begins at this row. The counts are those of the samples that the client holds.
+    /// Control fields of an Up whose head begins at this row: whose rows it holds, where rows have owners, and the row.
+    /// The counts are those of the samples that the client holds.
     fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        let _ = facts;
         let mut control = MetaWriter::new();
+        if self.parameters(facts.model).is_by_owner() {
+            control.u64(u64::from(facts.view.task.0));
+        }
         control.u64(first_row as u64);
         control.finish()
     }
@@ -217,11 +220,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// What the network reports.
     fn objective(
         &self,
+        model: &ModelFacts,
         pack: &[Member<'_, Self::State>],
-        model: &Classifier,
+        network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let _ = (pack, model, lab);
+        let _ = (model, pack, network, lab);
         Ok(Box::new(CrossEntropy))
     }
 
@@ -288,7 +292,8 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// A task starts: the server prepares its rows. Called once for each.
+    /// A task starts: the server prepares its rows. Called once for each, where its memory knows which have
+    /// [begun](Memory::begins).
     fn begin_task(
         &self,
         model: &ModelFacts,

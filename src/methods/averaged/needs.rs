@@ -1,5 +1,6 @@
 //! What a method asks of a scenario, said before anything is loaded.
 
+use crate::model::backbone_config;
 use crate::scenario::{Complaint, PartitionKind, Population, Scenario};
 
 /// One demand.
@@ -11,6 +12,42 @@ pub enum Needs {
         what: &'static str,
         /// How to do without.
         instead: &'static str,
+    },
+    /// Blocks are left behind those that something else takes, from block 0 on.
+    BlocksBehind {
+        /// The key that says how many are taken.
+        key: &'static str,
+        /// How many.
+        taken: u32,
+        /// What takes them, in the plural.
+        by: &'static str,
+        /// What lives behind them, in the plural.
+        rest: &'static str,
+    },
+    /// Every task gets as many of some things.
+    EachTask {
+        /// The key that says how many there are.
+        key: &'static str,
+        /// How many.
+        count: u32,
+        /// What they are, in the plural.
+        what: &'static str,
+    },
+    /// Vectors as wide as a feature are orthogonal.
+    Orthogonal {
+        /// The key that says how many there are.
+        key: &'static str,
+        /// How many.
+        count: u32,
+        /// What they are, in the plural.
+        what: &'static str,
+    },
+    /// `method.top` prompts are chosen from a pool of `method.pool`.
+    Choice {
+        /// How many are chosen.
+        top: u32,
+        /// How many there are.
+        pool: u32,
     },
     /// The backbone itself is trained.
     TrainableBackbone {
@@ -54,6 +91,40 @@ impl Needs {
                 format!("{what} lives in the blocks of a vision transformer"),
                 format!("\"{kind}\" has none"),
                 format!("set `backbone.kind = \"vit\"`, or {instead}"),
+            ),
+            Needs::BlocksBehind { key, taken, by, rest } => {
+                let depth = backbone_config(scenario).vit().map_or(0, |vit| vit.depth);
+                complain(
+                    depth > 0 && taken as usize >= depth,
+                    key,
+                    format!("{by} fill all {depth} blocks of the backbone"),
+                    format!("no block is left for {rest}"),
+                    format!("give them at most {}", depth.saturating_sub(1)),
+                )
+            }
+            Needs::EachTask { key, count, what } => complain(
+                count < scenario.tasks.count(),
+                key,
+                format!("{count} {what} do not suffice for {} tasks", scenario.tasks.count()),
+                "too few".to_owned(),
+                format!("set `{key}` to at least {}", scenario.tasks.count()),
+            ),
+            Needs::Orthogonal { key, count, what } => {
+                let dim = backbone_config(scenario).dim();
+                complain(
+                    count as usize > dim,
+                    key,
+                    format!("{count} {what} of width {dim} cannot be orthogonal"),
+                    "too many".to_owned(),
+                    format!("set `{key}` to at most {dim}"),
+                )
+            }
+            Needs::Choice { top, pool } => complain(
+                top > pool,
+                "method.top",
+                format!("{top} prompts cannot be chosen from a pool of {pool}"),
+                "more than there are".to_owned(),
+                format!("choose at most {pool}, or set a larger `method.pool`"),
             ),
             Needs::TrainableBackbone { instead } => complain(
                 scenario.backbone.is_frozen_only(),
@@ -110,4 +181,49 @@ fn single_owner(scenario: &Scenario) -> Option<Complaint> {
         label: "the others are left out".to_owned(),
         help: "set `partition.rest = \"merge\"`, or `partition.kind = \"iid\"`".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::methods::Registry;
+    use crate::scenario::Scenario;
+
+    /// What is told of five tasks of digits with this method; nothing where all is well.
+    fn told(method: &str) -> String {
+        let text = format!(
+            "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
+             partition = {{ kind = \"iid\" }}\nmethod = {{ {method} }}\nfederation.clients = 4\n"
+        );
+        let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
+        loaded.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_each_other_are_told_with_the_way_out() {
+        let refused = [
+            ("name = \"l2p\", top = 6, pool = 5", "6 prompts cannot be chosen from a pool of 5"),
+            ("name = \"l2p\", pool = 4", "choose at most 4, or set a larger `method.pool`"),
+            ("name = \"dualprompt\", g_blocks = 99", "no block is left for experts"),
+            ("name = \"coda-prompt\", pool = 4", "4 components do not suffice for 5 tasks"),
+            ("name = \"fed-cprompt\", pool = 4", "set `method.pool` to at least 5"),
+            ("name = \"coda-prompt\", pool = 65", "65 keys of width 64 cannot be orthogonal"),
+        ];
+        for (method, why) in refused {
+            let told = told(method);
+            assert!(told.contains(why), "{method}: {told}");
+        }
+        for method in ["name = \"l2p\", pool = 5", "name = \"coda-prompt\", pool = 64"] {
+            assert_eq!(told(method), "", "{method}");
+        }
+    }
+
+    #[test]
+    fn what_lives_in_blocks_needs_a_transformer() {
+        for name in ["l2p", "dualprompt", "coda-prompt", "fed-cprompt", "adapter"] {
+            let told = told(&format!("name = \"{name}\" }}\nbackbone = {{ kind = \"pixels\""));
+            assert!(told.contains("lives in the blocks of a vision transformer"), "{name}: {told}");
+        }
+    }
 }

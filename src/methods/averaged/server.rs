@@ -49,9 +49,11 @@ impl<A: Averaged> BaseServer<A> {
 impl<A: Averaged> AnyServer for BaseServer<A> {
     fn begin_period(&mut self, period: &Period, _lab: &Lab) -> Result<(), PolicyError> {
         let Base { method, model } = &self.base;
-        let theta = std::mem::take(&mut self.theta);
         let task = period.task.index();
-        self.theta = method.begin_task(model, &mut self.memory, task, theta, self.init);
+        if self.memory.begins(task) {
+            let theta = std::mem::take(&mut self.theta);
+            self.theta = method.begin_task(model, &mut self.memory, task, theta, self.init);
+        }
         Ok(())
     }
 

@@ -115,7 +115,7 @@ pub fn train<A: Averaged>(
         .zip(pack)
         .map(|(loader, member)| Course { loader, key: member.key })
         .collect();
-    let mut objective = method.objective(pack, &network, lab)?;
+    let mut objective = method.objective(model, pack, &network, lab)?;
     let mut optimiser = lab.training.optimiser.clone().over_pack(network.vars(), network.members());
     let factors = network.variables().iter().map(|(name, _)| method.rate_factor(name));
     optimiser.set_rate_factors(factors.collect());

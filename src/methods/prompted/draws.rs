@@ -2,7 +2,7 @@
 
 use candle_core::{Device, Tensor};
 
-use crate::data::{SampleRows, Shard};
+use crate::data::Loader;
 use crate::learning::LearningError;
 use crate::model::{Parameter, prompts};
 use crate::numerics::distributions::uniform;
@@ -15,20 +15,26 @@ pub(in crate::methods) fn uniform_parameter(shape: &[usize], key: StreamKey) -> 
     Parameter { shape: shape.to_vec(), values: values.collect() }
 }
 
-/// The `top` nearest keys of every sample of a shard, in falling order.
+/// Of all that the samples of a loader select, each its `top` nearest keys, the share that fell on each key; nothing
+/// where the loader has no sample or no queries.
 ///
 /// # Errors
 /// When queries and keys do not fit.
-pub(in crate::methods) fn chosen(
+pub(in crate::methods) fn shares(
     keys: &Parameter,
-    queries: &dyn SampleRows,
-    shard: &Shard,
+    loader: &Loader,
     top: usize,
-) -> Result<Vec<Vec<u32>>, LearningError> {
-    let mut rows = Vec::new();
+) -> Result<Vec<f64>, LearningError> {
+    let Some(queries) = loader.queries().filter(|_| !loader.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let (shard, mut rows) = (loader.shard(), Vec::new());
     shard.iter().try_for_each(|sample| queries.read(*sample, &mut rows))?;
-    let width = rows.len() / shard.len().max(1);
+    let width = rows.len() / shard.len();
     let rows = Tensor::from_vec(rows, (shard.len(), width), &Device::Cpu)?;
     let similar = prompts::cosines(&rows, &keys.tensor(&Device::Cpu)?)?;
-    Ok(prompts::selection(&similar, top)?)
+    let chosen = prompts::selection(&similar, top)?.concat();
+    let mut counts = vec![0u32; keys.rows()];
+    chosen.iter().for_each(|key| counts[*key as usize] += 1);
+    Ok(counts.into_iter().map(|count| f64::from(count) / chosen.len() as f64).collect())
 }

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use super::MethodEntry;
 use crate::methods::adapter;
+use crate::methods::coda_prompt;
+use crate::methods::dualprompt;
+use crate::methods::fed_cprompt;
 use crate::methods::fedavg;
 use crate::methods::fedavg_prompt;
 use crate::methods::fedhaf;
@@ -12,6 +15,7 @@ use crate::methods::fedprox;
 use crate::methods::hepco;
 use crate::methods::hgp;
 use crate::methods::joint;
+use crate::methods::l2p;
 use crate::methods::oracle;
 use crate::methods::stsa::{self, Stsa, StsaConfig};
 use crate::policy::{ModelFacts, erase};
@@ -31,6 +35,10 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedprox::entry(),
         fedlwf_2t::entry(),
         oracle::entry(),
+        l2p::entry(),
+        dualprompt::entry(),
+        coda_prompt::entry(),
+        fed_cprompt::entry(),
     ]
 }
 

@@ -214,13 +214,15 @@ fn an_expert_may_start_as_a_copy_and_be_kept_from_tasks_to_come() {
     let set = saved(&run);
     assert_eq!(rows(&set, &expert_name(1), 0..1), rows(&set, &expert_name(1), 1..2));
     assert_eq!(set.get(&general_name(0)).unwrap().shape, [4, 16]);
-    let kind = |seen: bool| {
-        let config = DualPromptConfig { match_seen_only: seen, ..dual_config() };
-        dualprompt::method(config, shared(), &facts()).kind
+    let rows = |seen: bool, form: WireForm, task: usize, direction: Direction| {
+        let method = DualPrompt { match_seen_only: seen, ..small_dual() };
+        method.task_rows(&ModelFacts { form, ..facts() }, task, direction)
     };
-    assert_eq!((kind(false).inference_rows(0), kind(true).inference_rows(0)), (0..3, 0..1));
+    let answers = |seen| rows(seen, WireForm::Full, 0, Direction::Inference);
+    assert_eq!((answers(false), answers(true)), (0..3, 0..1));
     // Tasks beyond the pool share its last expert.
-    assert_eq!((kind(true).own_rows(2), kind(true).own_rows(7)), (2..3, 2..3));
+    let own = |task| rows(true, WireForm::Lean, task, Direction::Up);
+    assert_eq!((own(2), own(7)), (2..3, 2..3));
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn tasks_share_the_pool_in_whole_components() {
     let run = engine(coda_of(|c| c.pool = 7), 3).run(1, 1);
     let set = saved(&run);
     let one = ModelFacts { tasks: 1, ..facts() };
-    let method = erase(coda_prompt::method(coda_config(), shared(), &one));
+    let method = built(small_coda(), &one);
     let whole = Engine::new(method, one, lab(1, ClassOrder::Native)).run(1, 1);
     let exchange = whole.last();
     let (down, up) = (parameters_of(&exchange.down), parameters_of(exchange.up.as_ref().unwrap()));
@@ -275,7 +277,7 @@ fn tasks_share_the_pool_in_whole_components() {
 #[test]
 fn offsets_are_the_same_for_everybody() {
     let of = |seed| {
-        let place = move |c: &mut L2pConfig| {
+        let place = move |c: &mut L2p| {
             (c.prompt_pos, c.offset_seed) = (PromptPlace::Misordered, seed);
         };
         let run = engine(l2p_of(place), 3).run(1, 1);

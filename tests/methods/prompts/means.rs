@@ -44,27 +44,24 @@ fn same(run: &Engine, central: &ParameterSet) {
     }
 }
 
-fn of_one_is_central<K: PromptKind>(method: Prompted<K>) {
-    let fresh = engine(erase(method.clone()), 3);
+fn of_one_is_central<A: Averaged>(method: A) {
+    let fresh = engine(built(method.clone(), &facts()), 3);
     let (start, init) = (saved(&fresh), StreamKey::new(SEED, Domain::Init));
     let run = fresh.run(1, 2);
     assert_ne!(saved(&run), start);
-    let begin = |task, parameters| method.kind.begin_task(task, parameters, init);
-    same(&run, &central(&run, start, begin, |task| method.kind.training(task)));
+    let begin = |task, parameters| {
+        method.begin_task(&facts(), &mut A::Memory::default(), task, parameters, init)
+    };
+    let prompting = |task| method.prompting(&facts(), task, true).unwrap();
+    same(&run, &central(&run, start, begin, prompting));
 }
 
 #[test]
 fn of_one_client_is_central_training() {
-    let facts = facts();
-    let small = L2pConfig { pool: 4, prompt_len: 2, top: 2, ..L2pConfig::default() };
-    of_one_is_central(l2p::method(L2pConfig { pull_weight: 0.1, ..small }, shared(), &facts));
-    let pulled = DualPromptConfig { pull_weight: 1.0, copy_previous: true, ..dual_config() };
-    of_one_is_central(dualprompt::method(pulled, shared(), &facts));
-    of_one_is_central(coda_prompt::method(coda_config(), shared(), &facts));
-    let mut plain = FedCPromptConfig::default();
-    plain.components = CodaConfig { pool: 6, prompt_len: 4, ..plain.components };
-    plain.c2l.form = C2lForm::Off;
-    of_one_is_central(fed_cprompt::method(plain, shared(), &facts));
+    of_one_is_central(L2p { pull_weight: 0.1, ..small_l2p() });
+    of_one_is_central(DualPrompt { pull_weight: 1.0, copy_previous: true, ..small_dual() });
+    of_one_is_central(small_coda());
+    of_one_is_central(small_contrast(C2lForm::Off));
 
     let fresh = engine(fedavg_prompt(), 3);
     let start = saved(&fresh);
@@ -88,16 +85,21 @@ fn of_equal_clients_is_what_each_of_them_sent() {
         let mut alone = engine(Arc::clone(&method), 3);
         let shards = deal(&alone.lab, &alone.view(0), 1);
         alone.task(0, &shards, 1);
-        let sent = alone.last();
-        let (down, up) = (method.unpack_down(&sent.down, &[]).unwrap(), sent.up.as_ref().unwrap());
+        let body = |body| Message::from_body(body, &[]).unwrap();
+        let (sent, up) = (&alone.last().down, alone.last().up.as_ref().unwrap());
+        let (sent, up) = (Arc::new(body(sent)), body(up));
+        let [down_layout, up_layout] = layouts(&*method, &facts(), &alone, 0);
 
         let mut run = engine(Arc::clone(&method), 3);
         let period = Period::of(run.view(0), 3);
         run.server.begin_period(&period, &run.lab).unwrap();
         let before = saved(&run);
         let seats = one_seat_each(&period, &[0, 1, 2].map(ClientId)).into_iter();
-        let lifted = seats.map(|seat| method.lift(&down, up, &UpMeta::timely(seat, Round(0))));
-        let folded = lifted.map(Result::unwrap).reduce(|a, b| method.merge(a, b));
+        let folded = seats.map(|seat| {
+            let (meta, update) = (UpMeta::timely(seat, Round(0)), (up.clone(), &up_layout));
+            Folded::of(&meta, (&sent, &down_layout), update).unwrap()
+        });
+        let folded = folded.reduce(Folded::merge);
         run.server.end_round(&first_round(&period), folded, &run.lab).unwrap();
         assert_ne!(saved(&run), before);
         for ((name, three), (_, one)) in saved(&run).iter().zip(saved(&alone).iter()) {
@@ -128,8 +130,7 @@ fn clients_of_a_task_begin_alike_and_leave_the_backbone_alone() {
 fn dualprompt_of_one_task_is_prefix_tuning() {
     let facts = ModelFacts { tasks: 1, ..facts() };
     let start = |method| Engine::new(method, facts.clone(), lab(1, ClassOrder::Native));
-    let config = DualPromptConfig { pool: 1, g_len: 3, ..dual_config() };
-    let dual = start(erase(dualprompt::method(config, shared(), &facts)));
+    let dual = start(built(DualPrompt { pool: 1, g_len: 3, ..small_dual() }, &facts));
     let mut prefix = start(fedavg_of(Train::Prompt));
     let names = [("prompt.00", general_name(0)), ("prompt.01", expert_name(1))];
     let mut received = saved(&dual).filter(|name| name.starts_with("head."));

@@ -1,19 +1,24 @@
 //! What travels, is kept and is added up: forms of messages, caches, saved servers, sums.
 
+use std::collections::BTreeMap;
+
+use fedcast::policy::{Group, Place};
+use fedcast::wire::NamedTensor;
+
 use super::*;
 
-/// Each kind in one form of messages and head.
+/// Each method in one form of messages and head.
 fn in_form(form: WireForm, head: HeadForm, components: PoolForm) -> [Arc<dyn AnyMethod>; 4] {
-    let (facts, shared) = (ModelFacts { form, ..facts() }, PromptedConfig { head, ..shared() });
-    let small = L2pConfig { pool: 4, prompt_len: 2, top: 2, ..L2pConfig::default() };
-    let coda = CodaConfig { components, ..coda_config() };
-    let contrast = FedCPromptConfig { components: coda.clone(), ..FedCPromptConfig::default() };
-    let pulled = DualPromptConfig { pull_weight: 1.0, ..dual_config() };
+    let (facts, prompted) =
+        (ModelFacts { form, ..facts() }, Prompted { head, ..Prompted::default() });
+    let coda = CodaPrompt { components, prompted: prompted.clone(), ..small_coda() };
+    let contrast = FedCPrompt { coda: coda.clone(), ..FedCPrompt::default() };
+    let pulled = DualPrompt { pull_weight: 1.0, prompted: prompted.clone(), ..small_dual() };
     [
-        erase(l2p::method(small, shared.clone(), &facts)),
-        erase(dualprompt::method(pulled, shared.clone(), &facts)),
-        erase(coda_prompt::method(coda, shared.clone(), &facts)),
-        erase(fed_cprompt::method(contrast, shared, &facts)),
+        built(L2p { prompted, ..small_l2p() }, &facts),
+        built(pulled, &facts),
+        built(coda, &facts),
+        built(contrast, &facts),
     ]
 }
 
@@ -54,11 +59,11 @@ fn no_cache_changes_a_bit_and_augmented_queries_do() {
         assert_ne!(run(false, true), run(false, false));
     }
     let with = |query| {
-        let shared = PromptedConfig { query, ..shared() };
+        let prompted = Prompted { query, ..Prompted::default() };
         let mut lab = lab(3, ClassOrder::Native);
         let steps = vec![Step::Flip { probability: 0.5 }];
         lab.train_transform = Arc::new(Transform { steps, ..Transform::default() });
-        let method = erase(coda_prompt::method(coda_config(), shared, &facts()));
+        let method = coda_of(|coda| coda.prompted = prompted.clone());
         saved(&Engine::new(method, facts(), lab).run(2, 1)).digest()
     };
     assert_ne!(with(QueryView::Clean), with(QueryView::Augmented));
@@ -82,58 +87,31 @@ fn a_server_goes_on_where_it_was_saved() {
 }
 
 /// The sum of what clients add is the fold of what they send.
-fn sums_are_folds<K: PromptKind>(method: &Prompted<K>) {
-    let lab = lab(3, ClassOrder::Native);
-    let init =
-        fedcast::numerics::streams::StreamKey::new(5, fedcast::numerics::streams::Domain::Init);
-    let mut server = method.server(&lab, init).unwrap();
-    let view = Arc::clone(&lab.curriculum.tasks[1]);
-    let period = Period::of(Arc::clone(&view), 3);
-    server.begin_period(&period, &lab).unwrap();
-    let round = first_round(&period);
-    let seats = one_seat_each(&period, &[ClientId(0), ClientId(1)]);
-    let downs = server.broadcast(&round, &seats, &lab).unwrap();
-    let shards = deal(&lab, &view, 2);
-    let mut states = [(), ()];
-    let mut members: Vec<Member<'_, Prompted<K>>> = seats
-        .iter()
-        .zip(&mut states)
-        .zip(shards)
-        .map(|((seat, state), shard)| Member {
-            seat: seat.clone(),
-            phase: 0,
-            down: Arc::clone(&downs[0]),
-            state,
-            shard,
-            key: seat.key(5, Round(0)),
-            missed: Vec::new(),
-        })
-        .collect();
-    let outcomes = method.client().train(&mut members, &lab);
-    let ups: Vec<_> = outcomes.into_iter().map(|outcome| outcome.unwrap().up).collect();
-    let meta = |place: usize| UpMeta::timely(seats[place].clone(), Round(0));
-    let additive = method.additive().unwrap();
-    let summands: Vec<_> = ups
-        .iter()
-        .enumerate()
-        .map(|(place, up)| additive.summand(&downs[0], up, &meta(place)).unwrap())
-        .collect();
-    let mut sum = summands[0].clone();
-    for (section, other) in sum.sections.iter_mut().zip(&summands[1].sections) {
+fn sums_are_folds(method: Arc<dyn AnyMethod>, model: &ModelFacts) {
+    let mut run = Engine::new(Arc::clone(&method), model.clone(), lab(3, ClassOrder::Native));
+    let shards = deal(&run.lab, &run.view(1), 2);
+    run.task(1, &shards, 1);
+    let [down, up] = layouts(&*method, model, &run, 1);
+    let body = |body| Message::from_body(body, &[]).unwrap();
+    let sent = Arc::new(body(&run.exchanges[0].down));
+    let ups = run.exchanges.iter().map(|exchange| body(exchange.up.as_ref().unwrap()));
+    let ups: Vec<Message> = ups.collect();
+    let mut sum = summand((&sent, &down), (&ups[0], &up)).unwrap();
+    let other = summand((&sent, &down), (&ups[1], &up)).unwrap();
+    for (section, other) in sum.sections.iter_mut().zip(&other.sections) {
         for (tensor, other) in section.tensors.iter_mut().zip(&other.tensors) {
-            let (a, b) = (tensor.as_f64().unwrap(), other.as_f64().unwrap());
-            let added: Vec<f64> = a.iter().zip(b.iter()).map(|(a, b)| a + b).collect();
-            let shape = tensor.shape().to_vec();
-            *tensor =
-                fedcast::wire::NamedTensor::f64(Arc::clone(tensor.name()), &shape[..], &added[..])
-                    .unwrap();
+            let added: Vec<f64> =
+                tensor.numbers().iter().zip(other.numbers()).map(|(a, b)| a + b).collect();
+            *tensor = NamedTensor::f64(Arc::clone(tensor.name()), tensor.shape(), added).unwrap();
         }
     }
-    let base = parameters_of(&server.save()).unwrap();
-    let summed = additive.part(&sum).unwrap().apply(&base);
-    let lifted = ups.into_iter().enumerate();
-    let lifted = lifted.map(|(place, up)| method.lift(&downs[0], up, &meta(place)).unwrap());
-    let folded = lifted.reduce(Part::merge).unwrap().apply(&base);
+    let base = saved(&Engine::new(method, model.clone(), lab(3, ClassOrder::Native)));
+    let summed = Folded::of_sum(&sum, &down, &up).unwrap().apply(&base);
+    let folded = run.exchanges.iter().zip(ups).map(|(exchange, update)| {
+        let meta = UpMeta::timely(exchange.seat.clone(), Round(0));
+        Folded::of(&meta, (&sent, &down), (update, &up)).unwrap()
+    });
+    let folded = folded.reduce(Folded::merge).unwrap().apply(&base);
     assert_ne!(folded.digest(), base.digest());
     for ((name, a), (_, b)) in summed.iter().zip(folded.iter()) {
         assert!(far(&a.values, &b.values) < 1e-6, "{name}");
@@ -144,10 +122,31 @@ fn sums_are_folds<K: PromptKind>(method: &Prompted<K>) {
 fn uploads_are_sums() {
     for form in [WireForm::Full, WireForm::Lean] {
         let facts = ModelFacts { form, ..facts() };
-        let small = L2pConfig { pool: 4, prompt_len: 2, top: 2, ..L2pConfig::default() };
-        sums_are_folds(&l2p::method(small, shared(), &facts));
-        sums_are_folds(&dualprompt::method(dual_config(), shared(), &facts));
-        sums_are_folds(&coda_prompt::method(coda_config(), shared(), &facts));
+        sums_are_folds(built(small_l2p(), &facts), &facts);
+        sums_are_folds(built(small_dual(), &facts), &facts);
+        sums_are_folds(built(small_coda(), &facts), &facts);
+    }
+}
+
+/// Where clients are at different tasks, what all share is a mean over everybody, and rows of a task, of prompts and
+/// head alike, are means over those who learnt it.
+#[test]
+fn rows_are_averaged_over_those_who_learnt_them() {
+    let groups = |method: Arc<dyn AnyMethod>, task: usize| {
+        let run = engine(Arc::clone(&method), 3);
+        let [_, up] = layouts(&*method, &facts(), &run, task);
+        let mean = |place: Place| (place.name.to_string(), place.fold.mean.unwrap().group);
+        up.parameters.into_iter().map(mean).collect::<BTreeMap<String, Group>>()
+    };
+    for (task, row) in [(0, 0), (2, 4)] {
+        let (own, head) = (Group::Task(task as u16), Group::Head(row));
+        let l2p = groups(l2p_of(|_| ()), task);
+        assert_eq!((l2p[POOL], l2p[KEYS], l2p["head.bias"]), (Group::All, Group::All, head));
+        let dual = groups(dual_of(|_| ()), task);
+        assert_eq!((dual[&general_name(0)], dual[&expert_name(1)]), (Group::All, own));
+        assert_eq!((dual[EXPERT_KEYS], dual["head.weight"]), (own, head));
+        let coda = groups(coda_of(|_| ()), task);
+        assert_eq!((coda[&ComponentPart::Key.name(1)], coda["head.weight"]), (own, head));
     }
 }
 
@@ -156,7 +155,7 @@ fn uploads_are_sums() {
 fn prompts_can_be_the_first_of_two_methods() {
     for first in all() {
         let sketch = first.feature_sketch();
-        let then = erase(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()));
+        let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()));
         let staged: Arc<dyn AnyMethod> = Arc::new(Staged::new(first, then));
         let run = Engine::new(staged, facts(), lab(3, ClassOrder::Native)).run(2, 1);
         assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
@@ -168,13 +167,13 @@ fn prompts_can_be_the_first_of_two_methods() {
 #[test]
 fn tasks_weigh_clients_by_samples_or_alike() {
     let of = |weights| {
-        let shared = PromptedConfig { weights, ..shared() };
-        let method = erase(coda_prompt::method(coda_config(), shared, &facts()));
+        let prompted = Prompted { weights, ..Prompted::default() };
+        let method = coda_of(|coda| coda.prompted = prompted.clone());
         let mut run = engine(method, 3);
         let whole = deal(&run.lab, &run.view(0), 1).remove(0);
         let shards = [whole[..4].into(), whole[4..].into()];
         run.task(0, &shards, 1);
         saved(&run).digest()
     };
-    assert_ne!(of(fedavg::Weights::Uniform), of(fedavg::Weights::BySamples));
+    assert_ne!(of(Weights::Uniform), of(Weights::BySamples));
 }

@@ -17,20 +17,21 @@ use fedcast::learning::prompting::{
 use fedcast::learning::{
     Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Shelf,
 };
-use fedcast::methods::coda_prompt::{self, CodaConfig, Orthogonal};
-use fedcast::methods::dualprompt::{self, DualPromptConfig};
-use fedcast::methods::fed_cprompt::{self, C2lForm, FedCPromptConfig};
+use fedcast::methods::HeadForm;
+use fedcast::methods::averaged::{Averaged, Base, Direction, Weights};
+use fedcast::methods::coda_prompt::{CodaPrompt, Orthogonal};
+use fedcast::methods::dualprompt::DualPrompt;
+use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};
 use fedcast::methods::fedavg::Train;
-use fedcast::methods::l2p::{self, L2pConfig, PromptPlace};
-use fedcast::methods::prompted::{PoolForm, PromptKind, Prompted, PromptedConfig};
-use fedcast::methods::{HeadForm, fedavg};
+use fedcast::methods::l2p::{L2p, PromptPlace};
+use fedcast::methods::prompted::{PoolForm, Prompted};
 use fedcast::model::ops::Groups;
 use fedcast::model::{
     Adaptation, Parameter, ParameterSet, Pooling, Prefix, PromptPosition, PromptTokens, prompts,
 };
 use fedcast::policy::{
-    AnyMethod, ClientPolicy, Member, Method, ModelFacts, Part, Period, Predictor, RoundContext,
-    ServerPolicy, Staged, UpMeta, WireForm, erase, one_seat_each, parameters_of,
+    AnyMethod, ClassCounts, Folded, Layout, Message, ModelFacts, Period, Predictor, RoundContext,
+    SketchFacts, Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
 };
 use fedcast::quantity::{ClientId, Round};
 
@@ -39,42 +40,50 @@ use crate::toys::round_loop::{Engine, SEED};
 use crate::toys::{deal, facts, lab};
 use crate::{engine, far, fedavg_of};
 
-fn shared() -> PromptedConfig {
-    fedcast::scenario::reader::defaults(PromptedConfig::read)
+/// A method for a model of these dimensions.
+fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+    Arc::new(Base::new(method, facts))
 }
 
-fn l2p_of(change: impl Fn(&mut L2pConfig)) -> Arc<dyn AnyMethod> {
-    let mut config = L2pConfig { pool: 4, prompt_len: 2, top: 2, ..L2pConfig::default() };
-    change(&mut config);
-    erase(l2p::method(config, shared(), &facts()))
+fn with<A: Averaged>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn AnyMethod> {
+    change(&mut method);
+    built(method, &facts())
 }
 
-fn dual_config() -> DualPromptConfig {
-    let lengths = DualPromptConfig { g_len: 2, e_len: 3, ..DualPromptConfig::default() };
-    DualPromptConfig { pool: 3, g_blocks: 1, e_blocks: 1, ..lengths }
+fn small_l2p() -> L2p {
+    L2p { pool: 4, prompt_len: 2, top: 2, ..L2p::default() }
 }
 
-fn dual_of(change: impl Fn(&mut DualPromptConfig)) -> Arc<dyn AnyMethod> {
-    let mut config = dual_config();
-    change(&mut config);
-    erase(dualprompt::method(config, shared(), &facts()))
+fn l2p_of(change: impl Fn(&mut L2p)) -> Arc<dyn AnyMethod> {
+    with(small_l2p(), change)
 }
 
-fn coda_config() -> CodaConfig {
-    CodaConfig { pool: 6, prompt_len: 4, ..CodaConfig::default() }
+fn small_dual() -> DualPrompt {
+    let lengths = DualPrompt { g_len: 2, e_len: 3, ..DualPrompt::default() };
+    DualPrompt { pool: 3, g_blocks: 1, e_blocks: 1, ..lengths }
 }
 
-fn coda_of(change: impl Fn(&mut CodaConfig)) -> Arc<dyn AnyMethod> {
-    let mut config = coda_config();
-    change(&mut config);
-    erase(coda_prompt::method(config, shared(), &facts()))
+fn dual_of(change: impl Fn(&mut DualPrompt)) -> Arc<dyn AnyMethod> {
+    with(small_dual(), change)
+}
+
+fn small_coda() -> CodaPrompt {
+    CodaPrompt { pool: 6, prompt_len: 4, ..CodaPrompt::default() }
+}
+
+fn coda_of(change: impl Fn(&mut CodaPrompt)) -> Arc<dyn AnyMethod> {
+    with(small_coda(), change)
+}
+
+fn small_contrast(form: C2lForm) -> FedCPrompt {
+    let mut method = FedCPrompt::default();
+    method.coda = CodaPrompt { pool: 6, prompt_len: 4, ..method.coda };
+    method.c2l.form = form;
+    method
 }
 
 fn contrast_of(form: C2lForm) -> Arc<dyn AnyMethod> {
-    let mut config = FedCPromptConfig::default();
-    config.components = CodaConfig { pool: 6, prompt_len: 4, ..config.components };
-    config.c2l.form = form;
-    erase(fed_cprompt::method(config, shared(), &facts()))
+    built(small_contrast(form), &facts())
 }
 
 /// With something to train from the start, for tests that ask no server to begin a task.
@@ -146,6 +155,13 @@ fn first_round(period: &Period) -> RoundContext {
         rounds_in_phase: 1,
         run_seed: SEED,
     }
+}
+
+/// The layouts of a Down and of an Up of a task.
+fn layouts(method: &dyn AnyMethod, model: &ModelFacts, run: &Engine, task: usize) -> [Layout; 2] {
+    let (view, counts) = (run.view(task), ClassCounts::new());
+    let facts = SketchFacts { model, view: &view, phase: 0, round_in_phase: 0, counts: &counts };
+    [method.down(&facts), method.up(&facts)]
 }
 
 fn near(a: &[f32], b: &[f32]) -> bool {

@@ -1,0 +1,262 @@
+//! **CODA-Prompt** (Smith et al., "CODA-Prompt: COntinual Decomposed Attention-based Prompting for Rehearsal-Free
+//! Continual Learning", CVPR 2023), averaged over clients: the baseline of HGP and, as Fed-CODAP, of STSA.
+//!
+//! The prefix of a block is a sum of components, each weighted by the cosine of its key and the query seen through
+//! its attention. Every task adds components of its own, orthogonal to what is there; older ones are frozen.
+//!
+//! ```text
+//! server   as task t starts: rows [s, f) of components, keys and attention <- Gram-Schmidt of normal draws
+//! client   P_j(x) = sum_(k < f) cos(q(x) a_jk, k_jk) p_jk for the first blocks j; rows [s, f) train
+//!          E epochs: minimise CE over the rows of the current task + mu * orthogonality of rows < f
+//! server   rows [s, f), head <- means weighted by n_m
+//! ```
+//! Keys are taken by every party from the server, so that all clients of a task begin with the same orthogonal
+//! rows. Uploads in the lean form hold rows `[s, f)` alone.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use super::averaged::{Averaged, Averaging, Begun, Direction, Needs, Parameters};
+use super::prompted::{self, PoolForm, Prompted};
+use super::registry::MethodEntry;
+use crate::learning::prompting::{ComponentPart, Components};
+use crate::learning::{Prompting, QueryView, TrainingPlan};
+use crate::model::{Parameter, ParameterSet, prompts};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, ModelFacts, PolicyError, WireForm};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+/// When rows are made orthogonal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Orthogonal {
+    /// The rows of a task as it starts.
+    ///
+    /// They are made orthogonal to what the rows of the tasks before have become.
+    Task,
+    /// All rows before the first task.
+    Once,
+}
+
+impl Choice for Orthogonal {}
+
+/// The `[method]` table of CODA-Prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodaPrompt {
+    /// Components of all tasks together.
+    pub pool: u32,
+    /// Rows of a component in a block, half keys and half values.
+    pub prompt_len: u32,
+    /// The first block with a prompt.
+    pub first_block: u32,
+    /// Blocks with a prompt.
+    pub n_blocks: u32,
+    /// Weight of the orthogonality penalty.
+    pub mu: f64,
+    /// Whether attention passes a softmax over its entries.
+    pub attention_softmax: bool,
+    /// When rows are made orthogonal.
+    pub orthogonal: Orthogonal,
+    /// Which components a Down carries.
+    pub components: PoolForm,
+    /// What it shares with other prompts.
+    pub prompted: Prompted,
+}
+
+impl Default for CodaPrompt {
+    fn default() -> Self {
+        defaults(CodaPrompt::read)
+    }
+}
+
+impl CodaPrompt {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> CodaPrompt {
+        let mu = Param::new("mu", 0.0, "weight of the orthogonality penalty");
+        let mu = mu.source("0 in the authors' release; 0.1 in the first version of the paper");
+        let softmax =
+            Param::new("attention_softmax", false, "attention passes a softmax over its entries");
+        let orthogonal =
+            Param::new("orthogonal", Orthogonal::Task, "when rows are made orthogonal");
+        let config = CodaPrompt {
+            mu: table.get(&mu.at_least(0.0)),
+            attention_softmax: table.get(&softmax.source("CODA-Prompt; Fed-CPrompt has true")),
+            orthogonal: table.get(&orthogonal.source("CODA-Prompt; Fed-CPrompt has once")),
+            ..CodaPrompt::sizes(table)
+        };
+        CodaPrompt { prompted: Prompted::read(table), ..config }
+    }
+
+    /// The keys of a pool of components; what is particular to CODA-Prompt or shared stays at its default.
+    pub(in crate::methods) fn sizes(table: &mut TableReader<'_>) -> CodaPrompt {
+        let source = "CODA-Prompt";
+        let pool =
+            Param::new("pool", 100, "components of all tasks together; each task has as many");
+        let length = Param::new("prompt_len", 8, "rows of a component in a block");
+        let first = Param::new("first_block", 0, "the first block with a prompt").at_most(99.0);
+        let blocks = Param::new("n_blocks", 5, "blocks with a prompt, as many as there are");
+        let form = Param::new("components", PoolForm::Fixed, "components in messages");
+        let config = CodaPrompt {
+            pool: table.get(&pool.source(source).at_least(1.0).at_most(100_000.0)),
+            prompt_len: table.get(&length.source(source).at_least(2.0).at_most(10_000.0)),
+            first_block: table.get(&first.source(source)),
+            n_blocks: table.get(&blocks.source(source).at_least(1.0).at_most(99.0)),
+            components: table.get(&form.source("the public code of HGP")),
+            mu: 0.0,
+            attention_softmax: false,
+            orthogonal: Orthogonal::Task,
+            prompted: Prompted::default(),
+        };
+        if !config.prompt_len.is_multiple_of(2) {
+            let message = format!("a prompt of {} rows has no two halves", config.prompt_len);
+            table.reject("prompt_len", &message, "odd", "give an even number of rows");
+        }
+        config
+    }
+
+    /// Blocks with a prompt, as many as there are.
+    pub fn blocks(&self, model: &ModelFacts) -> Range<usize> {
+        let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
+        let first = (self.first_block as usize).min(depth.saturating_sub(1));
+        first..(first + self.n_blocks as usize).min(depth)
+    }
+
+    /// The components of a task; what does not divide by the number of tasks is left over.
+    pub fn rows(&self, model: &ModelFacts, task: usize) -> Range<usize> {
+        let tasks = model.tasks.max(1);
+        let (each, task) = (self.pool as usize / tasks, task.min(tasks - 1));
+        task * each..(task + 1) * each
+    }
+
+    /// How the first `used` components are weighted, where those of rows `trained` train.
+    pub fn components(&self, model: &ModelFacts, used: usize, trained: Range<usize>) -> Components {
+        let (blocks, penalty) = (self.blocks(model), self.mu);
+        Components { blocks, used, trained, penalty, softmax: self.attention_softmax }
+    }
+
+    /// Every block's parameters.
+    fn parts(&self, model: &ModelFacts) -> impl Iterator<Item = (String, Vec<usize>)> {
+        let (pool, length, dim) =
+            (self.pool as usize, self.prompt_len as usize, model.backbone.dim());
+        let shape = move |part| match part {
+            ComponentPart::Prompt => vec![pool, length, dim],
+            ComponentPart::Attention | ComponentPart::Key => vec![pool, dim],
+        };
+        self.blocks(model).flat_map(move |block| {
+            ComponentPart::ALL.into_iter().map(move |part| (part.name(block), shape(part)))
+        })
+    }
+
+    /// Rows of a task made orthogonal to those of the tasks before; every parameter draws at its own step.
+    fn start(&self, model: &ModelFacts, task: usize, set: &mut ParameterSet, init: StreamKey) {
+        let rows = self.rows(model, task);
+        for ((name, _), step) in self.parts(model).zip(1..) {
+            let Some(Parameter { shape, values }) = set.get(&name).cloned() else { continue };
+            let width: usize = shape[1..].iter().product();
+            let (start, end) = (rows.start * width, rows.end * width);
+            let mut draws = vec![0f32; end - start];
+            fill_normal(&mut init.task(task as u32).step(step).rng(), &mut draws);
+            let mut values = values.to_vec();
+            let new = prompts::gram_schmidt(&values[..start], &draws, width);
+            values[start..end].copy_from_slice(&new);
+            set.insert(name, Parameter { shape, values: values.into() });
+        }
+    }
+}
+
+impl Averaged for CodaPrompt {
+    type State = ();
+    type Memory = Begun;
+
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        prompted::with_head(Parameters::default().by_task(self.parts(model)), model)
+    }
+
+    /// Zeros, or all rows at once.
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        _lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        let zeros = |(name, shape): (String, Vec<usize>)| {
+            let values = vec![0f32; shape.iter().product()].into();
+            (name, Parameter { shape, values })
+        };
+        let mut set: ParameterSet = self.parts(model).map(zeros).collect();
+        if self.orthogonal == Orthogonal::Once {
+            (0..model.tasks.max(1)).for_each(|task| self.start(model, task, &mut set, init));
+        }
+        Ok(set.merge(&prompted::initial_head(model, init)))
+    }
+
+    fn averaging(&self) -> Averaging {
+        self.prompted.averaging()
+    }
+
+    /// Every task needs a component, and rows of a vector space can only be so many and orthogonal.
+    fn needs(&self) -> Vec<Needs> {
+        let (key, count) = ("method.pool", self.pool);
+        let each = Needs::EachTask { key, count, what: "components" };
+        vec![prompted::NEEDS_BLOCKS, each, Needs::Orthogonal { key, count, what: "keys" }]
+    }
+
+    fn task_rows(&self, model: &ModelFacts, task: usize, direction: Direction) -> Range<usize> {
+        let own = self.rows(model, task);
+        match (direction, self.components) {
+            (Direction::Up, _) if model.form == WireForm::Lean => own,
+            (Direction::Inference, _) | (_, PoolForm::Growing) => 0..own.end,
+            (_, PoolForm::Fixed) => 0..self.pool as usize,
+        }
+    }
+
+    fn prompting(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        trains: bool,
+    ) -> Option<Arc<dyn Prompting>> {
+        let own = self.rows(model, task);
+        let (used, trained) = (own.end, if trains { own } else { 0..0 });
+        Some(Arc::new(self.components(model, used, trained)))
+    }
+
+    fn query(&self) -> Option<QueryView> {
+        Some(self.prompted.query)
+    }
+
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        prompted::work(samples, plan, 0.0)
+    }
+
+    fn begin_task(
+        &self,
+        model: &ModelFacts,
+        _memory: &mut Begun,
+        task: usize,
+        mut theta: ParameterSet,
+        init: StreamKey,
+    ) -> ParameterSet {
+        if self.orthogonal == Orthogonal::Task && task < model.tasks.max(1) {
+            self.start(model, task, &mut theta, init);
+        }
+        theta
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "A prefix is a sum of components weighted by the query; each task adds orthogonal ones, and \
+               older ones are frozen; averaged over clients.",
+        source: "Smith et al.: CODA-Prompt: COntinual Decomposed Attention-based Prompting for \
+                 Rehearsal-Free Continual Learning, CVPR 2023; averaged as in HGP, arXiv 2406.02447, \
+                 and as Fed-CODAP in STSA, arXiv 2506.01327",
+        state: prompted::STATE,
+        messages: "down: components, keys, attention, head; up: the same and the sample count; in the \
+                   lean form up only what the task trains",
+        ..MethodEntry::averaging("coda-prompt", CodaPrompt::read)
+    }
+}

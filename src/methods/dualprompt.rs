@@ -1,0 +1,234 @@
+//! **DualPrompt** (Wang et al., "DualPrompt: Complementary Prompting for Rehearsal-free Continual Learning", ECCV
+//! 2022), averaged over clients as in the benchmark of HGP.
+//!
+//! General prefixes in the first blocks are shared by all tasks; in the blocks behind them each task trains an
+//! expert of its own. At inference the expert is the one whose key is nearest to the image's query.
+//!
+//! ```text
+//! client   E epochs: minimise CE over the rows of the current task - w mean_i cos(q_i, key_t), with expert t
+//! server   general, expert t, key t, head <- means weighted by n_m
+//!          as task t starts: expert t <- expert t-1, where `copy_previous`
+//! ```
+//! `w` is `pull_weight`. The benchmark's code leaves the matching term out, so that keys stay as drawn and
+//! experts are chosen at random: that is the default, and 1 is the method. `matched` in the journal is the share
+//! of a client's images whose nearest key is that of their task.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
+use super::prompted::{self, Prompted, shares};
+use super::registry::MethodEntry;
+use crate::data::Loader;
+use crate::learning::prompting::{EXPERT_KEYS, Expert, Experts, expert_name, general_name};
+use crate::learning::{Prompting, QueryView, TrainingPlan};
+use crate::model::{Parameter, ParameterSet};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, ModelFacts, PolicyError, WireForm};
+use crate::scenario::reader::{Param, TableReader, defaults};
+
+/// The `[method]` table of DualPrompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DualPrompt {
+    /// Experts.
+    pub pool: u32,
+    /// Keys, and as many values, of a general prefix.
+    pub g_len: u32,
+    /// Blocks with a general prefix, from block 0 on.
+    pub g_blocks: u32,
+    /// Keys, and as many values, of an expert's prefix.
+    pub e_len: u32,
+    /// Blocks with an expert's prefix, behind the general ones.
+    pub e_blocks: u32,
+    /// Weight of the term that pulls the key of the task to queries.
+    pub pull_weight: f64,
+    /// Whether experts of tasks to come cannot be chosen.
+    pub match_seen_only: bool,
+    /// Whether an expert starts as a copy of the one before.
+    pub copy_previous: bool,
+    /// What it shares with other prompts.
+    pub prompted: Prompted,
+}
+
+impl Default for DualPrompt {
+    fn default() -> Self {
+        defaults(DualPrompt::read)
+    }
+}
+
+impl DualPrompt {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> DualPrompt {
+        let number = |name, default: u32, doc| {
+            Param::new(name, default, doc).source("DualPrompt").at_most(10_000.0)
+        };
+        let pool = number("pool", 10, "experts, one per task; later tasks share the last");
+        let g_len = number("g_len", 5, "keys, and as many values, of a general prefix");
+        let g_blocks = number("g_blocks", 2, "blocks with a general prefix, from block 0 on");
+        let e_len = number("e_len", 20, "keys, and as many values, of an expert's prefix");
+        let e_blocks =
+            number("e_blocks", 3, "blocks with an expert's prefix, behind the general ones");
+        let pull =
+            Param::new("pull_weight", 0.0, "weight of the term that pulls a task's key to queries");
+        let pull = pull.source("0 in the public code of HGP; 1 in DualPrompt").at_least(0.0);
+        let seen = Param::new("match_seen_only", false, "choose among experts of tasks seen only");
+        let copy =
+            Param::new("copy_previous", false, "an expert starts as a copy of the one before");
+        DualPrompt {
+            pool: table.get(&pool.at_least(1.0)),
+            g_len: table.get(&g_len.at_least(0.0)),
+            g_blocks: table.get(&g_blocks.at_least(0.0)),
+            e_len: table.get(&e_len.at_least(0.0)),
+            e_blocks: table.get(&e_blocks.at_least(1.0)),
+            pull_weight: table.get(&pull),
+            match_seen_only: table.get(&seen.source("the public code of HGP")),
+            copy_previous: table.get(&copy.source("the public code of HGP; the port has true")),
+            prompted: Prompted::read(table),
+        }
+    }
+
+    /// Blocks with general prefixes, and those behind them with experts.
+    fn blocks(&self, model: &ModelFacts) -> (Range<usize>, Range<usize>) {
+        let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
+        let general = (self.g_blocks as usize).min(depth);
+        let experts = general..(general + self.e_blocks as usize).min(depth);
+        let of = |length: u32, blocks: Range<usize>| if length == 0 { 0..0 } else { blocks };
+        (of(self.g_len, 0..general), of(self.e_len, experts))
+    }
+
+    /// The expert of a task; tasks beyond the pool share the last one.
+    fn expert(&self, task: usize) -> usize {
+        task.min(self.pool as usize - 1)
+    }
+
+    /// The experts that may be chosen after a task.
+    fn candidates(&self, task: usize) -> Range<usize> {
+        match self.match_seen_only {
+            true => 0..self.expert(task) + 1,
+            false => 0..self.pool as usize,
+        }
+    }
+}
+
+impl Averaged for DualPrompt {
+    type State = ();
+    type Memory = Begun;
+
+    /// Experts and keys have an owner each.
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        let (general, experts) = self.blocks(model);
+        let (pool, dim) = (self.pool as usize, model.backbone.dim());
+        let prefix = |block| (general_name(block), vec![2 * self.g_len as usize, dim]);
+        let expert = |block| (expert_name(block), vec![pool, 2 * self.e_len as usize, dim]);
+        let keys = (EXPERT_KEYS.to_owned(), vec![pool, dim]);
+        let owned = experts.map(expert).chain([keys]);
+        prompted::with_head(Parameters::shared(general.map(prefix)).by_task(owned), model)
+    }
+
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        _lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        Ok(prompted::initial(&self.parameters(model), model, init))
+    }
+
+    fn averaging(&self) -> Averaging {
+        self.prompted.averaging()
+    }
+
+    /// Experts need blocks behind the general prefixes.
+    fn needs(&self) -> Vec<Needs> {
+        let (key, taken) = ("method.g_blocks", self.g_blocks);
+        let behind = Needs::BlocksBehind { key, taken, by: "general prefixes", rest: "experts" };
+        vec![prompted::NEEDS_BLOCKS, behind]
+    }
+
+    fn task_rows(&self, model: &ModelFacts, task: usize, direction: Direction) -> Range<usize> {
+        match (direction, model.form) {
+            (Direction::Inference, _) => self.candidates(task),
+            (_, WireForm::Full) => 0..self.pool as usize,
+            (_, WireForm::Lean) => self.expert(task)..self.expert(task) + 1,
+        }
+    }
+
+    fn down_is_lean(&self, model: &ModelFacts) -> bool {
+        model.form == WireForm::Lean
+    }
+
+    fn prompting(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        trains: bool,
+    ) -> Option<Arc<dyn Prompting>> {
+        let (general, experts) = self.blocks(model);
+        let expert = match trains {
+            true => Expert::Given(self.expert(task)),
+            false => Expert::Nearest(self.candidates(task)),
+        };
+        Some(Arc::new(Experts { general, experts, expert, pull: self.pull_weight }))
+    }
+
+    fn query(&self) -> Option<QueryView> {
+        Some(self.prompted.query)
+    }
+
+    /// A client that was sent nothing but its own expert cannot compare.
+    fn figures(
+        &self,
+        model: &ModelFacts,
+        member: &Member<'_, ()>,
+        learnt: &ParameterSet,
+        loader: &Loader,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let task = member.seat.view.task.index();
+        let candidates = self.candidates(task);
+        let compares = candidates.len() > 1 && !self.down_is_lean(model);
+        let Some(keys) = learnt.get(EXPERT_KEYS).filter(|_| compares) else {
+            return Ok(Vec::new());
+        };
+        let shares = shares(&keys.cut(candidates)?, loader, 1)?;
+        Ok(shares.get(self.expert(task)).map(|share| ("matched", *share)).into_iter().collect())
+    }
+
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        prompted::work(samples, plan, 0.0)
+    }
+
+    fn begin_task(
+        &self,
+        model: &ModelFacts,
+        _memory: &mut Begun,
+        task: usize,
+        mut theta: ParameterSet,
+        _init: StreamKey,
+    ) -> ParameterSet {
+        let expert = self.expert(task);
+        if !self.copy_previous || task == 0 || expert == self.expert(task - 1) {
+            return theta;
+        }
+        for name in self.blocks(model).1.map(expert_name) {
+            let copied = |all: &Parameter| all.with_rows(&all.cut(expert - 1..expert)?, expert);
+            if let Some(Ok(copied)) = theta.get(&name).map(copied) {
+                theta.insert(name, copied);
+            }
+        }
+        theta
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "General prefixes for all tasks and one expert's per task, chosen by its key at inference; \
+               averaged over clients.",
+        source: "Wang et al.: DualPrompt: Complementary Prompting for Rehearsal-free Continual \
+                 Learning, ECCV 2022; averaged as in the benchmark of HGP, arXiv 2406.02447",
+        state: prompted::STATE,
+        messages: "down: prefixes, keys, head; up: the same and the sample count; in the lean form \
+                   both ways the general prefixes, the task's expert and key, and the task's head rows",
+        ..MethodEntry::averaging("dualprompt", DualPrompt::read)
+    }
+}

@@ -1,0 +1,213 @@
+//! **L2P** (Wang et al., "Learning to Prompt for Continual Learning", CVPR 2022), averaged over clients as in
+//! the benchmark of HGP.
+//!
+//! A pool of prompts with keys. The query of an image picks the prompts whose keys are nearest; they stand
+//! between CLS and the patches, and the head reads the mean of CLS and their outputs.
+//!
+//! ```text
+//! client   E epochs: minimise CE over the rows of the current task - w mean_i sum_(k in top) cos(q_i, key_k)
+//! server   pool, keys, head <- means weighted by n_m; nothing happens between tasks
+//! ```
+//! `w` is `pull_weight`. The benchmark's code leaves the pull term out, so that keys stay as drawn: that is
+//! the default, and 0.1 is the method. `chosen_K` in the journal is the share of a client's selections that
+//! fell on prompt `K`.
+
+use std::sync::{Arc, OnceLock};
+
+use candle_core::{Device, Tensor};
+use clap::ValueEnum;
+
+use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
+use super::prompted::{self, Prompted, shares};
+use super::registry::MethodEntry;
+use crate::data::Loader;
+use crate::learning::prompting::{KEYS, POOL, SelectedPrompts};
+use crate::learning::{Prompting, QueryView, TrainingPlan};
+use crate::model::{ParameterSet, Pooling, PromptPosition};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{Lab, ModelFacts, PolicyError, WireForm};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+/// Most prompts a pool may have.
+const LARGEST_POOL: u32 = 1_000;
+
+/// The positions of prompt tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PromptPlace {
+    /// All prompts carry the position of CLS.
+    #[value(name = "cls_copy")]
+    ClsCopy,
+    /// Prompts carry no position.
+    None,
+    /// Random offsets put first, so that CLS carries the first of them: HGP's code.
+    Misordered,
+}
+
+impl Choice for PromptPlace {}
+
+/// The `[method]` table of L2P.
+#[derive(Clone, Debug, PartialEq)]
+pub struct L2p {
+    /// Prompts in the pool.
+    pub pool: u32,
+    /// Tokens of a prompt.
+    pub prompt_len: u32,
+    /// Prompts of an image.
+    pub top: u32,
+    /// Weight of the term that pulls chosen keys to queries.
+    pub pull_weight: f64,
+    /// Positions of prompt tokens.
+    pub prompt_pos: PromptPlace,
+    /// Where random offsets are drawn, for [`PromptPlace::Misordered`]; shared by everybody.
+    pub offset_seed: u32,
+    /// What a feature is made of.
+    pub pooling: Pooling,
+    /// What it shares with other prompts.
+    pub prompted: Prompted,
+}
+
+impl Default for L2p {
+    fn default() -> Self {
+        defaults(L2p::read)
+    }
+}
+
+impl L2p {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> L2p {
+        let number = |name, default: u32, doc| {
+            Param::new(name, default, doc).source("L2P").at_most(f64::from(LARGEST_POOL))
+        };
+        let pool = number("pool", 10, "prompts in the pool").at_least(1.0);
+        let length = number("prompt_len", 5, "tokens of a prompt; 0: a linear probe");
+        let top =
+            number("top", 5, "prompts of an image: those whose keys are nearest to its query");
+        let pull =
+            Param::new("pull_weight", 0.0, "weight of the term that pulls chosen keys to queries");
+        let pull = pull.source("0 in the public code of HGP; 0.1 in L2P").at_least(0.0);
+        let place = Param::new("prompt_pos", PromptPlace::ClsCopy, "positions of prompt tokens");
+        let seed = Param::new("offset_seed", 0, "where the offsets of `misordered` are drawn");
+        let pooling = Param::new("pooling", Pooling::ClsAndPrompts, "what a feature is made of");
+        let pooling = pooling.source("the public code of HGP; the port has prompts");
+        L2p {
+            pool: table.get(&pool),
+            prompt_len: table.get(&length.at_least(0.0)),
+            top: table.get(&top.at_least(1.0)),
+            pull_weight: table.get(&pull),
+            prompt_pos: table.get(&place.source("the port of L2P; HGP's code has misordered")),
+            offset_seed: table.get(&seed),
+            pooling: table.get(&pooling),
+            prompted: Prompted::read(table),
+        }
+    }
+
+    /// Where the tokens of an image stand; the offsets of everybody are `N(0, 0.02^2)` and never trained.
+    fn position(&self, dim: usize) -> PromptPosition {
+        let tokens = (self.top * self.prompt_len) as usize;
+        match self.prompt_pos {
+            PromptPlace::ClsCopy if tokens > 0 => PromptPosition::ClsCopy,
+            PromptPlace::Misordered if tokens > 0 => {
+                let mut values = vec![0f32; tokens * dim];
+                let key = StreamKey::new(u64::from(self.offset_seed), Domain::Init);
+                fill_normal(&mut key.rng(), &mut values);
+                values.iter_mut().for_each(|value| *value *= 0.02);
+                let offsets = Tensor::from_vec(values, (tokens, dim), &Device::Cpu);
+                PromptPosition::Misordered(offsets.expect("as many values as the shape has"))
+            }
+            _ => PromptPosition::None,
+        }
+    }
+}
+
+impl Averaged for L2p {
+    type State = ();
+    type Memory = Begun;
+
+    /// All tasks share the pool.
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        let (pool, length, dim) =
+            (self.pool as usize, self.prompt_len as usize, model.backbone.dim());
+        let prompts = (length > 0).then(|| (POOL.to_owned(), vec![pool, length, dim]));
+        let all = std::iter::once((KEYS.to_owned(), vec![pool, dim])).chain(prompts);
+        prompted::with_head(Parameters::shared(all), model)
+    }
+
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        _lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        Ok(prompted::initial(&self.parameters(model), model, init))
+    }
+
+    fn averaging(&self) -> Averaging {
+        self.prompted.averaging()
+    }
+
+    /// Prompts need blocks, and a selection prompts to choose from.
+    fn needs(&self) -> Vec<Needs> {
+        vec![prompted::NEEDS_BLOCKS, Needs::Choice { top: self.top, pool: self.pool }]
+    }
+
+    /// Keys that nothing pulls need no way back.
+    fn travels(&self, model: &ModelFacts, name: &str, direction: Direction) -> bool {
+        let all = direction != Direction::Up || model.form == WireForm::Full;
+        all || name != KEYS || self.pull_weight > 0.0
+    }
+
+    fn prompting(
+        &self,
+        model: &ModelFacts,
+        _task: usize,
+        _trains: bool,
+    ) -> Option<Arc<dyn Prompting>> {
+        Some(Arc::new(SelectedPrompts {
+            top: self.top as usize,
+            length: self.prompt_len as usize,
+            pull: self.pull_weight,
+            position: self.position(model.backbone.dim()),
+            pooling: self.pooling,
+        }))
+    }
+
+    fn query(&self) -> Option<QueryView> {
+        Some(self.prompted.query)
+    }
+
+    fn figures(
+        &self,
+        _model: &ModelFacts,
+        _member: &Member<'_, ()>,
+        learnt: &ParameterSet,
+        loader: &Loader,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let Some(keys) = learnt.get(KEYS) else { return Ok(Vec::new()) };
+        let shares = shares(keys, loader, self.top as usize)?;
+        Ok(figure_names().iter().map(String::as_str).zip(shares).collect())
+    }
+
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        prompted::work(samples, plan, 0.0)
+    }
+}
+
+/// `chosen_00`, `chosen_01`, ...
+fn figure_names() -> &'static [String] {
+    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+    NAMES.get_or_init(|| (0..LARGEST_POOL).map(|k| format!("chosen_{k:02}")).collect())
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "A pool of prompts with keys: the query of an image picks the nearest ones as tokens of a \
+               frozen transformer; pool and head are averaged over clients.",
+        source: "Wang et al.: Learning to Prompt for Continual Learning, CVPR 2022; averaged as in \
+                 the benchmark of HGP, arXiv 2406.02447",
+        state: prompted::STATE,
+        messages: "down: pool, keys, head; up: the same and the sample count",
+        ..MethodEntry::averaging("l2p", L2p::read)
+    }
+}

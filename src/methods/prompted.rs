@@ -1,0 +1,113 @@
+//! What methods with prompts that depend on a query share: federated averaging of prompts and a linear head on a
+//! frozen transformer, cut into tasks. Which prompts there are, which rows of them belong to a task, and how they are
+//! used, each method says itself.
+//!
+//! ```text
+//! client   prompts, head <- down;  E epochs: minimise CE over the rows of the current task + the method's loss
+//! server   prompts, head <- means weighted by n_m; rows of a task over the clients that learnt it
+//!          as a task starts: the method prepares its rows
+//! ```
+//! Clients keep nothing between rounds.
+
+mod draws;
+
+use clap::ValueEnum;
+
+pub(super) use draws::{shares, uniform_parameter};
+
+use super::HeadForm;
+use super::averaged::{Averaging, Needs, Parameters, Rows, Weights};
+use crate::learning::{QueryView, TrainingPlan};
+use crate::model::{HeadKind, ParameterSet};
+use crate::numerics::streams::StreamKey;
+use crate::policy::ModelFacts;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::{Complaint, Scenario};
+
+/// Prompts need blocks to live in.
+pub(super) const NEEDS_BLOCKS: Needs = Needs::Blocks {
+    what: "a prompt",
+    instead: "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`",
+};
+
+/// What their servers and clients keep.
+pub(super) const STATE: &str = "server: all prompts and the head; client: nothing";
+
+/// Whether messages carry all prompts or those of the tasks so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PoolForm {
+    /// All from the first round on.
+    #[default]
+    Fixed,
+    /// Those of the tasks so far.
+    Growing,
+}
+
+impl Choice for PoolForm {}
+
+/// What every such method has in its `[method]` table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompted {
+    /// Which image a query is of, where training augments.
+    pub query: QueryView,
+    /// How much a client counts.
+    pub weights: Weights,
+    /// Which head rows messages carry.
+    pub head: HeadForm,
+}
+
+impl Default for Prompted {
+    fn default() -> Self {
+        defaults(Prompted::read)
+    }
+}
+
+impl Prompted {
+    /// Reads these keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Prompted {
+        let query = Param::new("query", QueryView::Clean, "the image a query is of in training");
+        let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
+        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
+        Prompted {
+            query: table
+                .get(&query.source("saves a pass; the public codes query augmented images")),
+            weights: table.get(&weights.source("HGP; STSA's comparison has uniform")),
+            head: table.get(&head.source("the public code of HGP")),
+        }
+    }
+
+    /// How uploads are averaged and which head rows travel.
+    pub(super) fn averaging(&self) -> Averaging {
+        Averaging { weights: self.weights, head: self.head }
+    }
+}
+
+/// Prompts beside a head; rows of tasks and classes are averaged over those who learnt them.
+pub(super) fn with_head(prompts: Parameters, model: &ModelFacts) -> Parameters {
+    prompts.head(HeadKind::Linear, model.classes, model.backbone.dim()).averaged_by_owner()
+}
+
+/// The head as it starts.
+pub(super) fn initial_head(model: &ModelFacts, init: StreamKey) -> ParameterSet {
+    HeadKind::Linear.initial_parameters(model.classes, model.backbone.dim(), init)
+}
+
+/// Start values: prompts uniform on -1..1, drawn at step 1, 2, ... in the order of their declaration, and the head.
+pub(super) fn initial(all: &Parameters, model: &ModelFacts, init: StreamKey) -> ParameterSet {
+    let prompts = all.iter().filter(|parameter| parameter.rows != Rows::Class).zip(1..);
+    let drawn = prompts.map(|(prompt, number)| {
+        (prompt.name.as_str(), uniform_parameter(&prompt.shape, init.step(number)))
+    });
+    drawn.collect::<ParameterSet>().merge(&initial_head(model, init))
+}
+
+/// Sample passes of a seat: training, a third of a training pass for every further forward pass beside it, and one
+/// forward pass for the queries.
+pub(super) fn work(samples: usize, plan: &TrainingPlan, passes: f64) -> f64 {
+    samples as f64 * (f64::from(plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)
+}
+
+/// What is wrong with a scenario whose backbone has no blocks for prompts.
+pub(super) fn check_blocks(scenario: &Scenario) -> Option<Complaint> {
+    NEEDS_BLOCKS.complaints(scenario).pop()
+}
