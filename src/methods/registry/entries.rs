@@ -18,7 +18,7 @@ use crate::methods::joint::{self, Joint, JointConfig};
 use crate::methods::oracle::{self, Oracle, OracleConfig};
 use crate::methods::powder::{self, Powder, PowderConfig};
 use crate::methods::stsa::{self, Stsa, StsaConfig};
-use crate::policy::{ModelFacts, erase};
+use crate::policy::{AnyMethod, ModelFacts, erase};
 
 /// All of them, in the order in which they are shown.
 pub(super) fn builtin() -> Vec<MethodEntry> {
@@ -117,7 +117,9 @@ fn powder_entry() -> MethodEntry {
         upon_features: false,
         read: Arc::new(|table| {
             let config = PowderConfig::read(table);
-            Box::new(move |facts: &ModelFacts| erase(Powder::new(config.clone(), facts)))
+            Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
+                Arc::new(Powder::new(config.clone(), facts))
+            })
         }),
         check: powder::check,
     }
@@ -138,7 +140,9 @@ fn c2prompt_entry() -> MethodEntry {
         upon_features: false,
         read: Arc::new(|table| {
             let config = C2PromptConfig::read(table);
-            Box::new(move |facts: &ModelFacts| erase(C2Prompt::new(config.clone(), facts)))
+            Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
+                Arc::new(C2Prompt::new(config.clone(), facts))
+            })
         }),
         check: c2prompt::check,
     }
