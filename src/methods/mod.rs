@@ -3,6 +3,7 @@
 
 pub mod adapter;
 pub mod averaged;
+pub mod c2prompt;
 pub mod coda_prompt;
 pub mod dualprompt;
 pub mod fed_cprompt;
@@ -18,6 +19,7 @@ pub mod hgp;
 pub mod joint;
 pub mod l2p;
 pub mod oracle;
+pub mod powder;
 pub mod prompted;
 mod registry;
 mod services;

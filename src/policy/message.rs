@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::{parameter_sections, parameters_of};
+use super::{Layout, Place, parameter_sections, parameters_of};
 use crate::model::ParameterSet;
-use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, WireError};
+use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, Values, WireError};
 
 /// What travels between the server and one seat. Cloning shares all values.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,46 @@ impl Message {
     /// Parameters alone.
     pub fn of(parameters: ParameterSet) -> Message {
         Message { parameters, ..Message::default() }
+    }
+
+    /// What a layout declares: its control fields, these parameters, and in its other places, in order, these values.
+    ///
+    /// # Errors
+    /// Where names, shapes or types are not those of the layout.
+    pub fn filling(
+        layout: &Layout,
+        parameters: ParameterSet,
+        values: impl IntoIterator<Item = Values>,
+    ) -> Result<Message, WireError> {
+        let misfit = |name: &str| WireError::Malformed(format!("`{name}` is not as its layout"));
+        let differs = |place: &&Place| {
+            parameters.get(&place.name).is_none_or(|found| found.shape != place.shape)
+        };
+        if let Some(place) = layout.parameters.iter().find(differs) {
+            return Err(misfit(&place.name));
+        }
+        if let Some((name, _)) =
+            parameters.iter().find(|(name, _)| layout.parameter(name).is_none())
+        {
+            return Err(misfit(name));
+        }
+        let (mut values, mut extra) = (values.into_iter(), Vec::<Section>::new());
+        for place in &layout.extra {
+            let found = values.next().filter(|values| values.dtype() == place.dtype);
+            let found = found.ok_or_else(|| misfit(&place.name))?;
+            let tensor = NamedTensor::new(Arc::clone(&place.name), place.shape.clone(), found)?;
+            match extra.last_mut() {
+                Some(section) if section.kind == place.kind => section.tensors.push(tensor),
+                _ => extra.push(Section::new(place.kind, vec![tensor])),
+            }
+        }
+        match values.next() {
+            Some(_) => Err(WireError::Malformed("values without a place".to_owned())),
+            None => {
+                let control = layout.control.clone();
+                Ok(Message { control, parameters, extra, assets: Vec::new() })
+            }
+        }
     }
 
     /// The frame body. Tensors are shared, never copied.
@@ -124,7 +164,7 @@ impl Asset {
 mod tests {
     use super::*;
     use crate::model::Parameter;
-    use crate::wire::MetaWriter;
+    use crate::wire::{Dtype, MetaWriter};
 
     #[test]
     fn a_message_is_read_back_from_its_body() -> Result<(), WireError> {
@@ -152,6 +192,42 @@ mod tests {
         assert!(
             read.tensor(Kind::Statistics, "counts").unwrap_err().to_string().contains("counts")
         );
+        Ok(())
+    }
+
+    #[test]
+    fn a_message_fills_its_layout_or_is_none() -> Result<(), WireError> {
+        let bias = Parameter { shape: vec![2], values: [1.0, 2.0].into() };
+        let set = || -> ParameterSet { [("head.bias", bias.clone())].into_iter().collect() };
+        let mut layout = Layout::of(vec![Place::parameter("head.bias", &[2])]);
+        layout.control = vec![3];
+        layout.extra = vec![
+            Place::new(Kind::Statistics, "counts", &[2], Dtype::U32),
+            Place::new(Kind::Statistics, "sum", &[], Dtype::F64),
+            Place::new(Kind::Prototypes, "means", &[1, 1], Dtype::F64),
+        ];
+        let values = || {
+            let number = |values: &[f64]| Values::F64(values.into());
+            vec![Values::U32([1, 2].into()), number(&[0.5]), number(&[4.0])]
+        };
+        let message = Message::filling(&layout, set(), values())?;
+        assert!(message.body().fills(&layout.body()));
+        assert_eq!(message.body().meta, [3]);
+        assert_eq!(message.tensor(Kind::Prototypes, "means")?.as_f64()?[..], [4.0]);
+        let refused = |parameters: ParameterSet, values: Vec<Values>| {
+            Message::filling(&layout, parameters, values).is_err()
+        };
+        assert!(refused(ParameterSet::new(), values()));
+        let more = set().iter().map(|(name, p)| (name.to_string(), p.clone())).collect::<Vec<_>>();
+        let more = more.into_iter().chain([("head.weight".to_owned(), bias.clone())]);
+        assert!(refused(more.collect(), values()));
+        let long = Parameter { shape: vec![1, 2], values: [1.0, 2.0].into() };
+        assert!(refused([("head.bias", long)].into_iter().collect(), values()));
+        assert!(refused(set(), values()[..2].to_vec()));
+        assert!(refused(set(), [values(), values()].concat()));
+        let mut swapped = values();
+        swapped.swap(0, 1);
+        assert!(refused(set(), swapped));
         Ok(())
     }
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig};
 use fedcast::methods::powder::Powder;
-use fedcast::policy::{AnyMethod, ModelFacts, UpSize, erase, parameters_of};
+use fedcast::policy::{
+    AnyMethod, ClassCounts, Message, ModelFacts, Service, SketchFacts, UpSize, parameters_of,
+    refusal,
+};
 use fedcast::quantity::ClientId;
 use fedcast::wire::Kind;
 
@@ -17,7 +20,7 @@ fn c2prompt_with(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn AnyMethod> {
     let mut config = C2PromptConfig { powder: small(), ..C2PromptConfig::default() };
     config.powder.first_block = 1;
     change(&mut config);
-    erase(C2Prompt::new(config, &facts()))
+    Arc::new(C2Prompt::new(config, &facts()))
 }
 
 fn run_of(method: Arc<dyn AnyMethod>) -> Engine {
@@ -29,7 +32,7 @@ fn run_of(method: Arc<dyn AnyMethod>) -> Engine {
 fn with_probability_zero_and_no_mixing_it_is_powder_bit_for_bit() {
     let mut config = small();
     config.first_block = 1;
-    let powder = run_of(erase(Powder::new(config, &facts())));
+    let powder = run_of(Arc::new(Powder::new(config, &facts())));
     let c2prompt = run_of(c2prompt_with(|c| (c.probability, c.cpa) = (0.0, false)));
     assert_eq!(table(&powder), table(&c2prompt));
     assert_eq!(powder.round, c2prompt.round);
@@ -94,11 +97,12 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     assert!(steps.iter().all(|(with, all)| with < all));
     assert!(steps.iter().any(|(with, _)| *with > 0.0));
     let state = &run.states[&ClientId(0)];
-    assert_eq!(method.state_bytes(state), 4 * 2 * 3 * 16);
-    let first = method.save_state(state).digest();
+    assert!(!method.stateless());
+    assert_eq!(method.kept_bytes(state), 4 * 2 * 3 * 16);
+    let first = state.digest();
     let shards = deal(&run.lab, &run.view(1), 2);
     run.task(1, &shards, 1);
-    assert_ne!(method.save_state(&run.states[&ClientId(0)]).digest(), first);
+    assert_ne!(run.states[&ClientId(0)].digest(), first);
 }
 
 /// Card, invariant 6: what is answered does not depend on compensation prompts, whatever they are.
@@ -108,8 +112,7 @@ fn answers_do_not_depend_on_compensation_prompts() {
         // Trained, and as good as never used.
         run_of(c2prompt_with(|c| (c.compensation_epochs, c.probability) = (epochs, 1e-12)))
     });
-    let method = c2prompt_with(|_| ());
-    let prompts = |run: &Engine| method.save_state(&run.states[&ClientId(0)]).digest();
+    let prompts = |run: &Engine| run.states[&ClientId(0)].digest();
     assert_ne!(prompts(&runs[0]), prompts(&runs[1]));
     assert_eq!(table(&runs[0]), table(&runs[1]));
     assert_eq!(runs[0].tally(6), runs[1].tally(6));
@@ -147,16 +150,65 @@ fn a_pack_learns_what_its_members_learn_alone() {
 /// Card, section 4.
 #[test]
 fn c2prompt_sends_the_bytes_of_its_card() {
-    let method = |facts: &ModelFacts| erase(C2Prompt::new(C2PromptConfig::default(), facts));
+    let method = |facts: &ModelFacts| C2Prompt::new(C2PromptConfig::default(), facts);
     let of = |phase| on_imagenet_r(20, phase, method);
-    assert_eq!(payload(&of(1).up), 122_960);
-    assert_eq!((payload(&of(1).down), payload(&of(2).up)), (0, 0));
+    assert_eq!(payload(&of(1).up.body()), 122_960);
+    assert_eq!((payload(&of(1).down), payload(&of(2).up.body())), (0, 0));
     assert_eq!(payload(&of(2).down), 122_880);
-    assert_eq!(payload(&of(3).up), 946_256 + 640);
-    assert_eq!(of(4).up_size, UpSize::Static);
+    assert_eq!(payload(&of(3).up.body()), 946_256 + 640);
+    assert_eq!(of(4).up.size, UpSize::Static);
     let plain = |facts: &ModelFacts| {
         let config = C2PromptConfig { cpa: false, ..C2PromptConfig::default() };
-        erase(C2Prompt::new(config, facts))
+        C2Prompt::new(config, facts)
     };
-    assert_eq!(payload(&on_imagenet_r(20, 3, plain).up), 946_256);
+    assert_eq!(payload(&on_imagenet_r(20, 3, plain).up.body()), 946_256);
+}
+
+/// What a client answers is folded without the byte that says what it is; the answer of another phase is refused.
+#[test]
+fn an_upload_answers_what_was_asked() {
+    let method = c2prompt_with(|_| ());
+    let mut run = engine(Arc::clone(&method), 3);
+    let shards = deal(&run.lab, &run.view(0), 2);
+    run.task(0, &shards, 1);
+    let (model, counts, view) = (facts(), ClassCounts::new(), run.view(0));
+    // Phase 0 has no round in the first task.
+    let phases = [1, 2, 3, 5];
+    let ups: Vec<Message> = run
+        .exchanges
+        .chunks(2)
+        .map(|pair| Message::from_body(pair[0].up.as_ref().unwrap(), &[]).unwrap())
+        .collect();
+    assert_eq!(ups.len(), phases.len());
+    for phase in phases {
+        for (sent, up) in phases.iter().zip(&ups) {
+            let facts = SketchFacts {
+                model: &model,
+                view: &view,
+                phase,
+                round_in_phase: 0,
+                counts: &counts,
+            };
+            let lifted = method.lift(&facts, &Message::default(), up.clone());
+            // A slot is taken for a slot by whoever checks its layout.
+            let look_for_slot = (phase, *sent) == (3, 5);
+            assert_eq!(lifted.is_ok(), phase == *sent || look_for_slot, "{sent} for {phase}");
+            if phase == *sent {
+                let folded = method.folded(&facts);
+                assert_eq!(up.control[1..], lifted.unwrap().control);
+                assert_eq!(method.up(&facts).control.len(), folded.control.len() + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn tasks_may_be_mixed_as_in_powder() {
+    let method = c2prompt_with(|_| ());
+    let refused = |service| refusal(&*method, &facts(), service).is_some();
+    assert_eq!(
+        Service::ALL.map(refused),
+        [true, false, true, true, true],
+        "late, mixed, robust, secure, lies"
+    );
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard, TaskView};
 use fedcast::learning::Classifier;
 use fedcast::methods::powder::{
-    Down, Downlink, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotPrompts, SlotTable, is_own,
+    Attention, Downlink, Lesson, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotPrompts,
+    SlotTable, is_own,
 };
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig, ops};
 use fedcast::policy::{
-    AnyMember, AnyMethod, ClassCounts, ExchangeSketch, Message, ModelFacts, Period, RoundContext,
-    SketchFacts, UpSize, WireForm, erase, parameters_of,
+    AnyMember, AnyMethod, ClassCounts, Layout, Message, ModelFacts, Period, RoundContext, Service,
+    SketchFacts, UpSize, WireForm, parameters_of, refusal,
 };
 use fedcast::quantity::{ClientId, Round, TaskId};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize};
@@ -29,7 +30,7 @@ pub fn small() -> PowderConfig {
 fn powder_with(change: impl Fn(&mut PowderConfig)) -> Arc<dyn AnyMethod> {
     let mut config = small();
     change(&mut config);
-    erase(Powder::new(config, &facts()))
+    Arc::new(Powder::new(config, &facts()))
 }
 
 pub fn table(run: &Engine) -> SlotTable {
@@ -76,7 +77,7 @@ fn components_start_orthogonal_to_those_before() {
     run.server.begin_period(&period, &run.lab).unwrap();
     let context = context(&run, 0, 1);
     let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
-    let seats = run.server.seats(&context, &everyone);
+    let seats = run.method.seats(&context, &everyone);
     run.server.broadcast(&context, &seats, &run.lab).unwrap();
     for name in ["prompt.00.key", "prompt.00.attention", "prompt.01.component"] {
         let rows: Vec<Vec<f32>> = (table(&run).slots().iter())
@@ -250,7 +251,7 @@ pub fn pack_and_alone(
 ) -> [Vec<Sent>; 2] {
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let context = context(run, view.task.index(), phase);
-    let seats = run.server.seats(&context, &cohort);
+    let seats = run.method.seats(&context, &cohort);
     let downs = run.server.broadcast(&context, &seats, &run.lab).unwrap();
     let by_class = run.lab.dataset.train.by_class();
     let own = view.classes.iter().flat_map(|class| by_class[*class as usize].iter().copied());
@@ -261,12 +262,10 @@ pub fn pack_and_alone(
             let count = SHARDS[seat.client.index()];
             let shard: Shard = (next..next + count).map(|at| own[at * 5 % own.len()]).collect();
             next += count;
-            let known = run.states.get(&seat.client);
-            let state = known.map(|state| method.load_state(&method.save_state(state)).unwrap());
             AnyMember {
                 phase,
                 down: Arc::clone(down),
-                state: state.unwrap_or_else(|| method.fresh_state()),
+                state: run.states.get(&seat.client).cloned().unwrap_or_default(),
                 shard,
                 key: seat.key(5, Round(40)),
                 missed: Vec::new(),
@@ -279,7 +278,7 @@ pub fn pack_and_alone(
         let outcomes = method.train(members, &run.lab).into_iter();
         let sent = outcomes.map(|outcome| {
             let outcome = outcome.unwrap();
-            (method.pack_up(&outcome.up).digest(), outcome.metrics)
+            (outcome.up.body().digest(), outcome.metrics)
         });
         sent.collect::<Vec<_>>()
     };
@@ -307,12 +306,18 @@ fn a_pack_learns_what_its_members_learn_alone() {
     assert_eq!(together, alone);
 }
 
+/// What is sent down and up.
+pub struct Sizes {
+    pub down: BodySketch,
+    pub up: Layout,
+}
+
 /// An exchange of a phase on ViT-B/16, for a slot of so many classes among 25.
-pub fn on_imagenet_r(
+pub fn on_imagenet_r<M: AnyMethod>(
     classes: usize,
     phase: usize,
-    method: impl Fn(&ModelFacts) -> Arc<dyn AnyMethod>,
-) -> ExchangeSketch {
+    method: impl Fn(&ModelFacts) -> M,
+) -> Sizes {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     let form = WireForm::Full;
     let model = ModelFacts { backbone: vit.into(), classes: 25 * classes, tasks: 5, form };
@@ -322,7 +327,8 @@ pub fn on_imagenet_r(
     let counts = ClassCounts::new();
     let facts =
         SketchFacts { model: &model, view: &view, phase, round_in_phase: 0, counts: &counts };
-    method(&model).sketch(&facts)
+    let method = method(&model);
+    Sizes { down: method.down(&facts).body(), up: method.up(&facts) }
 }
 
 pub fn payload(sketch: &BodySketch) -> u64 {
@@ -332,28 +338,28 @@ pub fn payload(sketch: &BodySketch) -> u64 {
 /// Card, section 4 and invariant 6.
 #[test]
 fn powder_sends_the_bytes_of_its_card() {
-    let method = |facts: &ModelFacts| erase(Powder::new(PowderConfig::default(), facts));
+    let method = |facts: &ModelFacts| Powder::new(PowderConfig::default(), facts);
     let of = |classes, phase| on_imagenet_r(classes, phase, method);
-    assert_eq!(payload(&of(20, 1).up), 983_120); // 245,780 floats
-    assert_eq!(payload(&of(35, 2).up), 1_029_260);
+    assert_eq!(payload(&of(20, 1).up.body()), 983_120); // 245,780 floats
+    assert_eq!(payload(&of(35, 2).up.body()), 1_029_260);
     // The slot as it is; closeness of its classes beside it.
     assert_eq!(payload(&of(20, 1).down), 983_120 + 4 * 20);
     // And three sums over other slots, with two shares each.
     let needed = 4 * (4 * 230_400 + 15_380);
     assert_eq!(payload(&of(20, 2).down), needed + 4 * 20 + 4 * 2 * 3);
-    assert_eq!(of(20, 2).up_size, UpSize::Static);
+    assert_eq!(of(20, 2).up.size, UpSize::Static);
     // All 25 slots: 24.58 MB; three rows of W beside them.
     let table = |facts: &ModelFacts| {
         let config = PowderConfig { downlink: Downlink::Table, ..PowderConfig::default() };
-        erase(Powder::new(config, facts))
+        Powder::new(config, facts)
     };
     let down = on_imagenet_r(20, 2, table).down;
     assert_eq!(payload(&down), 24_578_000 + 4 * 20 + 4 + 3 * 25 * 8);
     // Keys and attention of the five slots of the first period, and mean scores by class.
     let looks = of(20, 3);
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
-    assert_eq!(payload(&looks.up), 4 * (20 * 3 * 5 * 10 + 20));
-    assert_eq!(looks.up_size, UpSize::FromValues);
+    assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
+    assert_eq!(looks.up.size, UpSize::FromValues);
 }
 
 #[test]
@@ -362,8 +368,52 @@ fn messages_that_are_something_else_are_refused() {
     let mut run = Engine::new(powder_with(|_| ()), facts(), lab);
     task(&mut run, 0, 1, 1);
     let lesson = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
-    let mut body = lesson.down.clone();
-    assert!(Down::unpack(&body).is_ok());
-    body.meta.push(7);
-    assert!(Down::unpack(&body).is_err());
+    let sent = Message::from_body(&lesson.down, &[]).unwrap();
+    assert!(Lesson::read(&sent).is_ok() && Looks::read(&sent).is_err());
+    let mut longer = sent.clone();
+    longer.control.push(7);
+    assert!(Lesson::read(&longer).is_err());
+    assert!(Lesson::read(&Message { control: Vec::new(), ..sent }).is_err());
+}
+
+/// Attention is as long as what was learnt; what does not fit the classes of its slot is refused, and nobody else is.
+#[test]
+fn attention_of_another_width_is_refused() {
+    let method = powder_with(|_| ());
+    let mut run = engine(Arc::clone(&method), 3);
+    task(&mut run, 0, 2, 1);
+    let look = run.exchanges.iter().rfind(|exchange| exchange.phase == "look").unwrap();
+    let up = Message::from_body(look.up.as_ref().unwrap(), &[]).unwrap();
+    let (model, counts) = (facts(), ClassCounts::new());
+    let (view, shape) = (run.view(0), Powder::new(small(), &model).shape);
+    let lift = |update: &Message, phase: usize| {
+        let facts =
+            SketchFacts { model: &model, view: &view, phase, round_in_phase: 0, counts: &counts };
+        method.lift(&facts, &Message::default(), update.clone()).map_err(|error| error.to_string())
+    };
+    assert!(lift(&up, 3).is_ok());
+    let found = Attention::read(&up).unwrap();
+    assert_eq!(found.over, [0, 1]);
+    let spoilt = Attention { over: vec![0], ..found.clone() };
+    let kept = Message { control: Attention::layout(&shape, 2, &[0]).control, ..up.clone() };
+    assert_eq!(Attention::read(&kept).unwrap(), spoilt);
+    let why = lift(&kept, 3).unwrap_err();
+    assert_eq!(why, "24 mean scores of 2 classes, where 2 classes have 6 each");
+    let fewer = Attention { counts: vec![5], means: found.means[..12].to_vec(), ..found };
+    assert!(lift(&fewer.write(&shape).unwrap(), 3).is_err());
+    // A slot is no attention.
+    let slot = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+    let slot = Message::from_body(slot.up.as_ref().unwrap(), &[]).unwrap();
+    assert!(lift(&slot, 1).is_ok() && lift(&slot, 3).is_err());
+}
+
+#[test]
+fn slots_may_be_of_different_tasks_and_are_what_their_owners_last_sent() {
+    let method = Powder::new(small(), &facts());
+    let refused = |service| refusal(&method, &facts(), service).is_some();
+    assert_eq!(
+        Service::ALL.map(refused),
+        [true, false, true, true, true],
+        "late, mixed, robust, secure, lies"
+    );
 }

@@ -1,133 +1,99 @@
 //! C2Prompt's client: Powder's, with compensation prompts in some steps and a histogram of what matched.
 
-use std::sync::Arc;
-
 use candle_core::{Device, Tensor};
 
-use super::messages::{Down, Up};
+use super::messages::{histogram, opened};
+use super::moments::Gaussians;
 use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
-use crate::methods::powder::{self, Companion, Pupil, Step};
+use crate::methods::powder::{Companion, Lesson, Pupil, Step, all_fail};
 use crate::numerics::affinity::{ClassHistogram, Counting};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{ClientPolicy, Failure, Lab, Member, Outcome, PolicyError};
+use crate::policy::{AnyMember, AnyOutcome, ClientState, Failure, Lab, Message, PolicyError};
 use crate::quantity::ClientId;
+use crate::wire::{NamedTensor, Section, WireError};
 
-/// Serves every client.
-pub struct C2PromptClient {
-    pub(super) method: Arc<C2Prompt>,
+/// What a member kept of the slot that it works on now.
+pub(super) fn entered(member: &AnyMember) -> Result<Compensation, PolicyError> {
+    let mut state = Compensation::of(&member.state)?;
+    state.enter(member.seat.view.task);
+    Ok(state)
 }
 
-impl ClientPolicy<C2Prompt> for C2PromptClient {
-    fn train(
+impl C2Prompt {
+    /// Trains slots; members with equal lessons and equal states are a pack.
+    pub(super) fn learn(
         &self,
-        members: &mut [Member<'_, C2Prompt>],
+        members: &[AnyMember],
+        states: &[Compensation],
         lab: &Lab,
-    ) -> Vec<Result<Outcome<Up>, Failure>> {
-        members.iter_mut().for_each(|member| member.state.enter(member.seat.view.task));
-        let packs = members.chunk_by_mut(together);
-        let mut outcomes = Vec::new();
-        for pack in packs {
-            match lessons(pack) {
-                Some(pupils) => {
-                    let states: Vec<&Compensation> =
-                        pack.iter().map(|member| &*member.state).collect();
-                    outcomes.extend(self.learn(&pupils, &states, lab));
-                }
-                None => {
-                    let each = pack.iter_mut().map(|member| self.exchange(member, lab));
-                    outcomes.extend(each.map(|outcome| outcome.map_err(Failure::from)));
-                }
-            }
-        }
-        outcomes
+    ) -> Vec<Result<AnyOutcome, Failure>> {
+        let lesson =
+            |member: &AnyMember| Lesson::read(&opened(member.phase, Message::clone(&member.down))?);
+        let lessons: Vec<Lesson> = match members.iter().map(lesson).collect::<Result<_, _>>() {
+            Ok(lessons) => lessons,
+            Err(error) => return all_fail(members.len(), error),
+        };
+        let pupils = members.iter().zip(&lessons).map(Pupil::of);
+        let all: Vec<(Pupil<'_>, &Compensation)> = pupils.zip(states).collect();
+        let packs = all.chunk_by(|(one, state), (other, other_state)| {
+            one.alike(other) && state.prompts().is_some() == other_state.prompts().is_some()
+        });
+        packs.flat_map(|pack| self.learn_together(pack, lab)).collect()
     }
 
-    fn largest_pack(&self, phase: usize) -> usize {
-        if C2Prompt::trains(phase) { usize::MAX } else { 1 }
-    }
-}
-
-/// Whether two members learn in one pack.
-fn together(a: &Member<'_, C2Prompt>, b: &Member<'_, C2Prompt>) -> bool {
-    let equal_state = a.state.prompts().is_some() == b.state.prompts().is_some();
-    let pupils = pupil(a).zip(pupil(b));
-    equal_state && pupils.is_some_and(|(one, other)| one.alike(&other))
-}
-
-fn pupil<'a>(member: &'a Member<'_, C2Prompt>) -> Option<Pupil<'a>> {
-    match &*member.down {
-        Down::Powder(powder::Down::Lesson(lesson)) => {
-            Some(Pupil { seat: &member.seat, lesson, shard: &member.shard, key: member.key })
-        }
-        _ => None,
-    }
-}
-
-fn lessons<'a>(pack: &'a [Member<'_, C2Prompt>]) -> Option<Vec<Pupil<'a>>> {
-    pack.iter().map(pupil).collect()
-}
-
-impl C2PromptClient {
-    /// Trains slots.
-    fn learn(
+    fn learn_together(
         &self,
-        pupils: &[Pupil<'_>],
-        states: &[&Compensation],
+        pack: &[(Pupil<'_>, &Compensation)],
         lab: &Lab,
-    ) -> Vec<Result<Outcome<Up>, Failure>> {
-        let mut company = match Company::new(&self.method, pupils, states, &lab.device) {
+    ) -> Vec<Result<AnyOutcome, Failure>> {
+        let (pupils, states): (Vec<Pupil<'_>>, Vec<&Compensation>) = pack.iter().copied().unzip();
+        let mut company = match Company::new(self, &pupils, &states, &lab.device) {
             Ok(company) => company,
-            Err(error) => return powder::Powder::answers(pupils.len(), Err(error)),
+            Err(error) => return all_fail(pupils.len(), error),
         };
-        let learnt = self.method.powder.learn(pupils, lab, &mut company);
-        let learnt = powder::Powder::answers(pupils.len(), learnt);
-        let outcome = |(member, learnt)| -> Result<Outcome<Up>, Failure> {
-            let Outcome { up, mut metrics } = powder::Powder::outcome(learnt?);
-            metrics.push(("compensated_steps", company.compensated[member] as f64));
-            let histogram = company.histograms.get(member).map(entries);
-            Ok(Outcome { up: Up::Powder(up, histogram), metrics })
+        let learnt = self.powder.learn(&pupils, lab, &mut company);
+        let beside = |(member, outcome): (usize, Result<AnyOutcome, Failure>)| {
+            let mut outcome = outcome?;
+            outcome.metrics.push(("compensated_steps", company.compensated[member] as f64));
+            outcome.up.extra.extend(company.matched(member).map_err(PolicyError::from)?);
+            Ok(outcome)
         };
-        learnt.into_iter().enumerate().map(outcome).collect()
+        learnt.into_iter().enumerate().map(beside).collect()
     }
 
     /// Everything else, one client at a time.
-    fn exchange(
+    pub(super) fn exchange(
         &self,
-        member: &mut Member<'_, C2Prompt>,
+        member: &AnyMember,
+        state: &mut Compensation,
         lab: &Lab,
-    ) -> Result<Outcome<Up>, PolicyError> {
-        let (method, seat) = (&self.method, &member.seat);
-        let mut metrics = Vec::new();
-        let up = match &*member.down {
-            Down::Powder(powder::Down::Looks(looks)) => {
-                let found = method.powder.attention(seat, looks, &member.shard, lab)?;
-                Up::Powder(powder::Up::Attention(found), None)
-            }
-            Down::Powder(powder::Down::Lesson(_)) => {
-                return Err(PolicyError::Unsupported("a lesson is for a pack".to_owned()));
-            }
-            Down::Ask => Up::Moments(method.moments(seat, &member.shard, lab)?),
-            Down::Gaussians(gaussians) => {
-                // Who goes on with a slot keeps its prompts.
-                if member.state.prompts().is_none() && !member.shard.is_empty() {
-                    let place = (seat, &member.shard, member.key);
-                    let found = method.compensate(place, gaussians, lab)?;
-                    let epochs = &found.report.epoch_losses;
-                    let loss = |epoch: Option<&f64>| epoch.copied().unwrap_or(0.0);
-                    metrics = vec![
-                        ("steps", found.report.steps as f64),
-                        ("alignment_first", loss(epochs.first())),
-                        ("alignment_last", loss(epochs.last())),
-                    ];
-                    member.state.keep(seat.view.task, found.prompts);
-                }
-                Up::Done
-            }
-        };
-        Ok(Outcome { up, metrics })
+    ) -> Result<AnyOutcome, PolicyError> {
+        let AnyMember { phase, seat, shard, key, .. } = member;
+        let down = opened(*phase, Message::clone(&member.down))?;
+        if C2Prompt::inner(*phase).is_some() {
+            return self.powder.look(member, &down, lab);
+        }
+        if C2Prompt::asks(*phase) {
+            let up = self.moments(seat, shard, lab)?.write(self.dim)?;
+            return Ok(AnyOutcome { up, metrics: Vec::new() });
+        }
+        let (up, mut metrics) = (Message::default(), Vec::new());
+        // Who goes on with a slot keeps its prompts.
+        if state.prompts().is_none() && !shard.is_empty() {
+            let found = self.compensate((seat, shard, *key), &Gaussians::read(&down)?, lab)?;
+            let epochs = &found.report.epoch_losses;
+            let loss = |epoch: Option<&f64>| epoch.copied().unwrap_or(0.0);
+            metrics = vec![
+                ("steps", found.report.steps as f64),
+                ("alignment_first", loss(epochs.first())),
+                ("alignment_last", loss(epochs.last())),
+            ];
+            state.keep(seat.view.task, found.prompts);
+        }
+        Ok(AnyOutcome { up, metrics })
     }
 }
 
@@ -173,11 +139,16 @@ impl<'a> Company<'a> {
             compensated: vec![0; pupils.len()],
         })
     }
-}
 
-/// A histogram as it travels.
-fn entries(histogram: &ClassHistogram) -> Vec<f32> {
-    histogram.entries().into_iter().map(|entry| entry as f32).collect()
+    /// What travels beside a member's slot: its histogram, if there is one.
+    fn matched(&self, member: usize) -> Result<Option<Section>, WireError> {
+        let Some(found) = self.histograms.get(member) else { return Ok(None) };
+        let scores = found.entries().into_iter().map(|entry| entry as f32).collect::<Vec<f32>>();
+        let components = self.config.powder.components as usize;
+        let place = histogram(components, scores.len() / components.max(1));
+        let tensor = NamedTensor::f32(place.name, place.shape, scores)?;
+        Ok(Some(Section::new(place.kind, vec![tensor])))
+    }
 }
 
 /// Nobody draws at this client.

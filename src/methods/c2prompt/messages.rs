@@ -1,188 +1,124 @@
 //! What C2Prompt sends: what Powder sends, moments of classes up and Gaussians down in round 0, and how well
 //! components match classes beside every trained slot.
+//!
+//! The first control byte says which of these it is; what follows is Powder's message as it is.
 
+use super::C2Prompt;
 use super::moments::{Gaussians, SlotMoments};
-use crate::methods::powder;
-use crate::policy::OldMessage;
-use crate::wire::{
-    Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
-};
+use crate::model::ParameterSet;
+use crate::policy::{Layout, Message, Place};
+use crate::wire::Values::{F32, U32};
+use crate::wire::{Dtype, Kind, WireError};
 
 const MEANS: &str = "means";
 const VARIANCES: &str = "variances";
 const COUNTS: &str = "counts";
 const HISTOGRAM: &str = "histogram";
 
-/// Server to client.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Down {
-    /// What Powder sends.
-    Powder(powder::Down),
-    /// The moments of the receiver's classes are wanted.
-    Ask,
-    /// The Gaussians of its classes, of width `d`.
-    Gaussians(Gaussians),
-}
-
-/// Client to server.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Up {
-    /// What Powder sends and, beside a trained slot, `(components, classes)` scores.
-    Powder(powder::Up, Option<Vec<f32>>),
-    /// The moments of its classes.
-    Moments(SlotMoments),
-    /// Compensation prompts are trained, and stay where they are.
-    Done,
-}
-
-/// The first byte of a message.
-const POWDER: u8 = 0;
-const FIRST: u8 = 1;
-const SECOND: u8 = 2;
-
-fn tagged(tag: u8, mut body: Body) -> Body {
-    body.meta.insert(0, tag);
-    body
-}
-
-fn opened(body: &Body) -> Result<(u8, Body), WireError> {
-    let (tag, rest) = body.meta.split_first().ok_or(WireError::Truncated("meta"))?;
-    Ok((*tag, Body::new(rest.to_vec(), body.sections.clone())))
-}
-
-fn unknown(tag: u8) -> WireError {
-    WireError::Malformed(format!("no message of C2Prompt begins with {tag}"))
-}
-
-/// `(classes, d)` of both.
-fn gaussian_tensors(classes: usize, means: &[f32], variances: &[f32]) -> Vec<NamedTensor> {
-    let shape = [classes, means.len() / classes.max(1)];
-    let tensors = [(MEANS, means), (VARIANCES, variances)];
-    let tensor = |(name, values): (&str, &[f32])| {
-        NamedTensor::f32(name, shape, values.to_vec()).expect("moments fill their shape")
-    };
-    tensors.map(tensor).into()
-}
-
-fn gaussian_sketches(classes: usize, dim: usize) -> Vec<TensorSketch> {
-    [MEANS, VARIANCES].map(|name| TensorSketch::f32(name, [classes, dim])).into()
-}
-
-fn values(body: &Body, name: &str) -> Result<Vec<f32>, WireError> {
-    Ok(body.tensor(Kind::Prototypes, name)?.as_f32()?.to_vec())
-}
-
-impl Down {
-    /// Powder's shape with a tag.
-    pub fn powder_sketch(mut inner: BodySketch) -> BodySketch {
-        inner.meta += 1;
-        inner
-    }
-
-    /// The shape of a question.
-    pub fn ask_sketch() -> BodySketch {
-        BodySketch::new(1, Vec::new())
-    }
-
-    /// The shape of the Gaussians of so many classes.
-    pub fn gaussians_sketch(classes: usize, dim: usize) -> BodySketch {
-        let tensors = gaussian_sketches(classes, dim);
-        BodySketch::new(1, vec![SectionSketch::new(Kind::Prototypes, tensors)])
+/// The first control byte of messages of a phase: Powder's, the first leg of round 0 and the second.
+fn tag(phase: usize) -> u8 {
+    match C2Prompt::inner(phase) {
+        Some(_) => 0,
+        None if C2Prompt::asks(phase) => 1,
+        None => 2,
     }
 }
 
-impl OldMessage for Down {
-    fn pack(&self) -> Body {
-        match self {
-            Down::Powder(inner) => tagged(POWDER, inner.pack()),
-            Down::Ask => Body::new(vec![FIRST], Vec::new()),
-            Down::Gaussians(Gaussians { means, variances, classes }) => {
-                let tensors = gaussian_tensors(*classes, means, variances);
-                Body::new(vec![SECOND], vec![Section::new(Kind::Prototypes, tensors)])
-            }
+/// Control fields behind the byte of a phase.
+pub fn tagged(phase: usize, control: &[u8]) -> Vec<u8> {
+    [&[tag(phase)], control].concat()
+}
+
+/// A message as it travels in a phase.
+pub fn closed(phase: usize, message: Message) -> Message {
+    Message { control: tagged(phase, &message.control), ..message }
+}
+
+/// The inverse of [`closed`].
+///
+/// # Errors
+/// Where a message belongs to another phase.
+pub fn opened(phase: usize, message: Message) -> Result<Message, WireError> {
+    match message.control.split_first() {
+        Some((found, control)) if *found == tag(phase) => {
+            Ok(Message { control: control.to_vec(), ..message })
         }
-    }
-
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let (tag, inner) = opened(body)?;
-        match tag {
-            POWDER => Ok(Down::Powder(powder::Down::unpack(&inner)?)),
-            FIRST => Ok(Down::Ask),
-            SECOND => {
-                let classes = body.tensor(Kind::Prototypes, MEANS)?.shape().first().copied();
-                let (means, variances) = (values(body, MEANS)?, values(body, VARIANCES)?);
-                let classes = classes.unwrap_or(0);
-                Ok(Down::Gaussians(Gaussians { classes, means, variances }))
-            }
-            tag => Err(unknown(tag)),
-        }
+        _ => Err(WireError::Malformed("a message does not answer what was asked".to_owned())),
     }
 }
 
-impl Up {
-    /// Powder's shape with a tag and, where they are wanted, scores of components for classes.
-    pub fn powder_sketch(mut inner: BodySketch, histogram: Option<[usize; 2]>) -> BodySketch {
-        inner.meta += 1;
-        if let Some(shape) = histogram {
-            let tensor = TensorSketch::f32(HISTOGRAM, shape);
-            inner.sections.push(SectionSketch::new(Kind::Statistics, vec![tensor]));
-        }
-        inner
+/// How well the components of a slot match its classes, as it travels beside the slot.
+pub fn histogram(components: usize, classes: usize) -> Place {
+    Place::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
+}
+
+/// The scores beside a slot, if there are any.
+///
+/// # Errors
+/// Where they are not f32.
+pub fn scores(message: &Message) -> Result<Option<Vec<f32>>, WireError> {
+    let found = message.find(Kind::Statistics, HISTOGRAM);
+    found.map(|tensor| Ok(tensor.as_f32()?.to_vec())).transpose()
+}
+
+impl Gaussians {
+    /// Of so many classes.
+    pub fn layout(classes: usize, dim: usize) -> Layout {
+        let place = |name| Place::new(Kind::Prototypes, name, &[classes, dim], Dtype::F32);
+        Layout { extra: [MEANS, VARIANCES].map(place).into(), ..Layout::default() }
     }
 
-    /// The shape of the moments of so many classes.
-    pub fn moments_sketch(classes: usize, dim: usize) -> BodySketch {
-        let mut tensors = gaussian_sketches(classes, dim);
-        tensors.push(TensorSketch::new(COUNTS, [classes], Dtype::U32));
-        BodySketch::new(1, vec![SectionSketch::new(Kind::Prototypes, tensors)])
+    /// As they travel.
+    ///
+    /// # Errors
+    /// Where they are not of this width.
+    pub fn write(self, dim: usize) -> Result<Message, WireError> {
+        let layout = Gaussians::layout(self.classes, dim);
+        let values = [F32(self.means.into()), F32(self.variances.into())];
+        Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// The shape of nothing.
-    pub fn done_sketch() -> BodySketch {
-        BodySketch::new(1, Vec::new())
+    /// The inverse of [`write`](Gaussians::write).
+    ///
+    /// # Errors
+    /// Where a message is something else.
+    pub fn read(message: &Message) -> Result<Gaussians, WireError> {
+        let classes = message.tensor(Kind::Prototypes, MEANS)?.shape().first().copied();
+        let [means, variances] = moments_in(message)?;
+        Ok(Gaussians { classes: classes.unwrap_or(0), means, variances })
     }
 }
 
-impl OldMessage for Up {
-    fn pack(&self) -> Body {
-        match self {
-            Up::Powder(inner, histogram) => {
-                let mut body = tagged(POWDER, inner.pack());
-                if let (powder::Up::Learnt(slot), Some(scores)) = (inner, histogram) {
-                    let classes = slot.get("head.bias").map_or(1, |bias| bias.values.len()).max(1);
-                    let shape = [scores.len() / classes, classes];
-                    let tensor = NamedTensor::f32(HISTOGRAM, shape, scores.clone());
-                    let tensor = tensor.expect("scores fill their shape");
-                    body.sections.push(Section::new(Kind::Statistics, vec![tensor]));
-                }
-                body
-            }
-            Up::Moments(SlotMoments { means, variances, counts }) => {
-                let mut tensors = gaussian_tensors(counts.len(), means, variances);
-                let counts = NamedTensor::u32(COUNTS, [counts.len()], counts.clone());
-                tensors.push(counts.expect("a list fills its own length"));
-                Body::new(vec![FIRST], vec![Section::new(Kind::Prototypes, tensors)])
-            }
-            Up::Done => Body::new(vec![SECOND], Vec::new()),
-        }
+impl SlotMoments {
+    /// Of so many classes.
+    pub fn layout(classes: usize, dim: usize) -> Layout {
+        let mut extra = Gaussians::layout(classes, dim).extra;
+        extra.push(Place::new(Kind::Prototypes, COUNTS, &[classes], Dtype::U32));
+        Layout { extra: extra.into_iter().map(Place::kept).collect(), ..Layout::default() }
     }
 
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let (tag, inner) = opened(body)?;
-        match tag {
-            POWDER => {
-                let statistics = body.of_kind(Kind::Statistics);
-                let found = statistics.into_iter().find(|tensor| &**tensor.name() == HISTOGRAM);
-                let scores = found.map(|tensor| tensor.as_f32().map(|v| v.to_vec())).transpose()?;
-                Ok(Up::Powder(powder::Up::unpack(&inner)?, scores))
-            }
-            FIRST => Ok(Up::Moments(SlotMoments {
-                means: values(body, MEANS)?,
-                variances: values(body, VARIANCES)?,
-                counts: body.tensor(Kind::Prototypes, COUNTS)?.as_u32()?.to_vec(),
-            })),
-            SECOND => Ok(Up::Done),
-            tag => Err(unknown(tag)),
-        }
+    /// As they travel.
+    ///
+    /// # Errors
+    /// Where they are not of this width.
+    pub fn write(self, dim: usize) -> Result<Message, WireError> {
+        let layout = SlotMoments::layout(self.counts.len(), dim);
+        let values = [F32(self.means.into()), F32(self.variances.into()), U32(self.counts.into())];
+        Message::filling(&layout, ParameterSet::new(), values)
     }
+
+    /// The inverse of [`write`](SlotMoments::write).
+    ///
+    /// # Errors
+    /// Where a message is something else.
+    pub fn read(message: &Message) -> Result<SlotMoments, WireError> {
+        let [means, variances] = moments_in(message)?;
+        let counts = message.tensor(Kind::Prototypes, COUNTS)?.as_u32()?.to_vec();
+        Ok(SlotMoments { means, variances, counts })
+    }
+}
+
+fn moments_in(message: &Message) -> Result<[Vec<f32>; 2], WireError> {
+    let of = |name| Ok(message.tensor(Kind::Prototypes, name)?.as_f32()?.to_vec());
+    Ok([of(MEANS)?, of(VARIANCES)?])
 }

@@ -40,21 +40,20 @@ mod state;
 use std::sync::Arc;
 
 pub use affinity::{Histogram, affinity};
-pub use client::C2PromptClient;
 pub use compensation::Compensated;
 pub use config::C2PromptConfig;
-pub use messages::{Down, Up};
 pub use moments::{Gaussians, SlotMoments, pooled};
 pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 
-use super::powder::{self, Powder, PowderPart, PowderServer, SlotKey};
+use self::messages::{closed, histogram, opened, tagged};
+use super::powder::{self, Powder, PowderServer, all_fail};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    CohortRule, ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, Part, Period, Phase,
-    PolicyError, Rounds, SketchFacts, UpMeta, UpSize,
+    AnyMember, AnyMethod, AnyOutcome, AnyServer, ClientState, CohortRule, Failure, Lab, Layout,
+    Message, ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
 };
 use crate::scenario::{Complaint, Population, Scenario};
 
@@ -99,23 +98,17 @@ impl C2Prompt {
     }
 }
 
-impl Method for C2Prompt {
-    type Down = Down;
-    type Up = Up;
-    type Part = C2Part;
-    type State = Compensation;
-    type Server = C2PromptServer;
-    type Client = C2PromptClient;
+/// The same exchange as Powder sees it.
+fn inner_of<'a>(facts: &SketchFacts<'a>, phase: usize) -> SketchFacts<'a> {
+    SketchFacts { phase, ..facts.clone() }
+}
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<C2PromptServer, PolicyError> {
+impl AnyMethod for C2Prompt {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         let powder = PowderServer::new(Arc::new(self.powder.clone()), init);
         let (method, reports) = (Arc::new(self.clone()), Vec::new());
-        Ok(C2PromptServer { method, powder, reports, figures: Vec::new() })
-    }
-
-    fn client(&self) -> C2PromptClient {
-        C2PromptClient { method: Arc::new(self.clone()) }
+        Ok(Box::new(C2PromptServer { method, powder, reports, figures: Vec::new() }))
     }
 
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
@@ -127,113 +120,86 @@ impl Method for C2Prompt {
         phases
     }
 
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let classes = facts.view.rows.len();
-        let (down, up) = match C2Prompt::inner(facts.phase) {
-            Some(phase) => {
-                let inner = self.powder.sketch(&SketchFacts { phase, ..facts.clone() });
-                let histogram = self.config.cpa && Powder::trains(phase);
-                let shape = [self.powder.shape.components, classes];
-                return ExchangeSketch {
-                    down: Down::powder_sketch(inner.down),
-                    up: Up::powder_sketch(inner.up, histogram.then_some(shape)),
-                    up_size: inner.up_size,
-                };
-            }
-            None if C2Prompt::asks(facts.phase) => {
-                (Down::ask_sketch(), Up::moments_sketch(classes, self.dim))
-            }
-            None => (Down::gaussians_sketch(classes, self.dim), Up::done_sketch()),
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        let layout = match C2Prompt::inner(facts.phase) {
+            Some(phase) => self.powder.down(&inner_of(facts, phase)),
+            None if C2Prompt::asks(facts.phase) => Layout::default(),
+            None => Gaussians::layout(facts.view.rows.len(), self.dim),
         };
-        ExchangeSketch { down, up, up_size: UpSize::Static }
+        Layout { control: tagged(facts.phase, &layout.control), ..layout }
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[
-            Field { name: "slot", folding: Folding::Keep },
-            Field { name: "attention", folding: Folding::Keep },
-            Field { name: "histogram", folding: Folding::Keep },
-            Field { name: "moments", folding: Folding::Keep },
-        ]
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        let layout = self.folded(facts);
+        Layout { control: tagged(facts.phase, &layout.control), ..layout }
     }
 
-    fn lift(&self, down: &Down, up: Up, meta: &UpMeta) -> Result<C2Part, PolicyError> {
-        let (seat, key) = (meta.seat.id, SlotKey::of(&meta.seat));
-        let (view, classes) = (Arc::clone(&meta.seat.view), meta.seat.view.rows.len());
-        let mut part = C2Part::default();
-        match (down, up) {
-            (Down::Powder(down), Up::Powder(up, histogram)) => {
-                part.powder = self.powder.lift(down, up, meta)?;
-                if let Some(scores) = histogram {
-                    if scores.len() != self.powder.shape.components * classes {
-                        return Err(PolicyError::Unsupported(format!(
-                            "{} scores of {} components for {classes} classes",
-                            scores.len(),
-                            self.powder.shape.components
-                        )));
-                    }
-                    part.histograms.0.push((seat, (key, view, scores)));
+    /// What travels behind the byte that says what it is; nothing once compensation prompts are trained.
+    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
+        let classes = facts.view.rows.len();
+        match C2Prompt::inner(facts.phase) {
+            Some(phase) => {
+                let mut layout = self.powder.up(&inner_of(facts, phase));
+                if self.config.cpa && Powder::trains(phase) {
+                    layout.extra.push(histogram(self.powder.shape.components, classes));
                 }
+                layout
             }
-            (Down::Ask, Up::Moments(moments)) if moments.counts.len() == classes => {
-                part.moments.0.push((seat, (key, view, moments)));
-            }
-            (Down::Gaussians(_), Up::Done) => {}
-            _ => {
-                let what = "an upload does not answer what was asked of its client";
-                return Err(PolicyError::Unsupported(what.to_owned()));
-            }
+            None if C2Prompt::asks(facts.phase) => SlotMoments::layout(classes, self.dim),
+            None => Layout::default(),
         }
-        Ok(part)
     }
 
-    /// As Powder's.
-    fn mixed(&self) -> Result<(), &'static str> {
-        self.powder.mixed()
-    }
-
-    fn late(&self) -> Result<(), &'static str> {
-        self.powder.late()
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        let update = opened(facts.phase, update)?;
+        match C2Prompt::inner(facts.phase) {
+            Some(phase) => self.powder.lift(&inner_of(facts, phase), sent, update),
+            None => Ok(update),
+        }
     }
 
     /// Powder's, a pass for moments, and the training of compensation prompts.
-    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         match C2Prompt::inner(phase) {
-            Some(phase) => self.powder.work(phase, samples, plan),
+            Some(phase) => self.powder.work(view, phase, samples, plan),
             None if C2Prompt::asks(phase) => samples as f64 / 3.0,
             None => samples as f64 * f64::from(self.config.compensation_epochs),
         }
     }
-}
 
-/// Something of a slot, with what is known of its classes.
-type OfSlot<T> = (SlotKey, Arc<TaskView>, T);
-
-/// Uploads as they came.
-#[derive(Clone, Debug)]
-pub struct C2Part {
-    /// Powder's.
-    pub powder: PowderPart,
-    /// Scores of components for classes.
-    pub histograms: Keep<OfSlot<Vec<f32>>>,
-    /// Moments of classes.
-    pub moments: Keep<OfSlot<SlotMoments>>,
-}
-
-impl Default for C2Part {
-    fn default() -> Self {
-        let powder = PowderPart::default();
-        C2Part { powder, histograms: Keep(Vec::new()), moments: Keep(Vec::new()) }
+    fn stateless(&self) -> bool {
+        false
     }
-}
 
-impl Part for C2Part {
-    fn merge(self, later: Self) -> Self {
-        C2Part {
-            powder: self.powder.merge(later.powder),
-            histograms: self.histograms.merge(later.histograms),
-            moments: self.moments.merge(later.moments),
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        let states = members.iter().map(client::entered).collect::<Result<Vec<_>, _>>();
+        let mut states = match states {
+            Ok(states) => states,
+            Err(error) => return all_fail(members.len(), error),
+        };
+        let mut outcomes = match members.iter().all(|member| C2Prompt::trains(member.phase)) {
+            true => self.learn(members, &states, lab),
+            false => {
+                let each = members.iter().zip(&mut states);
+                each.map(|(member, state)| Ok(self.exchange(member, state, lab)?)).collect()
+            }
+        };
+        for ((member, state), outcome) in members.iter_mut().zip(states).zip(&mut outcomes) {
+            member.state = state.save();
+            if let Ok(AnyOutcome { up, .. }) = outcome {
+                *up = closed(member.phase, std::mem::take(up));
+            }
         }
+        outcomes
+    }
+
+    fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
+        if C2Prompt::trains(phase) { usize::MAX } else { 1 }
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use super::C2Prompt;
 use super::affinity::{Histogram, affinity};
-use super::messages::Down;
+use super::messages::{closed, scores};
 use super::moments::{Gaussians, SlotMoments, pooled};
-use super::{C2Part, C2Prompt};
 use crate::data::TaskView;
 use crate::learning::prompting::ComponentPart;
 use crate::methods::powder::{PowderServer, SlotKey};
 use crate::model::Parameter;
-use crate::policy::{Lab, Next, PolicyError, Predictor, RoundContext, Seat, ServerPolicy, shared};
+use crate::policy::{
+    AnyServer, Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, shared,
+};
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
@@ -39,30 +41,24 @@ fn classes_of(view: &TaskView, lab: &Lab) -> Vec<u32> {
 
 impl C2PromptServer {
     /// The Gaussians that each seat's classes have over all clients.
-    fn gaussians(&self, seats: &[Seat], lab: &Lab) -> Result<Vec<Arc<Down>>, PolicyError> {
+    fn gaussians(&self, seats: &[Seat], lab: &Lab) -> Result<Vec<Arc<Message>>, PolicyError> {
         let dim = lab.backbone.dim();
         let reports: Vec<(&[u32], &SlotMoments)> =
             self.reports.iter().map(|report| (&report.classes[..], &report.moments)).collect();
         let pooled = pooled(&reports, dim)?;
         let of = |seat: &Seat| {
             let classes = classes_of(&seat.view, lab);
-            Arc::new(Down::Gaussians(Gaussians::of(&classes, &pooled, dim)))
+            Ok(Arc::new(Gaussians::of(&classes, &pooled, dim).write(dim)?))
         };
-        Ok(seats.iter().map(of).collect())
+        seats.iter().map(of).collect()
     }
 
-    /// Mixes the components of slots that were trained in a round.
-    fn aggregate(&mut self, slots: &[(SlotKey, Vec<u32>, Vec<f32>)]) -> Result<(), PolicyError> {
+    /// Mixes the components of slots that were trained in a round, by how well they match classes.
+    fn aggregate(&mut self, matched: Vec<(SlotKey, Histogram)>) -> Result<(), PolicyError> {
         let shape = &self.method.powder.shape;
         let table = self.powder.table();
-        let numbers: Vec<usize> = slots.iter().filter_map(|slot| table.find(slot.0)).collect();
-        let histograms: Vec<Histogram> = slots
-            .iter()
-            .map(|(_, classes, scores)| Histogram {
-                classes: classes.clone(),
-                scores: scores.clone(),
-            })
-            .collect();
+        let (keys, histograms): (Vec<SlotKey>, Vec<Histogram>) = matched.into_iter().unzip();
+        let numbers: Vec<usize> = keys.into_iter().filter_map(|key| table.find(key)).collect();
         let weights = affinity(&histograms, self.method.config.cpa_temperature);
         let size = weights.size();
         let own: f64 = (0..size).map(|row| weights.weights(row)[row]).sum();
@@ -104,57 +100,55 @@ impl C2PromptServer {
     }
 }
 
-impl ServerPolicy<C2Prompt> for C2PromptServer {
+impl AnyServer for C2PromptServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
         seats: &[Seat],
         lab: &Lab,
-    ) -> Result<Vec<Arc<Down>>, PolicyError> {
-        match C2Prompt::inner(round.phase) {
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        let downs = match C2Prompt::inner(round.phase) {
             Some(phase) => {
                 let inner = RoundContext { phase, ..round.clone() };
-                let downs = self.powder.broadcast(&inner, seats, lab)?;
-                let wrapped = |down: Arc<_>| Arc::new(Down::Powder(Arc::unwrap_or_clone(down)));
-                Ok(downs.into_iter().map(wrapped).collect())
+                self.powder.broadcast(&inner, seats, lab)?
             }
-            None if C2Prompt::asks(round.phase) => Ok(shared(Down::Ask, seats)),
-            None => self.gaussians(seats, lab),
-        }
+            None if C2Prompt::asks(round.phase) => shared(Message::default(), seats),
+            None => self.gaussians(seats, lab)?,
+        };
+        let close = |down| Arc::new(closed(round.phase, Arc::unwrap_or_clone(down)));
+        Ok(downs.into_iter().map(close).collect())
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<C2Part>,
+        folded: Option<Folded>,
         lab: &Lab,
-    ) -> Result<Next, PolicyError> {
+    ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(C2Part { powder, histograms, moments }) = folded else {
-            return Ok(Next::Continue);
-        };
-        if C2Prompt::asks(round.phase) {
-            let report =
-                |(_, (slot, view, moments)): (_, (SlotKey, Arc<TaskView>, SlotMoments))| Report {
-                    slot,
-                    classes: classes_of(&view, lab),
-                    moments,
+        let Some(folded) = folded else { return Ok(()) };
+        let Some(phase) = C2Prompt::inner(round.phase) else {
+            if C2Prompt::asks(round.phase) {
+                let report = |kept: &Kept| -> Result<Report, PolicyError> {
+                    let seat = &kept.meta.seat;
+                    let (slot, classes) = (SlotKey::of(seat), classes_of(&seat.view, lab));
+                    Ok(Report { slot, classes, moments: SlotMoments::read(&kept.update)? })
                 };
-            self.reports = moments.0.into_iter().map(report).collect();
-        }
-        if let Some(phase) = C2Prompt::inner(round.phase) {
-            let inner = RoundContext { phase, ..round.clone() };
-            self.powder.end_round(&inner, Some(powder), lab)?;
-            self.figures.extend(self.powder.figures());
-        }
-        let slot = |(_, (slot, view, scores)): (_, (SlotKey, Arc<TaskView>, Vec<f32>))| {
-            (slot, classes_of(&view, lab), scores)
+                self.reports = folded.kept.iter().map(report).collect::<Result<_, _>>()?;
+            }
+            return Ok(());
         };
-        let slots: Vec<_> = histograms.0.into_iter().map(slot).collect();
-        if !slots.is_empty() {
-            self.aggregate(&slots)?;
-        }
-        Ok(Next::Continue)
+        let matched = |kept: &Kept| -> Result<Option<(SlotKey, Histogram)>, PolicyError> {
+            let (seat, found) = (&kept.meta.seat, scores(&kept.update)?);
+            let histogram = |scores| Histogram { classes: classes_of(&seat.view, lab), scores };
+            Ok(found.map(|scores| (SlotKey::of(seat), histogram(scores))))
+        };
+        let matched = folded.kept.iter().filter_map(|kept| matched(kept).transpose());
+        let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
+        let inner = RoundContext { phase, ..round.clone() };
+        self.powder.end_round(&inner, Some(folded), lab)?;
+        self.figures.extend(self.powder.figures());
+        if matched.is_empty() { Ok(()) } else { self.aggregate(matched) }
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {

@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 
 use super::Powder;
 use super::distillation::{NotTrue, batch_shares};
-use super::messages::{Lesson, Looks};
+use super::messages::{Lesson, Looks, learnt};
 use super::prompts::{SlotPrompts, is_own};
 use super::similarity::Attention;
 use crate::data::{Batch, Loader, Shard};
@@ -17,7 +17,7 @@ use crate::learning::{
 use crate::model::ops;
 use crate::model::{FrozenPart, ParameterSet, prompts};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, PolicyError, Seat};
+use crate::policy::{AnyMember, AnyOutcome, Failure, Lab, Message, PolicyError, Seat};
 
 /// One client and its lesson.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,12 @@ pub struct Pupil<'a> {
     pub key: StreamKey,
 }
 
-impl Pupil<'_> {
+impl<'a> Pupil<'a> {
+    /// A member of a pack and what it was sent.
+    pub fn of((member, lesson): (&'a AnyMember, &'a Lesson)) -> Pupil<'a> {
+        Pupil { seat: &member.seat, lesson, shard: &member.shard, key: member.key }
+    }
+
     /// Whether two lessons can be learnt in one pack: equal shapes, and both or neither with a teacher.
     pub fn alike(&self, other: &Pupil<'_>) -> bool {
         let of = |pupil: &Pupil<'_>| {
@@ -77,25 +82,31 @@ pub trait Companion {
 /// Nobody.
 impl Companion for () {}
 
-/// What became of a slot.
-pub struct Learnt {
-    /// Its components and head.
-    pub slot: ParameterSet,
-    /// How training went.
-    pub report: TrainingReport,
+/// What stops a pack fails all of it.
+pub fn all_fail(members: usize, error: impl Into<PolicyError>) -> Vec<Result<AnyOutcome, Failure>> {
+    vec![Err(Failure::from(error.into())); members]
 }
 
 impl Powder {
-    /// Trains the slots of pupils that are [alike](Pupil::alike).
-    ///
-    /// # Errors
-    /// What stops all of them; each may fail alone.
+    /// Trains the slots of pupils that are [alike](Pupil::alike), together; each may fail alone.
     pub fn learn(
         &self,
         pupils: &[Pupil<'_>],
         lab: &Lab,
         companion: &mut dyn Companion,
-    ) -> Result<Vec<Result<Learnt, PolicyError>>, PolicyError> {
+    ) -> Vec<Result<AnyOutcome, Failure>> {
+        match self.train_slots(pupils, lab, companion) {
+            Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
+            Err(error) => all_fail(pupils.len(), error),
+        }
+    }
+
+    fn train_slots(
+        &self,
+        pupils: &[Pupil<'_>],
+        lab: &Lab,
+        companion: &mut dyn Companion,
+    ) -> Result<Vec<Result<AnyOutcome, PolicyError>>, PolicyError> {
         let Some(first) = pupils.first() else { return Ok(Vec::new()) };
         let classes = first.lesson.relatives.len();
         let received: Vec<ParameterSet> =
@@ -123,10 +134,12 @@ impl Powder {
         let reports = train_pack(plan, &mut optimiser, student.variables(), &courses, |batch| {
             lessons.losses(batch, &loaders[0], companion)
         })?;
-        let learnt = student.pack_parameters()?.into_iter().zip(reports);
-        Ok(learnt
-            .map(|(all, report)| Ok(Learnt { slot: all.filter(is_own), report: report? }))
-            .collect())
+        let layout = learnt(&self.shape, classes);
+        let outcome = |(all, report): (ParameterSet, Result<_, LearningError>)| {
+            let metrics = TrainingReport::metrics(&report?);
+            Ok(AnyOutcome { up: Message::filling(&layout, all.filter(is_own), [])?, metrics })
+        };
+        Ok(student.pack_parameters()?.into_iter().zip(reports).map(outcome).collect())
     }
 
     /// How slots are prompted; without tokens nothing of them trains.
@@ -135,22 +148,31 @@ impl Powder {
         SlotPrompts { blocks, trains: trains && self.shape.length > 0 }
     }
 
-    /// What the samples of a shard attend to.
+    /// Answers what the samples of a member attend to in what it was sent.
     ///
     /// # Errors
     /// When samples cannot be read.
-    pub fn attention(
+    pub fn look(
         &self,
-        seat: &Seat,
+        member: &AnyMember,
+        down: &Message,
+        lab: &Lab,
+    ) -> Result<AnyOutcome, PolicyError> {
+        let found = self.attention(member, &Looks::read(down)?, lab)?;
+        Ok(AnyOutcome { up: found.write(&self.shape)?, metrics: Vec::new() })
+    }
+
+    fn attention(
+        &self,
+        member: &AnyMember,
         looks: &Looks,
-        shard: &Shard,
         lab: &Lab,
     ) -> Result<Attention, PolicyError> {
-        let view = &seat.view;
+        let view = &member.seat.view;
         let (classes, shape) = (view.rows.len(), &self.shape);
-        let width = shape.blocks.len() * looks.slots.len() * shape.components;
+        let width = shape.scores(looks.slots.len());
         let (mut sums, mut counts) = (vec![0f64; classes * width], vec![0u32; classes]);
-        let loader = lab.queried(lab.statistics_loader(shard), QueryView::Clean)?;
+        let loader = lab.queried(lab.statistics_loader(&member.shard), QueryView::Clean)?;
         for batch in loader.in_order(lab.evaluation_batch) {
             let batch = batch?;
             let queries = queries_of(&batch, lab)?;

@@ -1,32 +1,20 @@
 //! What Powder sends: a slot and what is mixed with it, keys to be looked at, and what samples attend to.
-
-use std::sync::Arc;
+//!
+//! Messages begin with whether they are about looking or about training.
 
 use super::prompts::OWN_SHARE;
-use crate::model::{LinearHead, ParameterSet};
-use crate::policy::{OldMessage, parameter_sections, parameter_sketches, parameters_of};
-use crate::wire::{
-    Body, BodySketch, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, SectionSketch,
-    TensorSketch, WireError,
-};
-
 use super::shape::SlotShape;
 use super::similarity::Attention;
+use crate::model::{LinearHead, ParameterSet};
+use crate::policy::{Layout, Message, Place, UpSize};
+use crate::wire::Values::{F32, F64, U32};
+use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, WireError};
 
 const RELATIVES: &str = "relatives";
 const SLOT: &str = "slot";
 const WEIGHTS: &str = "weights";
 const MEANS: &str = "attention";
 const COUNTS: &str = "counts";
-
-/// Server to client.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Down {
-    /// A slot to train.
-    Lesson(Lesson),
-    /// Components to look at.
-    Looks(Looks),
-}
 
 /// A slot and what it needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +43,75 @@ pub struct SharedTable {
 }
 
 impl Lesson {
+    /// A lesson in so many classes, which uses other slots or not, with a table of so many slots or without.
+    pub fn layout(
+        shape: &SlotShape,
+        classes: usize,
+        (teaches, mixes): (bool, bool),
+        table: Option<usize>,
+    ) -> Layout {
+        let mut extra = vec![statistic(RELATIVES, &[classes], Dtype::F32)];
+        let mut parameters = shape.own(classes);
+        match table {
+            None if mixes => parameters.extend(shape.others()),
+            None => {}
+            Some(slots) => {
+                parameters = shape.table(classes, slots);
+                extra.push(statistic(SLOT, &[], Dtype::U32));
+                extra.push(statistic(WEIGHTS, &[shape.top, slots], Dtype::F64));
+            }
+        }
+        let mut control = MetaWriter::new();
+        control.bool(false).bool(teaches).bool(table.is_some()).bool(table.is_some() && mixes);
+        Layout {
+            control: control.finish(),
+            parameters: places(parameters),
+            extra,
+            ..Layout::default()
+        }
+    }
+
+    /// As it travels.
+    ///
+    /// # Errors
+    /// Where it is no lesson about slots of this shape.
+    pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
+        let (about, classes) = ((self.teaches, self.is_mixed()), self.relatives.len());
+        let slots = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
+        let layout = Lesson::layout(shape, classes, about, slots);
+        let relatives = F32(self.relatives.into());
+        match self.table {
+            None => Message::filling(&layout, self.parameters, [relatives]),
+            Some(SharedTable { parameters, slot, weights, .. }) => {
+                let values = [relatives, U32([slot].into()), F64(weights.into())];
+                Message::filling(&layout, parameters, values)
+            }
+        }
+    }
+
+    /// The inverse of [`write`](Lesson::write).
+    ///
+    /// # Errors
+    /// Where a message is something else.
+    pub fn read(message: &Message) -> Result<Lesson, WireError> {
+        let mut fields = fields_of(message, false)?;
+        let (teaches, shared, mixes) = (fields.bool()?, fields.bool()?, fields.bool()?);
+        fields.finish()?;
+        let relatives = message.tensor(Kind::Statistics, RELATIVES)?.as_f32()?.to_vec();
+        let parameters = message.parameters.clone();
+        if !shared {
+            return Ok(Lesson { parameters, table: None, teaches, relatives });
+        }
+        let slot = message.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
+        let weights = message.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
+        let rows = parameters.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len());
+        if slot as usize >= rows / relatives.len().max(1) {
+            return Err(WireError::Malformed(format!("no slot {slot} in a table")));
+        }
+        let table = Some(SharedTable { parameters, slot, weights, mixes });
+        Ok(Lesson { parameters: ParameterSet::new(), table, teaches, relatives })
+    }
+
     /// Whether the slot uses others.
     pub fn is_mixed(&self) -> bool {
         let shared = self.table.as_ref().map(|table| table.mixes);
@@ -72,11 +129,19 @@ impl Lesson {
             let rows: Vec<&[f64]> = rows.filter(|row| row.iter().any(|w| *w > 0.0)).collect();
             let all: Vec<&ParameterSet> = slots.iter().collect();
             for (name, parameter) in shape.mix(&rows, place, &all).iter() {
-                received.insert(Arc::clone(name), parameter.clone());
+                received.insert(name.clone(), parameter.clone());
             }
         }
         received
     }
+}
+
+/// A slot of so many classes as its owner has trained it.
+pub fn learnt(shape: &SlotShape, classes: usize) -> Layout {
+    let mut control = MetaWriter::new();
+    control.bool(false);
+    let parameters = places(shape.own(classes)).into_iter().map(Place::kept).collect();
+    Layout { control: control.finish(), ..Layout::of(parameters) }
 }
 
 /// Keys and attention of slots.
@@ -88,175 +153,88 @@ pub struct Looks {
     pub parameters: ParameterSet,
 }
 
-impl Down {
-    /// The shape of a lesson in so many classes, with or without other slots.
-    pub fn lesson_sketch(shape: &SlotShape, classes: usize, mixed: bool) -> BodySketch {
-        let mut all = shape.own(classes);
-        if mixed {
-            all.extend(shape.others());
-        }
-        let mut sections = parameter_sketches(&all);
-        let relatives = TensorSketch::f32(RELATIVES, [classes]);
-        sections.push(SectionSketch::new(Kind::Statistics, vec![relatives]));
-        BodySketch::new(lesson_meta(false, false, false).len(), sections)
+impl Looks {
+    /// Components of these slots.
+    pub fn layout(shape: &SlotShape, slots: &[u32]) -> Layout {
+        let parameters = places(shape.looks(slots.len()));
+        Layout { control: looking_at(slots), ..Layout::of(parameters) }
     }
 
-    /// The shape of a lesson with all of so many slots.
-    pub fn table_sketch(shape: &SlotShape, classes: usize, slots: usize) -> BodySketch {
-        let mut sections = parameter_sketches(&shape.table(classes, slots));
-        let tensors = vec![
-            TensorSketch::f32(RELATIVES, [classes]),
-            TensorSketch::new(SLOT, [], Dtype::U32),
-            TensorSketch::new(WEIGHTS, [shape.top, slots], Dtype::F64),
+    /// As they travel.
+    ///
+    /// # Errors
+    /// Where they are not components of this shape.
+    pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
+        Message::filling(&Looks::layout(shape, &self.slots), self.parameters, [])
+    }
+
+    /// The inverse of [`write`](Looks::write).
+    ///
+    /// # Errors
+    /// Where a message is something else.
+    pub fn read(message: &Message) -> Result<Looks, WireError> {
+        let mut fields = fields_of(message, true)?;
+        let slots = fields.u32s()?;
+        fields.finish()?;
+        Ok(Looks { slots, parameters: message.parameters.clone() })
+    }
+}
+
+impl Attention {
+    /// What samples of so many classes attend to in these slots. Slots that were trained since count, too, so nobody
+    /// knows beforehand how many there are.
+    pub fn layout(shape: &SlotShape, classes: usize, slots: &[u32]) -> Layout {
+        let extra = vec![
+            statistic(MEANS, &[classes, shape.scores(slots.len())], Dtype::F32).kept(),
+            statistic(COUNTS, &[classes], Dtype::U32).kept(),
         ];
-        sections.push(SectionSketch::new(Kind::Statistics, tensors));
-        BodySketch::new(lesson_meta(false, true, true).len(), sections)
+        let size = UpSize::FromValues;
+        Layout { control: looking_at(slots), extra, size, ..Layout::default() }
     }
 
-    /// The shape of so many slots' components.
-    pub fn looks_sketch(shape: &SlotShape, slots: usize) -> BodySketch {
-        let numbers: Vec<u32> = (0..slots as u32).collect();
-        BodySketch::new(looks_meta(&numbers).len(), parameter_sketches(&shape.looks(slots)))
-    }
-}
-
-fn lesson_meta(teaches: bool, shared: bool, mixes: bool) -> Vec<u8> {
-    let mut meta = MetaWriter::new();
-    meta.bool(false).bool(teaches).bool(shared).bool(mixes);
-    meta.finish()
-}
-
-fn looks_meta(slots: &[u32]) -> Vec<u8> {
-    let mut meta = MetaWriter::new();
-    meta.bool(true).u32s(slots);
-    meta.finish()
-}
-
-impl OldMessage for Down {
-    fn pack(&self) -> Body {
-        match self {
-            Down::Lesson(Lesson { parameters, table, teaches, relatives }) => {
-                let set = table.as_ref().map_or(parameters, |table| &table.parameters);
-                let mut sections = parameter_sections(set);
-                let mut tensors =
-                    vec![NamedTensor::f32(RELATIVES, [relatives.len()], relatives.clone())];
-                if let Some(SharedTable { slot, weights, .. }) = table {
-                    let rows = table_rows(weights, slots_in(set, relatives.len()));
-                    tensors.push(NamedTensor::u32(SLOT, [], vec![*slot]));
-                    tensors.push(NamedTensor::f64(WEIGHTS, rows, &weights[..]));
-                }
-                let tensors = tensors.into_iter().map(|t| t.expect("lists fill their shapes"));
-                sections.push(Section::new(Kind::Statistics, tensors.collect()));
-                let mixes = table.as_ref().is_some_and(|table| table.mixes);
-                Body::new(lesson_meta(*teaches, table.is_some(), mixes), sections)
-            }
-            Down::Looks(looks) => {
-                Body::new(looks_meta(&looks.slots), parameter_sections(&looks.parameters))
-            }
-        }
+    /// As it travels.
+    ///
+    /// # Errors
+    /// Where it is not about components of this shape.
+    pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
+        let layout = Attention::layout(shape, self.counts.len(), &self.over);
+        let values = [F32(self.means.into()), U32(self.counts.into())];
+        Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let mut meta = MetaReader::new(&body.meta);
-        let parameters = parameters_of(body)?;
-        let down = match meta.bool()? {
-            false => {
-                let relatives = body.tensor(Kind::Statistics, RELATIVES)?.as_f32()?.to_vec();
-                let (teaches, shared, mixes) = (meta.bool()?, meta.bool()?, meta.bool()?);
-                match shared {
-                    false => Down::Lesson(Lesson { parameters, table: None, teaches, relatives }),
-                    true => {
-                        let slot = body.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
-                        let weights = body.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
-                        if slot as usize >= slots_in(&parameters, relatives.len()) {
-                            return Err(WireError::Malformed(format!("no slot {slot} in a table")));
-                        }
-                        let table = Some(SharedTable { parameters, slot, weights, mixes });
-                        let parameters = ParameterSet::new();
-                        Down::Lesson(Lesson { parameters, table, teaches, relatives })
-                    }
-                }
-            }
-            true => Down::Looks(Looks { slots: meta.u32s()?, parameters }),
-        };
-        meta.finish()?;
-        Ok(down)
+    /// The inverse of [`write`](Attention::write).
+    ///
+    /// # Errors
+    /// Where a message is something else.
+    pub fn read(message: &Message) -> Result<Attention, WireError> {
+        let mut fields = fields_of(message, true)?;
+        let over = fields.u32s()?;
+        fields.finish()?;
+        let means = message.tensor(Kind::Statistics, MEANS)?.as_f32()?.to_vec();
+        let counts = message.tensor(Kind::Statistics, COUNTS)?.as_u32()?.to_vec();
+        Ok(Attention { over, means, counts })
     }
 }
 
-/// Slots of so many classes in a table.
-fn slots_in(table: &ParameterSet, classes: usize) -> usize {
-    table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1)
+fn statistic(name: &str, shape: &[usize], dtype: Dtype) -> Place {
+    Place::new(Kind::Statistics, name, shape, dtype)
 }
 
-/// The extents of so many weights of so many slots.
-fn table_rows(weights: &[f64], slots: usize) -> [usize; 2] {
-    [weights.len() / slots.max(1), slots]
+fn places(parameters: Vec<(String, Vec<usize>)>) -> Vec<Place> {
+    parameters.into_iter().map(|(name, shape)| Place::parameter(name, &shape)).collect()
 }
 
-/// Client to server.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Up {
-    /// The slot as it was trained.
-    Learnt(ParameterSet),
-    /// What the samples attend to.
-    Attention(Attention),
+fn looking_at(slots: &[u32]) -> Vec<u8> {
+    let mut control = MetaWriter::new();
+    control.bool(true).u32s(slots);
+    control.finish()
 }
 
-impl Up {
-    /// The shape of a slot of so many classes.
-    pub fn learnt_sketch(shape: &SlotShape, classes: usize) -> BodySketch {
-        BodySketch::new(learnt_meta().len(), parameter_sketches(&shape.own(classes)))
-    }
-
-    /// The shape of what samples of so many classes attend to.
-    pub fn attention_sketch(shape: &SlotShape, classes: usize, slots: usize) -> BodySketch {
-        let numbers: Vec<u32> = (0..slots as u32).collect();
-        let means = [classes, shape.blocks.len() * slots * shape.components];
-        let tensors =
-            vec![TensorSketch::f32(MEANS, means), TensorSketch::new(COUNTS, [classes], Dtype::U32)];
-        BodySketch::new(
-            looks_meta(&numbers).len(),
-            vec![SectionSketch::new(Kind::Statistics, tensors)],
-        )
-    }
-}
-
-fn learnt_meta() -> Vec<u8> {
-    let mut meta = MetaWriter::new();
-    meta.bool(false);
-    meta.finish()
-}
-
-impl OldMessage for Up {
-    fn pack(&self) -> Body {
-        match self {
-            Up::Learnt(parameters) => Body::new(learnt_meta(), parameter_sections(parameters)),
-            Up::Attention(Attention { over, means, counts }) => {
-                let width = means.len() / counts.len().max(1);
-                let tensors = vec![
-                    NamedTensor::f32(MEANS, [counts.len(), width], means.clone()),
-                    NamedTensor::u32(COUNTS, [counts.len()], counts.clone()),
-                ];
-                let tensors =
-                    tensors.into_iter().map(|tensor| tensor.expect("means fill their shape"));
-                let section = Section::new(Kind::Statistics, tensors.collect());
-                Body::new(looks_meta(over), vec![section])
-            }
-        }
-    }
-
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let mut meta = MetaReader::new(&body.meta);
-        let up = match meta.bool()? {
-            false => Up::Learnt(parameters_of(body)?),
-            true => Up::Attention(Attention {
-                over: meta.u32s()?,
-                means: body.tensor(Kind::Statistics, MEANS)?.as_f32()?.to_vec(),
-                counts: body.tensor(Kind::Statistics, COUNTS)?.as_u32()?.to_vec(),
-            }),
-        };
-        meta.finish()?;
-        Ok(up)
+/// The control fields behind the first one, which says whether a message is about looking.
+fn fields_of(message: &Message, looking: bool) -> Result<MetaReader<'_>, WireError> {
+    let mut fields = message.fields();
+    match fields.bool()? == looking {
+        true => Ok(fields),
+        false => Err(WireError::Malformed("a message of Powder of another phase".to_owned())),
     }
 }

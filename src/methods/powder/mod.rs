@@ -30,7 +30,6 @@
 //! * Rows of new components are orthogonal to as many earlier ones as there is room for in their width.
 //! * Without a task id every slot answers for its own rows and the largest score wins.
 
-mod client;
 mod config;
 mod distillation;
 mod learner;
@@ -42,14 +41,12 @@ mod shape;
 mod similarity;
 mod table;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-pub use client::PowderClient;
 pub use config::{Downlink, PowderConfig};
 pub use distillation::{NotTrue, batch_shares};
-pub use learner::{Companion, Learnt, Pupil, Step};
-pub use messages::{Down, Lesson, Looks, SharedTable, Up};
+pub use learner::{Companion, Pupil, Step, all_fail};
+pub use messages::{Lesson, Looks, SharedTable, learnt};
 pub use predictor::{SlotModel, SlotModels};
 pub use prompts::{OWN_SHARE, OWN_TOKENS, SlotPrompts, is_own, others_name};
 pub use server::PowderServer;
@@ -58,12 +55,12 @@ pub use similarity::{Attention, Likeness, most_similar};
 pub use table::{Slot, SlotKey, SlotTable};
 
 use super::prompted::check_blocks;
+use crate::data::TaskView;
 use crate::learning::TrainingPlan;
-use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    CohortRule, ExchangeSketch, Field, Folding, Keep, Lab, Method, ModelFacts, Part, Period, Phase,
-    PolicyError, Rounds, Seat, SketchFacts, UpMeta, UpSize,
+    AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, Message,
+    ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
 };
 use crate::scenario::{Complaint, Scenario};
 
@@ -114,29 +111,17 @@ impl Powder {
     }
 }
 
-/// How many slots were begun by the end of a task, if everybody took part: a period has slots for as many clients as
+/// The slots that were begun by the end of a task, if everybody took part: a period has slots for as many clients as
 /// share its head rows.
-fn begun(facts: &SketchFacts<'_>) -> usize {
-    let SketchFacts { model, view, .. } = facts;
+fn begun(SketchFacts { model, view, .. }: &SketchFacts<'_>) -> Vec<u32> {
     let clients = model.classes / (view.rows.len() * model.tasks).max(1);
-    clients.max(1) * (view.task.index() + 1)
+    (0..(clients.max(1) * (view.task.index() + 1)) as u32).collect()
 }
 
-impl Method for Powder {
-    type Down = Down;
-    type Up = Up;
-    type Part = PowderPart;
-    type State = ();
-    type Server = PowderServer;
-    type Client = PowderClient;
-
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<PowderServer, PolicyError> {
+impl AnyMethod for Powder {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
-        Ok(PowderServer::new(Arc::new(self.clone()), init))
-    }
-
-    fn client(&self) -> PowderClient {
-        PowderClient { method: Arc::new(self.clone()) }
+        Ok(Box::new(PowderServer::new(Arc::new(self.clone()), init)))
     }
 
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
@@ -152,112 +137,68 @@ impl Method for Powder {
         ]
     }
 
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let (shape, classes) = (&self.shape, facts.view.rows.len());
-        if Powder::trains(facts.phase) {
-            let mixes = Powder::mixes(facts.phase);
-            let down = match self.config.downlink {
-                Downlink::Needed => Down::lesson_sketch(shape, classes, mixes),
-                Downlink::Table => Down::table_sketch(shape, classes, self.slots(classes)),
-            };
-            return ExchangeSketch {
-                down,
-                up: Up::learnt_sketch(shape, classes),
-                up_size: UpSize::Static,
-            };
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        if !Powder::trains(facts.phase) {
+            return Looks::layout(&self.shape, &begun(facts));
         }
-        ExchangeSketch {
-            down: Down::looks_sketch(shape, begun(facts)),
-            up: Up::attention_sketch(shape, classes, begun(facts)),
-            up_size: UpSize::FromValues,
+        let classes = facts.view.rows.len();
+        let table = (self.config.downlink == Downlink::Table).then(|| self.slots(classes));
+        Lesson::layout(&self.shape, classes, (false, Powder::mixes(facts.phase)), table)
+    }
+
+    /// A slot is what its owner last sent: all of it is kept.
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        let classes = facts.view.rows.len();
+        match Powder::trains(facts.phase) {
+            true => learnt(&self.shape, classes),
+            false => Attention::layout(&self.shape, classes, &begun(facts)),
         }
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[
-            Field { name: "slot", folding: Folding::Keep },
-            Field { name: "attention", folding: Folding::Keep },
-        ]
-    }
-
-    fn lift(&self, _down: &Down, up: Up, meta: &UpMeta) -> Result<PowderPart, PolicyError> {
-        let PowderPart { mut learnt, mut attention } = PowderPart::default();
-        match up {
-            Up::Learnt(parameters) => {
-                learnt = Keep::one(meta.seat.id, OfSlot::of(&meta.seat, parameters));
-            }
-            Up::Attention(found) => {
-                let width = self.shape.blocks.len() * found.over.len() * self.shape.components;
-                let classes = meta.seat.view.rows.len();
-                if found.counts.len() != classes || found.means.len() != classes * width {
-                    return Err(PolicyError::Unsupported(format!(
-                        "{} mean scores of {} classes, where {classes} classes have {width} each",
-                        found.means.len(),
-                        found.counts.len()
-                    )));
-                }
-                attention = Keep::one(meta.seat.id, OfSlot::of(&meta.seat, found));
+    /// Nobody knew beforehand how long attention would be; it has to be of all classes and of whole slots.
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        _sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        if !Powder::trains(facts.phase) {
+            let Attention { over, means, counts } = Attention::read(&update)?;
+            let (classes, width) = (facts.view.rows.len(), self.shape.scores(over.len()));
+            if counts.len() != classes || means.len() != classes * width {
+                return Err(PolicyError::Unsupported(format!(
+                    "{} mean scores of {} classes, where {classes} classes have {width} each",
+                    means.len(),
+                    counts.len()
+                )));
             }
         }
-        Ok(PowderPart { learnt, attention })
-    }
-
-    /// Every seat has a slot of its own.
-    fn mixed(&self) -> Result<(), &'static str> {
-        Ok(())
-    }
-
-    fn late(&self) -> Result<(), &'static str> {
-        Err("a slot is what its owner last sent")
+        Ok(update)
     }
 
     /// Training, a third of it for the pass of the teacher and once for queries; looking needs queries alone.
-    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+    fn work(&self, _view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         let teacher = if self.config.kd_weight > 0.0 { 1.0 / 3.0 } else { 0.0 };
         let epochs = if Powder::trains(phase) { plan.epochs as f64 * (1.0 + teacher) } else { 0.0 };
         samples as f64 * (epochs + 1.0 / 3.0)
     }
-}
 
-/// Something that was sent of a slot.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OfSlot<T> {
-    /// Whose it is.
-    pub key: SlotKey,
-    /// Its head rows.
-    pub rows: Range<usize>,
-    /// What it is.
-    pub sent: T,
-}
-
-impl<T> OfSlot<T> {
-    /// From a seat.
-    pub fn of(seat: &Seat, sent: T) -> OfSlot<T> {
-        OfSlot { key: SlotKey::of(seat), rows: seat.view.rows.clone(), sent }
-    }
-}
-
-/// Uploads as they came.
-#[derive(Clone, Debug)]
-pub struct PowderPart {
-    /// Trained slots.
-    pub learnt: Keep<OfSlot<ParameterSet>>,
-    /// What samples attend to.
-    pub attention: Keep<OfSlot<Attention>>,
-}
-
-impl Default for PowderPart {
-    fn default() -> Self {
-        PowderPart { learnt: Keep(Vec::new()), attention: Keep(Vec::new()) }
-    }
-}
-
-impl Part for PowderPart {
-    fn merge(self, later: Self) -> Self {
-        PowderPart {
-            learnt: self.learnt.merge(later.learnt),
-            attention: self.attention.merge(later.attention),
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        if !members.iter().all(|member| Powder::trains(member.phase)) {
+            let look = |member: &AnyMember| Ok(self.look(member, &member.down, lab)?);
+            return members.iter().map(look).collect();
         }
+        let lessons = members.iter().map(|member| Lesson::read(&member.down));
+        let lessons: Vec<Lesson> = match lessons.collect::<Result<_, _>>() {
+            Ok(lessons) => lessons,
+            Err(error) => return all_fail(members.len(), error),
+        };
+        let pupils: Vec<Pupil<'_>> = members.iter().zip(&lessons).map(Pupil::of).collect();
+        pupils.chunk_by(Pupil::alike).flat_map(|pack| self.learn(pack, lab, &mut ())).collect()
+    }
+
+    fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
+        if Powder::trains(phase) { usize::MAX } else { 1 }
     }
 }
 

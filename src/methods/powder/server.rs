@@ -1,16 +1,17 @@
 //! Powder's server: keeps slots side by side, and compares them as a period begins.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::messages::{Down, Lesson, Looks};
+use super::messages::{Lesson, Looks};
 use super::predictor::{SlotModel, SlotModels};
 use super::table::{SlotKey, SlotTable};
-use super::{Downlink, OPENING, OfSlot, Powder, PowderPart};
+use super::{Attention, Downlink, OPENING, Powder};
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, Next, PolicyError, Predictor, RoundContext, Seat, ServerPolicy, shared};
+use crate::policy::{
+    AnyServer, Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, shared,
+};
 use crate::wire::{Body, WireError};
 
 /// What the server knows.
@@ -37,8 +38,9 @@ impl PowderServer {
         &mut self.table
     }
 
-    /// The number of a slot, which begins now if it has not yet.
-    fn begin(&mut self, key: SlotKey, rows: Range<usize>) -> usize {
+    /// The number of a seat's slot, which begins now if it has not yet.
+    fn begin(&mut self, seat: &Seat) -> usize {
+        let (key, rows) = (SlotKey::of(seat), seat.view.rows.clone());
         self.table.begin(key, rows, &self.method.shape, self.init)
     }
 
@@ -52,21 +54,19 @@ impl PowderServer {
     }
 }
 
-impl ServerPolicy<Powder> for PowderServer {
+impl AnyServer for PowderServer {
+    /// Slots begin here, in the order of seats.
     fn broadcast(
         &mut self,
         round: &RoundContext,
         seats: &[Seat],
         _lab: &Lab,
-    ) -> Result<Vec<Arc<Down>>, PolicyError> {
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let method = Arc::clone(&self.method);
-        let slots: Vec<usize> = seats
-            .iter()
-            .map(|seat| self.begin(SlotKey::of(seat), seat.view.rows.clone()))
-            .collect();
+        let slots: Vec<usize> = seats.iter().map(|seat| self.begin(seat)).collect();
         if !Powder::trains(round.phase) {
             let (slots, parameters) = self.table.looks(&method.shape);
-            return Ok(shared(Down::Looks(Looks { slots, parameters }), seats));
+            return Ok(shared(Looks { slots, parameters }.write(&method.shape)?, seats));
         }
         let mixes = Powder::mixes(round.phase);
         let lesson = |slot: usize| {
@@ -81,37 +81,38 @@ impl ServerPolicy<Powder> for PowderServer {
                 Downlink::Needed => (known.parameters.clone(), None),
             };
             let (teaches, relatives) = (known.is_trained(), known.relatives.clone());
-            Arc::new(Down::Lesson(Lesson { parameters, table, teaches, relatives }))
+            let lesson = Lesson { parameters, table, teaches, relatives };
+            Ok(Arc::new(lesson.write(&method.shape)?))
         };
-        Ok(slots.into_iter().map(lesson).collect())
+        slots.into_iter().map(lesson).collect()
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<PowderPart>,
+        folded: Option<Folded>,
         _lab: &Lab,
-    ) -> Result<Next, PolicyError> {
+    ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(PowderPart { learnt, attention }) = folded else { return Ok(Next::Continue) };
-        // A server that was lost may not know whom it asked.
-        for (_, OfSlot { key, rows, sent }) in learnt.0 {
-            let slot = self.begin(key, rows);
-            let slot = self.table.slot_mut(slot);
-            slot.parameters = sent;
-            slot.rounds += 1;
-        }
+        let Some(Folded { kept, .. }) = folded else { return Ok(()) };
         let mut asked = Vec::new();
-        for (_, OfSlot { key, rows, sent }) in attention.0 {
-            let slot = self.begin(key, rows);
-            self.table.slot_mut(slot).attention = Some(sent);
-            asked.push(slot);
+        for Kept { meta, update, .. } in kept {
+            // A server that was lost may not know whom it asked.
+            let number = self.begin(&meta.seat);
+            let slot = self.table.slot_mut(number);
+            if Powder::trains(round.phase) {
+                slot.parameters = update.parameters;
+                slot.rounds += 1;
+            } else {
+                slot.attention = Some(Attention::read(&update)?);
+                asked.push(number);
+            }
         }
         if round.phase == OPENING {
             self.table.compare(&self.method.likeness(), &asked);
             self.note(&asked);
         }
-        Ok(Next::Continue)
+        Ok(())
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {

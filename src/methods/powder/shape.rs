@@ -111,6 +111,11 @@ impl SlotShape {
         looks.map(|(_, block, part)| (part.name(block), self.rows(part, rows))).collect()
     }
 
+    /// Numbers of scores of a sample on so many slots.
+    pub fn scores(&self, slots: usize) -> usize {
+        self.blocks.len() * slots * self.components
+    }
+
     fn head(&self, rows: usize) -> HeadShape {
         HeadShape { kind: HeadKind::Linear, rows, dim: self.dim }
     }

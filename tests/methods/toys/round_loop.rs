@@ -1,5 +1,5 @@
 //! The smallest engine that keeps the promises policies rely on: no clock, no network, no
-//! failures. It checks at every exchange that messages equal their sketches and survive their
+//! failures. It checks at every exchange that messages equal their layouts and survive their
 //! own encoding.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,8 @@ use fedcast::learning::Tally;
 use fedcast::learning::evaluation::evaluate;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    AnyMember, AnyMethod, AnyPart, AnyServer, AnyState, Asset, ClassCounts, CohortRule, Failure,
-    Lab, ModelFacts, Next, Period, Phase, Predictor, RoundContext, Scope, Seat, SketchFacts,
-    UpMeta, UpSize,
+    AnyMember, AnyMethod, AnyServer, Asset, ClassCounts, CohortRule, Failure, Folded, Lab, Message,
+    ModelFacts, Period, Phase, Predictor, RoundContext, Scope, Seat, SketchFacts, UpMeta, UpSize,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, decode, encode};
@@ -37,7 +36,7 @@ pub struct Engine {
     pub facts: ModelFacts,
     pub lab: Lab,
     pub server: Box<dyn AnyServer>,
-    pub states: BTreeMap<ClientId, AnyState>,
+    pub states: BTreeMap<ClientId, Body>,
     pub exchanges: Vec<Exchange>,
     pub round: u32,
 }
@@ -89,9 +88,7 @@ impl Engine {
         let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
         for round_in_phase in 0..phase.rounds.limit() {
             let context = self.context(period, index, phase, round_in_phase);
-            if self.round(&context, &everyone, shards) == Next::EndPhase {
-                break;
-            }
+            self.round(&context, &everyone, shards);
         }
     }
 
@@ -107,83 +104,70 @@ impl Engine {
         }
     }
 
-    fn round(&mut self, round: &RoundContext, cohort: &[ClientId], shards: &[Shard]) -> Next {
-        let seats = self.server.seats(round, cohort);
+    fn round(&mut self, round: &RoundContext, cohort: &[ClientId], shards: &[Shard]) {
+        let seats = self.method.seats(round, cohort);
         let downs = self.server.broadcast(round, &seats, &self.lab).unwrap();
         assert_eq!(downs.len(), seats.len());
         let mut parts = Vec::new();
         for (seat, down) in seats.into_iter().zip(downs) {
             let shard = Arc::clone(&shards[seat.client.index()]);
             let counts = self.counts(&shard);
-            let sketch = self.method.sketch(&SketchFacts {
+            let facts = SketchFacts {
                 model: &self.facts,
                 view: &seat.view,
                 phase: round.phase,
                 round_in_phase: round.round_in_phase,
                 counts: &counts,
-            });
-            let down_body = through_the_wire(&self.method.pack_down(&down));
-            if sketch.up_size != UpSize::FromValues {
-                assert_eq!(down_body.sketch(), sketch.down, "a Down differs from its sketch");
+            };
+            let (down_layout, up_layout) = (self.method.down(&facts), self.method.up(&facts));
+            let down_body = through_the_wire(&down.body());
+            if up_layout.size != UpSize::FromValues {
+                assert_eq!(
+                    down_body.sketch(),
+                    down_layout.body(),
+                    "a Down differs from its layout"
+                );
             }
-            let down =
-                self.method.unpack_down(&down_body, &self.method.down_assets(&down)).unwrap();
-            let state = self.states.remove(&seat.client);
+            let sent = Arc::new(Message::from_body(&down_body, &down.assets).unwrap());
             let mut member = AnyMember {
                 seat: seat.clone(),
                 phase: round.phase,
-                down: Arc::clone(&down),
-                state: state.unwrap_or_else(|| self.method.fresh_state()),
+                down: Arc::clone(&sent),
+                state: self.states.remove(&seat.client).unwrap_or_default(),
                 shard,
                 key: seat.key(SEED, round.round),
                 missed: Vec::new(),
             };
             let outcome = self.method.train(std::slice::from_mut(&mut member), &self.lab);
-            let saved = self.method.save_state(&member.state);
-            self.states.insert(seat.client, self.method.load_state(&saved).unwrap());
+            self.states.insert(seat.client, member.state);
             let outcome = outcome.into_iter().next().unwrap();
             let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
-            let up = outcome.map(|outcome| through_the_wire(&self.method.pack_up(&outcome.up)));
+            let up = outcome.map(|outcome| through_the_wire(&outcome.up.body()));
             if let Ok(body) = &up {
-                if sketch.up_size != UpSize::FromValues {
-                    assert_eq!(body.sketch(), sketch.up, "an Up differs from its sketch");
+                if up_layout.size != UpSize::FromValues {
+                    assert_eq!(body.sketch(), up_layout.body(), "an Up differs from its layout");
                 }
-                let again = self.method.pack_up(&self.method.unpack_up(body).unwrap());
-                assert_eq!(again.digest(), body.digest(), "an Up does not survive its encoding");
+                let update = Message::from_body(body, &[]).unwrap();
+                assert_eq!(update.body().digest(), body.digest(), "an Up is not its own body");
                 if body.is_finite() {
                     let meta = UpMeta::timely(seat.clone(), round.round);
-                    parts.push(self.method.lift(&down, body, &meta).unwrap());
+                    let update = self.method.lift(&facts, &sent, update).unwrap();
+                    let update = (update, &self.method.folded(&facts));
+                    parts.push(Folded::of(&meta, (&sent, &down_layout), update).unwrap());
                 }
             }
             self.exchanges.push(Exchange {
                 task: round.period.task.index(),
                 phase: round.phase_name,
-                assets: self.method.down_assets(&down),
+                assets: down.assets.clone(),
                 seat,
                 down: down_body,
                 up,
                 metrics,
             });
         }
-        let folded = self.fold(parts);
         self.round += 1;
-        self.server.end_round(round, folded, &self.lab).unwrap()
-    }
-
-    /// A binary tree over seat order.
-    fn fold(&self, mut parts: Vec<AnyPart>) -> Option<AnyPart> {
-        while parts.len() > 1 {
-            let mut pairs = parts.into_iter();
-            let mut merged = Vec::new();
-            while let Some(earlier) = pairs.next() {
-                merged.push(match pairs.next() {
-                    Some(later) => self.method.merge(earlier, later),
-                    None => earlier,
-                });
-            }
-            parts = merged;
-        }
-        parts.pop()
+        self.server.end_round(round, fold(parts), &self.lab).unwrap();
     }
 
     fn counts(&self, shard: &Shard) -> ClassCounts {
@@ -212,6 +196,22 @@ impl Engine {
     pub fn view(&self, task: usize) -> Arc<TaskView> {
         Arc::clone(&self.lab.curriculum.tasks[task])
     }
+}
+
+/// A binary tree over seat order.
+fn fold(mut parts: Vec<Folded>) -> Option<Folded> {
+    while parts.len() > 1 {
+        let mut pairs = parts.into_iter();
+        let mut merged = Vec::new();
+        while let Some(earlier) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(later) => earlier.merge(later),
+                None => earlier,
+            });
+        }
+        parts = merged;
+    }
+    parts.pop()
 }
 
 /// Scores every test sample of the first `seen` head rows.
