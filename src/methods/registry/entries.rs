@@ -18,7 +18,7 @@ use crate::methods::joint::{self, Joint, JointConfig};
 use crate::methods::oracle::{self, Oracle, OracleConfig};
 use crate::methods::powder::{self, Powder, PowderConfig};
 use crate::methods::stsa::{self, Stsa, StsaConfig};
-use crate::policy::{ModelFacts, erase};
+use crate::policy::{AnyMethod, ModelFacts, erase};
 
 /// All of them, in the order in which they are shown.
 pub(super) fn builtin() -> Vec<MethodEntry> {
@@ -214,7 +214,9 @@ fn stsa_entry() -> MethodEntry {
         upon_features: true,
         read: Arc::new(|table| {
             let config = StsaConfig::exact(table);
-            Box::new(move |facts: &ModelFacts| erase(Stsa::new(config, facts)))
+            Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
+                Arc::new(Stsa::new(config, facts))
+            })
         }),
         check: stsa::check,
     }
@@ -228,7 +230,9 @@ fn stsa_e_entry() -> MethodEntry {
         messages: "down: a seed; up, once per task and unit: sums and counts of the task's classes",
         read: Arc::new(|table| {
             let config = StsaConfig::estimated(table);
-            Box::new(move |facts: &ModelFacts| erase(Stsa::new(config, facts)))
+            Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
+                Arc::new(Stsa::new(config, facts))
+            })
         }),
         ..stsa_entry()
     }
