@@ -5,10 +5,14 @@
 //! (late folding, noise, robust folds, secure aggregation, ...) a method supports. See [`Folded`](super::Folded) for
 //! what folding makes of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{KINDS, kind_of};
-use crate::wire::{BodySketch, Dtype, Kind, SectionSketch, TensorSketch};
+use crate::numerics::symmetric::Symmetric;
+use crate::wire::{
+    BodySketch, Dtype, Kind, NamedTensor, SectionSketch, TensorSketch, Values, WireError,
+};
 
 /// What a message of one direction holds in one exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,6 +170,27 @@ impl Place {
     /// The same, whose first row is that row of the whole.
     pub fn from_row(self, first_row: usize) -> Place {
         Place { first_row, ..self }
+    }
+
+    /// A tensor that fills the place, of real numbers; of a symmetric matrix they are the lower triangle row by row.
+    ///
+    /// # Errors
+    /// When they are too many or too few, or the place is not for real numbers.
+    pub fn tensor(&self, numbers: &[f64]) -> Result<NamedTensor, WireError> {
+        let misfit = |what: &str| WireError::Malformed(format!("`{}` {what}", self.name));
+        let all = match (self.form, &*self.shape) {
+            (Form::Symmetric, [order, columns]) if order == columns => {
+                let matrix = Symmetric::from_packed(*order, numbers.to_vec());
+                matrix.ok_or_else(|| misfit("is not filled by that triangle"))?.full().into()
+            }
+            _ => Cow::Borrowed(numbers),
+        };
+        let values = match self.dtype {
+            Dtype::F32 => Values::F32(all.iter().map(|number| *number as f32).collect()),
+            Dtype::F64 => Values::F64(all.into()),
+            _ => return Err(misfit("is no place for real numbers")),
+        };
+        NamedTensor::new(Arc::clone(&self.name), &*self.shape, values)
     }
 
     fn sketch(&self) -> TensorSketch {

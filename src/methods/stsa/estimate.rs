@@ -10,8 +10,8 @@
 //! matrix where every unit holds one sample, positive semidefinite always, and free
 //! of the cancellation of the paper's form, which is the same number.
 
+use super::class_sums::ClassSums;
 use super::config::{Estimation, OneUnit, UnitCount};
-use super::messages::ClassSums;
 use crate::numerics::symmetric::{Gram, Symmetric};
 
 /// What one unit says about the classes of a task.
@@ -23,8 +23,21 @@ pub struct Unit {
     pub counts: Vec<f64>,
 }
 
+impl Unit {
+    /// One without samples.
+    pub fn empty(classes: usize, width: usize) -> Unit {
+        Unit { sums: ClassSums::zeros(classes, width), counts: vec![0.0; classes] }
+    }
+
+    /// Takes in the features of a sample.
+    pub fn add(&mut self, features: &[f64], class: usize) {
+        self.counts[class] += 1.0;
+        self.sums.row_mut(class).iter_mut().zip(features).for_each(|(sum, h)| *sum += h);
+    }
+}
+
 /// The estimate of a task's Gram matrix from all its units.
-pub fn estimate(units: &[&Unit], width: usize, rule: &Estimation) -> Symmetric {
+pub fn estimate(units: &[Unit], width: usize, rule: &Estimation) -> Symmetric {
     let classes = units.iter().map(|unit| unit.counts.len()).max().unwrap_or(0);
     let classes: Vec<Class<'_>> = (0..classes).map(|class| Class::of(units, class)).collect();
     let pooled = match rule.one_unit {
@@ -53,7 +66,7 @@ struct Class<'a> {
 impl<'a> Class<'a> {
     /// Units with less than one sample say nothing, whatever noise made of their counts; `N` and `P`
     /// are those of the others.
-    fn of(units: &[&'a Unit], class: usize) -> Class<'a> {
+    fn of(units: &'a [Unit], class: usize) -> Class<'a> {
         let held = units.iter().filter(|unit| unit.counts.get(class).is_some_and(|n| *n >= 1.0));
         let units: Vec<_> = held.map(|unit| (unit.counts[class], unit.sums.row(class))).collect();
         let total = units.iter().map(|(n, _)| n).sum();

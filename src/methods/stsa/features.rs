@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
-use super::messages::ClassSums;
+use super::estimate::Unit;
 use crate::data::{Batch, Loader, Shard, TaskView};
 use crate::model::{self, FrozenPart};
 use crate::numerics::projection::Projection;
-use crate::numerics::symmetric::Gram;
+use crate::numerics::symmetric::{Gram, Symmetric};
 use crate::policy::{Lab, PolicyError, Predictor};
 
 /// What makes features: the first stage's network, or the backbone as loaded.
@@ -79,10 +79,9 @@ const BLOCK: usize = 256;
 
 /// Sums over the samples of a shard.
 pub(super) struct Collected {
-    pub sums: ClassSums,
-    pub counts: Vec<f64>,
+    pub unit: Unit,
     /// The sum of `h h^T`, where it was asked for.
-    pub gram: Option<Gram>,
+    pub gram: Option<Symmetric>,
 }
 
 /// Passes over a shard once, in order: `h = ReLU(f W)`, sums in f64.
@@ -93,11 +92,14 @@ pub(super) fn collect(
     layer: &Projection,
     gram: bool,
 ) -> Result<Collected, PolicyError> {
-    let (classes, width) = (view.rows.len(), layer.width());
-    let mut collected = Collected {
-        sums: ClassSums::zeros(classes, width),
-        counts: vec![0.0; classes],
-        gram: gram.then(|| Gram::new(width)),
+    let mut unit = Unit::empty(view.rows.len(), layer.width());
+    let mut gram = gram.then(|| Gram::new(layer.width()));
+    let mut take = |features: &[f64], classes: &[usize]| {
+        let rows = layer.apply(features);
+        if let Some(gram) = &mut gram {
+            gram.add(&rows);
+        }
+        rows.chunks(layer.width()).zip(classes).for_each(|(row, class)| unit.add(row, *class));
     };
     let frozen = Frozen::of(lab);
     let (mut features, mut labels) = (Vec::new(), Vec::new());
@@ -108,25 +110,13 @@ pub(super) fn collect(
         features.extend(doubles(&found, layer.inputs())?);
         labels.extend(batch.labels().iter().map(|row| *row as usize - view.rows.start));
         if labels.len() >= BLOCK {
-            collected.take(&layer.apply(&features), &labels);
+            take(&features, &labels);
             features.clear();
             labels.clear();
         }
     }
-    collected.take(&layer.apply(&features), &labels);
-    Ok(collected)
-}
-
-impl Collected {
-    fn take(&mut self, rows: &[f64], classes: &[usize]) {
-        if let Some(gram) = &mut self.gram {
-            gram.add(rows);
-        }
-        for (row, class) in rows.chunks(self.sums.width).zip(classes) {
-            self.counts[*class] += 1.0;
-            self.sums.row_mut(*class).iter_mut().zip(row).for_each(|(sum, h)| *sum += h);
-        }
-    }
+    take(&features, &labels);
+    Ok(Collected { unit, gram: gram.map(Gram::finish) })
 }
 
 /// Features in f64, row-major, of this width.

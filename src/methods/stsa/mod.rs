@@ -19,18 +19,15 @@
 //! transformer and full training of a residual network, unless another is named), or the backbone as loaded
 //! (`first = { name = "none" }`, and always on plain pixels); nothing trains after it.
 //!
-//! STSA's uploads are sums, so they may be [added in secret](crate::policy::Additive); STSA-E's units
-//! must be seen one by one. Of the paper's noise, E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`,
-//! E3 `["statistics"]`.
+//! STSA's uploads are sums, so they may be added in secret; STSA-E's units must be seen one by one. Of the paper's noise,
+//! E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`, E3 `["statistics"]`.
 
-mod additive;
-mod client;
+mod class_sums;
 mod config;
 mod estimate;
 mod features;
 mod head;
 mod messages;
-mod part;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -40,20 +37,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::RngCore;
 
-pub use client::StsaClient;
+pub use class_sums::ClassSums;
 pub use config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
 pub use estimate::{Unit, estimate};
 pub use head::RidgeHead;
-pub use messages::{ClassSums, Down, Spread, Up};
-pub use part::{StsaPart, Sums};
-pub use server::StsaServer;
 
+use self::features::collect;
+use self::server::StsaServer;
+use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    Additive, CohortRule, ExchangeSketch, Field, Folding, Lab, Method, ModelFacts, Period, Phase,
-    PolicyError, Rounds, SketchFacts, UpMeta, UpSize,
+    AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, ModelFacts,
+    Period, Phase, PolicyError, Rounds, Service, SketchFacts, Veto,
 };
 use crate::scenario::{Complaint, Population, Scenario};
 
@@ -94,6 +91,16 @@ impl Stsa {
         self.config.width as usize
     }
 
+    /// What a client says about its samples.
+    fn sums(&self, member: &AnyMember, lab: &Lab) -> Result<AnyOutcome, PolicyError> {
+        let view = &member.seat.view;
+        let layer = self.layer(messages::seed_of(&member.down)?);
+        let exact = matches!(self.config.variant, Variant::Exact { .. });
+        let found = collect(lab, &member.shard, view, &layer, exact)?;
+        let up = messages::upload(&self.statistics(view.rows.len()), &found)?;
+        Ok(AnyOutcome { up, metrics: Vec::new() })
+    }
+
     /// The random layer of a seed.
     fn layer(&self, seed: u64) -> Arc<Projection> {
         let mut last = self.layer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,73 +115,44 @@ impl Stsa {
     }
 }
 
-impl Method for Stsa {
-    type Down = Down;
-    type Up = Up;
-    type Part = StsaPart;
-    type State = ();
-    type Server = StsaServer;
-    type Client = StsaClient;
-
-    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<StsaServer, PolicyError> {
+impl AnyMethod for Stsa {
+    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
         let seed = init.domain(Domain::Projection).rng().next_u64();
-        Ok(StsaServer::new(Arc::new(self.clone()), seed))
-    }
-
-    fn client(&self) -> StsaClient {
-        StsaClient { method: Arc::new(self.clone()) }
+        Ok(Box::new(StsaServer::new(self.clone(), seed)))
     }
 
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
         vec![Phase { name: "statistics", rounds: Rounds::Fixed(1), cohort: CohortRule::Holders }]
     }
 
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        ExchangeSketch {
-            down: Down::sketch(),
-            up: Up::sketch(&self.config, self.width(), facts.view.rows.len()),
-            up_size: UpSize::Static,
-        }
+    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
+        messages::down()
     }
 
-    fn fields(&self) -> &'static [Field] {
-        match self.config.variant {
-            Variant::Exact { .. } => &[
-                Field { name: "gram", folding: Folding::Sum },
-                Field { name: "sums", folding: Folding::Sum },
-            ],
-            Variant::Estimated(_) => &[
-                Field { name: "sums", folding: Folding::Keep },
-                Field { name: "counts", folding: Folding::Keep },
-            ],
-        }
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        self.statistics(facts.view.rows.len())
     }
 
-    fn lift(&self, _down: &Down, up: Up, meta: &UpMeta) -> Result<StsaPart, PolicyError> {
-        let (classes, width) = (up.sums.classes(), up.sums.width);
-        let wanted = (meta.seat.view.rows.len(), self.width());
-        if (classes, width) != wanted {
-            return Err(PolicyError::Unsupported(format!(
-                "sums of {classes} classes and width {width} instead of {wanted:?}"
-            )));
-        }
-        Ok(StsaPart::one(meta.seat.id, up))
-    }
-
-    fn additive(&self) -> Result<&dyn Additive<Stsa>, &'static str> {
-        match self.config.variant {
-            Variant::Exact { .. } => Ok(self),
-            Variant::Estimated(_) => Err("for `s s^T / n` of a unit is not linear in its sum `s`"),
-        }
-    }
-
-    fn symmetric(&self) -> &'static [&'static str] {
-        &["gram"]
+    fn vetoes(&self) -> Vec<Veto> {
+        let task = "sums of features are placed at the head rows of one task";
+        let lies = "sums of features cannot be forged, so liars would spoil at most what a first method learns";
+        let mut vetoes = Veto::against(&[Service::Mixed], task);
+        vetoes.extend(Veto::against(&[Service::Lies], lies));
+        vetoes
     }
 
     /// One forward pass, a third of a training pass.
-    fn work(&self, _phase: usize, samples: usize, _plan: &TrainingPlan) -> f64 {
+    fn work(&self, _view: &TaskView, _phase: usize, samples: usize, _plan: &TrainingPlan) -> f64 {
         samples as f64 / 3.0
+    }
+
+    /// One pass over the samples of the task, no gradient.
+    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+        let sums = |member: &AnyMember| match member.shard.is_empty() {
+            true => Err(Failure::NoData),
+            false => Ok(self.sums(member, lab)?),
+        };
+        members.iter().map(sums).collect()
     }
 }
 

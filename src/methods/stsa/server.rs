@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-use super::Stsa;
-use super::config::Variant;
+use super::class_sums::ClassSums;
+use super::config::{Estimation, Variant};
 use super::estimate::{Unit, estimate};
 use super::features::{Frozen, collect};
 use super::head::{RidgeHead, Scorer};
-use super::messages::{ClassSums, Down};
-use super::part::{StsaPart, Sums};
+use super::{Stsa, messages};
 use crate::data::{Shard, TaskView};
 use crate::numerics::ridge::ridge;
-use crate::numerics::symmetric::{Gram, Symmetric, packed_len};
-use crate::policy::{Lab, Next, PolicyError, Predictor, RoundContext, Seat, ServerPolicy, shared};
+use crate::numerics::symmetric::{Symmetric, packed_len};
+use crate::policy::{
+    AnyServer, Folded, Lab, Message, PolicyError, Predictor, RoundContext, Seat, shared,
+};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// What the server knows.
 pub struct StsaServer {
-    method: Arc<Stsa>,
+    method: Stsa,
     seed: u64,
     /// `G` over all clients and tasks so far.
     gram: Symmetric,
@@ -29,7 +30,7 @@ pub struct StsaServer {
 }
 
 impl StsaServer {
-    pub(super) fn new(method: Arc<Stsa>, seed: u64) -> StsaServer {
+    pub(super) fn new(method: Stsa, seed: u64) -> StsaServer {
         let (classes, width) = (method.classes, method.width());
         StsaServer {
             seed,
@@ -41,20 +42,17 @@ impl StsaServer {
         }
     }
 
-    /// `G` of what arrived from units: estimated.
+    /// `G` and `P^T` of what arrived from units: the matrix is estimated.
     fn estimated(
         &mut self,
-        units: &[&Unit],
-        view: &TaskView,
+        units: &[Unit],
+        (rule, view): (&Estimation, &TaskView),
         lab: &Lab,
-    ) -> Result<Sums, PolicyError> {
+    ) -> Result<(Symmetric, ClassSums), PolicyError> {
         let width = self.method.width();
         let mut sums = ClassSums::zeros(view.rows.len(), width);
         units.iter().for_each(|unit| sums.add(&unit.sums));
-        let Variant::Estimated(rule) = self.method.config.variant else {
-            return Err(PolicyError::Unsupported("counts arrived where sums were due".into()));
-        };
-        let gram = estimate(units, width, &rule);
+        let gram = estimate(units, width, rule);
         if rule.diagnostics {
             let truth = self.truth(view, lab)?;
             let mut gap = gram.clone();
@@ -62,7 +60,7 @@ impl StsaServer {
             self.figures.push(("gram_error", gap.norm() / truth.norm()));
             self.figures.push(("gram_trace", gram.trace() / truth.trace()));
         }
-        Ok(Sums { gram, sums })
+        Ok((gram, sums))
     }
 
     /// The Gram matrix of all training samples of a task, which no server of a federation could know.
@@ -73,7 +71,7 @@ impl StsaServer {
         samples.sort_unstable();
         let shard: Shard = samples.into();
         let found = collect(lab, &shard, view, &self.method.layer(self.seed), true)?;
-        Ok(found.gram.map(Gram::finish).unwrap_or_default())
+        Ok(found.gram.unwrap_or_default())
     }
 
     /// `W^T = (G + lambda I)^-1 P` over the classes seen.
@@ -89,37 +87,39 @@ impl StsaServer {
     }
 }
 
-impl ServerPolicy<Stsa> for StsaServer {
+impl AnyServer for StsaServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
         seats: &[Seat],
         _lab: &Lab,
-    ) -> Result<Vec<Arc<Down>>, PolicyError> {
-        Ok(shared(Down { seed: self.seed }, seats))
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        Ok(shared(messages::of_seed(self.seed)?, seats))
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<StsaPart>,
+        folded: Option<Folded>,
         lab: &Lab,
-    ) -> Result<Next, PolicyError> {
+    ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(StsaPart { sums, units }) = folded else { return Ok(Next::Continue) };
+        let Some(folded) = folded else { return Ok(()) };
         let view = &round.period.view;
-        let units: Vec<&Unit> = units.0.iter().map(|(_, unit)| unit).collect();
-        let Sums { gram, sums } = match sums {
-            Some(sums) => sums,
-            None => self.estimated(&units, view, lab)?,
+        let (gram, sums) = match self.method.config.variant {
+            Variant::Exact { .. } => messages::sums_of(&folded, self.method.width())?,
+            Variant::Estimated(rule) => {
+                let units = folded.kept.iter().map(|kept| messages::unit_of(&kept.update));
+                let units: Vec<Unit> = units.collect::<Result<_, _>>()?;
+                self.estimated(&units, (&rule, view), lab)?
+            }
         };
         self.gram.add(&gram);
         for (class, row) in view.rows.clone().enumerate() {
             let to = self.sums.row_mut(row).iter_mut();
             to.zip(sums.row(class)).for_each(|(to, sum)| *to += sum);
         }
-        self.solve(view.seen())?;
-        Ok(Next::Continue)
+        self.solve(view.seen())
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {

@@ -1,0 +1,37 @@
+//! Sums of features by class.
+
+/// `P^T`: a row per class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassSums {
+    /// Width of a row, `D`.
+    pub width: usize,
+    /// `(classes, D)`, row-major.
+    pub values: Vec<f64>,
+}
+
+impl ClassSums {
+    /// Zeros.
+    pub fn zeros(classes: usize, width: usize) -> ClassSums {
+        ClassSums { width, values: vec![0.0; classes * width] }
+    }
+
+    /// How many classes.
+    pub fn classes(&self) -> usize {
+        self.values.len() / self.width.max(1)
+    }
+
+    /// The sum of a class.
+    pub fn row(&self, class: usize) -> &[f64] {
+        &self.values[class * self.width..(class + 1) * self.width]
+    }
+
+    /// The sum of a class, to change.
+    pub fn row_mut(&mut self, class: usize) -> &mut [f64] {
+        &mut self.values[class * self.width..(class + 1) * self.width]
+    }
+
+    /// Adds those of the same classes.
+    pub fn add(&mut self, other: &ClassSums) {
+        self.values.iter_mut().zip(&other.values).for_each(|(a, b)| *a += b);
+    }
+}
