@@ -227,8 +227,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Wang et al.: DualPrompt: Complementary Prompting for Rehearsal-free Continual \
                  Learning, ECCV 2022; averaged as in the benchmark of HGP, arXiv 2406.02447",
         state: prompted::STATE,
-        messages: "down: prefixes, keys, head; up: the same and the sample count; in the lean form \
-                   both ways the general prefixes, the task's expert and key, and the task's head rows",
         ..MethodEntry::averaging("dualprompt", DualPrompt::read)
     }
 }

@@ -191,14 +191,13 @@ impl Averaged for FedCPrompt {
 
 /// Its line in the registry.
 pub(super) fn entry() -> MethodEntry {
-    let MethodEntry { state, messages, .. } = coda_prompt::entry();
+    let MethodEntry { state, .. } = coda_prompt::entry();
     MethodEntry {
         idea: "CODA-Prompt's components with a contrastive loss that keeps the client's model near the \
                one it received and away from that of the previous task.",
         source: "Fed-CPrompt: Contrastive Prompt for Rehearsal-Free Federated Continual Learning, \
                  arXiv 2307.04869",
         state,
-        messages,
         ..MethodEntry::averaging("fed-cprompt", FedCPrompt::read)
     }
 }

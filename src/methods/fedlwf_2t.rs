@@ -320,8 +320,6 @@ pub(super) fn entry() -> MethodEntry {
                  federated learning, arXiv 2109.04197",
         state: "server: the parameters; client: its last model, and the last one of an earlier task \
                 (nothing if the first teacher is the server's)",
-        messages: "as fedavg, for both teachers are with the client; else once per task the \
-                   parameters that the task before left",
         ..MethodEntry::averaging("fedlwf-2t", FedLwf2t::read)
     }
 }

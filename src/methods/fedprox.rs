@@ -144,7 +144,6 @@ pub(super) fn entry() -> MethodEntry {
         idea: "FedAvg whose clients are pulled towards the weights they received.",
         source: "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
         state: "server: the parameters; client: nothing",
-        messages: "as fedavg: nothing is sent for the pull",
         ..MethodEntry::averaging("fedprox", FedProx::read)
     }
 }

@@ -150,7 +150,6 @@ pub(super) fn entry() -> MethodEntry {
                the upper bound.",
         source: "the usual reference; no paper of the benchmark states its recipe",
         state: "client: its optimiser between rounds; server: the parameters",
-        messages: "nothing crosses a network",
         ..MethodEntry::averaging("joint", Joint::read)
     }
 }

@@ -207,7 +207,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Wang et al.: Learning to Prompt for Continual Learning, CVPR 2022; averaged as in \
                  the benchmark of HGP, arXiv 2406.02447",
         state: prompted::STATE,
-        messages: "down: pool, keys, head; up: the same and the sample count",
         ..MethodEntry::averaging("l2p", L2p::read)
     }
 }

@@ -21,10 +21,11 @@ pub mod l2p;
 pub mod oracle;
 pub mod powder;
 pub mod prompted;
+mod needs;
 mod registry;
 mod services;
 pub mod stsa;
-mod transformer;
 
 pub use head_form::HeadForm;
+pub use needs::Needs;
 pub use registry::{MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};

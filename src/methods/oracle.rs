@@ -120,7 +120,6 @@ pub(super) fn entry() -> MethodEntry {
                held it; the upper bound along the tasks.",
         source: "the Oracle rows of FedHAF (central) and of MFCL's code (clients)",
         state: "client: everything it has held; server: the parameters",
-        messages: "central: nothing; clients: as fedavg",
         ..MethodEntry::averaging("oracle", Oracle::read)
     }
 }

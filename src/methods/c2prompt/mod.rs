@@ -47,7 +47,9 @@ pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 
 use self::messages::{closed, histogram, opened, tagged};
-use super::powder::{self, Powder, PowderServer, all_fail};
+use super::Needs;
+use super::registry::{MethodEntry, Recipe};
+use super::powder::{Powder, PowderServer, all_fail};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
@@ -55,7 +57,6 @@ use crate::policy::{
     AnyMember, AnyMethod, AnyOutcome, AnyServer, ClientState, CohortRule, Failure, Lab, Layout,
     Message, ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
 };
-use crate::scenario::{Complaint, Population, Scenario};
 
 /// The method: its settings, and the learner below it.
 #[derive(Clone, Debug)]
@@ -203,14 +204,32 @@ impl AnyMethod for C2Prompt {
     }
 }
 
-/// Tokens need blocks to live in; clients that keep compensation prompts must come back.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let fresh = scenario.participation.population == Population::Fresh;
-    let fresh = fresh.then(|| Complaint {
-        key: "participation.population",
-        message: "clients keep compensation prompts, and fresh ones have none".to_owned(),
-        label: "nobody comes back".to_owned(),
-        help: "set `participation.population = \"fixed\"`".to_owned(),
-    });
-    powder::check(scenario).into_iter().chain(fresh).collect()
+impl Recipe for C2PromptConfig {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+        Arc::new(C2Prompt::new(self.clone(), facts))
+    }
+
+    /// Tokens need blocks to live in; clients that keep compensation prompts must come back.
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.powder.needs();
+        needs.push(Needs::ReturningClients {
+            why: "clients keep compensation prompts, and fresh ones have none",
+            otherwise: None,
+        });
+        needs
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "Powder with class-aware interaction: tokens per class that move a client's features towards the \
+               Gaussian of all clients' features, in half of the training steps, and a server that mixes components \
+               by the classes that they match.",
+        source: "C2Prompt: Class-aware Client Knowledge Interaction for Federated Continual Learning, NeurIPS 2025, \
+                 arXiv 2509.19674 (a review of it)",
+        state: "server: all slots, their similarities, moments of the period; client: three tokens per class of its \
+                slot",
+        ..MethodEntry::of("c2prompt", C2PromptConfig::read)
+    }
 }

@@ -309,8 +309,6 @@ pub(super) fn entry() -> MethodEntry {
                distils first the head, then the module, from the model of the previous task.",
         source: "FedHAF, federated hierarchical anti-forgetting (conference submission)",
         state: "client: exemplars; server: module, head, and both as the previous task left them",
-        messages: "down: module and head, once per task the previous ones; up: the same and the \
-                   sample count",
         ..MethodEntry::averaging("fedhaf", FedHaf::read)
     }
 }

@@ -224,7 +224,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
                  Learning, TMLR 2024",
         state: "server: prompts, keys, head, the same of the last task's end, label counts; client: nothing",
-        messages: "down: prompts, keys, head; up: the same and the label counts of the task's classes",
         ..MethodEntry::averaging("hepco", Hepco::read)
     }
 }

@@ -304,8 +304,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Salami, Buzzega, Mosconi, Verasani, Calderara: Federated Class-Incremental \
                  Learning with Hierarchical Generative Prototypes, arXiv 2406.02447",
         state: "server: prompt, head, a Gaussian per class and client; client: nothing",
-        messages: "down: prompt, head; up: prompt, head, sample count, and per class with at \
-                   least two samples (n, mean, variance)",
         clip: Some(1.0),
         ..MethodEntry::averaging("hgp", Hgp::read)
     }

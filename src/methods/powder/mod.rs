@@ -54,7 +54,9 @@ pub use shape::SlotShape;
 pub use similarity::{Attention, Likeness, most_similar};
 pub use table::{Slot, SlotKey, SlotTable};
 
-use super::prompted::check_blocks;
+use super::prompted::NEEDS_BLOCKS;
+use super::registry::{MethodEntry, Recipe};
+use super::Needs;
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
@@ -62,7 +64,6 @@ use crate::policy::{
     AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, Message,
     ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
 };
-use crate::scenario::{Complaint, Scenario};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone, Debug)]
@@ -202,17 +203,34 @@ impl AnyMethod for Powder {
     }
 }
 
-/// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let downlink = scenario.method.parameters.get("downlink").and_then(toml::Value::as_str);
-    let shared = downlink == Some("table") && !scenario.tasks.arrival.has_slots();
-    let shared = shared.then(|| Complaint {
-        key: "method.downlink",
-        message: "a table has a place for every slot, and tasks that all clients share leave it \
-                  open how many there will be"
-            .to_owned(),
-        label: "for `tasks.arrival = \"powder\"`".to_owned(),
-        help: "set `downlink = \"needed\"`, or `tasks.arrival = \"powder\"`".to_owned(),
-    });
-    check_blocks(scenario).into_iter().chain(shared).collect()
+impl Recipe for PowderConfig {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+        Arc::new(Powder::new(self.clone(), facts))
+    }
+
+    /// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = vec![NEEDS_BLOCKS];
+        if self.downlink == Downlink::Table {
+            needs.push(Needs::SlotsOfTheirOwn {
+                key: "method.downlink",
+                why: "a table has a place for every slot, and tasks that all clients share leave it \
+                      open how many there will be",
+                otherwise: "set `downlink = \"needed\"`",
+            });
+        }
+        needs
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "Every client and task have a slot of their own: components that become tokens in some blocks, and \
+               head rows. Slots whose samples attend to the same components lend each other theirs.",
+        source: "Powder: Federated Continual Learning via Prompt-based Dual Knowledge Transfer, ICML 2024 (the \
+                 released code)",
+        state: "server: all slots and their similarities; client: nothing",
+        ..MethodEntry::of("powder", PowderConfig::read)
+    }
 }

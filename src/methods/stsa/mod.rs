@@ -44,6 +44,8 @@ pub use head::RidgeHead;
 
 use self::features::collect;
 use self::server::StsaServer;
+use super::Needs;
+use super::registry::{MethodEntry, Recipe};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::projection::Projection;
@@ -52,7 +54,6 @@ use crate::policy::{
     AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, ModelFacts,
     Period, Phase, PolicyError, Rounds, Service, SketchFacts, Veto,
 };
-use crate::scenario::{Complaint, Population, Scenario};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone)]
@@ -156,14 +157,41 @@ impl AnyMethod for Stsa {
     }
 }
 
-/// What of a scenario neither variant can work with.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let fresh = scenario.participation.population == Population::Fresh;
-    let complaint = || Complaint {
-        key: "participation.population",
-        message: "statistics are asked of every client that holds data of a task".into(),
-        label: "a fresh population has no end of them".into(),
-        help: "set `population = \"fixed\"`".into(),
-    };
-    fresh.then(complaint).into_iter().collect()
+impl Recipe for StsaConfig {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+        Arc::new(Stsa::new(*self, facts))
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        vec![Needs::ReturningClients {
+            why: "statistics are asked of every client that holds data of a task, and a fresh population has no \
+                  end of them",
+            otherwise: None,
+        }]
+    }
+}
+
+/// STSA's line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "A ridge head on random ReLU features of a frozen network, in closed form, from Gram \
+               matrices and class sums that add over clients and tasks; no gradient.",
+        source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
+                 Aggregation, arXiv 2506.01327",
+        state: "server: the sums and the head; client: nothing",
+        upon_features: true,
+        ..MethodEntry::of("stsa", StsaConfig::exact)
+    }
+}
+
+/// STSA-E's line in the registry.
+pub(super) fn estimating_entry() -> MethodEntry {
+    MethodEntry {
+        idea: "STSA whose clients send class sums and counts only: the server estimates the Gram \
+               matrix from the scatter of the units' class means.",
+        source: entry().source,
+        state: entry().state,
+        upon_features: true,
+        ..MethodEntry::of("stsa-e", StsaConfig::estimated)
+    }
 }
