@@ -16,7 +16,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
+use super::averaged::{Averaged, Averaging, Begun, Client, Direction, Needs, Parameters};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
@@ -179,7 +179,7 @@ impl Averaged for DualPrompt {
     fn figures(
         &self,
         model: &ModelFacts,
-        member: &Member<'_, ()>,
+        member: &Client<'_, ()>,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {

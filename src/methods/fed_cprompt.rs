@@ -24,7 +24,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::averaged::{
-    Averaged, Averaging, Begun, CrossEntropy, Direction, Member, Needs, Objective, Parameters,
+    Averaged, Averaging, Begun, Client, CrossEntropy, Direction, Needs, Objective, Parameters,
 };
 use super::coda_prompt::{self, CodaPrompt, Orthogonal};
 use super::prompted::{self, Prompted};
@@ -155,7 +155,7 @@ impl Averaged for FedCPrompt {
     fn objective(
         &self,
         model: &ModelFacts,
-        pack: &[Member<'_, ()>],
+        pack: &[Client<'_, ()>],
         _network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
+use super::averaged::{Averaged, Averaging, Begun, Client, Direction, Needs, Parameters};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
@@ -179,7 +179,7 @@ impl Averaged for L2p {
     fn figures(
         &self,
         _model: &ModelFacts,
-        _member: &Member<'_, ()>,
+        _member: &Client<'_, ()>,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {

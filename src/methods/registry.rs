@@ -21,7 +21,7 @@ use super::averaged::{Averaged, Base};
 use super::{Needs, services};
 use crate::data::TaskView;
 use crate::model::VitConfig;
-use crate::policy::{AnyMethod, ModelFacts, Period, Staged, WireForm};
+use crate::policy::{Method, ModelFacts, Period, Staged, WireForm};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
 use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError};
@@ -29,7 +29,7 @@ use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, Scena
 /// A method with its settings read, to be built for a model.
 pub trait Recipe: Send + Sync {
     /// The method for a model of these dimensions.
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod>;
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method>;
 
     /// What it asks of a scenario.
     fn needs(&self) -> Vec<Needs> {
@@ -41,7 +41,7 @@ pub trait Recipe: Send + Sync {
 struct Averages<A>(A);
 
 impl<A: Averaged> Recipe for Averages<A> {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         Arc::new(Base::new(self.0.clone(), facts))
     }
 
@@ -50,8 +50,8 @@ impl<A: Averaged> Recipe for Averages<A> {
     }
 }
 
-impl<F: Fn(&ModelFacts) -> Arc<dyn AnyMethod> + Send + Sync> Recipe for F {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+impl<F: Fn(&ModelFacts) -> Arc<dyn Method> + Send + Sync> Recipe for F {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         self(facts)
     }
 }
@@ -198,7 +198,7 @@ impl Registry {
         &self,
         section: &MethodSection,
         facts: &ModelFacts,
-    ) -> Result<Arc<dyn AnyMethod>, ScenarioError> {
+    ) -> Result<Arc<dyn Method>, ScenarioError> {
         let backbone = facts.backbone.kind();
         let recipe = section.config(|table| self.recipe(&section.name, backbone, table))?;
         Ok(recipe.build(facts))
@@ -258,7 +258,7 @@ impl Registry {
     fn recipe(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
         let Ok(entry) = self.find(name) else {
             table.accept_rest();
-            return Box::new(|_: &ModelFacts| -> Arc<dyn AnyMethod> {
+            return Box::new(|_: &ModelFacts| -> Arc<dyn Method> {
                 unreachable!("a scenario with an unknown method was refused")
             });
         };
@@ -282,7 +282,7 @@ impl Registry {
             Some((self.recipe(&name, backbone, table), rounds))
         });
         let Some((first, rounds)) = first else { return then };
-        Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
+        Box::new(move |facts: &ModelFacts| -> Arc<dyn Method> {
             let staged = Staged::new(first.build(facts), then.build(facts));
             Arc::new(staged.with_rounds(rounds))
         })

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fedcast::experiment::assemble::{class_sizes, curriculum, holders};
 use fedcast::methods::Registry;
-use fedcast::scenario::{AnyMethod, Loaded, MethodCatalogue, Override, Scenario, ScenarioError};
+use fedcast::scenario::{Loaded, Method, MethodCatalogue, Override, Scenario, ScenarioError};
 use proptest::prelude::*;
 
 fn files_under(folder: &Path) -> Vec<PathBuf> {
@@ -28,7 +28,7 @@ fn scenario_files() -> Vec<PathBuf> {
 
 fn read(text: &str, folder: &str, overrides: &[String]) -> Result<Loaded, ScenarioError> {
     let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
-    Scenario::from_toml(text, "any", Path::new(folder), &overrides, &AnyMethod)
+    Scenario::from_toml(text, "any", Path::new(folder), &overrides, &Method)
 }
 
 /// Reading what `scenario` writes, from another folder.
@@ -344,7 +344,7 @@ proptest! {
             Ok(loaded) => loaded.scenario,
             Err(error) => panic!("{error}\nfrom {overrides:?}"),
         };
-        let again = reread(&scenario, &AnyMethod);
+        let again = reread(&scenario, &Method);
         prop_assert_eq!(&again, &scenario);
         prop_assert_eq!(again.hash(), scenario.hash());
         prop_assert_eq!(again.to_effective_toml(), scenario.to_effective_toml());

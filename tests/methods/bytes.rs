@@ -9,7 +9,7 @@ use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
 use fedcast::methods::hgp::{CovarianceForm, Hgp, HgpConfig};
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    AnyMethod, ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, WireForm, erase,
+    ClassCounts, ExchangeSketch, Method, ModelFacts, SketchFacts, WireForm, erase,
 };
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
@@ -25,7 +25,7 @@ fn payload(sketch: &BodySketch) -> u64 {
 fn on_cifar100(
     task: usize,
     form: WireForm,
-    method: impl Fn(&ModelFacts) -> Arc<dyn AnyMethod>,
+    method: impl Fn(&ModelFacts) -> Arc<dyn Method>,
 ) -> ExchangeSketch {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, form };

@@ -9,7 +9,7 @@ use fedcast::methods::fedhaf::{FedHaf, FedHafConfig, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::policy::{
-    AnyMember, AnyMethod, ClassCounts, MissedTask, ModelFacts, SketchFacts, WireForm, erase,
+    ClassCounts, Member, Method, MissedTask, ModelFacts, SketchFacts, WireForm, erase,
     parameters_of,
 };
 use fedcast::quantity::TaskId;
@@ -19,7 +19,7 @@ use crate::toys::round_loop::{Engine, through_the_wire};
 use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
 use crate::{engine, far, values};
 
-fn fedhaf_with(change: impl Fn(&mut FedHafConfig)) -> Arc<dyn AnyMethod> {
+fn fedhaf_with(change: impl Fn(&mut FedHafConfig)) -> Arc<dyn Method> {
     let mut config = FedHafConfig {
         module_hidden: 24,
         module_width: 12,
@@ -145,7 +145,7 @@ fn missed_tasks_are_made_up_for() {
     let shards: Vec<_> = (0..3).map(|task| deal(&late.lab, &late.view(task), 2)).collect();
     let client = seat.client.index();
     let last = always.last();
-    let mut member = AnyMember {
+    let mut member = Member {
         phase: 0,
         down: late.method.unpack_down(&last.down, &last.assets).unwrap(),
         state: late.method.fresh_state(),

@@ -8,7 +8,7 @@ use fedcast::methods::fedavg::Weights;
 use fedcast::methods::fedavg_prompt::{FedAvgPrompt, FedAvgPromptConfig};
 use fedcast::methods::hepco::{Hepco, HepcoConfig, Up};
 use fedcast::model::{LinearHead, ParameterSet};
-use fedcast::policy::{AnyMethod, Message, ModelFacts, WireForm, erase, parameters_of};
+use fedcast::policy::{Message, Method, ModelFacts, WireForm, erase, parameters_of};
 use fedcast::wire::{Body, MetaReader};
 
 use crate::toys::round_loop::Engine;
@@ -36,11 +36,11 @@ fn small(change: impl Fn(&mut HepcoConfig)) -> HepcoConfig {
     config
 }
 
-pub fn hepco_with(change: impl Fn(&mut HepcoConfig)) -> Arc<dyn AnyMethod> {
+pub fn hepco_with(change: impl Fn(&mut HepcoConfig)) -> Arc<dyn Method> {
     erase(Hepco::new(small(change), &facts()))
 }
 
-pub fn fedavg_prompt() -> Arc<dyn AnyMethod> {
+pub fn fedavg_prompt() -> Arc<dyn Method> {
     erase(FedAvgPrompt::new(pools(), &facts()))
 }
 

@@ -30,13 +30,13 @@ use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
 use fedcast::methods::hgp::{Hgp, HgpConfig};
 use fedcast::methods::joint::{Joint, JointConfig};
 use fedcast::model::LinearHead;
-use fedcast::policy::{AnyMethod, erase, parameters_of};
+use fedcast::policy::{Method, erase, parameters_of};
 use fedcast::wire::{Body, Kind};
 use toys::round_loop::Engine;
 use toys::{facts, lab, rows_of};
 
 /// A small HGP: six prompt rows in both blocks, few draws.
-fn hgp_with(change: impl Fn(&mut HgpConfig)) -> Arc<dyn AnyMethod> {
+fn hgp_with(change: impl Fn(&mut HgpConfig)) -> Arc<dyn Method> {
     erase(Hgp::new(small(change), &facts()))
 }
 
@@ -51,17 +51,17 @@ fn small(change: impl Fn(&mut HgpConfig)) -> HgpConfig {
     config
 }
 
-fn fedavg_of(train: Train) -> Arc<dyn AnyMethod> {
+fn fedavg_of(train: Train) -> Arc<dyn Method> {
     let config = FedAvgConfig { train, prompt_len: 6, ..FedAvgConfig::default() };
     erase(FedAvg::new(config, &facts()))
 }
 
-fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn AnyMethod> {
+fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
     let learning = FedAvgConfig { train, ..FedAvgConfig::default() };
     erase(Joint::new(JointConfig { learning, keep_optimiser }, &facts()))
 }
 
-fn engine(method: Arc<dyn AnyMethod>, tasks: usize) -> Engine {
+fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {
     Engine::new(method, facts(), lab(tasks, ClassOrder::Native))
 }
 

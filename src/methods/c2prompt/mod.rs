@@ -48,14 +48,14 @@ pub use state::{Compensation, Prompts};
 
 use self::messages::{closed, histogram, opened, tagged};
 use super::Needs;
-use super::registry::{MethodEntry, Recipe};
 use super::powder::{Powder, PowderServer, all_fail};
+use super::registry::{MethodEntry, Recipe};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, ClientState, CohortRule, Failure, Lab, Layout,
-    Message, ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
+    ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
+    Period, Phase, PolicyError, Rounds, Server, SketchFacts,
 };
 
 /// The method: its settings, and the learner below it.
@@ -104,8 +104,8 @@ fn inner_of<'a>(facts: &SketchFacts<'a>, phase: usize) -> SketchFacts<'a> {
     SketchFacts { phase, ..facts.clone() }
 }
 
-impl AnyMethod for C2Prompt {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for C2Prompt {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         let powder = PowderServer::new(Arc::new(self.powder.clone()), init);
         let (method, reports) = (Arc::new(self.clone()), Vec::new());
@@ -177,7 +177,7 @@ impl AnyMethod for C2Prompt {
         false
     }
 
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         let states = members.iter().map(client::entered).collect::<Result<Vec<_>, _>>();
         let mut states = match states {
             Ok(states) => states,
@@ -192,7 +192,7 @@ impl AnyMethod for C2Prompt {
         };
         for ((member, state), outcome) in members.iter_mut().zip(states).zip(&mut outcomes) {
             member.state = state.save();
-            if let Ok(AnyOutcome { up, .. }) = outcome {
+            if let Ok(Outcome { up, .. }) = outcome {
                 *up = closed(member.phase, std::mem::take(up));
             }
         }
@@ -205,7 +205,7 @@ impl AnyMethod for C2Prompt {
 }
 
 impl Recipe for C2PromptConfig {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         Arc::new(C2Prompt::new(self.clone(), facts))
     }
 

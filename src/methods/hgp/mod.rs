@@ -31,7 +31,7 @@ pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
 
 use super::HeadForm;
 use super::averaged::{
-    Averaged, Averaging, Closing, Member, Needs, Parameters, Trained, Weights, sample_count,
+    Averaged, Averaging, Client, Closing, Needs, Parameters, Trained, Weights, sample_count,
 };
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, Head, TrainingPlan};
@@ -220,7 +220,7 @@ impl Averaged for Hgp {
     /// as it was just trained here.
     fn describe(
         &self,
-        member: &Member<'_, ()>,
+        member: &Client<'_, ()>,
         trained: &Trained,
         lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {

@@ -54,15 +54,15 @@ pub use shape::SlotShape;
 pub use similarity::{Attention, Likeness, most_similar};
 pub use table::{Slot, SlotKey, SlotTable};
 
+use super::Needs;
 use super::prompted::NEEDS_BLOCKS;
 use super::registry::{MethodEntry, Recipe};
-use super::Needs;
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, Message,
-    ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
+    CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome, Period, Phase,
+    PolicyError, Rounds, Server, SketchFacts,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -119,8 +119,8 @@ fn begun(SketchFacts { model, view, .. }: &SketchFacts<'_>) -> Vec<u32> {
     (0..(clients.max(1) * (view.task.index() + 1)) as u32).collect()
 }
 
-impl AnyMethod for Powder {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for Powder {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         Ok(Box::new(PowderServer::new(Arc::new(self.clone()), init)))
     }
@@ -184,9 +184,9 @@ impl AnyMethod for Powder {
         samples as f64 * (epochs + 1.0 / 3.0)
     }
 
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         if !members.iter().all(|member| Powder::trains(member.phase)) {
-            let look = |member: &AnyMember| Ok(self.look(member, &member.down, lab)?);
+            let look = |member: &Member| Ok(self.look(member, &member.down, lab)?);
             return members.iter().map(look).collect();
         }
         let lessons = members.iter().map(|member| Lesson::read(&member.down));
@@ -204,7 +204,7 @@ impl AnyMethod for Powder {
 }
 
 impl Recipe for PowderConfig {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         Arc::new(Powder::new(self.clone(), facts))
     }
 

@@ -51,8 +51,8 @@ use crate::learning::TrainingPlan;
 use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, ModelFacts,
-    Period, Phase, PolicyError, Rounds, Service, SketchFacts, Veto,
+    CohortRule, Failure, Lab, Layout, Member, Method, ModelFacts, Outcome, Period, Phase,
+    PolicyError, Rounds, Server, Service, SketchFacts, Veto,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -93,13 +93,13 @@ impl Stsa {
     }
 
     /// What a client says about its samples.
-    fn sums(&self, member: &AnyMember, lab: &Lab) -> Result<AnyOutcome, PolicyError> {
+    fn sums(&self, member: &Member, lab: &Lab) -> Result<Outcome, PolicyError> {
         let view = &member.seat.view;
         let layer = self.layer(messages::seed_of(&member.down)?);
         let exact = matches!(self.config.variant, Variant::Exact { .. });
         let found = collect(lab, &member.shard, view, &layer, exact)?;
         let up = messages::upload(&self.statistics(view.rows.len()), &found)?;
-        Ok(AnyOutcome { up, metrics: Vec::new() })
+        Ok(Outcome { up, metrics: Vec::new() })
     }
 
     /// The random layer of a seed.
@@ -116,8 +116,8 @@ impl Stsa {
     }
 }
 
-impl AnyMethod for Stsa {
-    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for Stsa {
+    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let seed = init.domain(Domain::Projection).rng().next_u64();
         Ok(Box::new(StsaServer::new(self.clone(), seed)))
     }
@@ -148,8 +148,8 @@ impl AnyMethod for Stsa {
     }
 
     /// One pass over the samples of the task, no gradient.
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
-        let sums = |member: &AnyMember| match member.shard.is_empty() {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let sums = |member: &Member| match member.shard.is_empty() {
             true => Err(Failure::NoData),
             false => Ok(self.sums(member, lab)?),
         };
@@ -158,7 +158,7 @@ impl AnyMethod for Stsa {
 }
 
 impl Recipe for StsaConfig {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         Arc::new(Stsa::new(*self, facts))
     }
 
