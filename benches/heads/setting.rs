@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
-use fedcast::federation::{Curve, Participation, Rules, Setup, Share};
+use fedcast::federation::{Curve, Participants, Participation, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
 use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
 use fedcast::model::{Backbone, PixelShape, Vit, VitConfig};
@@ -126,8 +126,10 @@ impl Federation {
         };
         let method = FedAvgConfig { train: Train::Head, ..FedAvgConfig::default() };
         let method = erase(FedAvg::new(method, &lab.facts()));
-        let participation =
-            Participation { share: Share::Count(self.asked), ..Participation::default() };
+        let participation = Participation {
+            participants: Participants::Count { count: self.asked },
+            ..Participation::default()
+        };
         let rules = Rules {
             clients: shards[0].len() as u32,
             rounds: self.rounds,
