@@ -4,25 +4,24 @@ use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
 use fedcast::learning::Classifier;
-use fedcast::methods::adapter::{AdapterConfig, AdapterMethod};
-use fedcast::methods::fedavg::{Down, Up, Weights};
-use fedcast::model::{CosineHead, Parameter, ParameterSet};
-use fedcast::policy::{Method, Part, UpMeta, erase, parameters_of};
-use fedcast::quantity::Round;
+use fedcast::methods::adapter::Adapter;
+use fedcast::methods::averaged::Weights;
+use fedcast::model::CosineHead;
+use fedcast::policy::{Method, parameters_of};
 use fedcast::wire::Kind;
 
-use crate::engine;
 use crate::gradients::every_variable_has_a_gradient;
 use crate::toys::{CLASSES, deal, facts, lab, rows_of};
+use crate::{built, engine, mean_of};
 
-fn method(change: impl Fn(&mut AdapterConfig)) -> AdapterMethod {
-    let mut config = AdapterConfig { bottleneck: 4, ..AdapterConfig::default() };
-    change(&mut config);
-    AdapterMethod::new(config, &facts())
+fn adapter_of(change: impl Fn(&mut Adapter)) -> Arc<dyn Method> {
+    let mut method = Adapter { bottleneck: 4, ..Adapter::default() };
+    change(&mut method);
+    built(method, &facts())
 }
 
 pub fn adapter() -> Arc<dyn Method> {
-    erase(method(|_| ()))
+    adapter_of(|_| ())
 }
 
 #[test]
@@ -64,7 +63,7 @@ fn every_trainable_has_a_gradient() {
 #[test]
 fn dropout_is_drawn_from_the_run_and_is_off_in_evaluation() {
     let digest = |dropout| {
-        let method = erase(method(|config| config.dropout = dropout));
+        let method = adapter_of(|c| c.dropout = dropout);
         engine(method, 2).run(2, 2).server.save().digest()
     };
     assert_eq!(digest(0.1), digest(0.1));
@@ -93,26 +92,8 @@ fn the_features_are_the_adapters() {
 #[test]
 fn a_client_counts_once_or_by_its_samples() {
     let mean = |weights: Weights| {
-        let method = method(|config| config.weights = weights);
-        let run = engine(erase(method.clone()), 2);
-        let view = run.view(0);
-        let start = parameters_of(&run.server.save()).unwrap();
-        let down = Down::cut(&start, view.rows.clone()).unwrap();
-        let up = |value: f32, samples: usize| {
-            let filled = |p: &Parameter| Parameter {
-                shape: p.shape.clone(),
-                values: vec![value; p.values.len()].into(),
-            };
-            let set: ParameterSet =
-                down.parameters.iter().map(|(name, p)| (name.clone(), filled(p))).collect();
-            Up::cut(&set, view.rows.clone(), samples).unwrap()
-        };
-        let seat = engine(adapter(), 2).run(1, 1).exchanges.remove(0).seat;
-        let meta = UpMeta::timely(seat, Round(0));
-        let parts = [up(1.0, 30), up(4.0, 10), up(100.0, 0)]
-            .map(|up| method.lift(&down, up, &meta).unwrap());
-        let [a, b, c] = parts;
-        let mean = a.merge(b).merge(c).apply(&down.parameters);
+        let method = adapter_of(|c| c.weights = weights);
+        let mean = mean_of(&*method, 0.5, &[(1.0, 30), (4.0, 10), (100.0, 0)]);
         mean.get(CosineHead::SIGMA).unwrap().values[0]
     };
     assert!((mean(Weights::Uniform) - 2.5).abs() < 1e-6);

@@ -4,41 +4,41 @@ use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, OldLogits, Train};
-use fedcast::methods::fedlwf_2t::{FedLwf2t, FedLwf2tConfig, FirstTeacher, OwnTeacher};
-use fedcast::methods::fedprox::{FedProx, FedProxConfig, Prox};
-use fedcast::methods::oracle::{Oracle, OracleConfig, Site};
+use fedcast::methods::averaged::OldLogits;
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::fedlwf_2t::{FedLwf2t, FirstTeacher, OwnModels, OwnTeacher};
+use fedcast::methods::fedprox::{FedProx, Prox};
+use fedcast::methods::oracle::{Oracle, Site};
 use fedcast::model::ParameterSet;
-use fedcast::policy::{ClassCounts, Method, SketchFacts, erase, parameters_of};
+use fedcast::policy::{ClassCounts, ClientState, Method, SketchFacts, parameters_of};
 use fedcast::wire::{Body, Kind, Section};
 
 use crate::toys::round_loop::{Engine, Exchange};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
-use crate::{engine, far, head, values};
+use crate::{built, engine, far, head, values};
 
-fn base(train: Train) -> FedAvgConfig {
-    FedAvgConfig { train, old_logits: OldLogits::Keep, ..FedAvgConfig::default() }
+fn base(train: Train) -> FedAvg {
+    FedAvg { train, old_logits: OldLogits::Keep, ..FedAvg::default() }
 }
 
 fn fedavg(train: Train) -> Arc<dyn Method> {
-    erase(FedAvg::new(base(train), &facts()))
+    built(base(train), &facts())
 }
 
 fn fedprox(train: Train, mu: f64, prox: Prox) -> Arc<dyn Method> {
-    erase(FedProx::new(FedProxConfig { fedavg: base(train), mu, prox }, &facts()))
+    built(FedProx { fedavg: base(train), mu, prox }, &facts())
 }
 
 fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn Method> {
-    taught_by(FirstTeacher::Own, FedLwf2tConfig { alpha, beta, own_teacher, ..Default::default() })
+    taught_by(FirstTeacher::Own, FedLwf2t { alpha, beta, own_teacher, ..Default::default() })
 }
 
-fn taught_by(first_teacher: FirstTeacher, config: FedLwf2tConfig) -> Arc<dyn Method> {
-    let config = FedLwf2tConfig { fedavg: base(Train::Head), first_teacher, ..config };
-    erase(FedLwf2t::new(config, &facts()))
+fn taught_by(first_teacher: FirstTeacher, method: FedLwf2t) -> Arc<dyn Method> {
+    built(FedLwf2t { fedavg: base(Train::Head), first_teacher, ..method }, &facts())
 }
 
 fn oracle(site: Site) -> Arc<dyn Method> {
-    erase(Oracle::new(OracleConfig { learning: base(Train::Head), site }, &facts()))
+    built(Oracle { fedavg: base(Train::Head), site }, &facts())
 }
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
@@ -162,8 +162,7 @@ fn a_teacher_stays_as_it_was_learnt() {
             let last = run.exchanges.iter().rfind(own).unwrap();
             parameters_of(last.up.as_ref().unwrap()).unwrap()
         };
-        let saved = run.method.save_state(state);
-        let (last, teacher) = saved.sections.split_at(saved.sections.len() / 2);
+        let (last, teacher) = state.sections.split_at(state.sections.len() / 2);
         let set = |sections: &[Section]| parameters_of(&Body::new(vec![], sections.to_vec()));
         assert_eq!((set(last).unwrap(), set(teacher).unwrap()), (sent(1), sent(0)));
         assert_ne!(sent(1), sent(0));
@@ -179,12 +178,10 @@ fn teachers_hold_old_classes_and_are_kept_by_clients() {
     let run = run(two_teachers(0.3, 0.3, OwnTeacher::Seen), 2, 1, &sgd());
     let state = run.states.values().next().unwrap();
     // Its last model and the one of the task before: a head of 6 rows of 16 and a bias each.
-    assert_eq!(run.method.state_bytes(state), 2 * 4 * (6 * 17));
-    let saved = run.method.save_state(state);
-    let again = run.method.load_state(&saved).unwrap();
-    assert_eq!(run.method.save_state(&again).digest(), saved.digest());
+    assert_eq!(run.method.kept_bytes(state), 2 * 4 * (6 * 17));
+    assert_eq!(OwnModels::of(state).unwrap().save().digest(), state.digest());
     let server_only = two_teachers(0.3, 0.0, OwnTeacher::Seen);
-    assert_eq!(server_only.state_bytes(&server_only.fresh_state()), 0);
+    assert_eq!(server_only.kept_bytes(&Body::default()), 0);
 }
 
 /// FedLwF-2T, invariant 6: with one client the server's old model is the client's own; section 4: it is sent once
@@ -192,7 +189,7 @@ fn teachers_hold_old_classes_and_are_kept_by_clients() {
 #[test]
 fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
     let of = |first, clients| {
-        let mut engine = engine(taught_by(first, FedLwf2tConfig::default()), 3);
+        let mut engine = engine(taught_by(first, FedLwf2t::default()), 3);
         engine.lab.training = sgd();
         engine.run(clients, 2)
     };
@@ -200,7 +197,7 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
     let models = [&own, &server].map(|run| parameters_of(run.last().up.as_ref().unwrap()).unwrap());
     assert_eq!(models[0], models[1]);
     let several = of(FirstTeacher::Server, 2);
-    assert!(several.states.values().all(|state| several.method.state_bytes(state) == 0));
+    assert!(several.states.values().all(|state| several.method.kept_bytes(state) == 0));
     for exchange in &several.exchanges {
         assert_eq!(exchange.assets.len(), usize::from(exchange.task > 0));
         let Some(asset) = exchange.assets.first() else { continue };
@@ -208,14 +205,14 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
         let (view, counts) = (several.view(exchange.task), ClassCounts::new());
         let (model, phase, round_in_phase) = (&several.facts, 0, 0);
         let facts = SketchFacts { model, view: &view, phase, round_in_phase, counts: &counts };
-        assert_eq!(asset.body.sketch(), several.method.asset_sketches(&facts)[0].body);
+        assert_eq!(asset.body.sketch(), several.method.down(&facts).assets[0].body);
     }
     let saved = several.server.save();
-    let mut again = engine(taught_by(FirstTeacher::Server, FedLwf2tConfig::default()), 3);
+    let mut again = engine(taught_by(FirstTeacher::Server, FedLwf2t::default()), 3);
     again.server.load(&saved).unwrap();
     assert_eq!(again.server.save().digest(), saved.digest());
     // Without a share for it nothing is sent.
-    let none = FedLwf2tConfig { beta: 0.0, ..FedLwf2tConfig::default() };
+    let none = FedLwf2t { beta: 0.0, ..FedLwf2t::default() };
     let run = run(taught_by(FirstTeacher::Server, none), 2, 1, &sgd());
     assert!(run.exchanges.iter().all(|exchange| exchange.assets.is_empty()));
 }
@@ -251,7 +248,7 @@ fn the_oracle_keeps_everything() {
         engine.run(clients, 2)
     };
     let central = of(oracle(Site::Central), 1);
-    let held = central.method.save_state(central.states.values().next().unwrap());
+    let held = central.states.values().next().unwrap();
     for (task, view) in central.lab.curriculum.tasks.iter().enumerate() {
         let all = deal(&central.lab, view, 1).remove(0);
         let kept = held.tensor(Kind::Exemplars, &format!("task.{task}")).unwrap();

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use candle_core::Device;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan, train};
-use fedcast::methods::fedavg::Weights::{BySamples, Uniform};
-use fedcast::methods::fedavg::{self, FedAvg, FedAvgConfig, OldLogits, Train};
-use fedcast::model::{BackboneConfig, LinearHead, Parameter, ParameterSet, ResNet, ResNetConfig};
+use fedcast::methods::averaged::OldLogits;
+use fedcast::methods::averaged::Weights::{BySamples, Uniform};
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::model::{BackboneConfig, ParameterSet, ResNet, ResNetConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, Method, ModelFacts, Part, UpMeta, WireForm, erase, parameters_of};
+use fedcast::policy::{Lab, ModelFacts, WireForm, parameters_of};
 use fedcast::quantity::Round;
 
 use crate::toys::round_loop::{Engine, SEED};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
-use crate::{engine, far, fedavg_of, head, values};
+use crate::{built, engine, far, fedavg_of, head, mean_of, values};
 
 /// Invariant 1: one client is central training with the optimiser made anew every round.
 #[test]
@@ -53,8 +54,8 @@ fn running_statistics_are_averaged_like_weights() {
     let start = ResNet::initial_parameters(&network, StreamKey::new(3, Domain::Init));
     let backbone = ResNet::from_parameters(network, &start).unwrap();
     let lab = Lab { backbone: Arc::new(backbone.into()), ..lab(3, ClassOrder::Native) };
-    let config = FedAvgConfig { train: Train::All, ..FedAvgConfig::default() };
-    let mut run = Engine::new(erase(FedAvg::new(config, &facts)), facts, lab);
+    let method = FedAvg { train: Train::All, ..FedAvg::default() };
+    let mut run = Engine::new(built(method, &facts), facts, lab);
     let all = deal(&run.lab, &run.view(0), 1).remove(0);
     let shards: Vec<Shard> = vec![all[..7].into(), all[7..].into()];
     let weights = shards.iter().map(|shard| shard.len() as f32 / all.len() as f32);
@@ -114,15 +115,15 @@ fn rows_of_other_tasks_never_change() {
 /// Card of FedAvg-FT, invariants 4 and 5: without the mask old rows move, and every tensor with them.
 #[test]
 fn without_the_mask_rows_of_earlier_tasks_move() {
-    let config = FedAvgConfig {
+    let method = FedAvg {
         train: Train::All,
         weights: Uniform,
         old_logits: OldLogits::Keep,
-        ..FedAvgConfig::default()
+        ..FedAvg::default()
     };
     for form in [WireForm::Full, WireForm::Lean] {
         let facts = ModelFacts { form, ..facts() };
-        let method = erase(FedAvg::new(config.clone(), &facts));
+        let method = built(method.clone(), &facts);
         let mut run = Engine::new(method, facts, lab(3, ClassOrder::Native));
         for task in 0..2 {
             let before = run.server.save();
@@ -142,23 +143,17 @@ fn without_the_mask_rows_of_earlier_tasks_move() {
 /// Invariants 4 and 6, through the whole method: equal weights, and the order of clients.
 #[test]
 fn weights_are_counts_or_equal() {
-    let upload = |value: f32, samples: u32| {
-        let mut set = ParameterSet::new();
-        for (name, shape) in [(LinearHead::WEIGHT, vec![6, 16]), (LinearHead::BIAS, vec![6])] {
-            let values = vec![value; shape.iter().product()].into();
-            set.insert(name, Parameter { shape, values });
-        }
-        fedavg::Up { parameters: set, first_row: 0, samples }
-    };
-    let run = engine(fedavg_of(Train::Head), 3).run(1, 1);
-    let meta = UpMeta::timely(run.last().seat.clone(), Round(0));
     for (weights, mean) in [(BySamples, 4.0), (Uniform, 3.0)] {
-        let config = FedAvgConfig { train: Train::Head, weights, ..FedAvgConfig::default() };
-        let method = FedAvg::new(config, &facts());
-        let down = fedavg::Down::from(upload(0.0, 0).parameters);
-        let parts = [upload(1.0, 10), upload(5.0, 30), upload(100.0, 0)];
-        let parts = parts.map(|up| method.lift(&down, up, &meta).unwrap());
-        let folded = parts.into_iter().reduce(Part::merge).unwrap().apply(&down.parameters);
-        assert_eq!(folded, upload(mean, 0).parameters, "{weights:?}");
+        let method = FedAvg { train: Train::Head, weights, ..FedAvg::default() };
+        let uploads = [(1.0, 10), (5.0, 30), (100.0, 0)];
+        let folded = mean_of(&*built(method, &facts()), 0.0, &uploads);
+        assert_eq!(folded.len(), 2);
+        for (name, parameter) in folded.iter() {
+            assert!(parameter.values.iter().all(|value| *value == mean), "{weights:?}: {name}");
+        }
+        let mut turned = uploads;
+        turned.reverse();
+        let method = FedAvg { train: Train::Head, weights, ..FedAvg::default() };
+        assert_eq!(mean_of(&*built(method, &facts()), 0.0, &turned), folded, "{weights:?}");
     }
 }

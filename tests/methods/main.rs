@@ -26,39 +26,71 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
-use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
-use fedcast::methods::hgp::{Hgp, HgpConfig};
-use fedcast::methods::joint::{Joint, JointConfig};
-use fedcast::model::LinearHead;
-use fedcast::policy::{Method, erase, parameters_of};
-use fedcast::wire::{Body, Kind};
+use fedcast::methods::averaged::{Averaged, Base};
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::hgp::{Hgp, Rebalancing};
+use fedcast::methods::joint::Joint;
+use fedcast::model::{LinearHead, Parameter, ParameterSet};
+use fedcast::policy::{
+    ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Place, SketchFacts, UpMeta,
+    one_seat_each, parameters_of,
+};
+use fedcast::quantity::{ClientId, Round};
+use fedcast::wire::{Body, Kind, Values};
 use toys::round_loop::Engine;
 use toys::{facts, lab, rows_of};
 
-/// A small HGP: six prompt rows in both blocks, few draws.
-fn hgp_with(change: impl Fn(&mut HgpConfig)) -> Arc<dyn Method> {
-    erase(Hgp::new(small(change), &facts()))
+/// A method that averages, for a model of these dimensions.
+fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn Method> {
+    Arc::new(Base::new(method, facts))
 }
 
-fn small(change: impl Fn(&mut HgpConfig)) -> HgpConfig {
-    let mut config = HgpConfig {
-        prompt_len: 6,
-        samples_per_class: 64,
-        rebalance_batch: 32,
-        ..HgpConfig::default()
-    };
-    change(&mut config);
-    config
+/// A small HGP: six prompt rows in both blocks, few draws.
+fn hgp_with(change: impl Fn(&mut Hgp)) -> Arc<dyn Method> {
+    built(small(change), &facts())
+}
+
+fn small(change: impl Fn(&mut Hgp)) -> Hgp {
+    let mut method = Hgp { prompt_len: 6, ..Hgp::default() };
+    method.rebalancing = Rebalancing { samples_per_class: 64, batch: 32, ..Rebalancing::default() };
+    change(&mut method);
+    method
 }
 
 fn fedavg_of(train: Train) -> Arc<dyn Method> {
-    let config = FedAvgConfig { train, prompt_len: 6, ..FedAvgConfig::default() };
-    erase(FedAvg::new(config, &facts()))
+    built(FedAvg { train, prompt_len: 6, ..FedAvg::default() }, &facts())
 }
 
 fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
-    let learning = FedAvgConfig { train, ..FedAvgConfig::default() };
-    erase(Joint::new(JointConfig { learning, keep_optimiser }, &facts()))
+    let fedavg = FedAvg { train, ..FedAvg::default() };
+    built(Joint { fedavg, keep_optimiser }, &facts())
+}
+
+/// What such uploads of the first task fold to, where the server had sent `base` everywhere: of each what it says of
+/// every parameter, and how many samples are behind it.
+fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
+    let (model, counts) = (facts(), ClassCounts::new());
+    let view = Arc::clone(&lab(3, ClassOrder::Native).curriculum.tasks[0]);
+    let facts =
+        SketchFacts { model: &model, view: &view, phase: 0, round_in_phase: 0, counts: &counts };
+    let (down, up) = (method.down(&facts), method.up(&facts));
+    let filled = |layout: &Layout, value: f32| -> ParameterSet {
+        let of = |place: &Place| {
+            let values = vec![value; place.shape.iter().product()].into();
+            (Arc::clone(&place.name), Parameter { shape: place.shape.clone(), values })
+        };
+        layout.parameters.iter().map(of).collect()
+    };
+    let sent = Arc::new(Message::of(filled(&down, base)));
+    let seat = one_seat_each(&Period::of(Arc::clone(&view), 3), &[ClientId(0)]).remove(0);
+    let meta = UpMeta::timely(seat, Round(0));
+    let fold = |(value, samples): &(f32, u32)| {
+        let samples = Values::U32([*samples].into());
+        let update = Message::filling(&up, filled(&up, *value), [samples]).unwrap();
+        Folded::of(&meta, (&sent, &down), (update, &up)).unwrap()
+    };
+    let folded = uploads.iter().map(fold).reduce(Folded::merge).unwrap();
+    folded.apply(&sent.parameters)
 }
 
 fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {

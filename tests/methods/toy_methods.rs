@@ -4,17 +4,18 @@
 
 use std::sync::Arc;
 
+use crate::built;
 use crate::toys::nearest_mean::NearestMean;
 use crate::toys::personal::Personal;
 use crate::toys::poison::Poison;
 use crate::toys::round_loop::Engine;
-use crate::toys::two_phase::Median;
+use crate::toys::two_phase::{Median, Talk};
 use crate::toys::visits::Visits;
 use crate::toys::{deal, facts, lab};
 use fedcast::data::ClassOrder;
-use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
-use fedcast::methods::{MethodEntry, Recipe, Registry};
-use fedcast::policy::{Method, ModelFacts, Scope, Staged, erase};
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::{MethodEntry, Registry};
+use fedcast::policy::{Message, Method, ModelFacts, Scope, Staged};
 use fedcast::scenario::MethodSection;
 use fedcast::wire::Kind;
 
@@ -23,20 +24,14 @@ fn engine(method: Arc<dyn Method>) -> Engine {
 }
 
 fn prompted() -> Arc<dyn Method> {
-    let config = FedAvgConfig {
-        train: Train::Prompt,
-        prompt_len: 4,
-        n_blocks: 2,
-        ..FedAvgConfig::default()
-    };
-    erase(FedAvg::new(config, &facts()))
+    let method = FedAvg { train: Train::Prompt, prompt_len: 4, n_blocks: 2, ..FedAvg::default() };
+    built(method, &facts())
 }
 
 #[test]
 fn state_stays_with_its_client_from_round_to_round() {
-    let method = erase(Visits);
-    assert!(!method.stateless());
-    let run = engine(method).run(4, 2);
+    assert!(!Visits.stateless());
+    let run = engine(Arc::new(Visits)).run(4, 2);
     let totals = run.server.save();
     let totals = totals.tensor(Kind::Settings, "totals").unwrap().as_u64().unwrap();
     // Three tasks of two rounds: every client's count is the number of the round.
@@ -46,7 +41,7 @@ fn state_stays_with_its_client_from_round_to_round() {
 
 #[test]
 fn every_seat_gets_a_down_of_its_own() {
-    let run = engine(erase(Personal)).run(3, 1);
+    let run = engine(Arc::new(Personal)).run(3, 1);
     let heard = run.server.save();
     let heard = heard.tensor(Kind::Settings, "heard").unwrap().as_u64().unwrap();
     assert_eq!(heard[..6], [0, 1, 100, 121, 400, 441]);
@@ -57,17 +52,29 @@ fn every_seat_gets_a_down_of_its_own() {
 }
 
 #[test]
-fn a_phase_may_end_before_its_rounds_are_used_up() {
-    let run = engine(erase(Median)).run(4, 7);
-    let phases: Vec<&str> = run.exchanges[..8].iter().map(|exchange| exchange.phase).collect();
-    assert_eq!(phases, ["collect"; 4].into_iter().chain(["agree"; 4]).collect::<Vec<_>>());
-    assert_eq!(run.exchanges.len(), 3 * 8, "one round of each phase per task, not seven or ten");
-    assert_eq!(run.round, 6);
+fn phases_have_messages_and_rounds_of_their_own() {
+    let run = engine(Arc::new(Median)).run(4, 7);
+    let phases: Vec<&str> = run.exchanges[..12].iter().map(|exchange| exchange.phase).collect();
+    assert_eq!(phases, ["collect"; 4].into_iter().chain(["agree"; 8]).collect::<Vec<_>>());
+    assert_eq!(run.exchanges.len(), 3 * 12, "three rounds per task, not seven");
+    assert_eq!(run.round, 9);
+    let said = |body| Talk::read(&Message::from_body(body, &[]).unwrap()).unwrap();
+    for exchange in &run.exchanges {
+        // Two classes of 24 samples, dealt to four clients.
+        let expected = match exchange.phase {
+            "collect" => (Talk::Collect(0), Talk::Collect(12)),
+            _ => (Talk::Proposal(12), Talk::Agree(true)),
+        };
+        assert_eq!((said(&exchange.down), said(exchange.up.as_ref().unwrap())), expected);
+    }
+    let saved = run.server.save();
+    let saved = saved.tensor(Kind::Settings, "median and agreed").unwrap().as_u32().unwrap();
+    assert_eq!(saved[..], [12, 4], "the server kept what all four said");
 }
 
 #[test]
 fn a_method_learns_upon_the_frozen_features_of_another() {
-    let staged: Arc<dyn Method> = Arc::new(Staged::new(prompted(), erase(NearestMean)));
+    let staged: Arc<dyn Method> = Arc::new(Staged::new(prompted(), Arc::new(NearestMean)));
     let run = engine(staged).run(3, 2);
     let phases: Vec<(usize, &str)> =
         run.exchanges.iter().step_by(3).map(|e| (e.task, e.phase)).collect();
@@ -88,7 +95,7 @@ fn a_method_learns_upon_the_frozen_features_of_another() {
 
 #[test]
 fn the_first_method_answers_until_the_second_has_learnt() {
-    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
+    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), Arc::new(NearestMean))) };
     let (mut both, mut alone) = (engine(staged()), engine(prompted()));
     for engine in [&mut both, &mut alone] {
         let shards = deal(&engine.lab, &engine.view(0), 3);
@@ -103,7 +110,7 @@ fn the_first_method_answers_until_the_second_has_learnt() {
 
 #[test]
 fn a_staged_run_goes_on_from_what_it_saved() {
-    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
+    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), Arc::new(NearestMean))) };
     let whole = engine(staged()).run(3, 2);
     let mut begun = engine(staged());
     let shards = |engine: &Engine, task| deal(&engine.lab, &engine.view(task), 3);
@@ -133,18 +140,13 @@ fn a_spoiled_update_is_not_finite_and_the_others_are() {
 
 #[test]
 fn a_program_adds_methods_of_its_own_to_the_registry() {
+    let nearest_mean = |_: &ModelFacts| -> Arc<dyn Method> { Arc::new(NearestMean) };
     let entry = MethodEntry {
-        name: "nearest-mean",
         idea: "Class means of frozen features; the nearest mean wins.",
         source: "a toy",
         state: "server: a mean per class",
-        messages: "up: counts and sums",
-        clip: None,
         upon_features: true,
-        read: Arc::new(|_| {
-            Box::new(|_: &ModelFacts| -> Arc<dyn Method> { erase(NearestMean) }) as Box<dyn Recipe>
-        }),
-        check: |_| Vec::new(),
+        ..MethodEntry::of("nearest-mean", move |_| nearest_mean)
     };
     let registry = Registry::builtin().with(entry);
     let text = "[first]\nname = \"fedavg\"\ntrain = \"prompt\"\nprompt_len = 4\nn_blocks = 2";

@@ -18,7 +18,7 @@ use fedcast::learning::{
     Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Shelf,
 };
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{Averaged, Base, Direction, Weights};
+use fedcast::methods::averaged::{Averaged, Direction, Weights};
 use fedcast::methods::coda_prompt::{CodaPrompt, Orthogonal};
 use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};
@@ -38,12 +38,7 @@ use fedcast::quantity::{ClientId, Round};
 use crate::hepco::fedavg_prompt;
 use crate::toys::round_loop::{Engine, SEED};
 use crate::toys::{deal, facts, lab};
-use crate::{engine, far, fedavg_of};
-
-/// A method for a model of these dimensions.
-fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn Method> {
-    Arc::new(Base::new(method, facts))
-}
+use crate::{built, engine, far, fedavg_of};
 
 fn with<A: Averaged>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn Method> {
     change(&mut method);

@@ -1,109 +1,75 @@
 //! The second of two staged methods: class means of frozen features, collected in one round per
 //! task; the nearest mean wins.
+//!
+//! What travels is not what is folded: a client sends its own means in f32, and what the server
+//! adds up is what they are means of.
 
 use std::sync::Arc;
 
 use candle_core::Tensor;
+use fedcast::data::TaskView;
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
 use fedcast::wire::*;
 
 pub struct NearestMean;
 
-/// Per head row of the task: how many samples, and the sum of their features.
-#[derive(Clone, Debug)]
-pub struct Sums {
-    first_row: usize,
-    counts: Vec<u32>,
-    sums: Vec<Vec<f64>>,
+/// How many samples there are of each head row of a task.
+fn counts(view: &TaskView) -> Place {
+    Place::new(Kind::Statistics, "counts", &[view.rows.len()], Dtype::U32)
 }
 
-/// The server has nothing to say but which features to use, and that is an asset.
-#[derive(Clone, Debug)]
-pub struct Hello;
-
-impl Message for Hello {
-    fn pack(&self) -> Body {
-        Body::default()
-    }
-
-    fn unpack(_body: &Body) -> Result<Self, WireError> {
-        Ok(Hello)
-    }
-}
-
-impl Message for Sums {
-    fn pack(&self) -> Body {
-        let dim = self.sums[0].len();
-        let sums: Vec<f64> = self.sums.concat();
-        let tensors = vec![
-            NamedTensor::u32("counts", [self.counts.len()], self.counts.clone()).unwrap(),
-            NamedTensor::f64("sums", [self.counts.len(), dim], sums).unwrap(),
-        ];
-        Body::new(vec![self.first_row as u8], vec![Section::new(Kind::Statistics, tensors)])
-    }
-
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let sums = body.tensor(Kind::Statistics, "sums")?;
-        let dim = sums.shape()[1];
-        Ok(Sums {
-            first_row: usize::from(body.meta[0]),
-            counts: body.tensor(Kind::Statistics, "counts")?.as_u32()?.to_vec(),
-            sums: sums.as_f64()?.chunks(dim).map(<[f64]>::to_vec).collect(),
-        })
-    }
-}
-
-impl Part for Sums {
-    fn merge(mut self, later: Self) -> Self {
-        self.counts.iter_mut().zip(later.counts).for_each(|(a, b)| *a += b);
-        for (mine, theirs) in self.sums.iter_mut().zip(later.sums) {
-            mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += b);
-        }
-        self
-    }
+/// What a client sends of a task.
+fn sent(view: &TaskView, dim: usize) -> Layout {
+    let means = Place::new(Kind::Statistics, "means", &[view.rows.len(), dim], Dtype::F32);
+    let control = vec![view.rows.start as u8];
+    Layout { control, extra: vec![counts(view), means], ..Layout::default() }
 }
 
 impl Method for NearestMean {
-    type Down = Hello;
-    type Up = Sums;
-    type Part = Sums;
-    type State = ();
-    type Server = NearestMeanServer;
-    type Client = NearestMeanClient;
-
-    fn server(&self, lab: &Lab, _init: StreamKey) -> Result<NearestMeanServer, PolicyError> {
+    fn server(&self, lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         features(lab)?;
-        Ok(NearestMeanServer { means: Vec::new() })
-    }
-
-    fn client(&self) -> NearestMeanClient {
-        NearestMeanClient
+        Ok(Box::new(NearestMeanServer { means: Vec::new() }))
     }
 
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
         vec![Phase { name: "statistics", rounds: Rounds::Fixed(1), cohort: CohortRule::Holders }]
     }
 
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let (rows, dim) = (facts.view.rows.len(), facts.model.backbone.dim());
-        let tensors = vec![
-            TensorSketch::new("counts", [rows], Dtype::U32),
-            TensorSketch::new("sums", [rows, dim], Dtype::F64),
-        ];
-        ExchangeSketch {
-            down: BodySketch::default(),
-            up: BodySketch::new(1, vec![SectionSketch::new(Kind::Statistics, tensors)]),
-            up_size: UpSize::Static,
-        }
+    /// The server has nothing to say but which features to use, and that is an asset.
+    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
+        Layout::default()
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[Field { name: "sums", folding: Folding::Sum }]
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        sent(facts.view, facts.model.backbone.dim())
     }
 
-    fn lift(&self, _down: &Hello, up: Sums, _meta: &UpMeta) -> Result<Sums, PolicyError> {
-        Ok(up)
+    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
+        let shape = [facts.view.rows.len(), facts.model.backbone.dim()];
+        let sums = Place::new(Kind::Statistics, "sums", &shape, Dtype::F64);
+        let extra = [counts(facts.view), sums].map(|place| place.summed(Stale::Refuse));
+        Layout { extra: extra.into(), ..self.up(facts) }
+    }
+
+    /// A mean times its count.
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        _sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        let counts = update.tensor(Kind::Statistics, "counts")?;
+        let means = update.tensor(Kind::Statistics, "means")?;
+        let rows = means.as_f32()?.chunks(means.shape()[1]).zip(counts.as_u32()?.iter());
+        let sums =
+            rows.flat_map(|(mean, count)| mean.iter().map(|m| f64::from(*m) * f64::from(*count)));
+        let values = [counts.values().clone(), Values::F64(sums.collect())];
+        Ok(Message::filling(&self.folded(facts), update.parameters.clone(), values)?)
+    }
+
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        members.iter().map(|member| collected(member, lab).map_err(Failure::from)).collect()
     }
 }
 
@@ -112,37 +78,27 @@ fn features(lab: &Lab) -> Result<&Arc<dyn Predictor>, PolicyError> {
     lab.staged.as_ref().ok_or_else(missing)
 }
 
-pub struct NearestMeanClient;
-
-impl NearestMeanClient {
-    fn sums(member: &Member<'_, NearestMean>, lab: &Lab) -> Result<Sums, PolicyError> {
-        let rows = member.seat.view.rows.clone();
-        let dim = lab.backbone.dim();
-        let (mut counts, mut sums) = (vec![0; rows.len()], vec![vec![0.0; dim]; rows.len()]);
-        for batch in lab.statistics_loader(&member.shard).in_order(lab.evaluation_batch) {
-            let batch = batch?;
-            let found = features(lab)?.features(&lab.pixels(&batch)?)?.to_vec2::<f32>()?;
-            for (feature, label) in found.iter().zip(batch.labels()) {
-                let at = *label as usize - rows.start;
-                counts[at] += 1;
-                sums[at].iter_mut().zip(feature).for_each(|(sum, f)| *sum += f64::from(*f));
-            }
+/// Means of a client's features by head row; zeros where it has no sample.
+fn collected(member: &Member, lab: &Lab) -> Result<Outcome, PolicyError> {
+    let view = &member.seat.view;
+    let (rows, dim) = (view.rows.clone(), lab.backbone.dim());
+    let (mut counts, mut sums) = (vec![0u32; rows.len()], vec![vec![0.0; dim]; rows.len()]);
+    for batch in lab.statistics_loader(&member.shard).in_order(lab.evaluation_batch) {
+        let batch = batch?;
+        let found = features(lab)?.features(&lab.pixels(&batch)?)?.to_vec2::<f32>()?;
+        for (feature, label) in found.iter().zip(batch.labels()) {
+            let at = *label as usize - rows.start;
+            counts[at] += 1;
+            sums[at].iter_mut().zip(feature).for_each(|(sum, f)| *sum += f64::from(*f));
         }
-        Ok(Sums { first_row: rows.start, counts, sums })
     }
-}
-
-impl ClientPolicy<NearestMean> for NearestMeanClient {
-    fn train(
-        &self,
-        members: &mut [Member<'_, NearestMean>],
-        lab: &Lab,
-    ) -> Vec<Result<Outcome<Sums>, Failure>> {
-        let outcome = |member: &Member<'_, NearestMean>| {
-            Ok(Outcome { up: Self::sums(member, lab)?, metrics: Vec::new() })
-        };
-        members.iter().map(outcome).collect()
-    }
+    let mean = |(sum, count): (&Vec<f64>, &u32)| -> Vec<f32> {
+        sum.iter().map(|s| (s / f64::from((*count).max(1))) as f32).collect()
+    };
+    let means = sums.iter().zip(&counts).flat_map(mean).collect();
+    let values = [Values::U32(counts.into()), Values::F32(means)];
+    let up = Message::filling(&sent(view, dim), Default::default(), values)?;
+    Ok(Outcome { up, metrics: Vec::new() })
 }
 
 pub struct NearestMeanServer {
@@ -150,30 +106,31 @@ pub struct NearestMeanServer {
     means: Vec<Vec<f32>>,
 }
 
-impl ServerPolicy<NearestMean> for NearestMeanServer {
+impl Server for NearestMeanServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
         seats: &[Seat],
         _lab: &Lab,
-    ) -> Result<Vec<Arc<Hello>>, PolicyError> {
-        Ok(shared(Hello, seats))
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        Ok(shared(Message::default(), seats))
     }
 
     fn end_round(
         &mut self,
-        _round: &RoundContext,
-        folded: Option<Sums>,
-        _lab: &Lab,
-    ) -> Result<Next, PolicyError> {
-        if let Some(Sums { first_row, counts, sums }) = folded {
-            self.means.truncate(first_row);
-            let mean = |(sum, count): (Vec<f64>, u32)| {
-                sum.into_iter().map(|s| (s / f64::from(count.max(1))) as f32).collect()
+        round: &RoundContext,
+        folded: Option<Folded>,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        if let Some(folded) = folded {
+            self.means.truncate(round.period.view.rows.start);
+            let (counts, sums) = (folded.sum("counts")?, folded.sum("sums")?);
+            let mean = |(sum, count): (&[f64], &f64)| {
+                sum.iter().map(|s| (s / count.max(1.0)) as f32).collect()
             };
-            self.means.extend(sums.into_iter().zip(counts).map(mean));
+            self.means.extend(sums.chunks(lab.backbone.dim()).zip(counts).map(mean));
         }
-        Ok(Next::Continue)
+        Ok(())
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {

@@ -8,64 +8,21 @@ use fedcast::policy::*;
 use fedcast::quantity::{ClientId, SeatId};
 use fedcast::wire::*;
 
-use super::visits::{Constant, Number, two_numbers};
+use super::visits::{Constant, number, said, saying};
 
 pub struct Personal;
 
-/// `(client, unit, what it was told, what it said)`, in seat order.
-pub type Answers = Keep<(u32, u32, u64, u64)>;
+fn answer(member: &Member) -> Result<Outcome, PolicyError> {
+    let told = said(&member.down, "told")?;
+    let up = saying(number("answer"), told * told)?;
+    Ok(Outcome { up, metrics: vec![("told", told as f64)] })
+}
 
 impl Method for Personal {
-    type Down = Number;
-    type Up = Number;
-    type Part = Answers;
-    type State = ();
-    type Server = PersonalServer;
-    type Client = PersonalClient;
-
-    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<PersonalServer, PolicyError> {
-        Ok(PersonalServer { heard: Vec::new() })
+    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Ok(Box::new(PersonalServer { heard: Vec::new() }))
     }
 
-    fn client(&self) -> PersonalClient {
-        PersonalClient
-    }
-
-    fn sketch(&self, _facts: &SketchFacts<'_>) -> ExchangeSketch {
-        two_numbers()
-    }
-
-    fn fields(&self) -> &'static [Field] {
-        &[Field { name: "answer", folding: Folding::Keep }]
-    }
-
-    fn lift(&self, down: &Number, up: Number, meta: &UpMeta) -> Result<Answers, PolicyError> {
-        let Seat { id, client, unit, .. } = &meta.seat;
-        Ok(Keep::one(*id, (client.0, unit.unwrap_or(9), down.0, up.0)))
-    }
-}
-
-pub struct PersonalClient;
-
-impl ClientPolicy<Personal> for PersonalClient {
-    fn train(
-        &self,
-        members: &mut [Member<'_, Personal>],
-        _lab: &Lab,
-    ) -> Vec<Result<Outcome<Number>, Failure>> {
-        let answer = |member: &Member<'_, Personal>| {
-            let up = Number(member.down.0 * member.down.0);
-            Ok(Outcome { up, metrics: vec![("told", member.down.0 as f64)] })
-        };
-        members.iter().map(answer).collect()
-    }
-}
-
-pub struct PersonalServer {
-    heard: Vec<u64>,
-}
-
-impl ServerPolicy<Personal> for PersonalServer {
     fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
         let units = cohort.iter().flat_map(|client| [0, 1].map(|unit| (*client, unit)));
         let seat = |(place, (client, unit)): (usize, (ClientId, u32))| Seat {
@@ -79,29 +36,48 @@ impl ServerPolicy<Personal> for PersonalServer {
         units.enumerate().map(seat).collect()
     }
 
+    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
+        Layout { extra: vec![number("told")], ..Layout::default() }
+    }
+
+    fn up(&self, _facts: &SketchFacts<'_>) -> Layout {
+        Layout { extra: vec![number("answer").kept()], ..Layout::default() }
+    }
+
+    fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        members.iter().map(|member| answer(member).map_err(Failure::from)).collect()
+    }
+}
+
+pub struct PersonalServer {
+    heard: Vec<u64>,
+}
+
+impl Server for PersonalServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
         seats: &[Seat],
         _lab: &Lab,
-    ) -> Result<Vec<Arc<Number>>, PolicyError> {
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let own = |seat: &Seat| u64::from(10 * seat.client.0 + seat.unit.unwrap_or(9));
-        Ok(seats.iter().map(|seat| Arc::new(Number(own(seat)))).collect())
+        seats.iter().map(|seat| Ok(Arc::new(saying(number("told"), own(seat))?))).collect()
     }
 
     fn end_round(
         &mut self,
         _round: &RoundContext,
-        folded: Option<Answers>,
+        folded: Option<Folded>,
         _lab: &Lab,
-    ) -> Result<Next, PolicyError> {
-        let answers = folded.map(|keep| keep.0).unwrap_or_default();
-        assert!(answers.is_sorted_by_key(|(seat, _)| *seat), "kept in seat order");
-        for (_, (client, unit, told, said)) in answers {
-            assert_eq!(told, u64::from(10 * client + unit), "its own Down");
-            self.heard.push(said);
+    ) -> Result<(), PolicyError> {
+        let answers = folded.map(|folded| folded.kept).unwrap_or_default();
+        assert!(answers.is_sorted_by_key(|kept| kept.meta.seat.id), "kept in seat order");
+        for Kept { meta, sent, update } in answers {
+            let own = 10 * meta.seat.client.0 + meta.seat.unit.unwrap_or(9);
+            assert_eq!(said(&sent, "told")?, u64::from(own), "its own Down");
+            self.heard.push(said(&update, "answer")?);
         }
-        Ok(Next::Continue)
+        Ok(())
     }
 
     fn predictor(&self, _lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {

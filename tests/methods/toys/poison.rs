@@ -6,6 +6,7 @@ use fedcast::data::TaskView;
 use fedcast::learning::TrainingPlan;
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
+use fedcast::quantity::ClientId;
 use fedcast::wire::*;
 
 /// Spoils the uploads of every client for which `spoils` says so.
@@ -15,19 +16,17 @@ pub struct Poison {
 }
 
 /// The first value of the first f32 tensor becomes NaN.
-fn spoil(body: &mut Body) {
-    for section in &mut body.sections {
-        for tensor in &mut section.tensors {
-            if let Ok(values) = tensor.as_f32() {
-                let mut values = values.to_vec();
-                let Some(first) = values.first_mut() else { continue };
-                *first = f32::NAN;
-                let (name, shape) = (tensor.name().clone(), tensor.shape().to_vec());
-                *tensor = NamedTensor::f32(name, shape, values).unwrap();
-                return;
-            }
-        }
+fn spoil(up: &Message) -> Result<Message, WireError> {
+    let mut body = up.body();
+    let mut tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
+    let real = tensors.find(|tensor| tensor.as_f32().is_ok_and(|values| !values.is_empty()));
+    if let Some(tensor) = real {
+        let mut values = tensor.as_f32()?.to_vec();
+        values[0] = f32::NAN;
+        let (name, shape) = (tensor.name().clone(), tensor.shape().to_vec());
+        *tensor = NamedTensor::f32(name, shape, values)?;
     }
+    Message::from_body(&body, &up.assets)
 }
 
 impl Method for Poison {
@@ -36,10 +35,7 @@ impl Method for Poison {
         let spoiled = |(member, outcome): (&Member, Result<Outcome, Failure>)| {
             let mut outcome = outcome?;
             if (self.spoils)(&member.seat) {
-                let mut body = self.inner.pack_up(&outcome.up);
-                spoil(&mut body);
-                let up = self.inner.unpack_up(&body);
-                outcome.up = up.map_err(|error| Failure::Policy(error.to_string()))?;
+                outcome.up = spoil(&outcome.up).map_err(PolicyError::from)?;
             }
             Ok(outcome)
         };
@@ -52,66 +48,54 @@ impl Method for Poison {
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         self.inner.phases(period, rounds)
     }
-    fn sketch(&self, facts: &SketchFacts<'_>) -> ExchangeSketch {
-        self.inner.sketch(facts)
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        self.inner.seats(round, cohort)
     }
-    fn fields(&self) -> Vec<Field> {
-        self.inner.fields()
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        self.inner.down(facts)
+    }
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        self.inner.up(facts)
+    }
+    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
+        self.inner.folded(facts)
+    }
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        self.inner.lift(facts, sent, update)
+    }
+    fn vetoes(&self) -> Vec<Veto> {
+        self.inner.vetoes()
+    }
+    fn feature_sketch(&self) -> BodySketch {
+        self.inner.feature_sketch()
     }
     fn charged(&self) -> bool {
         self.inner.charged()
     }
-    fn work(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.inner.work(phase, samples, plan)
+    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.inner.work(view, phase, samples, plan)
     }
     fn stateless(&self) -> bool {
         self.inner.stateless()
     }
-    fn fresh_state(&self) -> AnyState {
-        self.inner.fresh_state()
-    }
-    fn save_state(&self, state: &AnyState) -> Body {
-        self.inner.save_state(state)
-    }
-    fn load_state(&self, saved: &Body) -> Result<AnyState, WireError> {
-        self.inner.load_state(saved)
+    fn kept_bytes(&self, state: &Body) -> u64 {
+        self.inner.kept_bytes(state)
     }
     fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
         self.inner.largest_pack(view, phase)
     }
-    fn client_predictor(
+    fn own_model(
         &self,
-        down: &Payload,
-        up: &Payload,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        own: &Message,
         lab: &Lab,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        self.inner.client_predictor(down, up, lab)
-    }
-    fn pack_down(&self, down: &Payload) -> Body {
-        self.inner.pack_down(down)
-    }
-    fn down_assets(&self, down: &Payload) -> Vec<Arc<Asset>> {
-        self.inner.down_assets(down)
-    }
-    fn unpack_down(&self, body: &Body, assets: &[Arc<Asset>]) -> Result<Payload, WireError> {
-        self.inner.unpack_down(body, assets)
-    }
-    fn pack_up(&self, up: &Payload) -> Body {
-        self.inner.pack_up(up)
-    }
-    fn unpack_up(&self, body: &Body) -> Result<Payload, WireError> {
-        self.inner.unpack_up(body)
-    }
-    fn lift(&self, down: &Payload, up: &Body, meta: &UpMeta) -> Result<AnyPart, PolicyError> {
-        self.inner.lift(down, up, meta)
-    }
-    fn not_late(&self) -> Option<String> {
-        self.inner.not_late()
-    }
-    fn not_mixed(&self) -> Option<String> {
-        self.inner.not_mixed()
-    }
-    fn merge(&self, earlier: AnyPart, later: AnyPart) -> AnyPart {
-        self.inner.merge(earlier, later)
+        self.inner.own_model(facts, sent, own, lab)
     }
 }

@@ -128,7 +128,12 @@ impl Engine {
                     "a Down differs from its layout"
                 );
             }
+            let named: Vec<_> = down.assets.iter().map(|asset| asset.body.sketch()).collect();
+            let promised: Vec<_> =
+                down_layout.assets.iter().map(|asset| asset.body.clone()).collect();
+            assert_eq!(named, promised, "a Down names other assets than its layout");
             let sent = Arc::new(Message::from_body(&down_body, &down.assets).unwrap());
+            assert_eq!(sent.body().digest(), down_body.digest(), "a Down is not its own body");
             let mut member = Member {
                 seat: seat.clone(),
                 phase: round.phase,

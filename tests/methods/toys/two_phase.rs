@@ -1,8 +1,7 @@
-//! Two phases with messages of their own, all uploads kept, and a phase that ends early.
+//! Two phases with messages of their own, and all uploads kept.
 //!
-//! `collect`: every client says how many samples it has. `agree`: the server proposes the
-//! median; a client answers whether it has at least as many; the phase, of at most ten rounds,
-//! ends when at least half agree (which the median reaches in the first).
+//! `collect`: every client says how many samples it has. `agree`, two rounds: the server proposes
+//! the median; a client answers whether it has at least as many.
 
 use std::sync::Arc;
 
@@ -22,20 +21,25 @@ pub enum Talk {
     Proposal(u32),
 }
 
-impl Message for Talk {
-    fn pack(&self) -> Body {
+impl Talk {
+    fn layout(tag: u8) -> Layout {
+        let value = Place::new(Kind::Settings, "value", &[], Dtype::U32);
+        Layout { control: vec![tag], extra: vec![value.kept()], ..Layout::default() }
+    }
+
+    fn write(&self) -> Result<Message, PolicyError> {
         let (tag, value) = match self {
             Talk::Collect(samples) => (0, *samples),
             Talk::Agree(yes) => (1, u32::from(*yes)),
             Talk::Proposal(samples) => (2, *samples),
         };
-        let value = NamedTensor::u32("value", [], vec![value]).unwrap();
-        Body::new(vec![tag], vec![Section::new(Kind::Settings, vec![value])])
+        let value = Values::U32([value].into());
+        Ok(Message::filling(&Talk::layout(tag), Default::default(), [value])?)
     }
 
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let value = body.tensor(Kind::Settings, "value")?.as_u32()?[0];
-        match body.meta[..] {
+    pub fn read(message: &Message) -> Result<Talk, WireError> {
+        let value = message.tensor(Kind::Settings, "value")?.as_u32()?[0];
+        match message.control[..] {
             [0] => Ok(Talk::Collect(value)),
             [1] => Ok(Talk::Agree(value == 1)),
             [2] => Ok(Talk::Proposal(value)),
@@ -44,97 +48,77 @@ impl Message for Talk {
     }
 }
 
+fn answer(member: &Member) -> Result<Outcome, PolicyError> {
+    let samples = member.shard.len() as u32;
+    let up = match Talk::read(&member.down)? {
+        Talk::Proposal(median) => Talk::Agree(samples >= median),
+        _ => Talk::Collect(samples),
+    };
+    Ok(Outcome { up: up.write()?, metrics: Vec::new() })
+}
+
 impl Method for Median {
-    type Down = Talk;
-    type Up = Talk;
-    type Part = Keep<Talk>;
-    type State = ();
-    type Server = MedianServer;
-    type Client = MedianClient;
-
-    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<MedianServer, PolicyError> {
-        Ok(MedianServer { median: 0 })
-    }
-
-    fn client(&self) -> MedianClient {
-        MedianClient
+    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Ok(Box::new(MedianServer { median: 0, agreed: 0 }))
     }
 
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
         vec![
             Phase { name: "collect", rounds: Rounds::Fixed(1), cohort: CohortRule::Sampled },
-            Phase { name: "agree", rounds: Rounds::AtMost(10), cohort: CohortRule::Participants },
+            Phase { name: "agree", rounds: Rounds::Fixed(2), cohort: CohortRule::Participants },
         ]
     }
 
-    fn sketch(&self, _facts: &SketchFacts<'_>) -> ExchangeSketch {
-        let body = Talk::Collect(0).pack().sketch();
-        ExchangeSketch { down: body.clone(), up: body, up_size: UpSize::Static }
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        Talk::layout(if facts.phase == 0 { 0 } else { 2 })
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[Field { name: "talk", folding: Folding::Keep }]
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        Talk::layout(if facts.phase == 0 { 0 } else { 1 })
     }
 
-    fn lift(&self, _down: &Talk, up: Talk, meta: &UpMeta) -> Result<Keep<Talk>, PolicyError> {
-        Ok(Keep::one(meta.seat.id, up))
-    }
-}
-
-pub struct MedianClient;
-
-impl ClientPolicy<Median> for MedianClient {
-    fn train(
-        &self,
-        members: &mut [Member<'_, Median>],
-        _lab: &Lab,
-    ) -> Vec<Result<Outcome<Talk>, Failure>> {
-        let answer = |member: &Member<'_, Median>| {
-            let samples = member.shard.len() as u32;
-            let up = match *member.down {
-                Talk::Proposal(median) => Talk::Agree(samples >= median),
-                _ => Talk::Collect(samples),
-            };
-            Ok(Outcome { up, metrics: Vec::new() })
-        };
-        members.iter().map(answer).collect()
+    fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        members.iter().map(|member| answer(member).map_err(Failure::from)).collect()
     }
 }
 
 pub struct MedianServer {
     median: u32,
+    agreed: u32,
 }
 
-impl ServerPolicy<Median> for MedianServer {
+impl Server for MedianServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
         seats: &[Seat],
         _lab: &Lab,
-    ) -> Result<Vec<Arc<Talk>>, PolicyError> {
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let down = if round.phase == 0 { Talk::Collect(0) } else { Talk::Proposal(self.median) };
-        Ok(shared(down, seats))
+        Ok(shared(down.write()?, seats))
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Keep<Talk>>,
+        folded: Option<Folded>,
         _lab: &Lab,
-    ) -> Result<Next, PolicyError> {
-        let said = folded.map(|keep| keep.0).unwrap_or_default();
+    ) -> Result<(), PolicyError> {
+        let kept = folded.map(|folded| folded.kept).unwrap_or_default();
+        let said = kept.iter().map(|kept| Talk::read(&kept.update));
+        let said = said.collect::<Result<Vec<Talk>, WireError>>()?;
         if round.phase == 0 {
-            let samples = |(_, talk): &(_, Talk)| match talk {
+            let samples = |talk: &Talk| match talk {
                 Talk::Collect(samples) => Some(*samples),
                 _ => None,
             };
             let mut all: Vec<u32> = said.iter().filter_map(samples).collect();
             all.sort_unstable();
             self.median = all[all.len() / 2];
-            return Ok(Next::Continue);
+        } else {
+            self.agreed = said.iter().filter(|talk| **talk == Talk::Agree(true)).count() as u32;
         }
-        let yes = said.iter().filter(|(_, talk)| *talk == Talk::Agree(true)).count();
-        Ok(if 2 * yes >= said.len() { Next::EndPhase } else { Next::Continue })
+        Ok(())
     }
 
     fn predictor(&self, _lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
@@ -142,13 +126,14 @@ impl ServerPolicy<Median> for MedianServer {
     }
 
     fn save(&self) -> Body {
-        Talk::Proposal(self.median).pack()
+        let values = vec![self.median, self.agreed];
+        let values = NamedTensor::u32("median and agreed", [2], values).unwrap();
+        Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![values])])
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        if let Talk::Proposal(median) = Talk::unpack(saved)? {
-            self.median = median;
-        }
+        let values = saved.tensor(Kind::Settings, "median and agreed")?.as_u32()?;
+        (self.median, self.agreed) = (values[0], values[1]);
         Ok(())
     }
 }

@@ -10,39 +10,20 @@ use fedcast::wire::*;
 
 pub struct Visits;
 
-/// A message of one number.
-#[derive(Clone, Debug)]
-pub struct Number(pub u64);
-
-impl Message for Number {
-    fn pack(&self) -> Body {
-        let mut meta = MetaWriter::new();
-        meta.f64(self.0 as f64);
-        Body::new(meta.finish(), Vec::new())
-    }
-
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let mut meta = MetaReader::new(&body.meta);
-        let number = meta.f64()? as u64;
-        meta.finish()?;
-        Ok(Number(number))
-    }
+/// The place of one whole number.
+pub fn number(name: &'static str) -> Place {
+    Place::new(Kind::Settings, name, &[1], Dtype::U64)
 }
 
-/// Shapes of an exchange of two [`Number`]s.
-pub fn two_numbers() -> ExchangeSketch {
-    let number = BodySketch::new(8, Vec::new());
-    ExchangeSketch { down: number.clone(), up: number, up_size: UpSize::Static }
+/// A message of nothing but that number.
+pub fn saying(place: Place, number: u64) -> Result<Message, PolicyError> {
+    let layout = Layout { extra: vec![place], ..Layout::default() };
+    Ok(Message::filling(&layout, Default::default(), [Values::U64([number].into())])?)
 }
 
-/// A sum that streams.
-#[derive(Debug)]
-pub struct Total(pub u64);
-
-impl Part for Total {
-    fn merge(self, later: Self) -> Self {
-        Total(self.0 + later.0)
-    }
+/// The number of such a message.
+pub fn said(message: &Message, name: &str) -> Result<u64, WireError> {
+    Ok(message.tensor(Kind::Settings, name)?.as_u64()?[0])
 }
 
 #[derive(Default)]
@@ -50,56 +31,44 @@ pub struct Count(u64);
 
 impl ClientState for Count {
     fn save(&self) -> Body {
-        Number(self.0).pack()
+        let mut meta = MetaWriter::new();
+        meta.u64(self.0);
+        Body::new(meta.finish(), Vec::new())
     }
 
     fn load(saved: &Body) -> Result<Self, WireError> {
-        Ok(Count(Number::unpack(saved)?.0))
+        let mut meta = MetaReader::new(&saved.meta);
+        let count = meta.u64()?;
+        meta.finish()?;
+        Ok(Count(count))
     }
+}
+
+fn visited(member: &mut Member) -> Result<Outcome, PolicyError> {
+    let Count(before) = Count::of(&member.state)?;
+    member.state = Count(before + 1).save();
+    Ok(Outcome { up: saying(number("visits"), before + 1)?, metrics: Vec::new() })
 }
 
 impl Method for Visits {
-    type Down = Number;
-    type Up = Number;
-    type Part = Total;
-    type State = Count;
-    type Server = VisitsServer;
-    type Client = VisitsClient;
-
-    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<VisitsServer, PolicyError> {
-        Ok(VisitsServer { totals: Vec::new() })
+    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Ok(Box::new(VisitsServer { totals: Vec::new() }))
     }
 
-    fn client(&self) -> VisitsClient {
-        VisitsClient
+    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
+        Layout::default()
     }
 
-    fn sketch(&self, _facts: &SketchFacts<'_>) -> ExchangeSketch {
-        two_numbers()
+    fn up(&self, _facts: &SketchFacts<'_>) -> Layout {
+        Layout { extra: vec![number("visits").summed(Stale::Whole)], ..Layout::default() }
     }
 
-    fn fields(&self) -> &'static [Field] {
-        &[Field { name: "visits", folding: Folding::Sum }]
+    fn stateless(&self) -> bool {
+        false
     }
 
-    fn lift(&self, _down: &Number, up: Number, _meta: &UpMeta) -> Result<Total, PolicyError> {
-        Ok(Total(up.0))
-    }
-}
-
-pub struct VisitsClient;
-
-impl ClientPolicy<Visits> for VisitsClient {
-    fn train(
-        &self,
-        members: &mut [Member<'_, Visits>],
-        _lab: &Lab,
-    ) -> Vec<Result<Outcome<Number>, Failure>> {
-        let visit = |member: &mut Member<'_, Visits>| {
-            member.state.0 += 1;
-            Ok(Outcome { up: Number(member.state.0), metrics: Vec::new() })
-        };
-        members.iter_mut().map(visit).collect()
+    fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        members.iter_mut().map(|member| visited(member).map_err(Failure::from)).collect()
     }
 }
 
@@ -107,24 +76,25 @@ pub struct VisitsServer {
     totals: Vec<u64>,
 }
 
-impl ServerPolicy<Visits> for VisitsServer {
+impl Server for VisitsServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
         seats: &[Seat],
         _lab: &Lab,
-    ) -> Result<Vec<Arc<Number>>, PolicyError> {
-        Ok(shared(Number(0), seats))
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        Ok(shared(Message::default(), seats))
     }
 
     fn end_round(
         &mut self,
         _round: &RoundContext,
-        folded: Option<Total>,
+        folded: Option<Folded>,
         _lab: &Lab,
-    ) -> Result<Next, PolicyError> {
-        self.totals.push(folded.map_or(0, |total| total.0));
-        Ok(Next::Continue)
+    ) -> Result<(), PolicyError> {
+        let total = folded.map_or(Ok(0.0), |folded| folded.sum("visits").map(|sum| sum[0]))?;
+        self.totals.push(total as u64);
+        Ok(())
     }
 
     fn predictor(&self, _lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
