@@ -34,7 +34,8 @@ fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn Metho
 }
 
 fn taught_by(first_teacher: FirstTeacher, method: FedLwf2t) -> Arc<dyn Method> {
-    built(FedLwf2t { fedavg: base(Train::Head), first_teacher, ..method }, &facts())
+    let (fedavg, compete) = (base(Train::Head), OldLogits::Keep);
+    built(FedLwf2t { fedavg, compete, first_teacher, ..method }, &facts())
 }
 
 fn oracle(site: Site) -> Arc<dyn Method> {

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use crate::built;
 use crate::toys::nearest_mean::NearestMean;
 use crate::toys::personal::Personal;
 use crate::toys::poison::Poison;
@@ -12,6 +11,7 @@ use crate::toys::round_loop::Engine;
 use crate::toys::two_phase::{Median, Talk};
 use crate::toys::visits::Visits;
 use crate::toys::{deal, facts, lab};
+use crate::{built, fedavg_of};
 use fedcast::data::ClassOrder;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::{MethodEntry, Registry};
@@ -91,6 +91,25 @@ fn a_method_learns_upon_the_frozen_features_of_another() {
     assert_eq!(asset.body.of_kind(Kind::Head).count(), 0, "features need no head");
 
     assert!(run.accuracy(6) > 0.7, "{}", run.accuracy(6));
+}
+
+/// Clients send means, the server adds sums: however many share the samples, it finds the same means.
+#[test]
+fn what_is_folded_need_not_be_what_travels() {
+    let run = |clients| {
+        let staged = Staged::new(fedavg_of(Train::Head), Arc::new(NearestMean));
+        engine(Arc::new(staged)).run(clients, 1)
+    };
+    let (one, three) = (run(1), run(3));
+    for exchange in three.exchanges.iter().filter(|exchange| exchange.phase == "statistics") {
+        let up = exchange.up.as_ref().unwrap();
+        let counts = up.tensor(Kind::Statistics, "counts").unwrap();
+        assert_eq!(counts.as_u32().unwrap()[..], [8, 8]);
+        assert!(up.tensor(Kind::Statistics, "means").unwrap().as_f32().is_ok());
+        assert!(up.tensor(Kind::Statistics, "sums").is_err());
+    }
+    assert_eq!(three.tally(6), one.tally(6));
+    assert!(one.accuracy(6) > 0.7, "{}", one.accuracy(6));
 }
 
 #[test]
