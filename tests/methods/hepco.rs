@@ -202,9 +202,9 @@ fn counts_add_up_and_those_of_the_last_task_are_kept() {
 fn clients_count_alike_or_by_their_samples() {
     for (weights, share) in [(Weights::Uniform, 0.5), (Weights::BySamples, 4.0 / 48.0)] {
         let client = FedAvgPrompt { weights, ..pools() };
-        let plain = built(client.clone(), &facts());
+        let plain = built(client, &facts());
         let averaging = hepco_with(|c| {
-            c.client = client.clone();
+            c.client = client;
             (c.server.prompt_steps, c.server.head_steps) = (0, 0);
         });
         for method in [plain, averaging] {
