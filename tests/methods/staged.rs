@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
 use fedcast::model::FrozenPart;
-use fedcast::policy::{Method, Staged, erase};
+use fedcast::policy::{Method, Staged};
 
 use crate::adapter::adapter;
 use crate::toys::round_loop::Engine;
@@ -19,7 +19,7 @@ fn engine(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Engine {
 }
 
 fn stsa() -> Arc<dyn Method> {
-    erase(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()))
+    Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()))
 }
 
 /// Every number of the network, as bits: the backbone's, what the first method added, and what all of it
@@ -81,7 +81,7 @@ fn after_the_first_task_no_parameter_changes_whatever_was_first() {
 /// the truth.
 #[test]
 fn features_of_the_first_stage_are_computed_once_per_sample() {
-    let then = erase(fedcast::methods::stsa::Stsa::new(crate::stsa::estimated(), &facts()));
+    let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::estimated(), &facts()));
     let mut engine = engine(fedavg_of(Train::All), then);
     (0..3).for_each(|at| task(&mut engine, at));
     let predictor = engine.server.predictor(&engine.lab).unwrap();

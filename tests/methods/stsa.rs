@@ -11,7 +11,7 @@ use fedcast::model::FrozenPart;
 use fedcast::numerics::projection::Projection;
 use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::symmetric::Gram;
-use fedcast::policy::{Method, erase};
+use fedcast::policy::Method;
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::round_loop::Engine;
@@ -37,7 +37,7 @@ pub fn estimated() -> StsaConfig {
 }
 
 fn engine(config: StsaConfig, tasks: usize, order: ClassOrder) -> Engine {
-    let method: Arc<dyn Method> = erase(Stsa::new(config, &facts()));
+    let method: Arc<dyn Method> = Arc::new(Stsa::new(config, &facts()));
     Engine::new(method, facts(), lab(tasks, order))
 }
 
@@ -110,7 +110,7 @@ fn the_head_is_that_of_centralised_ridge_for_every_partition() {
 #[test]
 fn every_sample_passes_the_backbone_once_whatever_the_clients_and_runs() {
     let first = engine(exact(), 3, ClassOrder::Native).run(5, 1);
-    let again = erase(Stsa::new(estimated(), &facts()));
+    let again = Arc::new(Stsa::new(estimated(), &facts()));
     let second = Engine::new(again, facts(), first.lab.clone()).run(2, 1);
     let samples = second.lab.dataset.train.len() as u64;
     let CacheFigures { computed, read, .. } = second.lab.cache.figures();
