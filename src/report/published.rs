@@ -145,7 +145,7 @@ mod tests {
     fn every_word_is_a_key_of_the_summary() {
         let accuracy = serde_json::to_value(Accuracy::default()).unwrap();
         let slots = ["avg", "aia", "fm", "ft", "bt", "tt"];
-        for (word, metric, _) in ExpectedMetric::CHOICES {
+        for (word, metric, _) in ExpectedMetric::KEYS {
             assert!(accuracy.get(word).is_some() || slots.contains(word), "{word}");
             assert_eq!(serde_json::to_value(metric).unwrap(), *word);
         }

@@ -266,7 +266,7 @@ fn units_that_the_server_must_see_one_by_one_are_refused_with_the_reason() {
     let text = stsa("stsa-e", SECURE);
     let refused = Scenario::from_toml(&text, "e", Path::new("."), &[], &Registry::builtin());
     let error = refused.unwrap_err().to_string();
-    for part in ["`stsa-e`", "the field `sums`", "not linear"] {
+    for part in ["`stsa-e`", "the server keeps `sums`"] {
         assert!(error.contains(part), "{error}");
     }
 }

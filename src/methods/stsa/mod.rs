@@ -136,7 +136,7 @@ impl Method for Stsa {
 
     fn vetoes(&self) -> Vec<Veto> {
         let task = "sums of features are placed at the head rows of one task";
-        let lies = "sums of features cannot be forged, so liars would spoil at most what a first method learns";
+        let lies = "sums of features are not forged: nobody but a first method would be attacked";
         let mut vetoes = Veto::against(&[Service::Mixed], task);
         vetoes.extend(Veto::against(&[Service::Lies], lies));
         vetoes

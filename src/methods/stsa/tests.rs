@@ -6,15 +6,20 @@ use faer::Side;
 
 use super::config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
 use super::estimate::{Unit, estimate};
+use super::features::Collected;
 use super::head::Scorer;
-use super::messages::{ClassSums, Spread, Up};
+use super::messages::{down, of_seed, seed_of, sums_of, unit_of, upload};
+use super::{ClassSums, Stsa};
+use crate::data::TaskView;
 use crate::golden::Golden;
+use crate::model::VitConfig;
 use crate::numerics::distributions::{below, standard_normal};
 use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::OldMessage;
+use crate::policy::{Folded, ModelFacts, Seat, Service, UpMeta, WireForm, refusal};
+use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::scenario::reader::defaults;
 
 const NONEMPTY: Estimation =
@@ -33,21 +38,14 @@ impl Samples {
     fn units(&self) -> Vec<Unit> {
         let count = |of: &[usize]| of.iter().max().map_or(0, |last| last + 1);
         let classes = count(&self.classes);
-        let empty =
-            || Unit { sums: ClassSums::zeros(classes, self.width), counts: vec![0.0; classes] };
-        let mut units: Vec<Unit> = (0..count(&self.units)).map(|_| empty()).collect();
-        for (row, (class, unit)) in
-            self.rows.chunks(self.width).zip(self.classes.iter().zip(&self.units))
-        {
-            let unit = &mut units[*unit];
-            unit.counts[*class] += 1.0;
-            unit.sums.row_mut(*class).iter_mut().zip(row).for_each(|(sum, h)| *sum += h);
-        }
+        let mut units = vec![Unit::empty(classes, self.width); count(&self.units)];
+        let samples = self.rows.chunks(self.width).zip(self.classes.iter().zip(&self.units));
+        samples.for_each(|(row, (class, unit))| units[*unit].add(row, *class));
         units
     }
 
     fn estimate(&self, rule: &Estimation) -> Symmetric {
-        estimate(&self.units().iter().collect::<Vec<_>>(), self.width, rule)
+        estimate(&self.units(), self.width, rule)
     }
 
     fn gram(&self) -> Symmetric {
@@ -91,9 +89,8 @@ fn golden_estimates() {
         let units = samples.units();
         assert!(name != "dummy" || units.len() == 20 - 1, "the last chunk is empty");
         golden.assert_close(&format!("{name}.gram_nonempty"), &samples.estimate(&NONEMPTY).full());
-        let empty = Unit { sums: ClassSums::zeros(6, 64), counts: vec![0.0; 6] };
-        let mut all: Vec<&Unit> = units.iter().collect();
-        all.resize(if name == "e" { 5 } else { 20 }, &empty);
+        let mut all = units;
+        all.resize(if name == "e" { 5 } else { 20 }, Unit::empty(6, 64));
         golden.assert_close(&format!("{name}.gram_total"), &estimate(&all, 64, &TOTAL).full());
     }
     let mut samples = golden_samples(&golden, "client");
@@ -258,30 +255,97 @@ fn a_class_of_one_unit_takes_its_mean_or_the_pooled_scatter() {
 fn units_of_less_than_a_sample_say_nothing() {
     let samples = drawn(7, &[4, 5, 6], 5);
     let mut units = samples.units();
-    let clean = estimate(&units.iter().collect::<Vec<_>>(), 5, &NONEMPTY);
+    let clean = estimate(&units, 5, &NONEMPTY);
     let noise = Unit { sums: ClassSums { width: 5, values: vec![9.0; 5] }, counts: vec![-0.4] };
     units.push(noise.clone());
     units.push(Unit { counts: vec![0.9], ..noise });
-    assert_eq!(estimate(&units.iter().collect::<Vec<_>>(), 5, &NONEMPTY), clean);
+    assert_eq!(estimate(&units, 5, &NONEMPTY), clean);
     assert_eq!(estimate(&[], 5, &NONEMPTY), Symmetric::zeros(5));
 }
 
+fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {
+    let backbone = VitConfig::default().into();
+    let facts = ModelFacts { backbone, classes: 10, tasks: 5, form: WireForm::Full };
+    let config = StsaConfig { width: 5, payload, variant, ..defaults(StsaConfig::exact) };
+    (Stsa::new(config, &facts), facts)
+}
+
+/// What an upload is sent as, and what the engine makes of two of them.
 #[test]
-fn uploads_survive_packing_in_every_form_and_equal_their_sketches() {
-    let samples = drawn(2, &[7], 5);
-    let sums = samples.units().remove(0).sums;
-    for payload in [Payload::F32, Payload::F64] {
-        let exact = |symmetric| (Variant::Exact { symmetric }, Spread::Gram(samples.gram()));
-        let counts = (Variant::Estimated(NONEMPTY), Spread::Counts(vec![7.0]));
-        for (variant, spread) in [exact(false), exact(true), counts] {
-            let symmetric = variant == Variant::Exact { symmetric: true };
-            let up = Up { sums: sums.clone(), spread, payload, symmetric };
-            let body = up.pack();
-            let config = StsaConfig { payload, variant, ..defaults(StsaConfig::exact) };
-            assert_eq!(body.sketch(), Up::sketch(&config, 5, 1));
-            let again = Up::unpack(&body).unwrap();
-            assert_eq!(again.pack().digest(), body.digest());
-            assert!(payload == Payload::F32 || again == up);
+fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
+    let seats = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
+    let of = |seat: &Samples| Collected { unit: seat.units().remove(0), gram: Some(seat.gram()) };
+    let found = seats.each_ref().map(of);
+    let mut gram = seats[0].gram();
+    gram.add(&seats[1].gram());
+    let mut sums = found[0].unit.sums.clone();
+    sums.add(&found[1].unit.sums);
+    let forms = [
+        Variant::Exact { symmetric: false },
+        Variant::Exact { symmetric: true },
+        Variant::Estimated(NONEMPTY),
+    ];
+    for (payload, variant) in
+        [Payload::F32, Payload::F64].iter().flat_map(|payload| forms.map(|form| (*payload, form)))
+    {
+        let layout = stsa(payload, variant).0.statistics(1);
+        let sent = Arc::new(of_seed(9).unwrap());
+        let fold = |(at, found): (usize, &Collected)| {
+            let update = upload(&layout, found).unwrap();
+            assert!(update.body().fills(&layout.body()), "{payload:?} {variant:?}");
+            let view = TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] };
+            let seat = Seat {
+                id: SeatId(at as u32),
+                client: ClientId(at as u32),
+                role: Default::default(),
+                unit: None,
+                kind: Default::default(),
+                view: Arc::new(view),
+            };
+            let meta = UpMeta::timely(seat, Round(0));
+            Folded::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
+        };
+        let folded = found.iter().enumerate().map(fold).reduce(Folded::merge).unwrap();
+        let near = |a: &[f64], b: &[f64]| {
+            let rounding = if payload == Payload::F64 { 0.0 } else { 1e-6 };
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() <= rounding * b.abs().max(100.0);
+            assert!(a.len() == b.len() && a.iter().zip(b).all(close), "{a:?} {b:?}");
+        };
+        if variant == Variant::Estimated(NONEMPTY) {
+            let units = folded.kept.iter().map(|kept| unit_of(&kept.update).unwrap());
+            let units: Vec<Unit> = units.collect();
+            assert_eq!(units.iter().map(|unit| unit.counts[0]).collect::<Vec<_>>(), [7.0, 4.0]);
+            for (unit, found) in units.iter().zip(&found) {
+                near(&unit.sums.values, &found.unit.sums.values);
+            }
+        } else {
+            assert!(folded.kept.is_empty(), "nobody needs to see a sum's parts");
+            let (folded_gram, folded_sums) = sums_of(&folded, 5).unwrap();
+            near(folded_gram.packed(), gram.packed());
+            near(&folded_sums.values, &sums.values);
         }
     }
+    let body = of_seed(u64::MAX - 4).unwrap();
+    assert!(body.body().fills(&down().body()));
+    assert_eq!(seed_of(&body), Ok(u64::MAX - 4));
+}
+
+/// A matrix and sums add up in secret; units must be seen one by one. Neither may wait, mix or be forged.
+#[test]
+fn sums_allow_secrecy_and_nothing_else() {
+    let exact = stsa(Payload::F32, Variant::Exact { symmetric: false });
+    let units = stsa(Payload::F32, Variant::Estimated(NONEMPTY));
+    for service in Service::ALL {
+        let of = |(method, facts): &(Stsa, ModelFacts)| {
+            refusal(method, facts, service).map(|refusal| refusal.to_string())
+        };
+        assert_eq!(of(&exact).is_none(), service == Service::Secure, "{service:?}");
+        let why = of(&units).expect("refused");
+        assert_eq!(why.contains("keeps `sums`"), is_kept(service), "{service:?}: {why}");
+    }
+}
+
+/// Whether a service is refused for what is kept, and not by a veto.
+fn is_kept(service: Service) -> bool {
+    !matches!(service, Service::Mixed | Service::Lies)
 }
