@@ -1,46 +1,45 @@
 //! Messages have the bytes of the cards, and equal their sketches.
 
-use std::sync::Arc;
-
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::methods::HeadForm;
-use fedcast::methods::adapter::{AdapterConfig, AdapterMethod};
-use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
-use fedcast::methods::hgp::{CovarianceForm, Hgp, HgpConfig};
+use fedcast::methods::adapter::Adapter;
+use fedcast::methods::averaged::Averaged;
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::hgp::{CovarianceForm, Hgp};
 use fedcast::model::VitConfig;
-use fedcast::policy::{
-    AnyMethod, ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, WireForm, erase,
-};
+use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
-use crate::small;
 use crate::toys::round_loop::Engine;
 use crate::toys::{facts, lab};
+use crate::{built, small};
 
 fn payload(sketch: &BodySketch) -> u64 {
     FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
 }
 
+/// The shapes of both messages.
+struct Exchange {
+    down: BodySketch,
+    up: BodySketch,
+}
+
 /// The exchange of task `task` (of ten) on ViT-B/16 and CIFAR-100, all ten classes present.
-fn on_cifar100(
-    task: usize,
-    form: WireForm,
-    method: impl Fn(&ModelFacts) -> Arc<dyn AnyMethod>,
-) -> ExchangeSketch {
+fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchange {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, form };
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
     let facts = SketchFacts { model: &model, view, phase: 0, round_in_phase: 0, counts: &counts };
-    method(&model).sketch(&facts)
+    let method = built(method, &model);
+    Exchange { down: method.down(&facts).body(), up: method.up(&facts).body() }
 }
 
 #[test]
 fn hgp_sends_the_bytes_of_its_card() {
     let bytes = |head: HeadForm, form: WireForm, task: usize| {
-        let config = HgpConfig { head, ..HgpConfig::default() };
-        let sketch = on_cifar100(task, form, |facts| erase(Hgp::new(config.clone(), facts)));
+        let sketch = on_cifar100(task, form, Hgp { head, ..Hgp::default() });
         (payload(&sketch.down), payload(&sketch.up))
     };
     use HeadForm::{Fixed, Growing};
@@ -52,19 +51,17 @@ fn hgp_sends_the_bytes_of_its_card() {
     }
     assert_eq!(bytes(Growing, Full, 1), (3_102_760, 3_164_244));
     assert_eq!(bytes(Growing, Full, 10), (3_379_600, 3_441_084));
-    let full = HgpConfig { covariance: CovarianceForm::Full, ..HgpConfig::default() };
-    let up = on_cifar100(1, Full, |facts| erase(Hgp::new(full.clone(), facts))).up;
+    let full = Hgp { covariance: CovarianceForm::Full, ..Hgp::default() };
+    let up = on_cifar100(1, Full, full).up;
     assert_eq!(payload(&up), 3_379_604 + 10 * 4 * (1 + 768 + 768 * 769 / 2));
-    let bare = HgpConfig { prompt: false, ..HgpConfig::default() };
-    let down = on_cifar100(1, Full, |facts| erase(Hgp::new(bare.clone(), facts))).down;
+    let down = on_cifar100(1, Full, Hgp { prompt: false, ..Hgp::default() }).down;
     assert_eq!(payload(&down), 307_600);
 }
 
 #[test]
 fn fedavg_sends_the_bytes_of_its_card() {
     let bytes = |train: Train, head: HeadForm, task: usize| {
-        let config = FedAvgConfig { train, head, ..FedAvgConfig::default() };
-        let method = |facts: &ModelFacts| erase(FedAvg::new(config.clone(), facts));
+        let method = FedAvg { train, head, ..FedAvg::default() };
         let sketch = on_cifar100(task, WireForm::Full, method);
         (payload(&sketch.down), payload(&sketch.up))
     };
@@ -79,8 +76,7 @@ fn fedavg_sends_the_bytes_of_its_card() {
 /// sample count.
 #[test]
 fn adapters_send_the_bytes_of_their_card() {
-    let method = |facts: &ModelFacts| erase(AdapterMethod::new(AdapterConfig::default(), facts));
-    let sketch = on_cifar100(1, WireForm::Full, method);
+    let sketch = on_cifar100(1, WireForm::Full, Adapter::default());
     assert_eq!((payload(&sketch.down), payload(&sketch.up)), (4_789_252, 4_789_256));
     let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
     assert_eq!((kinds.get(Kind::Weights).0, kinds.get(Kind::Head).0), (4 * 1_189_632, 4 * 7_681));
@@ -88,8 +84,7 @@ fn adapters_send_the_bytes_of_their_card() {
 
 #[test]
 fn kinds_say_what_the_bytes_are_for() {
-    let sketch =
-        on_cifar100(1, WireForm::Full, |facts| erase(Hgp::new(HgpConfig::default(), facts)));
+    let sketch = on_cifar100(1, WireForm::Full, Hgp::default());
     let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
     assert_eq!(kinds.get(Kind::Prompt).0, 5 * 200 * 768 * 4);
     assert_eq!(kinds.get(Kind::Head).0, 769 * 100 * 4);
@@ -104,8 +99,8 @@ fn messages_equal_their_sketches_in_every_form() {
         for head in [HeadForm::Fixed, HeadForm::Growing] {
             for covariance in [CovarianceForm::Diagonal, CovarianceForm::Full] {
                 let facts = ModelFacts { form, ..facts() };
-                let config = small(|c| (c.head, c.covariance) = (head, covariance));
-                let method = erase(Hgp::new(config, &facts));
+                let method = small(|c| (c.head, c.covariance) = (head, covariance));
+                let method = built(method, &facts);
                 let run = Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1);
                 assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
             }
@@ -117,7 +112,7 @@ fn messages_equal_their_sketches_in_every_form() {
 fn lean_and_growing_messages_change_no_result() {
     let run = |form: WireForm, head: HeadForm| {
         let facts = ModelFacts { form, ..facts() };
-        let method = erase(Hgp::new(small(|c| c.head = head), &facts));
+        let method = built(small(|c| c.head = head), &facts);
         Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 2).server.save().digest()
     };
     let full = run(WireForm::Full, HeadForm::Fixed);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::fedhaf::{FedHaf, FedHafConfig, Stages, Supervision};
+use fedcast::methods::fedhaf::{FedHaf, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::policy::{
-    AnyMember, AnyMethod, ClassCounts, MissedTask, ModelFacts, SketchFacts, WireForm, erase,
+    AnyMember, AnyMethod, ClassCounts, Message, MissedTask, ModelFacts, SketchFacts, WireForm,
     parameters_of,
 };
 use fedcast::quantity::TaskId;
@@ -17,20 +17,16 @@ use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::round_loop::{Engine, through_the_wire};
 use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
-use crate::{engine, far, values};
+use crate::{built, engine, far, values};
 
-fn fedhaf_with(change: impl Fn(&mut FedHafConfig)) -> Arc<dyn AnyMethod> {
-    let mut config = FedHafConfig {
-        module_hidden: 24,
-        module_width: 12,
-        head_hidden: 10,
-        ..FedHafConfig::default()
-    };
+fn fedhaf_with(change: impl Fn(&mut FedHaf)) -> Arc<dyn AnyMethod> {
+    let mut config =
+        FedHaf { module_hidden: 24, module_width: 12, head_hidden: 10, ..FedHaf::default() };
     change(&mut config);
-    erase(FedHaf::new(config, &facts()))
+    built(config, &facts())
 }
 
-fn trained(change: impl Fn(&mut FedHafConfig), tasks: usize, rounds: u32) -> Engine {
+fn trained(change: impl Fn(&mut FedHaf), tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(fedhaf_with(change), tasks);
     engine.lab.training =
         TrainingPlan { epochs: 4, ..plan(OptimiserConfig::sgd(0.05).momentum(0.9)) };
@@ -47,16 +43,16 @@ fn messages_have_the_bytes_of_the_card() {
     let network = DeepResNetConfig { depth: Depth::HundredFiftyTwo, image: 224 };
     let backbone = BackboneConfig::DeepResNet(network);
     let model = ModelFacts { backbone, classes: 100, tasks: 10, form: WireForm::Full };
-    let method = erase(FedHaf::new(FedHafConfig::default(), &model));
+    let method = built(FedHaf::default(), &model);
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let both = 5_966_736 + 4 * 2_816;
     for (task, view) in curriculum.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
         let facts =
             SketchFacts { model: &model, view, phase: 0, round_in_phase: 0, counts: &counts };
-        let sketch = method.sketch(&facts);
-        assert_eq!((payload(&sketch.down), payload(&sketch.up)), (both, both + 4));
-        let assets = method.asset_sketches(&facts);
+        let (down, up) = (method.down(&facts), method.up(&facts));
+        assert_eq!((payload(&down.body()), payload(&up.body())), (both, both + 4));
+        let assets = down.assets;
         assert_eq!(assets.len(), usize::from(task > 0));
         assert!(assets.iter().all(|asset| payload(&asset.body) == both));
     }
@@ -79,7 +75,7 @@ fn the_previous_model_is_an_asset() {
             round_in_phase: 0,
             counts: &counts,
         };
-        assert_eq!(asset.body.sketch(), run.method.asset_sketches(&facts)[0].body);
+        assert_eq!(asset.body.sketch(), run.method.down(&facts).assets[0].body);
     }
     // What the first round of a task sends is what the last one left, and that is what is distilled from.
     let first = run.exchanges.iter().find(|exchange| exchange.task == 1).unwrap();
@@ -91,8 +87,7 @@ fn the_previous_model_is_an_asset() {
 }
 
 fn kept(run: &Engine, client: usize) -> Body {
-    let state = run.states.values().nth(client).unwrap();
-    run.method.save_state(state)
+    run.states.values().nth(client).unwrap().clone()
 }
 
 /// Invariant 6: a share of every class, rounded up, of the client's own; and none of it in a message.
@@ -112,7 +107,7 @@ fn exemplars_stay_with_their_client() {
             samples += own.len();
         }
         let state = run.states.values().nth(client).unwrap();
-        assert_eq!(run.method.state_bytes(state), 64 * samples as u64);
+        assert_eq!(run.method.kept_bytes(state), 64 * samples as u64);
     }
     for exchange in &run.exchanges {
         let up = exchange.up.as_ref().unwrap();
@@ -147,8 +142,8 @@ fn missed_tasks_are_made_up_for() {
     let last = always.last();
     let mut member = AnyMember {
         phase: 0,
-        down: late.method.unpack_down(&last.down, &last.assets).unwrap(),
-        state: late.method.fresh_state(),
+        down: Arc::new(Message::from_body(&last.down, &last.assets).unwrap()),
+        state: Body::default(),
         shard: Arc::clone(&shards[2][client]),
         key: seat.key(1, fedcast::quantity::Round(2)),
         missed: [0, 1]
@@ -163,14 +158,14 @@ fn missed_tasks_are_made_up_for() {
     let exemplars =
         outcome.unwrap().metrics.iter().find(|(name, _)| *name == "exemplars").unwrap().1;
     assert!(exemplars > 0.0);
-    let (one, other) = (late.method.save_state(&member.state), kept(&always, client));
+    let (one, other) = (&member.state, kept(&always, client));
     assert_eq!(one.digest(), other.digest());
 }
 
 /// Stage 2 is the only one that moves the module after the first task, and without its losses there is none.
 #[test]
 fn without_its_losses_the_module_stays() {
-    let moves = |change: fn(&mut FedHafConfig)| {
+    let moves = |change: fn(&mut FedHaf)| {
         let run = trained(change, 2, 1);
         let exchange = run.last();
         let (down, up) = (&exchange.down, exchange.up.as_ref().unwrap());
@@ -214,7 +209,7 @@ fn each_stage_moves_its_own_network() {
 /// Table 2 of the paper: every ablation is a run of its own.
 #[test]
 fn every_ablation_changes_the_run() {
-    let changes: [fn(&mut FedHafConfig); 7] = [
+    let changes: [fn(&mut FedHaf); 7] = [
         |_| (),
         |c| c.stages = Stages::One,
         |c| c.supervision = Supervision::All,
@@ -227,7 +222,7 @@ fn every_ablation_changes_the_run() {
     for (at, end) in ends.iter().enumerate() {
         assert!(!ends[..at].contains(end), "ablation {at}");
     }
-    let paper = FedHafConfig::default();
+    let paper = FedHaf::default();
     assert_eq!(
         (paper.lambda_ce, paper.lambda_kd, paper.lambda_fd, paper.lambda_fb),
         (1.0, 1.0, 2.0, 1.0)
@@ -243,14 +238,14 @@ fn every_ablation_changes_the_run() {
 fn lean_and_growing_messages_change_no_result() {
     let end = |form: WireForm, head: HeadForm| {
         let facts = ModelFacts { form, ..facts() };
-        let config = FedHafConfig {
+        let config = FedHaf {
             module_hidden: 24,
             module_width: 12,
             head_hidden: 10,
             head,
-            ..FedHafConfig::default()
+            ..FedHaf::default()
         };
-        let method = erase(FedHaf::new(config, &facts));
+        let method = built(config, &facts);
         let run = Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1);
         let saved = run.server.save();
         parameters_of(&Body::new(Vec::new(), saved.sections[..2].to_vec())).unwrap()

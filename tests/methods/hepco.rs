@@ -4,25 +4,25 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
-use fedcast::methods::fedavg::Weights;
-use fedcast::methods::fedavg_prompt::{FedAvgPrompt, FedAvgPromptConfig};
-use fedcast::methods::hepco::{Hepco, HepcoConfig, Up};
+use fedcast::methods::averaged::Weights;
+use fedcast::methods::fedavg_prompt::FedAvgPrompt;
+use fedcast::methods::hepco::Hepco;
+use fedcast::methods::hepco::consolidation::Settings;
 use fedcast::model::{LinearHead, ParameterSet};
-use fedcast::policy::{AnyMethod, Message, ModelFacts, WireForm, erase, parameters_of};
-use fedcast::wire::{Body, MetaReader};
+use fedcast::policy::{AnyMethod, ModelFacts, WireForm, parameters_of};
+use fedcast::wire::{Body, Kind, MetaReader};
 
 use crate::toys::round_loop::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
-use crate::{engine, far, head};
+use crate::{built, engine, far, head};
 
 /// Three prompts of four rows in both blocks.
-fn pools() -> FedAvgPromptConfig {
-    FedAvgPromptConfig { pool: 3, prompt_len: 4, ..FedAvgPromptConfig::default() }
+fn pools() -> FedAvgPrompt {
+    FedAvgPrompt { pool: 3, prompt_len: 4, ..FedAvgPrompt::default() }
 }
 
-fn small(change: impl Fn(&mut HepcoConfig)) -> HepcoConfig {
-    let mut config = HepcoConfig {
-        client: pools(),
+fn small(change: impl Fn(&mut Hepco)) -> Hepco {
+    let server = Settings {
         generator_steps: 4,
         old_steps_per_task: 3,
         prompt_steps: 4,
@@ -30,18 +30,19 @@ fn small(change: impl Fn(&mut HepcoConfig)) -> HepcoConfig {
         server_batch: 8,
         server_lr: 1e-3,
         hidden: [12, 16],
-        ..HepcoConfig::default()
+        ..Settings::default()
     };
-    change(&mut config);
-    config
+    let mut method = Hepco { client: pools(), server };
+    change(&mut method);
+    method
 }
 
 pub fn hepco_with(change: impl Fn(&mut HepcoConfig)) -> Arc<dyn AnyMethod> {
-    erase(Hepco::new(small(change), &facts()))
+    built(small(change), &facts())
 }
 
 pub fn fedavg_prompt() -> Arc<dyn AnyMethod> {
-    erase(FedAvgPrompt::new(pools(), &facts()))
+    built(pools(), &facts())
 }
 
 /// Pools and head as they are now.
@@ -54,6 +55,14 @@ fn previous(saved: &Body) -> ParameterSet {
     parameters_of(saved).unwrap().filter(|name| name.starts_with("previous."))
 }
 
+/// The first head row that an upload counts samples of, and how many it has of that and the next ones.
+fn counted(up: &Body) -> (usize, Vec<u32>) {
+    let mut control = MetaReader::new(&up.meta);
+    let (_, first) = (control.u64().unwrap(), control.u64().unwrap());
+    let counts = up.tensor(Kind::Statistics, "label_counts").unwrap();
+    (first as usize, counts.as_u32().unwrap().to_vec())
+}
+
 fn flat(set: &ParameterSet) -> Vec<f32> {
     set.iter().flat_map(|(_, parameter)| parameter.values.to_vec()).collect()
 }
@@ -61,7 +70,7 @@ fn flat(set: &ParameterSet) -> Vec<f32> {
 /// FedAvg-Prompt's invariant 3.
 #[test]
 fn without_server_steps_it_is_fedavg_prompt_to_the_bit() {
-    let none = |c: &mut HepcoConfig| (c.prompt_steps, c.head_steps) = (0, 0);
+    let none = |c: &mut Hepco| (c.server.prompt_steps, c.server.head_steps) = (0, 0);
     let run = |method| engine(method, 3).run(3, 2);
     let plain = run(fedavg_prompt());
     let zero = run(hepco_with(none));
@@ -109,8 +118,7 @@ fn clients_leave_old_rows_alone_and_count_their_labels() {
         for (name, parameter) in parameters_of(up).unwrap().iter() {
             assert_ne!(Some(parameter), before.get(name), "{name} does not train");
         }
-        let up = Up::unpack(up).unwrap();
-        assert_eq!((up.counts, up.first_counted as usize), (vec![12, 12], rows.start));
+        assert_eq!(counted(up), (rows.start, vec![12, 12]));
     }
 }
 
@@ -159,8 +167,7 @@ fn counts_follow_the_order_of_classes() {
     let mut shard = [of(0, 5), of(1, 9)].concat();
     shard.sort_unstable();
     run.task(1, &[shard.into()], 1);
-    let up = Up::unpack(run.last().up.as_ref().unwrap()).unwrap();
-    assert_eq!((up.counts_by_row(CLASSES), up.samples()), (vec![0, 0, 5, 9, 0, 0], 14));
+    assert_eq!(counted(run.last().up.as_ref().unwrap()), (2, vec![5, 9]));
 }
 
 /// The old generator asks for classes as often as clients of all earlier rounds reported them.
@@ -187,9 +194,12 @@ fn counts_add_up_and_those_of_the_last_task_are_kept() {
 #[test]
 fn clients_count_alike_or_by_their_samples() {
     for (weights, share) in [(Weights::Uniform, 0.5), (Weights::BySamples, 4.0 / 48.0)] {
-        let config = FedAvgPromptConfig { weights, ..pools() };
-        let plain = erase(FedAvgPrompt::new(config, &facts()));
-        let averaging = hepco_with(|c| (c.client, c.prompt_steps, c.head_steps) = (config, 0, 0));
+        let client = FedAvgPrompt { weights, ..pools() };
+        let plain = built(client, &facts());
+        let averaging = hepco_with(|c| {
+            c.client = client;
+            (c.server.prompt_steps, c.server.head_steps) = (0, 0);
+        });
         for method in [plain, averaging] {
             let mut run = engine(method, 3);
             let whole = deal(&run.lab, &run.view(0), 1).remove(0);
@@ -223,8 +233,7 @@ fn a_loaded_hepco_goes_on() {
 fn lean_messages_teach_the_same() {
     let run = |form: WireForm, head: fedcast::methods::HeadForm| {
         let facts = ModelFacts { form, ..facts() };
-        let config = small(|c| c.client.head = head);
-        let method = erase(Hepco::new(config, &facts));
+        let method = built(small(|c| c.client.head = head), &facts);
         Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1)
     };
     use fedcast::methods::HeadForm::{Fixed, Growing};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
-use fedcast::methods::hgp::{CovarianceForm, HgpConfig, Rebalance};
+use fedcast::methods::hgp::{CovarianceForm, Hgp, Rebalance};
+use fedcast::policy::{ClassCounts, Message, SketchFacts};
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::round_loop::{Engine, tally};
@@ -14,13 +15,13 @@ use crate::{engine, far, fedavg_of, head, hgp_with, values};
 /// Invariant 3: without rebalancing and prompt, HGP is FedAvg on a linear probe.
 #[test]
 fn hgp_without_prompt_and_rebalancing_is_a_linear_probe() {
-    let bare = |c: &mut HgpConfig| (c.prompt, c.rebalance) = (false, Rebalance::None);
+    let bare = |c: &mut Hgp| (c.prompt, c.rebalancing.over) = (false, Rebalance::None);
     let hgp = engine(hgp_with(bare), 3).run(3, 2);
     let probe = engine(fedavg_of(Train::Head), 3).run(3, 2);
     assert_eq!(head(&hgp.server.save(), 0..CLASSES), head(&probe.server.save(), 0..CLASSES));
     assert_eq!(hgp.tally(CLASSES), probe.tally(CLASSES));
     // With the prompt it is FedAvg on prompt and head.
-    let hgp = engine(hgp_with(|c| c.rebalance = Rebalance::None), 3).run(3, 1);
+    let hgp = engine(hgp_with(|c| c.rebalancing.over = Rebalance::None), 3).run(3, 1);
     let prompted = engine(fedavg_of(Train::Prompt), 3).run(3, 1);
     assert_eq!(head(&hgp.server.save(), 0..CLASSES), head(&prompted.server.save(), 0..CLASSES));
 }
@@ -28,7 +29,7 @@ fn hgp_without_prompt_and_rebalancing_is_a_linear_probe() {
 /// Invariant 3: with one client the mean is what that client sent.
 #[test]
 fn the_mean_of_one_client_is_its_upload() {
-    let run = engine(hgp_with(|c| c.rebalance = Rebalance::None), 2).run(1, 1);
+    let run = engine(hgp_with(|c| c.rebalancing.over = Rebalance::None), 2).run(1, 1);
     let up = run.last().up.as_ref().unwrap();
     assert!(far(&values(up), &values(&run.server.save())) < 1e-7);
 }
@@ -40,7 +41,7 @@ fn rebalancing_moves_its_own_rows_only() {
     let shards = deal(&begun.lab, &begun.view(0), 3);
     begun.task(0, &shards, 2);
     let second = |mode: Rebalance| {
-        let mut run = engine(hgp_with(|c| c.rebalance = mode), 3);
+        let mut run = engine(hgp_with(|c| c.rebalancing.over = mode), 3);
         run.server.load(&begun.server.save()).unwrap();
         run.round = begun.round;
         let shards = deal(&run.lab, &run.view(1), 3);
@@ -62,7 +63,7 @@ fn rebalancing_moves_its_own_rows_only() {
         }
     }
     // In the first task there is nothing old.
-    let first = |mode| engine(hgp_with(|c| c.rebalance = mode), 3);
+    let first = |mode| engine(hgp_with(|c| c.rebalancing.over = mode), 3);
     let shards = deal(&begun.lab, &begun.view(0), 3);
     let [mut old, mut none] = [Rebalance::Old, Rebalance::None].map(first);
     old.task(0, &shards, 1);
@@ -101,8 +102,9 @@ fn a_single_sample_gives_no_gaussian() {
 /// Rebalancing does what it is for: skewed clients forget less.
 #[test]
 fn rebalancing_helps_when_tasks_arrive() {
-    let accuracy =
-        |mode: Rebalance| engine(hgp_with(|c| c.rebalance = mode), 3).run(2, 3).accuracy(CLASSES);
+    let accuracy = |mode: Rebalance| {
+        engine(hgp_with(|c| c.rebalancing.over = mode), 3).run(2, 3).accuracy(CLASSES)
+    };
     let (none, both) = (accuracy(Rebalance::None), accuracy(Rebalance::Both));
     assert!(both > none + 0.1, "none {none}, both {both}");
 }
@@ -128,12 +130,14 @@ fn a_loaded_server_goes_on_as_if_it_had_never_stopped() {
 /// The client's own model before synchronisation is the one it sent.
 #[test]
 fn a_client_predicts_with_what_it_sent() {
-    let method = hgp_with(|c| c.rebalance = Rebalance::None);
+    let method = hgp_with(|c| c.rebalancing.over = Rebalance::None);
     let run = engine(Arc::clone(&method), 2).run(1, 1);
     let last = run.last();
-    let down = method.unpack_down(&last.down, &last.assets).unwrap();
-    let up = method.unpack_up(last.up.as_ref().unwrap()).unwrap();
-    let own = method.client_predictor(&down, &up, &run.lab).unwrap().unwrap();
+    let sent = Message::from_body(&last.down, &last.assets).unwrap();
+    let own = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
+    let (model, view, counts) = (&run.facts, &last.seat.view, &ClassCounts::new());
+    let place = SketchFacts { model, view, phase: 0, round_in_phase: 0, counts };
+    let own = method.own_model(&place, &sent, &own, &run.lab).unwrap().unwrap();
     // One client, no rebalancing: the server's model is the client's.
     assert_eq!(tally(&*own, &run.lab, CLASSES), run.tally(CLASSES));
 }

@@ -26,39 +26,40 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
-use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
-use fedcast::methods::hgp::{Hgp, HgpConfig};
-use fedcast::methods::joint::{Joint, JointConfig};
+use fedcast::methods::averaged::{Averaged, Base};
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::hgp::{Hgp, Rebalancing};
+use fedcast::methods::joint::Joint;
 use fedcast::model::LinearHead;
-use fedcast::policy::{AnyMethod, erase, parameters_of};
+use fedcast::policy::{AnyMethod, ModelFacts, parameters_of};
 use fedcast::wire::{Body, Kind};
 use toys::round_loop::Engine;
 use toys::{facts, lab, rows_of};
 
-/// A small HGP: six prompt rows in both blocks, few draws.
-fn hgp_with(change: impl Fn(&mut HgpConfig)) -> Arc<dyn AnyMethod> {
-    erase(Hgp::new(small(change), &facts()))
+/// A method that averages, for a model of these dimensions.
+fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+    Arc::new(Base::new(method, facts))
 }
 
-fn small(change: impl Fn(&mut HgpConfig)) -> HgpConfig {
-    let mut config = HgpConfig {
-        prompt_len: 6,
-        samples_per_class: 64,
-        rebalance_batch: 32,
-        ..HgpConfig::default()
-    };
-    change(&mut config);
-    config
+/// A small HGP: six prompt rows in both blocks, few draws.
+fn hgp_with(change: impl Fn(&mut Hgp)) -> Arc<dyn AnyMethod> {
+    built(small(change), &facts())
+}
+
+fn small(change: impl Fn(&mut Hgp)) -> Hgp {
+    let rebalancing = Rebalancing { samples_per_class: 64, batch: 32, ..Rebalancing::default() };
+    let mut method = Hgp { prompt_len: 6, rebalancing, ..Hgp::default() };
+    change(&mut method);
+    method
 }
 
 fn fedavg_of(train: Train) -> Arc<dyn AnyMethod> {
-    let config = FedAvgConfig { train, prompt_len: 6, ..FedAvgConfig::default() };
-    erase(FedAvg::new(config, &facts()))
+    built(FedAvg { train, prompt_len: 6, ..FedAvg::default() }, &facts())
 }
 
 fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn AnyMethod> {
-    let learning = FedAvgConfig { train, ..FedAvgConfig::default() };
-    erase(Joint::new(JointConfig { learning, keep_optimiser }, &facts()))
+    let fedavg = FedAvg { train, ..FedAvg::default() };
+    built(Joint { fedavg, keep_optimiser }, &facts())
 }
 
 fn engine(method: Arc<dyn AnyMethod>, tasks: usize) -> Engine {
