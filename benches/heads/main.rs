@@ -28,7 +28,6 @@ use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_
 use fedcast::federation::{Interrupt, JobKind, ProfileSink, Setup, Span, simulate};
 use fedcast::methods::averaged::Base;
 use fedcast::methods::fedhaf::FedHaf;
-use fedcast::policy::erase;
 use figures::{Asked, Records, Times};
 
 /// Wall time of a run.

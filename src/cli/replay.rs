@@ -72,10 +72,13 @@ pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
 
 fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     let manifest = read_manifest(&args.run)?;
-    // Forward transfer needs a file that the scenario names; everything else is in the journal.
+    // Forward transfer needs a file that the scenario names, and the journal has no published numbers;
+    // everything else is in it.
     let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
-    let alone = scenario.map(|scenario| scenario.record.trained_alone).unwrap_or_default();
-    let mut summary = Summary::new(&manifest.scenario.name).against(&alone);
+    let mut summary = Summary::new(&manifest.scenario.name);
+    if let Ok(scenario) = scenario {
+        summary = summary.against(&scenario.record.trained_alone).beside(&scenario.expected);
+    }
     // Held until the tables are written.
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
     let mut tables = args.out.as_deref().map(TableFiles::create).transpose()?;

@@ -97,7 +97,8 @@ pub(super) fn drive(
         let word = workers_word(workers);
         eprintln!("{}: {workers} {word}, into {into}", scenario.name);
     }
-    let summary = Shared::new(Summary::new(&scenario.name).against(&scenario.record.trained_alone));
+    let summary = Summary::new(&scenario.name).against(&scenario.record.trained_alone);
+    let summary = Shared::new(summary.beside(&scenario.expected));
     let profile = Shared::new(Profile::create(run.directory())?);
     let histograms = Shared::new(Histograms::default());
     let clock = Shared::new(TaskClock::default());

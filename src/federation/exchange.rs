@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::data::TaskView;
-use crate::policy::{AnyMethod, ClassCounts, Layout, ModelFacts, SketchFacts};
+use crate::policy::{ClassCounts, Layout, Method, ModelFacts, SketchFacts};
 
 /// What a seat is sent and what it is to send.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Exchange {
 impl Exchange {
     /// The exchange of a seat at this place of a run, over a shard of these counts.
     pub fn new(
-        method: &dyn AnyMethod,
+        method: &dyn Method,
         model: &Arc<ModelFacts>,
         view: &Arc<TaskView>,
         (phase, round_in_phase): (usize, u32),

@@ -16,7 +16,7 @@ use super::devices::guard;
 use super::exchange::Exchange;
 use super::privacy::{MaskedSum, Modulus};
 use super::robust::{FoldRule, Updates};
-use crate::policy::{AnyMethod, Folded, Message, PolicyError, UpMeta};
+use crate::policy::{Folded, Message, Method, PolicyError, UpMeta};
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
@@ -47,11 +47,11 @@ pub struct Refusal {
 #[derive(Clone)]
 pub enum Folding {
     /// As their layouts say.
-    Plain(Arc<dyn AnyMethod>),
+    Plain(Arc<dyn Method>),
     /// As masked sums in this ring, whatever they hold.
     Masked(Modulus),
     /// As their layouts say, by another rule than the mean.
-    Robust(Arc<dyn AnyMethod>, FoldRule),
+    Robust(Arc<dyn Method>, FoldRule),
 }
 
 /// What some seats fold to on the way.
@@ -77,7 +77,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    fn folded(self, method: &dyn AnyMethod) -> Result<Folded, PolicyError> {
+    fn folded(self, method: &dyn Method) -> Result<Folded, PolicyError> {
         let Upload { meta, sent, body, exchange } = self;
         let exchange = exchange.ok_or_else(|| {
             PolicyError::Unsupported("an upload that nobody knows the layout of".to_owned())

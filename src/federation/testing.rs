@@ -45,8 +45,8 @@ impl Predictor for Silent {
     }
 }
 
-impl AnyMethod for Echo {
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for Echo {
+    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(Heard(vec![])))
     }
     fn down(&self, _: &SketchFacts<'_>) -> Layout {
@@ -55,13 +55,13 @@ impl AnyMethod for Echo {
     fn up(&self, _: &SketchFacts<'_>) -> Layout {
         layout()
     }
-    fn train(&self, members: &mut [AnyMember], _: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
-        let up = |m: &AnyMember| number(m.seat.client.0 as f32);
-        members.iter().map(|m| Ok(AnyOutcome { up: up(m), metrics: vec![] })).collect()
+    fn train(&self, members: &mut [Member], _: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let up = |m: &Member| number(m.seat.client.0 as f32);
+        members.iter().map(|m| Ok(Outcome { up: up(m), metrics: vec![] })).collect()
     }
 }
 
-impl AnyServer for Heard {
+impl Server for Heard {
     fn broadcast(
         &mut self,
         _: &RoundContext,

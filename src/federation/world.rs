@@ -20,7 +20,7 @@ use super::workforce::Workforce;
 use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    AnyMethod, ClassCounts, CohortRule, Lab, MissedTask, ModelFacts, Period, RoundContext, Seat,
+    ClassCounts, CohortRule, Lab, Method, MissedTask, ModelFacts, Period, RoundContext, Seat,
     Service, refusal,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
@@ -41,7 +41,7 @@ pub struct Setup {
     /// The method's name, for the journal.
     pub name: String,
     /// The method.
-    pub method: Arc<dyn AnyMethod>,
+    pub method: Arc<dyn Method>,
     /// Device, backbone, data; every worker gets a clone.
     pub lab: Lab,
     /// Transform of test samples; deterministic.
@@ -68,7 +68,7 @@ impl Setup {
     /// plain coding and the lab's transform of statistics for tests. `name` is the method's.
     pub fn new(
         name: &str,
-        method: Arc<dyn AnyMethod>,
+        method: Arc<dyn Method>,
         lab: Lab,
         shards: Vec<Vec<Shard>>,
         rules: Rules,
@@ -94,7 +94,7 @@ impl Setup {
 pub(super) struct World {
     pub rules: Rules,
     pub name: String,
-    pub method: Arc<dyn AnyMethod>,
+    pub method: Arc<dyn Method>,
     pub dataset: Arc<Dataset>,
     pub curriculum: Arc<Curriculum>,
     pub test_transform: Arc<Transform>,

@@ -104,7 +104,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
                  Aggregation, arXiv 2506.01327; adapters: Chen et al., AdaptFormer, NeurIPS 2022",
         state: "server: adapters and head; client: nothing",
-        messages: "down: adapters and head; up: the same and the sample count",
         ..MethodEntry::averaging("adapter", Adapter::read)
     }
 }

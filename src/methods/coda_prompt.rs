@@ -255,8 +255,6 @@ pub(super) fn entry() -> MethodEntry {
                  Rehearsal-Free Continual Learning, CVPR 2023; averaged as in HGP, arXiv 2406.02447, \
                  and as Fed-CODAP in STSA, arXiv 2506.01327",
         state: prompted::STATE,
-        messages: "down: components, keys, attention, head; up: the same and the sample count; in the \
-                   lean form up only what the task trains",
         ..MethodEntry::averaging("coda-prompt", CodaPrompt::read)
     }
 }

@@ -16,7 +16,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
+use super::averaged::{Averaged, Averaging, Begun, Client, Direction, Needs, Parameters};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
@@ -179,7 +179,7 @@ impl Averaged for DualPrompt {
     fn figures(
         &self,
         model: &ModelFacts,
-        member: &Member<'_, ()>,
+        member: &Client<'_, ()>,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
@@ -227,8 +227,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Wang et al.: DualPrompt: Complementary Prompting for Rehearsal-free Continual \
                  Learning, ECCV 2022; averaged as in the benchmark of HGP, arXiv 2406.02447",
         state: prompted::STATE,
-        messages: "down: prefixes, keys, head; up: the same and the sample count; in the lean form \
-                   both ways the general prefixes, the task's expert and key, and the task's head rows",
         ..MethodEntry::averaging("dualprompt", DualPrompt::read)
     }
 }

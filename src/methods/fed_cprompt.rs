@@ -24,7 +24,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::averaged::{
-    Averaged, Averaging, Begun, CrossEntropy, Direction, Member, Needs, Objective, Parameters,
+    Averaged, Averaging, Begun, Client, CrossEntropy, Direction, Needs, Objective, Parameters,
 };
 use super::coda_prompt::{self, CodaPrompt, Orthogonal};
 use super::prompted::{self, Prompted};
@@ -155,7 +155,7 @@ impl Averaged for FedCPrompt {
     fn objective(
         &self,
         model: &ModelFacts,
-        pack: &[Member<'_, ()>],
+        pack: &[Client<'_, ()>],
         _network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
@@ -191,14 +191,13 @@ impl Averaged for FedCPrompt {
 
 /// Its line in the registry.
 pub(super) fn entry() -> MethodEntry {
-    let MethodEntry { state, messages, .. } = coda_prompt::entry();
+    let MethodEntry { state, .. } = coda_prompt::entry();
     MethodEntry {
         idea: "CODA-Prompt's components with a contrastive loss that keeps the client's model near the \
                one it received and away from that of the previous task.",
         source: "Fed-CPrompt: Contrastive Prompt for Rehearsal-Free Federated Continual Learning, \
                  arXiv 2307.04869",
         state,
-        messages,
         ..MethodEntry::averaging("fed-cprompt", FedCPrompt::read)
     }
 }

@@ -210,7 +210,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "McMahan et al.: Communication-Efficient Learning of Deep Networks from \
                  Decentralized Data, AISTATS 2017",
         state: "server: the parameters that train; client: nothing",
-        messages: "down: the parameters that train; up: the same and the sample count",
         ..MethodEntry::averaging("fedavg", FedAvg::read)
     }
 }

@@ -18,7 +18,7 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{
-    Averaged, Learnt, Member, Needs, Objective, OldLogits, Pass, one_by_one, previous, train_alone,
+    Averaged, Client, Learnt, Needs, Objective, OldLogits, Pass, one_by_one, previous, train_alone,
 };
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
@@ -213,7 +213,7 @@ impl Averaged for FedLwf2t {
     fn learn(
         &self,
         model: &ModelFacts,
-        pack: &mut [Member<'_, OwnModels>],
+        pack: &mut [Client<'_, OwnModels>],
         lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         Ok(one_by_one(pack, |member| {
@@ -230,7 +230,7 @@ impl Averaged for FedLwf2t {
     fn objective(
         &self,
         _model: &ModelFacts,
-        pack: &[Member<'_, OwnModels>],
+        pack: &[Client<'_, OwnModels>],
         _network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
@@ -278,7 +278,7 @@ impl FedLwf2t {
     /// Nobody in the first task.
     fn teachers(
         &self,
-        member: &Member<'_, OwnModels>,
+        member: &Client<'_, OwnModels>,
         view: &TaskView,
         lab: &Lab,
     ) -> Result<Vec<Teacher>, PolicyError> {
@@ -320,8 +320,6 @@ pub(super) fn entry() -> MethodEntry {
                  federated learning, arXiv 2109.04197",
         state: "server: the parameters; client: its last model, and the last one of an earlier task \
                 (nothing if the first teacher is the server's)",
-        messages: "as fedavg, for both teachers are with the client; else once per task the \
-                   parameters that the task before left",
         ..MethodEntry::averaging("fedlwf-2t", FedLwf2t::read)
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use candle_core::{Tensor, Var};
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Member, Objective, Pass};
+use super::averaged::{Averaged, Client, Objective, Pass};
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
 use crate::learning::losses::{closed_form, proximal};
@@ -82,7 +82,7 @@ impl Averaged for FedProx {
     fn objective(
         &self,
         _model: &ModelFacts,
-        _pack: &[Member<'_, ()>],
+        _pack: &[Client<'_, ()>],
         network: &Classifier,
         _lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
@@ -144,7 +144,6 @@ pub(super) fn entry() -> MethodEntry {
         idea: "FedAvg whose clients are pulled towards the weights they received.",
         source: "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
         state: "server: the parameters; client: nothing",
-        messages: "as fedavg: nothing is sent for the pull",
         ..MethodEntry::averaging("fedprox", FedProx::read)
     }
 }

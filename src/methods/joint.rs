@@ -5,7 +5,7 @@
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
-use super::averaged::{Averaged, Learnt, Member, Needs, Trained, one_by_one};
+use super::averaged::{Averaged, Client, Learnt, Needs, Trained, one_by_one};
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, Moments, OptimiserState, train_with};
@@ -116,7 +116,7 @@ impl Averaged for Joint {
     fn learn(
         &self,
         _model: &ModelFacts,
-        pack: &mut [Member<'_, JointState>],
+        pack: &mut [Client<'_, JointState>],
         lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         Ok(one_by_one(pack, |member| {
@@ -150,7 +150,6 @@ pub(super) fn entry() -> MethodEntry {
                the upper bound.",
         source: "the usual reference; no paper of the benchmark states its recipe",
         state: "client: its optimiser between rounds; server: the parameters",
-        messages: "nothing crosses a network",
         ..MethodEntry::averaging("joint", Joint::read)
     }
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Averaging, Begun, Direction, Member, Needs, Parameters};
+use super::averaged::{Averaged, Averaging, Begun, Client, Direction, Needs, Parameters};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
@@ -179,7 +179,7 @@ impl Averaged for L2p {
     fn figures(
         &self,
         _model: &ModelFacts,
-        _member: &Member<'_, ()>,
+        _member: &Client<'_, ()>,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
@@ -207,7 +207,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Wang et al.: Learning to Prompt for Continual Learning, CVPR 2022; averaged as in \
                  the benchmark of HGP, arXiv 2406.02447",
         state: prompted::STATE,
-        messages: "down: pool, keys, head; up: the same and the sample count",
         ..MethodEntry::averaging("l2p", L2p::read)
     }
 }

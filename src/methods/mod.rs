@@ -18,13 +18,14 @@ pub mod hepco;
 pub mod hgp;
 pub mod joint;
 pub mod l2p;
+mod needs;
 pub mod oracle;
 pub mod powder;
 pub mod prompted;
 mod registry;
 mod services;
 pub mod stsa;
-mod transformer;
 
 pub use head_form::HeadForm;
+pub use needs::Needs;
 pub use registry::{MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};

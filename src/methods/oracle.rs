@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Learnt, Member, Needs, OldLogits, one_by_one, train_alone};
+use super::averaged::{Averaged, Client, Learnt, Needs, OldLogits, one_by_one, train_alone};
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;
 use super::registry::MethodEntry;
@@ -97,7 +97,7 @@ impl Averaged for Oracle {
     fn learn(
         &self,
         model: &ModelFacts,
-        pack: &mut [Member<'_, HeldSamples>],
+        pack: &mut [Client<'_, HeldSamples>],
         lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         let bytes = lab.dataset.train.sample_bytes()?;
@@ -120,7 +120,6 @@ pub(super) fn entry() -> MethodEntry {
                held it; the upper bound along the tasks.",
         source: "the Oracle rows of FedHAF (central) and of MFCL's code (clients)",
         state: "client: everything it has held; server: the parameters",
-        messages: "central: nothing; clients: as fedavg",
         ..MethodEntry::averaging("oracle", Oracle::read)
     }
 }

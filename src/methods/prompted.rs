@@ -22,7 +22,6 @@ use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::scenario::{Complaint, Scenario};
 
 /// Prompts need blocks to live in.
 pub(super) const NEEDS_BLOCKS: Needs = Needs::Blocks {
@@ -105,9 +104,4 @@ pub(super) fn initial(all: &Parameters, model: &ModelFacts, init: StreamKey) -> 
 /// forward pass for the queries.
 pub(super) fn work(samples: usize, plan: &TrainingPlan, passes: f64) -> f64 {
     samples as f64 * (f64::from(plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)
-}
-
-/// What is wrong with a scenario whose backbone has no blocks for prompts.
-pub(super) fn check_blocks(scenario: &Scenario) -> Option<Complaint> {
-    NEEDS_BLOCKS.complaints(scenario).pop()
 }

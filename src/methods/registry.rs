@@ -18,10 +18,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::averaged::{Averaged, Base};
-use super::services;
+use super::{Needs, services};
 use crate::data::TaskView;
 use crate::model::VitConfig;
-use crate::policy::{AnyMethod, ModelFacts, Period, Staged, WireForm};
+use crate::policy::{Method, ModelFacts, Period, Staged, WireForm};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
 use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError};
@@ -29,11 +29,10 @@ use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, Scena
 /// A method with its settings read, to be built for a model.
 pub trait Recipe: Send + Sync {
     /// The method for a model of these dimensions.
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod>;
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method>;
 
-    /// What of a scenario it cannot work with.
-    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
-        let _ = scenario;
+    /// What it asks of a scenario.
+    fn needs(&self) -> Vec<Needs> {
         Vec::new()
     }
 }
@@ -42,17 +41,17 @@ pub trait Recipe: Send + Sync {
 struct Averages<A>(A);
 
 impl<A: Averaged> Recipe for Averages<A> {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         Arc::new(Base::new(self.0.clone(), facts))
     }
 
-    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
-        self.0.needs().into_iter().flat_map(|need| need.complaints(scenario)).collect()
+    fn needs(&self) -> Vec<Needs> {
+        self.0.needs()
     }
 }
 
-impl<F: Fn(&ModelFacts) -> Arc<dyn AnyMethod> + Send + Sync> Recipe for F {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+impl<F: Fn(&ModelFacts) -> Arc<dyn Method> + Send + Sync> Recipe for F {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         self(facts)
     }
 }
@@ -97,35 +96,37 @@ pub struct MethodEntry {
     pub source: &'static str,
     /// What server and clients keep.
     pub state: &'static str,
-    /// What travels down and up.
-    pub messages: &'static str,
     /// Largest global gradient norm where `client.clip` is not set.
     pub clip: Option<f64>,
     /// Whether it can learn upon the frozen features of another method (`[method.first]`).
     pub upon_features: bool,
     /// Reads its settings.
     pub read: ReadRecipe,
-    /// What of a scenario it cannot work with.
-    pub check: fn(&Scenario) -> Vec<Complaint>,
 }
 
 impl MethodEntry {
-    /// A method that averages parameters and reads its settings so; texts are to be filled in.
-    pub fn averaging<A: Averaged>(
+    /// A method of this name, whose settings are read so; the texts are to be filled in.
+    pub fn of<R: Recipe + 'static>(
         name: &'static str,
-        read: fn(&mut TableReader<'_>) -> A,
+        read: impl Fn(&mut TableReader<'_>) -> R + Send + Sync + 'static,
     ) -> MethodEntry {
         MethodEntry {
             name,
             idea: "",
             source: "",
             state: "",
-            messages: "",
             clip: None,
             upon_features: false,
-            read: Arc::new(move |table| Box::new(Averages(read(table)))),
-            check: |_| Vec::new(),
+            read: Arc::new(move |table| Box::new(read(table))),
         }
+    }
+
+    /// A method that averages parameters.
+    pub fn averaging<A: Averaged>(
+        name: &'static str,
+        read: fn(&mut TableReader<'_>) -> A,
+    ) -> MethodEntry {
+        MethodEntry::of(name, move |table| Averages(read(table)))
     }
 
     /// The keys of its `[method]` table, with defaults and sources.
@@ -197,7 +198,7 @@ impl Registry {
         &self,
         section: &MethodSection,
         facts: &ModelFacts,
-    ) -> Result<Arc<dyn AnyMethod>, ScenarioError> {
+    ) -> Result<Arc<dyn Method>, ScenarioError> {
         let backbone = facts.backbone.kind();
         let recipe = section.config(|table| self.recipe(&section.name, backbone, table))?;
         Ok(recipe.build(facts))
@@ -206,15 +207,16 @@ impl Registry {
     /// What of a scenario its method, or the first of two, cannot work with. The first is asked about
     /// the scenario as if it were the only one.
     pub fn check(&self, scenario: &Scenario) -> Vec<Complaint> {
-        let own = self.find(&scenario.method.name).map(|entry| (entry.check)(scenario));
-        let mut complaints = own.unwrap_or_default();
         let section = &scenario.method;
         let recipe = section.config(|table| {
             let recipe = self.find(&section.name).ok().map(|entry| (entry.read)(table));
             table.accept_rest();
             recipe
         });
-        complaints.extend(recipe.ok().flatten().iter().flat_map(|own| own.complaints(scenario)));
+        let recipe = recipe.ok().flatten();
+        let needs = recipe.map(|own| own.needs()).unwrap_or_default();
+        let mut complaints: Vec<Complaint> =
+            needs.into_iter().flat_map(|need| need.complaints(scenario)).collect();
         if let Some(toml::Value::Table(first)) = scenario.method.parameters.get("first") {
             let mut parameters = first.clone();
             if let Some(toml::Value::String(name)) = parameters.remove("name") {
@@ -256,7 +258,7 @@ impl Registry {
     fn recipe(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
         let Ok(entry) = self.find(name) else {
             table.accept_rest();
-            return Box::new(|_: &ModelFacts| -> Arc<dyn AnyMethod> {
+            return Box::new(|_: &ModelFacts| -> Arc<dyn Method> {
                 unreachable!("a scenario with an unknown method was refused")
             });
         };
@@ -280,7 +282,7 @@ impl Registry {
             Some((self.recipe(&name, backbone, table), rounds))
         });
         let Some((first, rounds)) = first else { return then };
-        Box::new(move |facts: &ModelFacts| -> Arc<dyn AnyMethod> {
+        Box::new(move |facts: &ModelFacts| -> Arc<dyn Method> {
             let staged = Staged::new(first.build(facts), then.build(facts));
             Arc::new(staged.with_rounds(rounds))
         })
@@ -323,7 +325,7 @@ mod tests {
     #[test]
     fn every_method_is_described_and_builds_from_its_defaults() {
         for entry in Registry::builtin().all() {
-            for text in [entry.idea, entry.source, entry.state, entry.messages] {
+            for text in [entry.idea, entry.source, entry.state] {
                 assert!(text.len() > 20, "{}: {text}", entry.name);
             }
             let parameters = toml::Table::new();

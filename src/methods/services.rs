@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::backbone_config;
-use crate::policy::{AnyMethod, ModelFacts, Service, WireForm, refusal, upload_layouts};
+use crate::policy::{Method, ModelFacts, Service, WireForm, refusal, upload_layouts};
 use crate::scenario::{Close, Complaint, FaultChoice, Scenario};
 
 /// Facts that are enough to ask a method about its layouts: what folds how depends on no number of classes.
@@ -91,7 +91,7 @@ pub(super) fn wanted(scenario: &Scenario) -> bool {
 /// Everything a scenario asks for that its method, built of [`facts`], does not allow.
 pub(super) fn complaints(
     scenario: &Scenario,
-    method: &dyn AnyMethod,
+    method: &dyn Method,
     facts: &ModelFacts,
 ) -> Vec<Complaint> {
     let name = &scenario.method.name;
@@ -115,7 +115,7 @@ pub(super) fn complaints(
 /// Noise on something that no upload holds.
 fn noise_complaints(
     scenario: &Scenario,
-    method: &dyn AnyMethod,
+    method: &dyn Method,
     facts: &ModelFacts,
 ) -> Vec<Complaint> {
     let Some(noise) = &scenario.privacy.noise else { return Vec::new() };

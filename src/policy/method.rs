@@ -1,6 +1,6 @@
 //! What the engine sees of a method: layouts, pure functions over messages, and a server with a memory.
 //!
-//! Most methods do not implement [`AnyMethod`] themselves: they average parameters, and the base of those methods does it
+//! Most methods do not implement [`Method`] themselves: they average parameters, and the base of those methods does it
 //! for them.
 
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodySketch, WireError};
 
 /// A federated method.
-pub trait AnyMethod: Send + Sync {
+pub trait Method: Send + Sync {
     /// The server at the start of a run. `init` addresses its initial draws.
     ///
     /// # Errors
     /// When the backbone is not what the method needs.
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError>;
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError>;
 
     /// The phases of a period. `rounds` is the scenario's `federation.rounds`.
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
@@ -38,10 +38,10 @@ pub trait AnyMethod: Send + Sync {
     /// What a Down holds.
     fn down(&self, facts: &SketchFacts<'_>) -> Layout;
 
-    /// What an Up holds, and what becomes of it unless it is [lifted](AnyMethod::lift).
+    /// What an Up holds, and what becomes of it unless it is [lifted](Method::lift).
     fn up(&self, facts: &SketchFacts<'_>) -> Layout;
 
-    /// What [`lift`](AnyMethod::lift) makes of an Up.
+    /// What [`lift`](Method::lift) makes of an Up.
     fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
         self.up(facts)
     }
@@ -95,9 +95,9 @@ pub trait AnyMethod: Send + Sync {
 
     /// Local learning of a pack: one outcome per member, in order; each member fails alone. A member whose training fails
     /// may leave any state behind, the engine puts the earlier one back.
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>>;
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>>;
 
-    /// The most members that [`train`](AnyMethod::train) learns together in a phase of the period with this view. One is
+    /// The most members that [`train`](Method::train) learns together in a phase of the period with this view. One is
     /// right where they are trained one after another: seats are spread over workers instead.
     fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
         let _ = (view, phase);
@@ -121,7 +121,7 @@ pub trait AnyMethod: Send + Sync {
 }
 
 /// The server's half of a method.
-pub trait AnyServer: Send {
+pub trait Server: Send {
     /// A task arrives.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ pub trait AnyServer: Send {
     /// One Down per seat, in seat order; share one `Arc` where all are equal (see [`shared`](super::shared)).
     ///
     /// # Errors
-    /// As [`begin_period`](AnyServer::begin_period).
+    /// As [`begin_period`](Server::begin_period).
     fn broadcast(
         &mut self,
         round: &RoundContext,
@@ -145,7 +145,7 @@ pub trait AnyServer: Send {
     /// The round closes; `folded` is `None` where nothing arrived.
     ///
     /// # Errors
-    /// As [`begin_period`](AnyServer::begin_period).
+    /// As [`begin_period`](Server::begin_period).
     fn end_round(
         &mut self,
         round: &RoundContext,
@@ -156,7 +156,7 @@ pub trait AnyServer: Send {
     /// All phases of the period are over.
     ///
     /// # Errors
-    /// As [`begin_period`](AnyServer::begin_period).
+    /// As [`begin_period`](Server::begin_period).
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
         let _ = (period, lab);
         Ok(())
@@ -165,7 +165,7 @@ pub trait AnyServer: Send {
     /// The global model as it stands.
     ///
     /// # Errors
-    /// As [`begin_period`](AnyServer::begin_period).
+    /// As [`begin_period`](Server::begin_period).
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError>;
 
     /// Named figures of the last round for the journal (what was solved, estimated, chosen), in a fixed order.
@@ -176,7 +176,7 @@ pub trait AnyServer: Send {
     /// Everything a resumed run needs; its digest is journalled after every round.
     fn save(&self) -> Body;
 
-    /// The inverse of [`save`](AnyServer::save).
+    /// The inverse of [`save`](Server::save).
     ///
     /// # Errors
     /// Where it was not written by it.
@@ -185,7 +185,7 @@ pub trait AnyServer: Send {
 
 /// One seat of a pack, as its client sees it.
 #[derive(Debug)]
-pub struct AnyMember {
+pub struct Member {
     /// The seat.
     pub seat: Seat,
     /// Index of the phase.
@@ -213,7 +213,7 @@ pub struct MissedTask {
 
 /// What a seat sends back, and what the journal says about it.
 #[derive(Clone, Debug)]
-pub struct AnyOutcome {
+pub struct Outcome {
     /// The upload.
     pub up: Message,
     /// Named figures (loss, steps ...) for the journal, in a fixed order.

@@ -3,14 +3,14 @@
 //!
 //! A message is data ([`Message`]), and so is what becomes of it ([`Layout`]): the engine packs, sizes, checks, folds,
 //! discounts, clips, noises, masks and saves it from one declaration. Most methods average parameters and stand on the
-//! base of those methods; others implement [`AnyMethod`] and [`AnyServer`].
+//! base of those methods; others implement [`Method`] and [`Server`].
 //!
 //! A round, as a method sees it:
-//! 1. [`AnyMethod::seats`] and [`AnyServer::broadcast`] give one Down per seat;
-//! 2. [`AnyMethod::train`] answers each with an Up;
-//! 3. [`AnyMethod::lift`] makes of an Up what is folded, in most methods the Up itself; the engine folds it as the
+//! 1. [`Method::seats`] and [`Server::broadcast`] give one Down per seat;
+//! 2. [`Method::train`] answers each with an Up;
+//! 3. [`Method::lift`] makes of an Up what is folded, in most methods the Up itself; the engine folds it as the
 //!    layout says, in a fixed tree over seats;
-//! 4. [`AnyServer::end_round`] takes what it [folded](Folded) to and learns.
+//! 4. [`Server::end_round`] takes what it [folded](Folded) to and learns.
 
 mod average;
 mod classifier;
@@ -19,7 +19,6 @@ mod failure;
 mod folded;
 mod lab;
 mod layout;
-mod legacy;
 mod message;
 mod method;
 mod parameters;
@@ -38,9 +37,8 @@ pub use failure::Failure;
 pub use folded::{Folded, Kept, UpMeta, changed, summand};
 pub use lab::Lab;
 pub use layout::{AssetSketch, Fold, Form, Group, Layout, Mean, Place, Stale, UpSize, Weight};
-pub use legacy::*;
 pub use message::{Asset, Message};
-pub use method::{AnyMember, AnyMethod, AnyOutcome, AnyServer, MissedTask};
+pub use method::{Member, Method, MissedTask, Outcome, Server};
 pub(crate) use parameters::KINDS;
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
 pub use period::Period;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::layout::Stale;
-use super::{AnyMethod, ClassCounts, Layout, ModelFacts, Period, SketchFacts, UpSize};
+use super::{ClassCounts, Layout, Method, ModelFacts, Period, SketchFacts, UpSize};
 use crate::data::TaskView;
 use crate::quantity::TaskId;
 
@@ -87,7 +87,7 @@ impl fmt::Display for Refusal {
 }
 
 /// Why `method` does not allow a service; none where it does.
-pub fn refusal(method: &dyn AnyMethod, facts: &ModelFacts, service: Service) -> Option<Refusal> {
+pub fn refusal(method: &dyn Method, facts: &ModelFacts, service: Service) -> Option<Refusal> {
     if let Some(veto) = method.vetoes().into_iter().find(|veto| veto.service == service) {
         return Some(Refusal::Vetoed(veto.why));
     }
@@ -118,7 +118,7 @@ pub fn refusal(method: &dyn AnyMethod, facts: &ModelFacts, service: Service) -> 
 }
 
 /// Layouts of uploads in every phase of the first two tasks, which are enough to ask what folds how.
-pub fn upload_layouts(method: &dyn AnyMethod, facts: &ModelFacts) -> Vec<Layout> {
+pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
     let rows = (facts.classes / facts.tasks.max(1)).max(1);
     let tasks = facts.tasks.clamp(1, 2);
     let of_task = |task: usize| {

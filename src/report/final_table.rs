@@ -25,6 +25,9 @@ pub fn final_table(summary: &Summary) -> String {
     text.push_str(&matrix(summary));
     text.push_str(&accuracies(summary));
     text.push_str(&figures(summary));
+    if let Some(published) = &summary.published {
+        let _ = write!(text, "\n{}", published.render());
+    }
     text.push('\n');
     text.push_str(&bytes(summary));
     text.push('\n');

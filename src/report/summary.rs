@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::accuracy::Accuracy;
+use super::published::Published;
 use super::slots::{SlotReport, TrainedAlone};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
@@ -14,7 +15,7 @@ use crate::federation::{
     SinkError, SlotScore, TaskScore,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::DirectLine;
+use crate::scenario::{DirectLine, ExpectedSection};
 
 /// Figures of a run; grows entry by entry.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -38,6 +39,9 @@ pub struct Summary {
     /// The measures of tasks of a client's own, where there are such.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<SlotReport>,
+    /// Published numbers and those of this run, where the scenario has such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
     /// Frames by direction, then outcome.
     pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Sums>>,
     /// Frames of units and load clients by kind; part of `bytes`.
@@ -120,6 +124,11 @@ impl Summary {
         Summary { alone: alone.iter().map(slot).collect(), ..self }
     }
 
+    /// The same, to be compared with published numbers.
+    pub fn beside(self, expected: &ExpectedSection) -> Summary {
+        Summary { published: Published::of(expected), ..self }
+    }
+
     /// Everything of one direction, whatever became of it.
     pub fn total(&self, direction: Direction) -> Sums {
         self.traffic.direction(direction)
@@ -141,6 +150,10 @@ impl Summary {
         self.accuracy = Accuracy::of(&self.scores);
         let slots = || SlotReport::of(&self.slot_scores, self.clients, &self.alone);
         self.slots = (!self.slot_scores.is_empty()).then(slots);
+        // What is measured on the way is no number of a whole run.
+        if let (Some(published), Some(EndReason::Done)) = (&mut self.published, self.ended) {
+            published.measure(&self.accuracy, self.slots.as_ref());
+        }
         self.bytes.clear();
         for ((direction, outcome), sum) in &self.traffic.0 {
             let by_outcome = self.bytes.entry(direction_word(*direction)).or_default();

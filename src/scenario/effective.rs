@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{AvailabilityPattern, CachePlace, Scenario, ShapeSection, Workers};
+use super::{AvailabilityPattern, CachePlace, ExpectedSection, Scenario, ShapeSection, Workers};
 
 impl Scenario {
     /// The scenario with every default, as TOML. Reading it gives the same scenario and the
@@ -16,7 +16,7 @@ impl Scenario {
     /// 64 hexadecimal digits that name the content: equal for scenarios whose runs are equal.
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
-    /// `record.histograms`, `record.direct`, whether features are kept in memory or in which folder, the folders of
+    /// `record.histograms`, `record.direct`, `[expected]`, whether features are kept in memory or in which folder, the folders of
     /// `data.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; a run's manifest has
     /// digests of what lies there), and the names of CSV files
     /// (their values count).
@@ -27,6 +27,7 @@ impl Scenario {
         content.devices.workers = Workers::Auto;
         content.record.histograms = true;
         content.record.direct = None;
+        content.expected = ExpectedSection::default();
         content.data.path = content.data.path.as_deref().map(last);
         for (_, path) in content.backbone.files_mut() {
             *path = last(path);

@@ -119,7 +119,7 @@ pub(super) fn open<T>(
         Err(error) => {
             let message = format!("cannot read {}: {error}", path.display());
             let fault = Fault::new(root.nearest(key), message, "this file");
-            report.fault(fault.help("paths start at the folder of the scenario file"));
+            report.fault(fault.help("paths start at the folder of the file they are written in"));
             return None;
         }
     };

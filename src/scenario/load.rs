@@ -2,13 +2,14 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::extends;
 use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, ClientSection, Close, Complaint,
-    DataSection, DevicesSection, FaultSection, FederationSection, LinksSection, MethodCatalogue,
-    MethodSection, Override, ParticipationSection, PartitionSection, Preset, PrivacySection,
-    RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds, TasksSection, TimeSection,
-    WireSection,
+    DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection, LinksSection,
+    MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection, Preset,
+    PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds,
+    TasksSection, TimeSection, WireSection,
 };
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
@@ -31,10 +32,10 @@ impl Loaded {
 }
 
 impl Scenario {
-    /// Reads a file, puts `overrides` over it in order, and checks everything that can be known
-    /// without data.
+    /// Reads a file, over the one it extends if it does, puts `overrides` over it in order, and checks
+    /// everything that can be known without data.
     ///
-    /// Relative paths inside the file start at its folder, those in overrides at the current
+    /// Relative paths inside a file start at its folder, those in overrides at the current
     /// folder; in memory they are absolute.
     ///
     /// # Errors
@@ -55,11 +56,13 @@ impl Scenario {
             ScenarioError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
         };
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        let folder = path.canonicalize().map_err(unreadable)?;
-        let folder = folder.parent().unwrap_or(Path::new("/"));
+        let file = path.canonicalize().map_err(unreadable)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let source = Source::new(&path.display().to_string(), &text);
-        read(source, &stem.unwrap_or_default(), folder, overrides, methods)
+        // The neighbours of a link are those of the file it leads to.
+        let place =
+            extends::Place { file: &file, shown: if path.is_symlink() { &file } else { path } };
+        read(source, &stem.unwrap_or_default(), place, overrides, methods)
     }
 
     /// Reads a text as if it were the file `folder/name.toml`.
@@ -73,7 +76,9 @@ impl Scenario {
         overrides: &[Override],
         methods: &dyn MethodCatalogue,
     ) -> Result<Loaded, ScenarioError> {
-        read(Source::new(&format!("{name}.toml"), text), name, folder, overrides, methods)
+        let shown = PathBuf::from(format!("{name}.toml"));
+        let place = extends::Place { file: &folder.join(&shown), shown: &shown };
+        read(Source::new(&shown.display().to_string(), text), name, place, overrides, methods)
     }
 
     /// Every key a scenario file may have, with its default and meaning; those of methods apart.
@@ -92,6 +97,9 @@ impl Scenario {
                 "use the version of fedcast the file was written for, or rewrite the file",
             );
         }
+        // Followed before a table is read; here it is only known.
+        let base = "a file that this one goes over; see the guide";
+        table.optional(&Param::<String>::unset(extends::KEY, base));
         let name = table.get(&Param::new("name", stem.to_owned(), "a label for people"));
         let preset =
             Param::new("preset", Preset::Ideal, "defaults of [time], [links], [faults], [round]");
@@ -132,6 +140,7 @@ impl Scenario {
             cache: table.table("cache", CacheSection::read),
             devices: table.table("devices", DevicesSection::read),
             record: table.table("record", RecordSection::read),
+            expected: table.table("expected", ExpectedSection::read),
         }
     }
 }
@@ -139,20 +148,34 @@ impl Scenario {
 fn read(
     source: Source,
     stem: &str,
-    folder: &Path,
+    place: extends::Place<'_>,
     overrides: &[Override],
     methods: &dyn MethodCatalogue,
 ) -> Result<Loaded, ScenarioError> {
     let mut report = Report::default();
     let mut root = report.parse(source);
-    // After a syntax error what was read is a guess: judging it would only confuse.
+    // Of every source that is a file, the folder at which its paths start.
+    let mut folders = vec![place.file.parent().unwrap_or(Path::new("/")).to_owned()];
+    expand_wire(&mut root);
+    if let Some(word) = extends::take(&mut root).filter(|_| report.is_clean())
+        && let Some((mut base, folder)) = extends::open(&word, place, &mut report)
+    {
+        expand_wire(&mut base);
+        root = extends::over(base, root);
+        folders.push(folder);
+    }
+    // After a syntax error what was read is a guess, and without a base it is a part: judging it
+    // would only confuse.
     if !report.is_clean() {
         return Err(report.into_error());
     }
-    expand_wire(&mut root);
     for change in overrides {
         change.apply(&mut root, &mut report);
         expand_wire(&mut root);
+    }
+    if let Some(word) = extends::take(&mut root) {
+        let fault = Fault::new(&word, "`extends` cannot be overridden", "stands in a file only");
+        report.fault(fault.help("write it into the scenario file"));
     }
     let (mut scenario, _) =
         TableReader::of(&root, &mut report, |table| Scenario::read(table, stem, methods));
@@ -163,13 +186,13 @@ fn read(
         }
     }
     let here = std::env::current_dir().unwrap_or_default();
-    let base = |key: &str| match root.at(key).map(|entry| entry.node.span.source) {
-        Some(source) if source > 0 => here.as_path(),
-        _ => folder,
+    let folder_of = |key: &str| {
+        let source = root.at(key).map_or(0, |entry| entry.node.span.source);
+        folders.get(source).unwrap_or(&here)
     };
     let mut utf8 = Vec::new();
     for (key, path) in scenario.paths_mut() {
-        *path = absolute(base(&key), path);
+        *path = absolute(folder_of(&key), path);
         // The effective scenario writes them out absolute, and TOML is UTF-8.
         if path.to_str().is_none() {
             utf8.push((key, path.display().to_string()));
@@ -183,6 +206,7 @@ fn read(
     if report.is_clean() {
         scenario.read_files(&root, &mut report);
     }
+    scenario.expected.changed_by(overrides);
     match report.is_clean() {
         true => Ok(Loaded { scenario, root, report }),
         false => Err(report.into_error()),

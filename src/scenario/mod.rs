@@ -4,6 +4,20 @@
 //! keys, defaults and sources. Same scenario and seeds, same run. Reading is strict (see
 //! [`reader`]) and shows everything that is wrong at once, as [`ScenarioError`].
 //!
+//! **`extends`.** A file with `extends = "base/cifar100.toml"` at its top says only where it differs
+//! from that base. It goes over the base key by key and tables merge; a table that writes another
+//! `kind`, `name`, `source` or `dist` than the base's replaces that table as a whole, because the
+//! base's keys were meant for something else. Lists replace lists, and no key can be taken away, though
+//! `tasks.sizes` replaces a base's `tasks.count`, and `participation.fraction` its `count`. A base
+//! extends nothing itself and need not be a whole scenario. Paths start at the folder of the file they
+//! are written in, and errors point into the file in which a key stands. Overrides come after both.
+//! What a run keeps is the result, flat: neither `resume` nor `replay` looks for a base.
+//!
+//! **`[expected]`.** [`ExpectedSection`] holds published numbers as data: the words of `summary.json`
+//! (`faa`, `average_incremental_micro`, ...; of slots `avg`, `aia`, ...) with values in % and points, a
+//! `source` and a `note`. The final table and `summary.json` show each beside the measured one. They
+//! are in no hash and no digest.
+//!
 //! ```
 //! use std::path::Path;
 //! use fedcast::scenario::{AnyMethod, Override, Scenario};
@@ -35,6 +49,8 @@ mod devices;
 mod direct;
 mod effective;
 mod error;
+mod expected;
+mod extends;
 mod faults;
 mod federation;
 mod files;
@@ -74,6 +90,7 @@ pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Pack, Workers};
 pub use direct::DirectLine;
 pub use error::ScenarioError;
+pub use expected::{ExpectedMetric, ExpectedSection};
 pub use faults::{BadUpdate, CrashMoment, FaultChoice, FaultSection, Forgery, Way};
 pub use federation::{FederationSection, FoldChoice, OnBadUpdate};
 pub use law::{LawSection, ShapeSection};
@@ -147,4 +164,7 @@ pub struct Scenario {
     pub devices: DevicesSection,
     /// What is measured and written down.
     pub record: RecordSection,
+    /// Published numbers, to be printed beside the measured ones. Changes no result.
+    #[serde(skip_serializing_if = "ExpectedSection::is_empty")]
+    pub expected: ExpectedSection,
 }

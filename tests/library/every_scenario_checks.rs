@@ -1,11 +1,12 @@
 //! Promise: every scenario file of the project can be read, and reading loses nothing: the
 //! effective scenario that a run writes is the scenario it ran.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fedcast::experiment::assemble::{class_sizes, curriculum, holders};
 use fedcast::methods::Registry;
-use fedcast::scenario::{AnyMethod, Loaded, MethodCatalogue, Override, Scenario, ScenarioError};
+use fedcast::scenario::{Loaded, Method, MethodCatalogue, Override, Scenario, ScenarioError};
 use proptest::prelude::*;
 
 fn files_under(folder: &Path) -> Vec<PathBuf> {
@@ -22,13 +23,30 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn scenario_files() -> Vec<PathBuf> {
+fn all_files() -> Vec<PathBuf> {
     files_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios"))
+}
+
+/// What scenarios share lies in folders `base` and is no scenario itself.
+fn is_base(file: &Path) -> bool {
+    file.parent().is_some_and(|folder| folder.ends_with("base"))
+}
+
+fn scenario_files() -> Vec<PathBuf> {
+    all_files().into_iter().filter(|file| !is_base(file)).collect()
+}
+
+/// The base of a file, where it has one.
+fn base_of(file: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(file).expect("scenario files are readable");
+    let table: toml::Table = text.parse().expect("scenario files are TOML");
+    let base = file.parent()?.join(table.get("extends")?.as_str()?);
+    Some(base.canonicalize().expect("a base is there"))
 }
 
 fn read(text: &str, folder: &str, overrides: &[String]) -> Result<Loaded, ScenarioError> {
     let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
-    Scenario::from_toml(text, "any", Path::new(folder), &overrides, &AnyMethod)
+    Scenario::from_toml(text, "any", Path::new(folder), &overrides, &Method)
 }
 
 /// Reading what `scenario` writes, from another folder.
@@ -50,18 +68,47 @@ fn load(file: &Path, overrides: &[Override]) -> Scenario {
 #[test]
 fn every_file_reads_and_its_effective_form_is_the_same_scenario() {
     let files = scenario_files();
-    assert!(files.len() >= 39, "only {} scenario files", files.len());
+    assert!(files.len() >= 166, "only {} scenario files", files.len());
     for file in files {
         let scenario = load(&file, &[]);
         let again = reread(&scenario, &Registry::builtin());
         assert_eq!(again, scenario, "{}", file.display());
         assert_eq!(again.hash(), scenario.hash(), "{}", file.display());
+        assert!(!scenario.to_effective_toml().contains("extends"), "{}", file.display());
     }
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_base_is_shared() {
+    let mut children: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for base in scenario_files().iter().filter_map(|file| base_of(file)) {
+        *children.entry(base).or_default() += 1;
+    }
+    for base in all_files().into_iter().filter(|file| is_base(file)) {
+        let base = base.canonicalize().expect("it was found");
+        let shared = children.get(&base).copied().unwrap_or(0);
+        assert!(shared >= 2, "{} has {shared} children", base.display());
+    }
+}
+
+/// The tables of the papers stand in their files as data.
+#[test]
+fn published_numbers_have_a_source() {
+    let mut published = 0;
     for file in scenario_files() {
+        let expected = load(&file, &[]).expected;
+        if !expected.numbers.is_empty() {
+            assert!(expected.source.is_some(), "{}", file.display());
+            assert!(expected.overrides.is_empty(), "{}", file.display());
+            published += 1;
+        }
+    }
+    assert!(published >= 138, "only {published} files have published numbers");
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for file in all_files() {
         let text = std::fs::read_to_string(&file).expect("scenario files are readable");
         assert!(text.starts_with("# "), "{} has no header comment", file.display());
     }
@@ -344,7 +391,7 @@ proptest! {
             Ok(loaded) => loaded.scenario,
             Err(error) => panic!("{error}\nfrom {overrides:?}"),
         };
-        let again = reread(&scenario, &AnyMethod);
+        let again = reread(&scenario, &Method);
         prop_assert_eq!(&again, &scenario);
         prop_assert_eq!(again.hash(), scenario.hash());
         prop_assert_eq!(again.to_effective_toml(), scenario.to_effective_toml());

@@ -7,7 +7,7 @@ use fedcast::learning::Classifier;
 use fedcast::methods::adapter::{AdapterConfig, AdapterMethod};
 use fedcast::methods::fedavg::{Down, Up, Weights};
 use fedcast::model::{CosineHead, Parameter, ParameterSet};
-use fedcast::policy::{AnyMethod, Method, Part, UpMeta, erase, parameters_of};
+use fedcast::policy::{Method, Part, UpMeta, erase, parameters_of};
 use fedcast::quantity::Round;
 use fedcast::wire::Kind;
 
@@ -21,7 +21,7 @@ fn method(change: impl Fn(&mut AdapterConfig)) -> AdapterMethod {
     AdapterMethod::new(config, &facts())
 }
 
-pub fn adapter() -> Arc<dyn AnyMethod> {
+pub fn adapter() -> Arc<dyn Method> {
     erase(method(|_| ()))
 }
 

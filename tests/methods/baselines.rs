@@ -9,7 +9,7 @@ use fedcast::methods::fedlwf_2t::{FedLwf2t, FedLwf2tConfig, FirstTeacher, OwnTea
 use fedcast::methods::fedprox::{FedProx, FedProxConfig, Prox};
 use fedcast::methods::oracle::{Oracle, OracleConfig, Site};
 use fedcast::model::ParameterSet;
-use fedcast::policy::{AnyMethod, ClassCounts, SketchFacts, erase, parameters_of};
+use fedcast::policy::{ClassCounts, Method, SketchFacts, erase, parameters_of};
 use fedcast::wire::{Body, Kind, Section};
 
 use crate::toys::round_loop::{Engine, Exchange};
@@ -20,28 +20,28 @@ fn base(train: Train) -> FedAvgConfig {
     FedAvgConfig { train, old_logits: OldLogits::Keep, ..FedAvgConfig::default() }
 }
 
-fn fedavg(train: Train) -> Arc<dyn AnyMethod> {
+fn fedavg(train: Train) -> Arc<dyn Method> {
     erase(FedAvg::new(base(train), &facts()))
 }
 
-fn fedprox(train: Train, mu: f64, prox: Prox) -> Arc<dyn AnyMethod> {
+fn fedprox(train: Train, mu: f64, prox: Prox) -> Arc<dyn Method> {
     erase(FedProx::new(FedProxConfig { fedavg: base(train), mu, prox }, &facts()))
 }
 
-fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn AnyMethod> {
+fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn Method> {
     taught_by(FirstTeacher::Own, FedLwf2tConfig { alpha, beta, own_teacher, ..Default::default() })
 }
 
-fn taught_by(first_teacher: FirstTeacher, config: FedLwf2tConfig) -> Arc<dyn AnyMethod> {
+fn taught_by(first_teacher: FirstTeacher, config: FedLwf2tConfig) -> Arc<dyn Method> {
     let config = FedLwf2tConfig { fedavg: base(Train::Head), first_teacher, ..config };
     erase(FedLwf2t::new(config, &facts()))
 }
 
-fn oracle(site: Site) -> Arc<dyn AnyMethod> {
+fn oracle(site: Site) -> Arc<dyn Method> {
     erase(Oracle::new(OracleConfig { learning: base(Train::Head), site }, &facts()))
 }
 
-fn run(method: Arc<dyn AnyMethod>, tasks: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
+fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
     let mut engine = engine(method, tasks);
     engine.lab.training = plan.clone();
     engine.run(2, rounds)
@@ -276,7 +276,7 @@ fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
         clip: None,
         ..plan(OptimiserConfig::sgd(0.1).weight_decay(1.0))
     };
-    let rows = |method: Arc<dyn AnyMethod>, order: ClassOrder| -> Vec<Vec<f32>> {
+    let rows = |method: Arc<dyn Method>, order: ClassOrder| -> Vec<Vec<f32>> {
         let mut engine = Engine::new(method, facts(), lab(3, order));
         engine.lab.training = plan.clone();
         let saved = engine.run(1, 100);
@@ -286,7 +286,7 @@ fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
         let of = |row| head(&body, row..row + 1).into_iter().map(f32::from_bits).collect();
         (0..CLASSES as u32).map(|class| of(row(class))).collect()
     };
-    let apart = |method: fn() -> Arc<dyn AnyMethod>| {
+    let apart = |method: fn() -> Arc<dyn Method>| {
         let (one, other) =
             (rows(method(), ClassOrder::Native), rows(method(), ClassOrder::Seeded(4)));
         far(&one.concat(), &other.concat())

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig};
 use fedcast::methods::powder::Powder;
 use fedcast::policy::{
-    AnyMethod, ClassCounts, Message, ModelFacts, Service, SketchFacts, UpSize, parameters_of,
-    refusal,
+    ClassCounts, Message, Method, ModelFacts, Service, SketchFacts, UpSize, parameters_of, refusal,
 };
 use fedcast::quantity::ClientId;
 use fedcast::wire::Kind;
@@ -16,14 +15,14 @@ use crate::powder::{Sent, on_imagenet_r, pack_and_alone, payload, small, table};
 use crate::toys::round_loop::Engine;
 use crate::toys::{deal, facts};
 
-fn c2prompt_with(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn AnyMethod> {
+fn c2prompt_with(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn Method> {
     let mut config = C2PromptConfig { powder: small(), ..C2PromptConfig::default() };
     config.powder.first_block = 1;
     change(&mut config);
     Arc::new(C2Prompt::new(config, &facts()))
 }
 
-fn run_of(method: Arc<dyn AnyMethod>) -> Engine {
+fn run_of(method: Arc<dyn Method>) -> Engine {
     engine(method, 3).run(2, 2)
 }
 

@@ -9,7 +9,7 @@ use fedcast::methods::fedhaf::{FedHaf, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::policy::{
-    AnyMember, AnyMethod, ClassCounts, Message, MissedTask, ModelFacts, SketchFacts, WireForm,
+    ClassCounts, Member, Message, Method, MissedTask, ModelFacts, SketchFacts, WireForm,
     parameters_of,
 };
 use fedcast::quantity::TaskId;
@@ -19,7 +19,7 @@ use crate::toys::round_loop::{Engine, through_the_wire};
 use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
 use crate::{built, engine, far, values};
 
-fn fedhaf_with(change: impl Fn(&mut FedHaf)) -> Arc<dyn AnyMethod> {
+fn fedhaf_with(change: impl Fn(&mut FedHaf)) -> Arc<dyn Method> {
     let mut config =
         FedHaf { module_hidden: 24, module_width: 12, head_hidden: 10, ..FedHaf::default() };
     change(&mut config);
@@ -140,7 +140,7 @@ fn missed_tasks_are_made_up_for() {
     let shards: Vec<_> = (0..3).map(|task| deal(&late.lab, &late.view(task), 2)).collect();
     let client = seat.client.index();
     let last = always.last();
-    let mut member = AnyMember {
+    let mut member = Member {
         phase: 0,
         down: Arc::new(Message::from_body(&last.down, &last.assets).unwrap()),
         state: Body::default(),

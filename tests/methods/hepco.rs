@@ -9,7 +9,7 @@ use fedcast::methods::fedavg_prompt::FedAvgPrompt;
 use fedcast::methods::hepco::Hepco;
 use fedcast::methods::hepco::consolidation::Settings;
 use fedcast::model::{LinearHead, ParameterSet};
-use fedcast::policy::{AnyMethod, ModelFacts, WireForm, parameters_of};
+use fedcast::policy::{Method, ModelFacts, WireForm, parameters_of};
 use fedcast::wire::{Body, Kind, MetaReader};
 
 use crate::toys::round_loop::Engine;
@@ -37,11 +37,11 @@ fn small(change: impl Fn(&mut Hepco)) -> Hepco {
     method
 }
 
-pub fn hepco_with(change: impl Fn(&mut HepcoConfig)) -> Arc<dyn AnyMethod> {
+pub fn hepco_with(change: impl Fn(&mut HepcoConfig)) -> Arc<dyn Method> {
     built(small(change), &facts())
 }
 
-pub fn fedavg_prompt() -> Arc<dyn AnyMethod> {
+pub fn fedavg_prompt() -> Arc<dyn Method> {
     built(pools(), &facts())
 }
 

@@ -31,18 +31,18 @@ use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::hgp::{Hgp, Rebalancing};
 use fedcast::methods::joint::Joint;
 use fedcast::model::LinearHead;
-use fedcast::policy::{AnyMethod, ModelFacts, parameters_of};
+use fedcast::policy::{Method, ModelFacts, parameters_of};
 use fedcast::wire::{Body, Kind};
 use toys::round_loop::Engine;
 use toys::{facts, lab, rows_of};
 
 /// A method that averages, for a model of these dimensions.
-fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn Method> {
     Arc::new(Base::new(method, facts))
 }
 
 /// A small HGP: six prompt rows in both blocks, few draws.
-fn hgp_with(change: impl Fn(&mut Hgp)) -> Arc<dyn AnyMethod> {
+fn hgp_with(change: impl Fn(&mut Hgp)) -> Arc<dyn Method> {
     built(small(change), &facts())
 }
 
@@ -53,16 +53,16 @@ fn small(change: impl Fn(&mut Hgp)) -> Hgp {
     method
 }
 
-fn fedavg_of(train: Train) -> Arc<dyn AnyMethod> {
+fn fedavg_of(train: Train) -> Arc<dyn Method> {
     built(FedAvg { train, prompt_len: 6, ..FedAvg::default() }, &facts())
 }
 
-fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn AnyMethod> {
+fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
     let fedavg = FedAvg { train, ..FedAvg::default() };
     built(Joint { fedavg, keep_optimiser }, &facts())
 }
 
-fn engine(method: Arc<dyn AnyMethod>, tasks: usize) -> Engine {
+fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {
     Engine::new(method, facts(), lab(tasks, ClassOrder::Native))
 }
 

@@ -7,7 +7,7 @@ use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
-use fedcast::policy::{AnyMember, AnyMethod, Failure, Lab, RoundContext, Seat, parameters_of};
+use fedcast::policy::{Failure, Lab, Member, Method, RoundContext, Seat, parameters_of};
 use fedcast::quantity::{ClientId, Round, SeatId};
 use fedcast::wire::Body;
 
@@ -23,7 +23,7 @@ type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
 /// Samples of the first task: ragged last batches, other step counts, one sample, none.
 const SHARDS: [usize; 5] = [21, 8, 1, 0, 13];
 
-fn members(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec<AnyMember> {
+fn members(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Member> {
     let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
     let view = engine.view(0);
     let period = fedcast::policy::Period::of(Arc::clone(&view), 3);
@@ -49,7 +49,7 @@ fn members(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec
         let count = SHARDS[place as usize];
         let shard: Shard = (next..next + count).map(|i| own[i % own.len()]).collect();
         next += count;
-        AnyMember {
+        Member {
             phase: 0,
             down: method.unpack_down(&body, &[]).unwrap(),
             state: method.fresh_state(),
@@ -72,7 +72,7 @@ fn with_nan(body: Body) -> Body {
     Body::new(body.meta, fedcast::policy::parameter_sections(&parameters))
 }
 
-fn train(method: &Arc<dyn AnyMethod>, lab: &Lab, members: &mut [AnyMember]) -> Vec<Sent> {
+fn train(method: &Arc<dyn Method>, lab: &Lab, members: &mut [Member]) -> Vec<Sent> {
     let outcomes = method.train(members, lab);
     outcomes
         .into_iter()
@@ -80,16 +80,16 @@ fn train(method: &Arc<dyn AnyMethod>, lab: &Lab, members: &mut [AnyMember]) -> V
         .collect()
 }
 
-fn alone(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
+fn alone(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
     let mut members = members(method, lab, spoilt);
     members.chunks_mut(1).flat_map(|member| train(method, lab, member)).collect()
 }
 
-fn together(method: &Arc<dyn AnyMethod>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
+fn together(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
     train(method, lab, &mut members(method, lab, spoilt))
 }
 
-fn packable() -> Vec<Arc<dyn AnyMethod>> {
+fn packable() -> Vec<Arc<dyn Method>> {
     let full = hgp_with(|c| c.covariance = fedcast::methods::hgp::CovarianceForm::Full);
     let others = [
         hgp_with(|_| ()),
@@ -133,7 +133,7 @@ fn a_member_that_is_not_finite_fails_alone() {
 /// All values a member sends, and its metrics.
 type Values = (Vec<f32>, Vec<f64>);
 
-fn values(method: &Arc<dyn AnyMethod>, lab: &Lab, members: &mut [AnyMember]) -> Vec<Values> {
+fn values(method: &Arc<dyn Method>, lab: &Lab, members: &mut [Member]) -> Vec<Values> {
     let outcomes = method.train(members, lab).into_iter();
     let sent = outcomes.map(|outcome| {
         let outcome = outcome.expect("learns");

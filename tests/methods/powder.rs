@@ -10,7 +10,7 @@ use fedcast::methods::powder::{
 };
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig, ops};
 use fedcast::policy::{
-    AnyMember, AnyMethod, ClassCounts, Layout, Message, ModelFacts, Period, RoundContext, Service,
+    ClassCounts, Layout, Member, Message, Method, ModelFacts, Period, RoundContext, Service,
     SketchFacts, UpSize, WireForm, parameters_of, refusal,
 };
 use fedcast::quantity::{ClientId, Round, TaskId};
@@ -27,7 +27,7 @@ pub fn small() -> PowderConfig {
     PowderConfig { first_block: 0, n_blocks: 2, ..sizes }
 }
 
-fn powder_with(change: impl Fn(&mut PowderConfig)) -> Arc<dyn AnyMethod> {
+fn powder_with(change: impl Fn(&mut PowderConfig)) -> Arc<dyn Method> {
     let mut config = small();
     change(&mut config);
     Arc::new(Powder::new(config, &facts()))
@@ -244,7 +244,7 @@ pub type Sent = (u64, Vec<(&'static str, f64)>);
 
 /// The uploads of a pack and of its members alone.
 pub fn pack_and_alone(
-    method: &Arc<dyn AnyMethod>,
+    method: &Arc<dyn Method>,
     run: &mut Engine,
     phase: usize,
     view: &Arc<TaskView>,
@@ -256,13 +256,13 @@ pub fn pack_and_alone(
     let by_class = run.lab.dataset.train.by_class();
     let own = view.classes.iter().flat_map(|class| by_class[*class as usize].iter().copied());
     let own: Vec<u32> = own.collect();
-    let members = || -> Vec<AnyMember> {
+    let members = || -> Vec<Member> {
         let mut next = 0;
         let member = |(seat, down): (&fedcast::policy::Seat, &_)| {
             let count = SHARDS[seat.client.index()];
             let shard: Shard = (next..next + count).map(|at| own[at * 5 % own.len()]).collect();
             next += count;
-            AnyMember {
+            Member {
                 phase,
                 down: Arc::clone(down),
                 state: run.states.get(&seat.client).cloned().unwrap_or_default(),
@@ -274,7 +274,7 @@ pub fn pack_and_alone(
         };
         seats.iter().zip(&downs).map(member).collect()
     };
-    let sent = |members: &mut [AnyMember]| {
+    let sent = |members: &mut [Member]| {
         let outcomes = method.train(members, &run.lab).into_iter();
         let sent = outcomes.map(|outcome| {
             let outcome = outcome.unwrap();
@@ -313,7 +313,7 @@ pub struct Sizes {
 }
 
 /// An exchange of a phase on ViT-B/16, for a slot of so many classes among 25.
-pub fn on_imagenet_r<M: AnyMethod>(
+pub fn on_imagenet_r<M: Method>(
     classes: usize,
     phase: usize,
     method: impl Fn(&ModelFacts) -> M,

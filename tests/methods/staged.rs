@@ -6,19 +6,19 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
 use fedcast::model::FrozenPart;
-use fedcast::policy::{AnyMethod, Staged, erase};
+use fedcast::policy::{Method, Staged, erase};
 
 use crate::adapter::adapter;
 use crate::toys::round_loop::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{fedavg_of, hgp_with};
 
-fn engine(first: Arc<dyn AnyMethod>, then: Arc<dyn AnyMethod>) -> Engine {
-    let method: Arc<dyn AnyMethod> = Arc::new(Staged::new(first, then));
+fn engine(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Engine {
+    let method: Arc<dyn Method> = Arc::new(Staged::new(first, then));
     Engine::new(method, facts(), lab(3, ClassOrder::Native))
 }
 
-fn stsa() -> Arc<dyn AnyMethod> {
+fn stsa() -> Arc<dyn Method> {
     erase(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()))
 }
 

@@ -11,7 +11,7 @@ use fedcast::model::FrozenPart;
 use fedcast::numerics::projection::Projection;
 use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::symmetric::Gram;
-use fedcast::policy::{AnyMethod, erase};
+use fedcast::policy::{Method, erase};
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::round_loop::Engine;
@@ -37,7 +37,7 @@ pub fn estimated() -> StsaConfig {
 }
 
 fn engine(config: StsaConfig, tasks: usize, order: ClassOrder) -> Engine {
-    let method: Arc<dyn AnyMethod> = erase(Stsa::new(config, &facts()));
+    let method: Arc<dyn Method> = erase(Stsa::new(config, &facts()));
     Engine::new(method, facts(), lab(tasks, order))
 }
 

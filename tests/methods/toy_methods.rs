@@ -14,15 +14,15 @@ use crate::toys::{deal, facts, lab};
 use fedcast::data::ClassOrder;
 use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
 use fedcast::methods::{MethodEntry, Recipe, Registry};
-use fedcast::policy::{AnyMethod, ModelFacts, Scope, Staged, erase};
+use fedcast::policy::{Method, ModelFacts, Scope, Staged, erase};
 use fedcast::scenario::MethodSection;
 use fedcast::wire::Kind;
 
-fn engine(method: Arc<dyn AnyMethod>) -> Engine {
+fn engine(method: Arc<dyn Method>) -> Engine {
     Engine::new(method, facts(), lab(3, ClassOrder::Native))
 }
 
-fn prompted() -> Arc<dyn AnyMethod> {
+fn prompted() -> Arc<dyn Method> {
     let config = FedAvgConfig {
         train: Train::Prompt,
         prompt_len: 4,
@@ -67,7 +67,7 @@ fn a_phase_may_end_before_its_rounds_are_used_up() {
 
 #[test]
 fn a_method_learns_upon_the_frozen_features_of_another() {
-    let staged: Arc<dyn AnyMethod> = Arc::new(Staged::new(prompted(), erase(NearestMean)));
+    let staged: Arc<dyn Method> = Arc::new(Staged::new(prompted(), erase(NearestMean)));
     let run = engine(staged).run(3, 2);
     let phases: Vec<(usize, &str)> =
         run.exchanges.iter().step_by(3).map(|e| (e.task, e.phase)).collect();
@@ -88,7 +88,7 @@ fn a_method_learns_upon_the_frozen_features_of_another() {
 
 #[test]
 fn the_first_method_answers_until_the_second_has_learnt() {
-    let staged = || -> Arc<dyn AnyMethod> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
+    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
     let (mut both, mut alone) = (engine(staged()), engine(prompted()));
     for engine in [&mut both, &mut alone] {
         let shards = deal(&engine.lab, &engine.view(0), 3);
@@ -103,7 +103,7 @@ fn the_first_method_answers_until_the_second_has_learnt() {
 
 #[test]
 fn a_staged_run_goes_on_from_what_it_saved() {
-    let staged = || -> Arc<dyn AnyMethod> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
+    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), erase(NearestMean))) };
     let whole = engine(staged()).run(3, 2);
     let mut begun = engine(staged());
     let shards = |engine: &Engine, task| deal(&engine.lab, &engine.view(task), 3);
@@ -142,8 +142,7 @@ fn a_program_adds_methods_of_its_own_to_the_registry() {
         clip: None,
         upon_features: true,
         read: Arc::new(|_| {
-            Box::new(|_: &ModelFacts| -> Arc<dyn AnyMethod> { erase(NearestMean) })
-                as Box<dyn Recipe>
+            Box::new(|_: &ModelFacts| -> Arc<dyn Method> { erase(NearestMean) }) as Box<dyn Recipe>
         }),
         check: |_| Vec::new(),
     };

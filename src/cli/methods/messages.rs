@@ -6,8 +6,8 @@ use crate::data::TaskView;
 use crate::methods::{MethodEntry, Registry};
 use crate::model::VitConfig;
 use crate::policy::{
-    AnyMethod, ClassCounts, Fold, Form, Group, Layout, ModelFacts, Period, Place, SketchFacts,
-    UpSize, Weight, WireForm,
+    ClassCounts, Fold, Form, Group, Layout, Method, ModelFacts, Period, Place, SketchFacts, UpSize,
+    Weight, WireForm,
 };
 use crate::quantity::TaskId;
 use crate::scenario::MethodSection;
@@ -34,7 +34,7 @@ pub(super) fn build(
     registry: &Registry,
     entry: &MethodEntry,
     reference: &Reference,
-) -> Option<Arc<dyn AnyMethod>> {
+) -> Option<Arc<dyn Method>> {
     let section = MethodSection { name: entry.name.to_owned(), parameters: toml::Table::new() };
     registry.build(&section, &reference.facts).ok()
 }

@@ -8,7 +8,7 @@ use crate::data::Curriculum;
 use crate::federation::Workforce;
 use crate::model::footprint::{bytes_per_client, clients_that_fit};
 use crate::model::{BackboneConfig, DeviceError, GpuMemory, Place};
-use crate::policy::{AnyMethod, ClassCounts, ModelFacts, Period, SketchFacts};
+use crate::policy::{ClassCounts, Method, ModelFacts, Period, SketchFacts};
 use crate::scenario::{DeviceName, DevicesSection, Pack, Workers};
 
 /// Workers of a GPU where the scenario leaves their number open: one prepares images while the
@@ -49,7 +49,7 @@ pub struct ClientSize {
 
 /// The most values that a client of the last task receives at once.
 pub fn received_values(
-    method: &dyn AnyMethod,
+    method: &dyn Method,
     model: &ModelFacts,
     curriculum: &Curriculum,
     rounds: u32,

@@ -21,7 +21,7 @@ use crate::federation::privacy::{Room, summands};
 use crate::federation::{Direction, FaultRules, FederationError, Population, Rules, participation};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    AnyMethod, CohortRule, ModelFacts, Period, Phase, Seat, SeatKind, SketchFacts, UpSize,
+    CohortRule, Method, ModelFacts, Period, Phase, Seat, SeatKind, SketchFacts, UpSize,
 };
 use crate::quantity::{ClientId, Round, VirtualTime};
 use crate::wire::{CodecPlan, FrameSize};
@@ -33,7 +33,7 @@ pub struct Blueprint {
     /// Name of the method.
     pub method_name: String,
     /// The method.
-    pub method: Arc<dyn AnyMethod>,
+    pub method: Arc<dyn Method>,
     /// What sketches are made from.
     pub facts: ModelFacts,
     /// Class order and tasks.

@@ -8,7 +8,7 @@ use crate::federation::devices::{guard, note_part};
 use crate::federation::halving::Full;
 use crate::federation::sink::JobKind;
 use crate::model::GpuMemory;
-use crate::policy::{AnyMember, AnyMethod, AnyOutcome, Failure, Lab};
+use crate::policy::{Failure, Lab, Member, Method, Outcome};
 use crate::quantity::SeatId;
 use crate::wire::Body;
 
@@ -16,14 +16,14 @@ use crate::wire::Body;
 pub(super) type SavedStates = BTreeMap<SeatId, Body>;
 
 /// What the policy answers for each member, or that the memory of the device was full.
-pub(super) type Learnt = Result<Vec<Result<AnyOutcome, Failure>>, Full>;
+pub(super) type Learnt = Result<Vec<Result<Outcome, Failure>>, Full>;
 
 /// Lets the policy learn once there is room on the device. A member that does not even fit by itself
 /// is tried once more when nobody else is there.
 pub(super) fn learn(
-    method: &dyn AnyMethod,
+    method: &dyn Method,
     lab: &Lab,
-    pack: &mut [AnyMember],
+    pack: &mut [Member],
     saved: &SavedStates,
 ) -> Learnt {
     let admitted = admission::enter(JobKind::Train, pack.len());
@@ -38,17 +38,12 @@ pub(super) fn learn(
     learn_now(method, lab, pack, saved)
 }
 
-fn learn_now(
-    method: &dyn AnyMethod,
-    lab: &Lab,
-    pack: &mut [AnyMember],
-    saved: &SavedStates,
-) -> Learnt {
+fn learn_now(method: &dyn Method, lab: &Lab, pack: &mut [Member], saved: &SavedStates) -> Learnt {
     let begun = Instant::now();
     let mut outcomes = match guard(|| method.train(pack, lab)) {
         Ok(outcomes) => outcomes,
         Err(panic) => {
-            let failed = |_: &AnyMember| Err(Failure::Panicked(panic.clone()));
+            let failed = |_: &Member| Err(Failure::Panicked(panic.clone()));
             return Ok(pack.iter().map(failed).collect());
         }
     };

@@ -24,8 +24,8 @@ use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyOutcome, Failure, Lab, Layout, Message as PolicyMessage, MissedTask,
-    RoundContext, Seat, changed, summand,
+    Failure, Lab, Layout, Member, Message as PolicyMessage, MissedTask, Outcome, RoundContext,
+    Seat, changed, summand,
 };
 use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
@@ -145,9 +145,9 @@ struct Place {
 }
 
 impl Place {
-    fn answer(self, member: AnyMember, result: Result<Done, Stop>) {
+    fn answer(self, member: Member, result: Result<Done, Stop>) {
         let Place { context, worked, answer, .. } = self;
-        let AnyMember { seat, state, shard, .. } = member;
+        let Member { seat, state, shard, .. } = member;
         let samples = shard.len();
         // Nobody listens any more where the run was abandoned.
         let state = Some(state);
@@ -163,7 +163,7 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
     for job in jobs {
         let TrainingJob { broadcast: Broadcast { context, seat, down, masking, .. }, .. } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
-        members.push(AnyMember {
+        members.push(Member {
             phase: context.phase,
             down: Arc::clone(&down.message),
             state,
@@ -183,7 +183,7 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
         false => members.iter().map(|member| (member.seat.id, member.state.clone())).collect(),
     };
     let outcomes =
-        in_halves(&mut members, &mut |pack: &mut [AnyMember]| learn(method, &lab, pack, &saved));
+        in_halves(&mut members, &mut |pack: &mut [Member]| learn(method, &lab, pack, &saved));
     for ((place, mut member), outcome) in places.into_iter().zip(members).zip(outcomes) {
         let outcome = outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why)));
         let sealed = guard(|| seal(world, &place, &member, outcome?));
@@ -196,12 +196,7 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
 }
 
 /// Makes an Up ready to travel.
-fn seal(
-    world: &World,
-    place: &Place,
-    member: &AnyMember,
-    outcome: AnyOutcome,
-) -> Result<Done, Stop> {
+fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Result<Done, Stop> {
     let own = outcome.up;
     let (context, seat) = (&*place.context, &member.seat);
     let (faults, seed) = (&world.rules.faults, world.rules.seed);

@@ -28,7 +28,7 @@ use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{AnyServer, Phase, RoundContext, Seat};
+use crate::policy::{Phase, RoundContext, Seat, Server};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 use crate::wire::Body;
 
@@ -59,7 +59,7 @@ pub(crate) enum ToServer {
     /// The server is lost.
     Lose(Box<Loss>),
     /// It is back, with a policy made of what was saved.
-    Restarted(Result<Result<Box<dyn AnyServer>, FederationError>, String>),
+    Restarted(Result<Result<Box<dyn Server>, FederationError>, String>),
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
     /// The members of secure aggregation know each other, or there are too few.
@@ -80,7 +80,7 @@ pub(crate) enum ToServer {
 pub(crate) struct ServerMachine {
     pub(super) world: Arc<World>,
     /// Absent while a worker has it.
-    pub(super) policy: Option<Box<dyn AnyServer>>,
+    pub(super) policy: Option<Box<dyn Server>>,
     pub(super) caches: AssetCaches,
     pub(super) task: usize,
     /// When the periods so far began.
@@ -119,7 +119,7 @@ pub(crate) struct ServerMachine {
 }
 
 impl ServerMachine {
-    pub fn new(world: Arc<World>, policy: Box<dyn AnyServer>) -> ServerMachine {
+    pub fn new(world: Arc<World>, policy: Box<dyn Server>) -> ServerMachine {
         ServerMachine {
             caches: AssetCaches::new(world.rules.cache),
             live: world.past.is_none(),
@@ -290,7 +290,7 @@ impl ServerMachine {
         self.world.curriculum.tasks[self.task].seen()
     }
 
-    pub(super) fn lend(&mut self) -> Box<dyn AnyServer> {
+    pub(super) fn lend(&mut self) -> Box<dyn Server> {
         self.policy.take().expect("the policy is in one place at a time")
     }
 

@@ -17,7 +17,7 @@ use crate::federation::faults::Restart;
 use crate::federation::fold::Outcome;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
-use crate::policy::AnyServer;
+use crate::policy::Server;
 use crate::quantity::{Round, VirtualTime};
 
 /// A server that is about to be lost.
@@ -75,7 +75,7 @@ impl ServerMachine {
     pub(super) fn restarted(
         &mut self,
         now: VirtualTime,
-        policy: Result<Result<Box<dyn AnyServer>, FederationError>, String>,
+        policy: Result<Result<Box<dyn Server>, FederationError>, String>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let panicked = |message| FederationError::Panicked { step: steps::RESTART, message };

@@ -16,13 +16,13 @@ use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    AnyServer, Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat,
+    Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
 };
 use crate::quantity::{ClientId, Round, TaskId};
 use crate::wire::Body;
 
 /// The policy and what it answered.
-pub(crate) type Answer<T> = (Box<dyn AnyServer>, Result<T, FederationError>);
+pub(crate) type Answer<T> = (Box<dyn Server>, Result<T, FederationError>);
 
 /// A round as the policy wants it.
 pub(crate) struct Opening {
@@ -54,7 +54,7 @@ fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
 }
 
 /// The policy before the first task, told of the first period.
-pub(super) fn begin(mut server: Box<dyn AnyServer>, lab: &Lab, period: &Period) -> Answer<()> {
+pub(super) fn begin(mut server: Box<dyn Server>, lab: &Lab, period: &Period) -> Answer<()> {
     let answer = server.begin_period(period, lab).map_err(policy("begin a task"));
     (server, answer)
 }
@@ -68,7 +68,7 @@ pub(super) fn restart(
     lab: &Lab,
     saved: Option<Body>,
     begun: Option<Period>,
-) -> Result<Box<dyn AnyServer>, FederationError> {
+) -> Result<Box<dyn Server>, FederationError> {
     let init = StreamKey::new(world.rules.seed, Domain::Init);
     let mut server = world.method.server(lab, init).map_err(policy(RESTART))?;
     if let Some(saved) = saved {
@@ -82,7 +82,7 @@ pub(super) fn restart(
 
 /// Seats, Downs, frames.
 pub(super) fn open(
-    mut server: Box<dyn AnyServer>,
+    mut server: Box<dyn Server>,
     lab: &Lab,
     world: &World,
     context: &RoundContext,
@@ -93,7 +93,7 @@ pub(super) fn open(
 }
 
 fn opening(
-    server: &mut dyn AnyServer,
+    server: &mut dyn Server,
     lab: &Lab,
     world: &World,
     context: &RoundContext,
@@ -213,7 +213,7 @@ impl Fold {
 
 /// Folded parts go in, the next model comes out.
 pub(super) fn close(
-    mut server: Box<dyn AnyServer>,
+    mut server: Box<dyn Server>,
     lab: &Lab,
     context: &RoundContext,
     folded: Fold,
@@ -232,7 +232,7 @@ pub(super) fn close(
 
 /// All phases of the period are over.
 pub(super) fn end(
-    mut server: Box<dyn AnyServer>,
+    mut server: Box<dyn Server>,
     lab: &Lab,
     period: &Period,
     test: bool,
@@ -244,7 +244,7 @@ pub(super) fn end(
     (server, answer)
 }
 
-fn changed(server: &dyn AnyServer, lab: &Lab, test: bool) -> Result<Changed, FederationError> {
+fn changed(server: &dyn Server, lab: &Lab, test: bool) -> Result<Changed, FederationError> {
     let (saved, digest) = count_as(JobKind::Codec, || {
         let saved = server.save();
         let digest = saved.digest();

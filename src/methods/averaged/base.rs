@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::cut::Cut;
 use super::previous::previous_sketch;
 use super::server::BaseServer;
-use super::{Averaged, Direction, Member, Needs};
+use super::{Averaged, Client, Direction, Needs};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, AssetSketch, ClientState, Failure, Lab, Layout,
-    Message, ModelFacts, PolicyError, Predictor, SketchFacts, Veto, kind_of,
+    AssetSketch, ClientState, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
+    PolicyError, Predictor, Server, SketchFacts, Veto, kind_of,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodySketch, Kind};
@@ -55,10 +55,10 @@ impl<A: Averaged> Base<A> {
     /// A message of a client whose training came to this.
     fn upload(
         &self,
-        member: &Member<'_, A::State>,
+        member: &Client<'_, A::State>,
         trained: super::Trained,
         lab: &Lab,
-    ) -> Result<AnyOutcome, PolicyError> {
+    ) -> Result<Outcome, PolicyError> {
         let (method, model, view) = (&self.method, &*self.model, &member.seat.view);
         let cut = self.cut(view, Direction::Up);
         let travels = |name: &str| method.travels(model, name, Direction::Up);
@@ -68,19 +68,19 @@ impl<A: Averaged> Base<A> {
         let control = method.control(&facts, cut.head.start);
         let extra = method.describe(member, &trained, lab)?;
         let up = Message { control, parameters, extra, assets: Vec::new() };
-        Ok(AnyOutcome { up, metrics: trained.metrics })
+        Ok(Outcome { up, metrics: trained.metrics })
     }
 
     fn train_pack(
         &self,
-        members: &mut [AnyMember],
+        members: &mut [Member],
         lab: &Lab,
-    ) -> Result<Vec<Result<AnyOutcome, PolicyError>>, PolicyError> {
+    ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
         let all = self.method.parameters(&self.model);
         let mut pack = Vec::with_capacity(members.len());
         for member in &*members {
             let cut = self.cut(&member.seat.view, Direction::Down);
-            pack.push(Member {
+            pack.push(Client {
                 seat: &member.seat,
                 down: &member.down,
                 received: cut.padded(&all, &member.down.parameters),
@@ -104,8 +104,8 @@ impl<A: Averaged> Base<A> {
     }
 }
 
-impl<A: Averaged> AnyMethod for Base<A> {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl<A: Averaged> Method for Base<A> {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         for need in self.method.needs() {
             if let Needs::Blocks { what, .. } = need {
                 lab.backbone.config().blocks_for(what)?;
@@ -178,7 +178,7 @@ impl<A: Averaged> AnyMethod for Base<A> {
         A::State::of(state).map_or(0, |state| state.kept_bytes())
     }
 
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         match self.train_pack(members, lab) {
             Ok(outcomes) => {
                 outcomes.into_iter().map(|outcome| outcome.map_err(Failure::from)).collect()

@@ -16,7 +16,6 @@ mod base;
 mod closing;
 mod cut;
 mod memory;
-mod needs;
 mod objective;
 mod parameters;
 pub(in crate::methods) mod previous;
@@ -27,15 +26,15 @@ mod training;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use super::needs::Needs;
 pub use base::Base;
 pub use closing::Closing;
 pub use cut::Direction;
 pub use memory::{Begun, Memory};
-pub use needs::Needs;
 pub use objective::{CrossEntropy, Objective, Pass};
 pub use parameters::{Parameters, Rows};
 pub use settings::{Averaging, OldLogits, Weights};
-pub use training::{Learnt, Member, Trained, one_by_one, train, train_alone};
+pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone};
 
 use super::fedavg::FedAvg;
 use crate::data::{Loader, TaskView};
@@ -221,7 +220,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     fn objective(
         &self,
         model: &ModelFacts,
-        pack: &[Member<'_, Self::State>],
+        pack: &[Client<'_, Self::State>],
         network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
@@ -236,7 +235,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     fn learn(
         &self,
         model: &ModelFacts,
-        pack: &mut [Member<'_, Self::State>],
+        pack: &mut [Client<'_, Self::State>],
         lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         train(self, model, pack, lab)
@@ -254,7 +253,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     fn figures(
         &self,
         model: &ModelFacts,
-        member: &Member<'_, Self::State>,
+        member: &Client<'_, Self::State>,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
@@ -268,7 +267,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// What makes the upload unusable.
     fn describe(
         &self,
-        member: &Member<'_, Self::State>,
+        member: &Client<'_, Self::State>,
         trained: &Trained,
         lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {

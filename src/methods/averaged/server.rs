@@ -8,7 +8,7 @@ use super::{Averaged, Base, Closing, Direction, Memory};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyServer, Asset, Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat,
+    Asset, Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
     parameter_sections,
 };
 use crate::wire::{Body, WireError};
@@ -46,7 +46,7 @@ impl<A: Averaged> BaseServer<A> {
     }
 }
 
-impl<A: Averaged> AnyServer for BaseServer<A> {
+impl<A: Averaged> Server for BaseServer<A> {
     fn begin_period(&mut self, period: &Period, _lab: &Lab) -> Result<(), PolicyError> {
         let Base { method, model } = &self.base;
         let task = period.task.index();

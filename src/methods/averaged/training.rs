@@ -10,7 +10,7 @@ use super::{Averaged, Pass, SAMPLES};
 use crate::wire::{Kind, NamedTensor, Section, WireError};
 
 /// One seat of a pack.
-pub struct Member<'a, S> {
+pub struct Client<'a, S> {
     /// The seat.
     pub seat: &'a Seat,
     /// What the server sent.
@@ -27,15 +27,15 @@ pub struct Member<'a, S> {
     pub missed: &'a [MissedTask],
 }
 
-impl<'a, S> Member<'a, S> {
+impl<'a, S> Client<'a, S> {
     /// The same over other samples, with no state of its own.
-    pub fn upon<'b>(&'b self, shard: &'b Shard) -> Member<'b, S>
+    pub fn upon<'b>(&'b self, shard: &'b Shard) -> Client<'b, S>
     where
         S: Default,
     {
         let (received, state) = (self.received.clone(), S::default());
-        let Member { seat, down, key, missed, .. } = *self;
-        Member { seat, down, received, state, shard, key, missed }
+        let Client { seat, down, key, missed, .. } = *self;
+        Client { seat, down, received, state, shard, key, missed }
     }
 }
 
@@ -65,8 +65,8 @@ pub type Learnt = Vec<Result<Trained, PolicyError>>;
 
 /// Trains the members of a pack one after another.
 pub fn one_by_one<'m, S>(
-    pack: &mut [Member<'m, S>],
-    learn: impl FnMut(&mut Member<'m, S>) -> Result<Trained, PolicyError>,
+    pack: &mut [Client<'m, S>],
+    learn: impl FnMut(&mut Client<'m, S>) -> Result<Trained, PolicyError>,
 ) -> Learnt {
     pack.iter_mut().map(learn).collect()
 }
@@ -78,7 +78,7 @@ pub fn one_by_one<'m, S>(
 pub fn train_alone<A: Averaged>(
     method: &A,
     model: &ModelFacts,
-    member: &Member<'_, A::State>,
+    member: &Client<'_, A::State>,
     lab: &Lab,
 ) -> Result<Trained, PolicyError> {
     let learnt = train(method, model, std::slice::from_ref(member), lab)?;
@@ -93,7 +93,7 @@ pub fn train_alone<A: Averaged>(
 pub fn train<A: Averaged>(
     method: &A,
     model: &ModelFacts,
-    pack: &[Member<'_, A::State>],
+    pack: &[Client<'_, A::State>],
     lab: &Lab,
 ) -> Result<Learnt, PolicyError> {
     let Some(first) = pack.first() else { return Ok(Vec::new()) };
@@ -102,7 +102,7 @@ pub fn train<A: Averaged>(
     let prompting = method.prompting(model, view.task.index(), true);
     let rows = method.trained_rows(view);
     let network = Classifier::pack_with(&lab.backbone, received, rows, prompting)?;
-    let loader = |member: &Member<'_, A::State>| {
+    let loader = |member: &Client<'_, A::State>| {
         let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
         match method.query() {
             Some(query) => lab.queried(loader, query),
@@ -130,7 +130,7 @@ pub fn train<A: Averaged>(
         objective.losses(&Pass { model: &network, step, device: &lab.device, dropout })
     })?;
     let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
-    let trained = |(member, ((parameters, report), loader)): (&Member<'_, A::State>, _)| {
+    let trained = |(member, ((parameters, report), loader)): (&Client<'_, A::State>, _)| {
         let report: Result<crate::learning::TrainingReport, _> = report;
         let mut metrics = report?.metrics();
         metrics.extend(method.figures(model, member, &parameters, loader)?);

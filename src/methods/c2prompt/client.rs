@@ -11,12 +11,12 @@ use crate::methods::powder::{Companion, Lesson, Pupil, Step, all_fail};
 use crate::numerics::affinity::{ClassHistogram, Counting};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{AnyMember, AnyOutcome, ClientState, Failure, Lab, Message, PolicyError};
+use crate::policy::{ClientState, Failure, Lab, Member, Message, Outcome, PolicyError};
 use crate::quantity::ClientId;
 use crate::wire::{NamedTensor, Section, WireError};
 
 /// What a member kept of the slot that it works on now.
-pub(super) fn entered(member: &AnyMember) -> Result<Compensation, PolicyError> {
+pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
     let mut state = Compensation::of(&member.state)?;
     state.enter(member.seat.view.task);
     Ok(state)
@@ -26,12 +26,12 @@ impl C2Prompt {
     /// Trains slots; members with equal lessons and equal states are a pack.
     pub(super) fn learn(
         &self,
-        members: &[AnyMember],
+        members: &[Member],
         states: &[Compensation],
         lab: &Lab,
-    ) -> Vec<Result<AnyOutcome, Failure>> {
+    ) -> Vec<Result<Outcome, Failure>> {
         let lesson =
-            |member: &AnyMember| Lesson::read(&opened(member.phase, Message::clone(&member.down))?);
+            |member: &Member| Lesson::read(&opened(member.phase, Message::clone(&member.down))?);
         let lessons: Vec<Lesson> = match members.iter().map(lesson).collect::<Result<_, _>>() {
             Ok(lessons) => lessons,
             Err(error) => return all_fail(members.len(), error),
@@ -48,14 +48,14 @@ impl C2Prompt {
         &self,
         pack: &[(Pupil<'_>, &Compensation)],
         lab: &Lab,
-    ) -> Vec<Result<AnyOutcome, Failure>> {
+    ) -> Vec<Result<Outcome, Failure>> {
         let (pupils, states): (Vec<Pupil<'_>>, Vec<&Compensation>) = pack.iter().copied().unzip();
         let mut company = match Company::new(self, &pupils, &states, &lab.device) {
             Ok(company) => company,
             Err(error) => return all_fail(pupils.len(), error),
         };
         let learnt = self.powder.learn(&pupils, lab, &mut company);
-        let beside = |(member, outcome): (usize, Result<AnyOutcome, Failure>)| {
+        let beside = |(member, outcome): (usize, Result<Outcome, Failure>)| {
             let mut outcome = outcome?;
             outcome.metrics.push(("compensated_steps", company.compensated[member] as f64));
             outcome.up.extra.extend(company.matched(member).map_err(PolicyError::from)?);
@@ -67,18 +67,18 @@ impl C2Prompt {
     /// Everything else, one client at a time.
     pub(super) fn exchange(
         &self,
-        member: &AnyMember,
+        member: &Member,
         state: &mut Compensation,
         lab: &Lab,
-    ) -> Result<AnyOutcome, PolicyError> {
-        let AnyMember { phase, seat, shard, key, .. } = member;
+    ) -> Result<Outcome, PolicyError> {
+        let Member { phase, seat, shard, key, .. } = member;
         let down = opened(*phase, Message::clone(&member.down))?;
         if C2Prompt::inner(*phase).is_some() {
             return self.powder.look(member, &down, lab);
         }
         if C2Prompt::asks(*phase) {
             let up = self.moments(seat, shard, lab)?.write(self.dim)?;
-            return Ok(AnyOutcome { up, metrics: Vec::new() });
+            return Ok(Outcome { up, metrics: Vec::new() });
         }
         let (up, mut metrics) = (Message::default(), Vec::new());
         // Who goes on with a slot keeps its prompts.
@@ -93,7 +93,7 @@ impl C2Prompt {
             ];
             state.keep(seat.view.task, found.prompts);
         }
-        Ok(AnyOutcome { up, metrics })
+        Ok(Outcome { up, metrics })
     }
 }
 

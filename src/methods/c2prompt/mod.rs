@@ -47,15 +47,16 @@ pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 
 use self::messages::{closed, histogram, opened, tagged};
-use super::powder::{self, Powder, PowderServer, all_fail};
+use super::Needs;
+use super::powder::{Powder, PowderServer, all_fail};
+use super::registry::{MethodEntry, Recipe};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, ClientState, CohortRule, Failure, Lab, Layout,
-    Message, ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
+    ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
+    Period, Phase, PolicyError, Rounds, Server, SketchFacts,
 };
-use crate::scenario::{Complaint, Population, Scenario};
 
 /// The method: its settings, and the learner below it.
 #[derive(Clone, Debug)]
@@ -103,8 +104,8 @@ fn inner_of<'a>(facts: &SketchFacts<'a>, phase: usize) -> SketchFacts<'a> {
     SketchFacts { phase, ..facts.clone() }
 }
 
-impl AnyMethod for C2Prompt {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for C2Prompt {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         let powder = PowderServer::new(Arc::new(self.powder.clone()), init);
         let (method, reports) = (Arc::new(self.clone()), Vec::new());
@@ -176,7 +177,7 @@ impl AnyMethod for C2Prompt {
         false
     }
 
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         let states = members.iter().map(client::entered).collect::<Result<Vec<_>, _>>();
         let mut states = match states {
             Ok(states) => states,
@@ -191,7 +192,7 @@ impl AnyMethod for C2Prompt {
         };
         for ((member, state), outcome) in members.iter_mut().zip(states).zip(&mut outcomes) {
             member.state = state.save();
-            if let Ok(AnyOutcome { up, .. }) = outcome {
+            if let Ok(Outcome { up, .. }) = outcome {
                 *up = closed(member.phase, std::mem::take(up));
             }
         }
@@ -203,14 +204,32 @@ impl AnyMethod for C2Prompt {
     }
 }
 
-/// Tokens need blocks to live in; clients that keep compensation prompts must come back.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let fresh = scenario.participation.population == Population::Fresh;
-    let fresh = fresh.then(|| Complaint {
-        key: "participation.population",
-        message: "clients keep compensation prompts, and fresh ones have none".to_owned(),
-        label: "nobody comes back".to_owned(),
-        help: "set `participation.population = \"fixed\"`".to_owned(),
-    });
-    powder::check(scenario).into_iter().chain(fresh).collect()
+impl Recipe for C2PromptConfig {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        Arc::new(C2Prompt::new(self.clone(), facts))
+    }
+
+    /// Tokens need blocks to live in; clients that keep compensation prompts must come back.
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.powder.needs();
+        needs.push(Needs::ReturningClients {
+            why: "clients keep compensation prompts, and fresh ones have none",
+            otherwise: None,
+        });
+        needs
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "Powder with class-aware interaction: tokens per class that move a client's features towards the \
+               Gaussian of all clients' features, in half of the training steps, and a server that mixes components \
+               by the classes that they match.",
+        source: "C2Prompt: Class-aware Client Knowledge Interaction for Federated Continual Learning, NeurIPS 2025, \
+                 arXiv 2509.19674 (a review of it)",
+        state: "server: all slots, their similarities, moments of the period; client: three tokens per class of its \
+                slot",
+        ..MethodEntry::of("c2prompt", C2PromptConfig::read)
+    }
 }

@@ -11,7 +11,7 @@ use crate::learning::prompting::ComponentPart;
 use crate::methods::powder::{PowderServer, SlotKey};
 use crate::model::Parameter;
 use crate::policy::{
-    AnyServer, Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, shared,
+    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
@@ -100,7 +100,7 @@ impl C2PromptServer {
     }
 }
 
-impl AnyServer for C2PromptServer {
+impl Server for C2PromptServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,

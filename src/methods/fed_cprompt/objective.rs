@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::{C2l, C2lForm, FedCPrompt, contrast};
 use crate::learning::prompting::ComponentPart;
 use crate::learning::{Classifier, LearningError, Prompting};
-use crate::methods::averaged::{Member, Objective, Pass};
+use crate::methods::averaged::{Client, Objective, Pass};
 use crate::model::ParameterSet;
 use crate::policy::{Lab, ModelFacts, PolicyError};
 
@@ -24,7 +24,7 @@ impl OfFeatures {
     pub fn new(
         method: &FedCPrompt,
         model: &ModelFacts,
-        pack: &[Member<'_, ()>],
+        pack: &[Client<'_, ()>],
         lab: &Lab,
     ) -> Result<OfFeatures, PolicyError> {
         let task = task_of(pack);
@@ -81,7 +81,7 @@ impl OfPrompts {
     pub fn new(
         method: &FedCPrompt,
         model: &ModelFacts,
-        pack: &[Member<'_, ()>],
+        pack: &[Client<'_, ()>],
         lab: &Lab,
     ) -> Result<OfPrompts, PolicyError> {
         let of = |task: usize| -> Result<Vec<Tensor>, PolicyError> {
@@ -121,7 +121,7 @@ impl Objective for OfPrompts {
 }
 
 /// The task of a pack, from 0.
-fn task_of(pack: &[Member<'_, ()>]) -> usize {
+fn task_of(pack: &[Client<'_, ()>]) -> usize {
     pack.first().map_or(0, |member| member.seat.view.task.index())
 }
 

@@ -143,7 +143,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
                  Learning, TMLR 2024 (a baseline)",
         state: "server: prompts, keys, head; client: nothing",
-        messages: "down: prompts, keys, head; up: the same and the sample count",
         ..MethodEntry::averaging("fedavg-prompt", FedAvgPrompt::read)
     }
 }

@@ -6,7 +6,7 @@ use super::FedHaf;
 use super::features::shard_features;
 use crate::data::Shard;
 use crate::learning::exemplars;
-use crate::methods::averaged::Member;
+use crate::methods::averaged::Client;
 use crate::methods::held::HeldSamples;
 use crate::policy::{Lab, PolicyError};
 use crate::quantity::TaskId;
@@ -15,7 +15,7 @@ use crate::quantity::TaskId;
 /// the current one, whose choice does not depend on what will be trained on it.
 pub(super) fn herd(
     config: &FedHaf,
-    member: &mut Member<'_, HeldSamples>,
+    member: &mut Client<'_, HeldSamples>,
     lab: &Lab,
 ) -> Result<(), PolicyError> {
     if config.retention <= 0.0 {

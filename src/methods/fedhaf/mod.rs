@@ -41,7 +41,7 @@ use self::network::Network;
 use self::stages::Stage;
 use super::HeadForm;
 use super::averaged::{
-    Averaged, Averaging, Learnt, Member, Needs, Parameters, Trained, Weights, one_by_one, previous,
+    Averaged, Averaging, Client, Learnt, Needs, Parameters, Trained, Weights, one_by_one, previous,
 };
 use super::held::HeldSamples;
 use super::registry::MethodEntry;
@@ -181,7 +181,7 @@ impl FedHaf {
     fn train(
         &self,
         shape: &NetworkShape,
-        member: &mut Member<'_, HeldSamples>,
+        member: &mut Client<'_, HeldSamples>,
         lab: &Lab,
     ) -> Result<Trained, PolicyError> {
         let view = Arc::clone(&member.seat.view);
@@ -273,7 +273,7 @@ impl Averaged for FedHaf {
     fn learn(
         &self,
         model: &ModelFacts,
-        pack: &mut [Member<'_, HeldSamples>],
+        pack: &mut [Client<'_, HeldSamples>],
         lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         let shape = self.shape(model);
@@ -309,8 +309,6 @@ pub(super) fn entry() -> MethodEntry {
                distils first the head, then the module, from the model of the previous task.",
         source: "FedHAF, federated hierarchical anti-forgetting (conference submission)",
         state: "client: exemplars; server: module, head, and both as the previous task left them",
-        messages: "down: module and head, once per task the previous ones; up: the same and the \
-                   sample count",
         ..MethodEntry::averaging("fedhaf", FedHaf::read)
     }
 }

@@ -8,7 +8,7 @@ use super::network::Network;
 use super::{FedHaf, Norms};
 use crate::data::Loader;
 use crate::learning::{Course, LearningError, TrainingPlan, TrainingReport, train_pack};
-use crate::methods::averaged::Member;
+use crate::methods::averaged::Client;
 use crate::methods::held::HeldSamples;
 use crate::model::{Drops, MaskPlace, NetworkShape, ParameterSet, Trains};
 use crate::numerics::streams::Domain;
@@ -58,7 +58,7 @@ impl Stage {
     pub fn train(
         &self,
         (config, shape): (&FedHaf, &NetworkShape),
-        member: &Member<'_, HeldSamples>,
+        member: &Client<'_, HeldSamples>,
         (loader, parameters): (&Loader, &ParameterSet),
         previous: Option<&Network>,
         lab: &Lab,

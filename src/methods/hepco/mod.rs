@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub use memory::Memory;
 
 use self::consolidation::{Consolidation, Local, Previous, Settings};
-use super::averaged::{Averaged, Averaging, Closing, Member, Needs, Parameters, Trained};
+use super::averaged::{Averaged, Averaging, Client, Closing, Needs, Parameters, Trained};
 use super::fedavg_prompt::FedAvgPrompt;
 use super::registry::MethodEntry;
 use crate::learning::{Prompting, QueryView, with_head_rows};
@@ -131,7 +131,7 @@ impl Averaged for Hepco {
     /// How many samples of each class of the task a client says it has.
     fn describe(
         &self,
-        member: &Member<'_, ()>,
+        member: &Client<'_, ()>,
         _trained: &Trained,
         lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
@@ -224,7 +224,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
                  Learning, TMLR 2024",
         state: "server: prompts, keys, head, the same of the last task's end, label counts; client: nothing",
-        messages: "down: prompts, keys, head; up: the same and the label counts of the task's classes",
         ..MethodEntry::averaging("hepco", Hepco::read)
     }
 }

@@ -31,7 +31,7 @@ pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
 
 use super::HeadForm;
 use super::averaged::{
-    Averaged, Averaging, Closing, Member, Needs, Parameters, Trained, Weights, sample_count,
+    Averaged, Averaging, Client, Closing, Needs, Parameters, Trained, Weights, sample_count,
 };
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, Head, TrainingPlan};
@@ -220,7 +220,7 @@ impl Averaged for Hgp {
     /// as it was just trained here.
     fn describe(
         &self,
-        member: &Member<'_, ()>,
+        member: &Client<'_, ()>,
         trained: &Trained,
         lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
@@ -304,8 +304,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Salami, Buzzega, Mosconi, Verasani, Calderara: Federated Class-Incremental \
                  Learning with Hierarchical Generative Prototypes, arXiv 2406.02447",
         state: "server: prompt, head, a Gaussian per class and client; client: nothing",
-        messages: "down: prompt, head; up: prompt, head, sample count, and per class with at \
-                   least two samples (n, mean, variance)",
         clip: Some(1.0),
         ..MethodEntry::averaging("hgp", Hgp::read)
     }

@@ -17,7 +17,7 @@ use crate::learning::{
 use crate::model::ops;
 use crate::model::{FrozenPart, ParameterSet, prompts};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{AnyMember, AnyOutcome, Failure, Lab, Message, PolicyError, Seat};
+use crate::policy::{Failure, Lab, Member, Message, Outcome, PolicyError, Seat};
 
 /// One client and its lesson.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub struct Pupil<'a> {
 
 impl<'a> Pupil<'a> {
     /// A member of a pack and what it was sent.
-    pub fn of((member, lesson): (&'a AnyMember, &'a Lesson)) -> Pupil<'a> {
+    pub fn of((member, lesson): (&'a Member, &'a Lesson)) -> Pupil<'a> {
         Pupil { seat: &member.seat, lesson, shard: &member.shard, key: member.key }
     }
 
@@ -83,7 +83,7 @@ pub trait Companion {
 impl Companion for () {}
 
 /// What stops a pack fails all of it.
-pub fn all_fail(members: usize, error: impl Into<PolicyError>) -> Vec<Result<AnyOutcome, Failure>> {
+pub fn all_fail(members: usize, error: impl Into<PolicyError>) -> Vec<Result<Outcome, Failure>> {
     vec![Err(Failure::from(error.into())); members]
 }
 
@@ -94,7 +94,7 @@ impl Powder {
         pupils: &[Pupil<'_>],
         lab: &Lab,
         companion: &mut dyn Companion,
-    ) -> Vec<Result<AnyOutcome, Failure>> {
+    ) -> Vec<Result<Outcome, Failure>> {
         match self.train_slots(pupils, lab, companion) {
             Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
             Err(error) => all_fail(pupils.len(), error),
@@ -106,7 +106,7 @@ impl Powder {
         pupils: &[Pupil<'_>],
         lab: &Lab,
         companion: &mut dyn Companion,
-    ) -> Result<Vec<Result<AnyOutcome, PolicyError>>, PolicyError> {
+    ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
         let Some(first) = pupils.first() else { return Ok(Vec::new()) };
         let classes = first.lesson.relatives.len();
         let received: Vec<ParameterSet> =
@@ -137,7 +137,7 @@ impl Powder {
         let layout = learnt(&self.shape, classes);
         let outcome = |(all, report): (ParameterSet, Result<_, LearningError>)| {
             let metrics = TrainingReport::metrics(&report?);
-            Ok(AnyOutcome { up: Message::filling(&layout, all.filter(is_own), [])?, metrics })
+            Ok(Outcome { up: Message::filling(&layout, all.filter(is_own), [])?, metrics })
         };
         Ok(student.pack_parameters()?.into_iter().zip(reports).map(outcome).collect())
     }
@@ -152,19 +152,14 @@ impl Powder {
     ///
     /// # Errors
     /// When samples cannot be read.
-    pub fn look(
-        &self,
-        member: &AnyMember,
-        down: &Message,
-        lab: &Lab,
-    ) -> Result<AnyOutcome, PolicyError> {
+    pub fn look(&self, member: &Member, down: &Message, lab: &Lab) -> Result<Outcome, PolicyError> {
         let found = self.attention(member, &Looks::read(down)?, lab)?;
-        Ok(AnyOutcome { up: found.write(&self.shape)?, metrics: Vec::new() })
+        Ok(Outcome { up: found.write(&self.shape)?, metrics: Vec::new() })
     }
 
     fn attention(
         &self,
-        member: &AnyMember,
+        member: &Member,
         looks: &Looks,
         lab: &Lab,
     ) -> Result<Attention, PolicyError> {

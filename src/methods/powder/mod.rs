@@ -54,15 +54,16 @@ pub use shape::SlotShape;
 pub use similarity::{Attention, Likeness, most_similar};
 pub use table::{Slot, SlotKey, SlotTable};
 
-use super::prompted::check_blocks;
+use super::Needs;
+use super::prompted::NEEDS_BLOCKS;
+use super::registry::{MethodEntry, Recipe};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, Message,
-    ModelFacts, Period, Phase, PolicyError, Rounds, SketchFacts,
+    CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome, Period, Phase,
+    PolicyError, Rounds, Server, SketchFacts,
 };
-use crate::scenario::{Complaint, Scenario};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone, Debug)]
@@ -118,8 +119,8 @@ fn begun(SketchFacts { model, view, .. }: &SketchFacts<'_>) -> Vec<u32> {
     (0..(clients.max(1) * (view.task.index() + 1)) as u32).collect()
 }
 
-impl AnyMethod for Powder {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for Powder {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         Ok(Box::new(PowderServer::new(Arc::new(self.clone()), init)))
     }
@@ -183,9 +184,9 @@ impl AnyMethod for Powder {
         samples as f64 * (epochs + 1.0 / 3.0)
     }
 
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         if !members.iter().all(|member| Powder::trains(member.phase)) {
-            let look = |member: &AnyMember| Ok(self.look(member, &member.down, lab)?);
+            let look = |member: &Member| Ok(self.look(member, &member.down, lab)?);
             return members.iter().map(look).collect();
         }
         let lessons = members.iter().map(|member| Lesson::read(&member.down));
@@ -202,17 +203,34 @@ impl AnyMethod for Powder {
     }
 }
 
-/// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let downlink = scenario.method.parameters.get("downlink").and_then(toml::Value::as_str);
-    let shared = downlink == Some("table") && !scenario.tasks.arrival.has_slots();
-    let shared = shared.then(|| Complaint {
-        key: "method.downlink",
-        message: "a table has a place for every slot, and tasks that all clients share leave it \
-                  open how many there will be"
-            .to_owned(),
-        label: "for `tasks.arrival = \"powder\"`".to_owned(),
-        help: "set `downlink = \"needed\"`, or `tasks.arrival = \"powder\"`".to_owned(),
-    });
-    check_blocks(scenario).into_iter().chain(shared).collect()
+impl Recipe for PowderConfig {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        Arc::new(Powder::new(self.clone(), facts))
+    }
+
+    /// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = vec![NEEDS_BLOCKS];
+        if self.downlink == Downlink::Table {
+            needs.push(Needs::SlotsOfTheirOwn {
+                key: "method.downlink",
+                why: "a table has a place for every slot, and tasks that all clients share leave it \
+                      open how many there will be",
+                otherwise: "set `downlink = \"needed\"`",
+            });
+        }
+        needs
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "Every client and task have a slot of their own: components that become tokens in some blocks, and \
+               head rows. Slots whose samples attend to the same components lend each other theirs.",
+        source: "Powder: Federated Continual Learning via Prompt-based Dual Knowledge Transfer, ICML 2024 (the \
+                 released code)",
+        state: "server: all slots and their similarities; client: nothing",
+        ..MethodEntry::of("powder", PowderConfig::read)
+    }
 }

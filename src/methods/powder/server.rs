@@ -10,7 +10,7 @@ use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyServer, Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, shared,
+    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
 };
 use crate::wire::{Body, WireError};
 
@@ -54,7 +54,7 @@ impl PowderServer {
     }
 }
 
-impl AnyServer for PowderServer {
+impl Server for PowderServer {
     /// Slots begin here, in the order of seats.
     fn broadcast(
         &mut self,

@@ -44,15 +44,16 @@ pub use head::RidgeHead;
 
 use self::features::collect;
 use self::server::StsaServer;
+use super::Needs;
+use super::registry::{MethodEntry, Recipe};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, CohortRule, Failure, Lab, Layout, ModelFacts,
-    Period, Phase, PolicyError, Rounds, Service, SketchFacts, Veto,
+    CohortRule, Failure, Lab, Layout, Member, Method, ModelFacts, Outcome, Period, Phase,
+    PolicyError, Rounds, Server, Service, SketchFacts, Veto,
 };
-use crate::scenario::{Complaint, Population, Scenario};
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone)]
@@ -92,13 +93,13 @@ impl Stsa {
     }
 
     /// What a client says about its samples.
-    fn sums(&self, member: &AnyMember, lab: &Lab) -> Result<AnyOutcome, PolicyError> {
+    fn sums(&self, member: &Member, lab: &Lab) -> Result<Outcome, PolicyError> {
         let view = &member.seat.view;
         let layer = self.layer(messages::seed_of(&member.down)?);
         let exact = matches!(self.config.variant, Variant::Exact { .. });
         let found = collect(lab, &member.shard, view, &layer, exact)?;
         let up = messages::upload(&self.statistics(view.rows.len()), &found)?;
-        Ok(AnyOutcome { up, metrics: Vec::new() })
+        Ok(Outcome { up, metrics: Vec::new() })
     }
 
     /// The random layer of a seed.
@@ -115,8 +116,8 @@ impl Stsa {
     }
 }
 
-impl AnyMethod for Stsa {
-    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for Stsa {
+    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let seed = init.domain(Domain::Projection).rng().next_u64();
         Ok(Box::new(StsaServer::new(self.clone(), seed)))
     }
@@ -147,8 +148,8 @@ impl AnyMethod for Stsa {
     }
 
     /// One pass over the samples of the task, no gradient.
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
-        let sums = |member: &AnyMember| match member.shard.is_empty() {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let sums = |member: &Member| match member.shard.is_empty() {
             true => Err(Failure::NoData),
             false => Ok(self.sums(member, lab)?),
         };
@@ -156,14 +157,41 @@ impl AnyMethod for Stsa {
     }
 }
 
-/// What of a scenario neither variant can work with.
-pub(super) fn check(scenario: &Scenario) -> Vec<Complaint> {
-    let fresh = scenario.participation.population == Population::Fresh;
-    let complaint = || Complaint {
-        key: "participation.population",
-        message: "statistics are asked of every client that holds data of a task".into(),
-        label: "a fresh population has no end of them".into(),
-        help: "set `population = \"fixed\"`".into(),
-    };
-    fresh.then(complaint).into_iter().collect()
+impl Recipe for StsaConfig {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        Arc::new(Stsa::new(*self, facts))
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        vec![Needs::ReturningClients {
+            why: "statistics are asked of every client that holds data of a task, and a fresh population has no \
+                  end of them",
+            otherwise: None,
+        }]
+    }
+}
+
+/// STSA's line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "A ridge head on random ReLU features of a frozen network, in closed form, from Gram \
+               matrices and class sums that add over clients and tasks; no gradient.",
+        source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
+                 Aggregation, arXiv 2506.01327",
+        state: "server: the sums and the head; client: nothing",
+        upon_features: true,
+        ..MethodEntry::of("stsa", StsaConfig::exact)
+    }
+}
+
+/// STSA-E's line in the registry.
+pub(super) fn estimating_entry() -> MethodEntry {
+    MethodEntry {
+        idea: "STSA whose clients send class sums and counts only: the server estimates the Gram \
+               matrix from the scatter of the units' class means.",
+        source: entry().source,
+        state: entry().state,
+        upon_features: true,
+        ..MethodEntry::of("stsa-e", StsaConfig::estimated)
+    }
 }

@@ -12,7 +12,7 @@ use crate::data::{Shard, TaskView};
 use crate::numerics::ridge::ridge;
 use crate::numerics::symmetric::{Symmetric, packed_len};
 use crate::policy::{
-    AnyServer, Folded, Lab, Message, PolicyError, Predictor, RoundContext, Seat, shared,
+    Folded, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
 };
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
@@ -87,7 +87,7 @@ impl StsaServer {
     }
 }
 
-impl AnyServer for StsaServer {
+impl Server for StsaServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,

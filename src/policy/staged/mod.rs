@@ -24,8 +24,8 @@ use self::bodies::{DIGEST_BYTES, join, malformed, split};
 use self::features::FrozenFeatures;
 use self::server::StagedServer;
 use super::{
-    AnyMember, AnyMethod, AnyOutcome, AnyServer, Asset, AssetSketch, Failure, Lab, Layout, Message,
-    Period, Phase, PolicyError, Predictor, RoundContext, Seat, Service, SketchFacts, Veto, placed,
+    Asset, AssetSketch, Failure, Lab, Layout, Member, Message, Method, Outcome, Period, Phase,
+    PolicyError, Predictor, RoundContext, Seat, Server, Service, SketchFacts, Veto, placed,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
@@ -36,8 +36,8 @@ use crate::wire::{Body, BodySketch, Kind, WireError};
 /// Two methods, one after the other.
 #[derive(Clone)]
 pub struct Staged {
-    first: Arc<dyn AnyMethod>,
-    then: Arc<dyn AnyMethod>,
+    first: Arc<dyn Method>,
+    then: Arc<dyn Method>,
     /// Rounds of the first method, where they differ from the scenario's.
     rounds: Option<u32>,
     /// Frozen features by the digest of their asset. In one process a client takes them from
@@ -59,7 +59,7 @@ struct Frozen {
 
 impl Staged {
     /// `first` runs in the first task, `then` from its end on.
-    pub fn new(first: Arc<dyn AnyMethod>, then: Arc<dyn AnyMethod>) -> Staged {
+    pub fn new(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Staged {
         Staged { first, then, rounds: None, frozen: Arc::default() }
     }
 
@@ -93,7 +93,7 @@ impl Staged {
         }
     }
 
-    fn method_of(&self, second: bool) -> &dyn AnyMethod {
+    fn method_of(&self, second: bool) -> &dyn Method {
         if second { &*self.then } else { &*self.first }
     }
 
@@ -111,9 +111,9 @@ impl Staged {
     /// Neighbours of the same stage, upon the same features, stay together.
     fn train_alike(
         &self,
-        members: &mut [AnyMember],
+        members: &mut [Member],
         lab: &Lab,
-    ) -> Result<Vec<Result<AnyOutcome, Failure>>, PolicyError> {
+    ) -> Result<Vec<Result<Outcome, Failure>>, PolicyError> {
         let Some(first) = members.first() else { return Ok(Vec::new()) };
         let (second, phase) = self.stage(&first.seat.view, first.phase);
         let lab = match self.named(&first.down)? {
@@ -123,7 +123,7 @@ impl Staged {
         let mut inner = Vec::with_capacity(members.len());
         for member in &*members {
             let (first, then) = both(&member.state)?;
-            inner.push(AnyMember {
+            inner.push(Member {
                 seat: member.seat.clone(),
                 phase,
                 down: Arc::new(down_within(&member.down)?),
@@ -141,9 +141,9 @@ impl Staged {
                     if second { join(first, inner.state) } else { join(inner.state, then) };
             }
             let nobody = || Err(Failure::Policy("no outcome for a seat".into()));
-            let AnyOutcome { mut up, metrics } = outcomes.next().unwrap_or_else(nobody)?;
+            let Outcome { mut up, metrics } = outcomes.next().unwrap_or_else(nobody)?;
             up.control.insert(0, u8::from(second));
-            Ok(AnyOutcome { up, metrics })
+            Ok(Outcome { up, metrics })
         });
         Ok(outer.collect())
     }
@@ -191,8 +191,8 @@ fn both(state: &Body) -> Result<(Body, Body), WireError> {
     }
 }
 
-impl AnyMethod for Staged {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+impl Method for Staged {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let first = self.first.server(lab, init)?;
         Ok(Box::new(StagedServer::new(self.clone(), first, lab, init)))
     }
@@ -279,9 +279,9 @@ impl AnyMethod for Staged {
             .map_or(0, |(first, then)| self.first.kept_bytes(&first) + self.then.kept_bytes(&then))
     }
 
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
-        let alike = |a: &AnyMember, b: &AnyMember| {
-            let of = |member: &AnyMember| {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let alike = |a: &Member, b: &Member| {
+            let of = |member: &Member| {
                 let features = self.named(&member.down).ok().flatten();
                 let stage = self.stage(&member.seat.view, member.phase);
                 (stage, features.map(|frozen| frozen.asset.digest()))

@@ -6,14 +6,14 @@ use super::bodies::{join, malformed, split};
 use super::{Frozen, Staged, down_within, with_features};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AnyServer, Folded, Kept, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat,
+    Folded, Kept, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, WireError};
 
 pub(super) struct StagedServer {
     method: Staged,
-    first: Box<dyn AnyServer>,
+    first: Box<dyn Server>,
     second: Option<Second>,
     /// For the second server, which cannot be built before the features are there.
     lab: Lab,
@@ -30,19 +30,14 @@ const SECOND: u8 = 2;
 const HASH: u64 = (1 << 48) - 1;
 
 struct Second {
-    server: Box<dyn AnyServer>,
+    server: Box<dyn Server>,
     frozen: Frozen,
     /// Whether a round of it is over. Before that it has nothing to answer with.
     has_learnt: bool,
 }
 
 impl StagedServer {
-    pub(super) fn new(
-        method: Staged,
-        first: Box<dyn AnyServer>,
-        lab: &Lab,
-        init: StreamKey,
-    ) -> Self {
+    pub(super) fn new(method: Staged, first: Box<dyn Server>, lab: &Lab, init: StreamKey) -> Self {
         StagedServer { method, first, second: None, lab: lab.clone(), init }
     }
 
@@ -90,7 +85,7 @@ impl StagedServer {
     }
 }
 
-impl AnyServer for StagedServer {
+impl Server for StagedServer {
     fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
         if period.task == TaskId(0) {
             return self.first.begin_period(period, lab);

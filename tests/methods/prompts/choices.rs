@@ -3,7 +3,7 @@
 use super::*;
 
 /// Rows outside the current slices, of head and prompts, keep their bits while a task is learnt.
-fn only_own_rows_move(method: Arc<dyn AnyMethod>, sliced: &[String], per_task: usize) {
+fn only_own_rows_move(method: Arc<dyn Method>, sliced: &[String], per_task: usize) {
     let mut run = engine(method, 3);
     task(&mut run, 0);
     for t in 1..3 {
@@ -83,7 +83,7 @@ fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
     let lab = lab(3, ClassOrder::Native);
     let (step, queries) = step(&lab);
     /// Who pulls, how it is trained, the keys that are pulled, and the largest pull.
-    type Pulling = (Arc<dyn AnyMethod>, Arc<dyn Prompting>, Range<usize>, f32);
+    type Pulling = (Arc<dyn Method>, Arc<dyn Prompting>, Range<usize>, f32);
     let kinds: [Pulling; 2] = [
         (l2p_of(|c| c.pull_weight = 1.0), Arc::new(pulling(2, 1.0)), 0..4, 2.0),
         (
@@ -304,7 +304,7 @@ fn an_image_is_answered_alike_whatever_stands_beside_it() {
     let chosen = prompts::selection(&similar, 1).unwrap().concat();
     assert!((0..3).all(|key| chosen.contains(&key)), "{chosen:?}");
     let nearest = Expert::Nearest(0..3);
-    let kinds: [(Arc<dyn AnyMethod>, Arc<dyn Prompting>); 2] = [
+    let kinds: [(Arc<dyn Method>, Arc<dyn Prompting>); 2] = [
         (l2p_of(|c| c.pool = 3), Arc::new(pulling(1, 0.0))),
         (
             dual_of(|_| ()),

@@ -8,7 +8,7 @@ use fedcast::wire::NamedTensor;
 use super::*;
 
 /// Each method in one form of messages and head.
-fn in_form(form: WireForm, head: HeadForm, components: PoolForm) -> [Arc<dyn AnyMethod>; 4] {
+fn in_form(form: WireForm, head: HeadForm, components: PoolForm) -> [Arc<dyn Method>; 4] {
     let (facts, prompted) =
         (ModelFacts { form, ..facts() }, Prompted { head, ..Prompted::default() });
     let coda = CodaPrompt { components, prompted: prompted.clone(), ..small_coda() };
@@ -87,7 +87,7 @@ fn a_server_goes_on_where_it_was_saved() {
 }
 
 /// The sum of what clients add is the fold of what they send.
-fn sums_are_folds(method: Arc<dyn AnyMethod>, model: &ModelFacts) {
+fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
     let mut run = Engine::new(Arc::clone(&method), model.clone(), lab(3, ClassOrder::Native));
     let shards = deal(&run.lab, &run.view(1), 2);
     run.task(1, &shards, 1);
@@ -132,7 +132,7 @@ fn uploads_are_sums() {
 /// head alike, are means over those who learnt it.
 #[test]
 fn rows_are_averaged_over_those_who_learnt_them() {
-    let groups = |method: Arc<dyn AnyMethod>, task: usize| {
+    let groups = |method: Arc<dyn Method>, task: usize| {
         let run = engine(Arc::clone(&method), 3);
         let [_, up] = layouts(&*method, &facts(), &run, task);
         let mean = |place: Place| (place.name.to_string(), place.fold.mean.unwrap().group);
@@ -156,7 +156,7 @@ fn prompts_can_be_the_first_of_two_methods() {
     for first in all() {
         let sketch = first.feature_sketch();
         let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()));
-        let staged: Arc<dyn AnyMethod> = Arc::new(Staged::new(first, then));
+        let staged: Arc<dyn Method> = Arc::new(Staged::new(first, then));
         let run = Engine::new(staged, facts(), lab(3, ClassOrder::Native)).run(2, 1);
         assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
         assert!(!sketch.sections.is_empty());

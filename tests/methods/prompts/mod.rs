@@ -30,7 +30,7 @@ use fedcast::model::{
     Adaptation, Parameter, ParameterSet, Pooling, Prefix, PromptPosition, PromptTokens, prompts,
 };
 use fedcast::policy::{
-    AnyMethod, ClassCounts, Folded, Layout, Message, ModelFacts, Period, Predictor, RoundContext,
+    ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Predictor, RoundContext,
     SketchFacts, Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
 };
 use fedcast::quantity::{ClientId, Round};
@@ -41,11 +41,11 @@ use crate::toys::{deal, facts, lab};
 use crate::{engine, far, fedavg_of};
 
 /// A method for a model of these dimensions.
-fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn AnyMethod> {
+fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn Method> {
     Arc::new(Base::new(method, facts))
 }
 
-fn with<A: Averaged>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn AnyMethod> {
+fn with<A: Averaged>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn Method> {
     change(&mut method);
     built(method, &facts())
 }
@@ -54,7 +54,7 @@ fn small_l2p() -> L2p {
     L2p { pool: 4, prompt_len: 2, top: 2, ..L2p::default() }
 }
 
-fn l2p_of(change: impl Fn(&mut L2p)) -> Arc<dyn AnyMethod> {
+fn l2p_of(change: impl Fn(&mut L2p)) -> Arc<dyn Method> {
     with(small_l2p(), change)
 }
 
@@ -63,7 +63,7 @@ fn small_dual() -> DualPrompt {
     DualPrompt { pool: 3, g_blocks: 1, e_blocks: 1, ..lengths }
 }
 
-fn dual_of(change: impl Fn(&mut DualPrompt)) -> Arc<dyn AnyMethod> {
+fn dual_of(change: impl Fn(&mut DualPrompt)) -> Arc<dyn Method> {
     with(small_dual(), change)
 }
 
@@ -71,7 +71,7 @@ fn small_coda() -> CodaPrompt {
     CodaPrompt { pool: 6, prompt_len: 4, ..CodaPrompt::default() }
 }
 
-fn coda_of(change: impl Fn(&mut CodaPrompt)) -> Arc<dyn AnyMethod> {
+fn coda_of(change: impl Fn(&mut CodaPrompt)) -> Arc<dyn Method> {
     with(small_coda(), change)
 }
 
@@ -82,12 +82,12 @@ fn small_contrast(form: C2lForm) -> FedCPrompt {
     method
 }
 
-fn contrast_of(form: C2lForm) -> Arc<dyn AnyMethod> {
+fn contrast_of(form: C2lForm) -> Arc<dyn Method> {
     built(small_contrast(form), &facts())
 }
 
 /// With something to train from the start, for tests that ask no server to begin a task.
-pub fn packable() -> [Arc<dyn AnyMethod>; 4] {
+pub fn packable() -> [Arc<dyn Method>; 4] {
     [
         l2p_of(|c| c.pull_weight = 0.1),
         dual_of(|c| c.pull_weight = 1.0),
@@ -96,7 +96,7 @@ pub fn packable() -> [Arc<dyn AnyMethod>; 4] {
     ]
 }
 
-fn all() -> [Arc<dyn AnyMethod>; 4] {
+fn all() -> [Arc<dyn Method>; 4] {
     [l2p_of(|_| ()), dual_of(|_| ()), coda_of(|_| ()), contrast_of(C2lForm::FeatureHinge)]
 }
 
@@ -123,7 +123,7 @@ fn answers(predictor: &dyn Predictor, lab: &fedcast::policy::Lab) -> Vec<f32> {
 }
 
 /// The features of a server whose parameters were changed.
-fn answers_with(method: Arc<dyn AnyMethod>, change: impl Fn(&str, &mut [f32])) -> Vec<f32> {
+fn answers_with(method: Arc<dyn Method>, change: impl Fn(&str, &mut [f32])) -> Vec<f32> {
     let mut run = engine(method, 3).run(1, 1);
     let mut body = run.server.save();
     let mut set = parameters_of(&body).unwrap();
@@ -158,7 +158,7 @@ fn first_round(period: &Period) -> RoundContext {
 }
 
 /// The layouts of a Down and of an Up of a task.
-fn layouts(method: &dyn AnyMethod, model: &ModelFacts, run: &Engine, task: usize) -> [Layout; 2] {
+fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -> [Layout; 2] {
     let (view, counts) = (run.view(task), ClassCounts::new());
     let facts = SketchFacts { model, view: &view, phase: 0, round_in_phase: 0, counts: &counts };
     [method.down(&facts), method.up(&facts)]

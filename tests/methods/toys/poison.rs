@@ -10,7 +10,7 @@ use fedcast::wire::*;
 
 /// Spoils the uploads of every client for which `spoils` says so.
 pub struct Poison {
-    pub inner: Arc<dyn AnyMethod>,
+    pub inner: Arc<dyn Method>,
     pub spoils: fn(&Seat) -> bool,
 }
 
@@ -30,10 +30,10 @@ fn spoil(body: &mut Body) {
     }
 }
 
-impl AnyMethod for Poison {
-    fn train(&self, members: &mut [AnyMember], lab: &Lab) -> Vec<Result<AnyOutcome, Failure>> {
+impl Method for Poison {
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         let outcomes = self.inner.train(members, lab);
-        let spoiled = |(member, outcome): (&AnyMember, Result<AnyOutcome, Failure>)| {
+        let spoiled = |(member, outcome): (&Member, Result<Outcome, Failure>)| {
             let mut outcome = outcome?;
             if (self.spoils)(&member.seat) {
                 let mut body = self.inner.pack_up(&outcome.up);
@@ -46,7 +46,7 @@ impl AnyMethod for Poison {
         members.iter().zip(outcomes).map(spoiled).collect()
     }
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn AnyServer>, PolicyError> {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         self.inner.server(lab, init)
     }
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {

@@ -11,8 +11,8 @@ use fedcast::learning::Tally;
 use fedcast::learning::evaluation::evaluate;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    AnyMember, AnyMethod, AnyServer, Asset, ClassCounts, CohortRule, Failure, Folded, Lab, Message,
-    ModelFacts, Period, Phase, Predictor, RoundContext, Scope, Seat, SketchFacts, UpMeta, UpSize,
+    Asset, ClassCounts, CohortRule, Failure, Folded, Lab, Member, Message, Method, ModelFacts,
+    Period, Phase, Predictor, RoundContext, Scope, Seat, Server, SketchFacts, UpMeta, UpSize,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, decode, encode};
@@ -32,17 +32,17 @@ pub struct Exchange {
 
 /// A run in the making.
 pub struct Engine {
-    pub method: Arc<dyn AnyMethod>,
+    pub method: Arc<dyn Method>,
     pub facts: ModelFacts,
     pub lab: Lab,
-    pub server: Box<dyn AnyServer>,
+    pub server: Box<dyn Server>,
     pub states: BTreeMap<ClientId, Body>,
     pub exchanges: Vec<Exchange>,
     pub round: u32,
 }
 
 impl Engine {
-    pub fn new(method: Arc<dyn AnyMethod>, facts: ModelFacts, lab: Lab) -> Engine {
+    pub fn new(method: Arc<dyn Method>, facts: ModelFacts, lab: Lab) -> Engine {
         let server = method.server(&lab, StreamKey::new(SEED, Domain::Init)).unwrap();
         let (states, exchanges) = (BTreeMap::new(), Vec::new());
         Engine { method, facts, lab, server, states, exchanges, round: 0 }
@@ -129,7 +129,7 @@ impl Engine {
                 );
             }
             let sent = Arc::new(Message::from_body(&down_body, &down.assets).unwrap());
-            let mut member = AnyMember {
+            let mut member = Member {
                 seat: seat.clone(),
                 phase: round.phase,
                 down: Arc::clone(&sent),

@@ -68,6 +68,15 @@ pub enum Needs {
         /// What several sites would take.
         otherwise: &'static str,
     },
+    /// Clients have slots of their own.
+    SlotsOfTheirOwn {
+        /// The key that asks for them.
+        key: &'static str,
+        /// Why.
+        why: &'static str,
+        /// How to do without.
+        otherwise: &'static str,
+    },
     /// The run has one task.
     OneTask {
         /// What sees everything at once, as the subject of a sentence.
@@ -151,6 +160,13 @@ impl Needs {
                 format!("{what} has one site, not {}", scenario.federation.clients),
                 "must be 1".to_owned(),
                 format!("set `federation.clients = 1`, or {otherwise}"),
+            ),
+            Needs::SlotsOfTheirOwn { key, why, otherwise } => complain(
+                !scenario.tasks.arrival.has_slots(),
+                key,
+                why.to_owned(),
+                "for `tasks.arrival = \"powder\"`".to_owned(),
+                format!("{otherwise}, or `tasks.arrival = \"powder\"`"),
             ),
             Needs::OneTask { what, otherwise } => complain(
                 scenario.tasks.count() != 1,

@@ -1,0 +1,154 @@
+//! Published numbers beside the measured ones.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::{Accuracy, SlotReport};
+use crate::scenario::reader::Choice;
+use crate::scenario::{ExpectedMetric, ExpectedSection};
+
+/// What `[expected]` says, and what came of it here. Numbers are in % and points.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Published {
+    /// Where the numbers stand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What else is to be said of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Overrides, with which the run is not the one that the numbers belong to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// Number by number.
+    pub numbers: Vec<PublishedNumber>,
+}
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PublishedNumber {
+    /// Of what.
+    pub metric: ExpectedMetric,
+    /// As published.
+    pub published: f64,
+    /// Of this run; `None` while it has not ended, and where it does not measure this.
+    pub here: Option<f64>,
+}
+
+impl Published {
+    /// Of a run that has not ended; `None` where nothing is published.
+    pub fn of(expected: &ExpectedSection) -> Option<Published> {
+        let number = |(metric, published): (&_, &_)| PublishedNumber {
+            metric: *metric,
+            published: *published,
+            here: None,
+        };
+        (!expected.numbers.is_empty()).then(|| Published {
+            source: expected.source.clone(),
+            note: expected.note.clone(),
+            overrides: expected.overrides.clone(),
+            numbers: expected.numbers.iter().map(number).collect(),
+        })
+    }
+
+    /// Takes in what the run came to.
+    pub(super) fn measure(&mut self, accuracy: &Accuracy, slots: Option<&SlotReport>) {
+        for number in &mut self.numbers {
+            number.here = measured(number.metric, accuracy, slots).map(|share| 100.0 * share);
+        }
+    }
+
+    /// A line per number.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        let source = self.source.as_ref().map_or(String::new(), |source| format!(" ({source})"));
+        for (at, PublishedNumber { metric, published, here }) in self.numbers.iter().enumerate() {
+            let head = if at == 0 { "published" } else { "" };
+            let here = here.map_or("not measured".to_string(), |here| format!("{here:.2}"));
+            let word = metric.word();
+            let _ = writeln!(text, "{head:<12}{word} {published:.2}{source}, here {here}");
+        }
+        if let Some(note) = &self.note {
+            let _ = writeln!(text, "            {note}");
+        }
+        if !self.overrides.is_empty() {
+            let sets: Vec<String> =
+                self.overrides.iter().map(|set| format!("--set {set}")).collect();
+            let _ = writeln!(
+                text,
+                "            of the file as it stands; this run has {}",
+                sets.join(" ")
+            );
+        }
+        text
+    }
+}
+
+/// As a share, in `0..=1`.
+fn measured(
+    metric: ExpectedMetric,
+    accuracy: &Accuracy,
+    slots: Option<&SlotReport>,
+) -> Option<f64> {
+    let slots = slots.map(|slots| slots.own);
+    match metric {
+        ExpectedMetric::Faa => accuracy.faa,
+        ExpectedMetric::Micro => accuracy.micro,
+        ExpectedMetric::AverageIncremental => accuracy.average_incremental,
+        ExpectedMetric::AverageIncrementalMicro => accuracy.average_incremental_micro,
+        ExpectedMetric::Forgetting => accuracy.forgetting,
+        ExpectedMetric::ForgettingFromBest => accuracy.forgetting_from_best,
+        ExpectedMetric::ForgettingConsecutive => accuracy.forgetting_consecutive,
+        ExpectedMetric::Avg => slots.map(|slots| slots.avg),
+        ExpectedMetric::Aia => slots.map(|slots| slots.aia),
+        ExpectedMetric::Fm => slots.map(|slots| slots.fm),
+        ExpectedMetric::Ft => slots.and_then(|slots| slots.ft),
+        ExpectedMetric::Bt => slots.map(|slots| slots.bt),
+        ExpectedMetric::Tt => slots.and_then(|slots| slots.tt),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published() -> Published {
+        let numbers = [(ExpectedMetric::Faa, 82.25), (ExpectedMetric::Ft, 1.5)];
+        let source = Some("Table 1".to_string());
+        let note = Some("mean of 3 runs".to_string());
+        let expected =
+            ExpectedSection { source, note, numbers: numbers.into(), ..Default::default() };
+        Published::of(&expected).expect("there are numbers")
+    }
+
+    #[test]
+    fn a_number_is_printed_beside_the_measured_one_in_the_same_unit() {
+        let mut published = published();
+        published.measure(&Accuracy { faa: Some(0.819), ..Accuracy::default() }, None);
+        assert_eq!(
+            published.render(),
+            "published   faa 82.25 (Table 1), here 81.90\n            \
+             ft 1.50 (Table 1), here not measured\n            mean of 3 runs\n"
+        );
+        published.overrides = vec!["client.epochs=1".to_string()];
+        let last = "of the file as it stands; this run has --set client.epochs=1\n";
+        assert!(published.render().ends_with(last), "{}", published.render());
+    }
+
+    #[test]
+    fn nothing_published_is_nothing_printed() {
+        let source = Some("Table 1".to_string());
+        assert_eq!(Published::of(&ExpectedSection { source, ..Default::default() }), None);
+    }
+
+    /// Words of a file are those of `summary.json`.
+    #[test]
+    fn every_word_is_a_key_of_the_summary() {
+        let accuracy = serde_json::to_value(Accuracy::default()).unwrap();
+        let slots = ["avg", "aia", "fm", "ft", "bt", "tt"];
+        for (word, metric, _) in ExpectedMetric::CHOICES {
+            assert!(accuracy.get(word).is_some() || slots.contains(word), "{word}");
+            assert_eq!(serde_json::to_value(metric).unwrap(), *word);
+        }
+    }
+}

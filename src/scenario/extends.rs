@@ -1,0 +1,221 @@
+//! `extends`: a scenario file that says only where it differs from another one, its base.
+//!
+//! ```toml
+//! extends = "base/cifar100.toml"   # starts at the folder of this file
+//!
+//! [partition]
+//! beta = 0.05                      # everything else is as in the base
+//! ```
+//!
+//! * The file goes over its base key by key; tables merge, and every other value, lists too, replaces
+//!   the base's. A key cannot be taken away, so a base holds what all its children share; but of two
+//!   keys that say the same in different ways (`count` and `sizes`, `count` and `fraction`) the child's
+//!   replaces the other.
+//! * A table that writes `kind`, `name`, `source` or `dist`, and the base's does not say the same
+//!   word there, replaces the base's whole table: `name = "fedavg"` inherits nothing that was meant
+//!   for `hgp`. The top level is no such table: its `name` is a label.
+//! * A base extends nothing itself. It need not be a whole scenario: only the result is judged.
+//! * Paths start at the folder of the file they are written in.
+//! * Errors point into the file in which the key stands.
+//!
+//! Overrides come after. The effective scenario of a run is the result, flat: a run directory never
+//! depends on a base.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::reader::{Entry, Fault, Node, Report, Source, Table, Value};
+
+/// The key.
+pub(super) const KEY: &str = "extends";
+
+/// Words that decide what the other keys of their table mean.
+const DECIDING: [&str; 4] = ["kind", "name", "source", "dist"];
+
+/// Keys of one table of which only one can stand: sizes of tasks, and how many clients are asked.
+const ALTERNATIVES: [(&str, &str); 2] = [("count", "sizes"), ("count", "fraction")];
+
+/// Where a scenario text lies.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// The file, absolute and without links.
+    pub file: &'a Path,
+    /// The file as people named it.
+    pub shown: &'a Path,
+}
+
+/// Takes the key `extends` out of a scenario.
+pub(super) fn take(root: &mut Node) -> Option<Node> {
+    let Value::Table(table) = &mut root.value else { return None };
+    table.remove(KEY).map(|entry| entry.node)
+}
+
+/// The base that `extends` names, and its folder. What is wrong with it is reported.
+pub(super) fn open(
+    extends: &Node,
+    place: Place<'_>,
+    report: &mut Report,
+) -> Option<(Node, PathBuf)> {
+    let mut refuse = |message: String, label: &str, help: &str| {
+        report.fault(Fault::new(extends, message, label).help(help));
+    };
+    let Value::String(name) = &extends.value else {
+        let label = format!("this is {}", extends.what());
+        let message = "`extends` must be a string".to_owned();
+        refuse(message, &label, "write the path of one scenario file, from the folder of this one");
+        return None;
+    };
+    let path = place.file.with_file_name(name);
+    let shown = place.shown.with_file_name(name);
+    let shown = shown.display();
+    if path.is_dir() {
+        refuse(format!("cannot extend {shown}: it is a folder"), "no file", "name a file in it");
+        return None;
+    }
+    let read = path.canonicalize().and_then(|file| Ok((fs::read_to_string(&file)?, file)));
+    let (text, file) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            let help = match error.kind() {
+                ErrorKind::NotFound => "the path starts at the folder of the file it is written in",
+                _ => "a base is a readable UTF-8 text in TOML",
+            };
+            refuse(format!("cannot read the base {shown}: {error}"), "this file", help);
+            return None;
+        }
+    };
+    if file == place.file {
+        refuse(format!("{shown} extends itself"), "this very file", "name another file");
+        return None;
+    }
+    let mut base = report.parse(Source::new(&shown.to_string(), &text));
+    if let Some(second) = take(&mut base) {
+        let back = match &second.value {
+            Value::String(name) => file.with_file_name(name).canonicalize().ok(),
+            _ => None,
+        };
+        let circle = back.is_some_and(|back| back == place.file);
+        let message = match circle {
+            true => format!("{} and {shown} extend each other", place.shown.display()),
+            false => "a base cannot extend another file".to_owned(),
+        };
+        let fault = Fault::new(&second, message, "one step is all there is");
+        report.fault(fault.help("remove this line and write what is needed of that file here"));
+    }
+    file.parent().map(|folder| (base, folder.to_owned()))
+}
+
+/// A scenario over its base.
+pub(super) fn over(base: Node, child: Node) -> Node {
+    match (base.value, child.value) {
+        (Value::Table(base), Value::Table(written)) => {
+            Node { value: Value::Table(joined(base, written)), span: child.span }
+        }
+        (_, value) => Node { value, span: child.span },
+    }
+}
+
+fn joined(mut base: Table, written: Table) -> Table {
+    for (one, other) in ALTERNATIVES {
+        for (written_key, dropped) in [(one, other), (other, one)] {
+            if written.contains_key(written_key) {
+                base.remove(dropped);
+            }
+        }
+    }
+    for (key, Entry { key: place, node }) in written {
+        let node = match base.remove(&key) {
+            Some(inherited) if same_meaning(&inherited.node, &node) => over(inherited.node, node),
+            _ => node,
+        };
+        base.insert(key, Entry { key: place, node });
+    }
+    base
+}
+
+/// Whether the keys of the base's table mean the same beside what the child writes there.
+fn same_meaning(base: &Node, child: &Node) -> bool {
+    let word = |node: &Node, key: &str| node.at(key).and_then(|entry| entry.node.to_toml());
+    DECIDING.iter().all(|key| match word(child, key) {
+        Some(written) => word(base, key) == Some(written),
+        None => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Node {
+        let mut report = Report::default();
+        let node = report.parse(Source::new("text", text));
+        assert!(report.is_clean(), "{text}");
+        node
+    }
+
+    /// What the second text makes of the first.
+    fn result(base: &str, child: &str) -> toml::Value {
+        over(parsed(base), parsed(child)).to_toml().unwrap()
+    }
+
+    fn assert_result(base: &str, child: &str, expected: &str) {
+        assert_eq!(result(base, child), parsed(expected).to_toml().unwrap(), "{child}");
+    }
+
+    const BASE: &str = "name = \"all\"\n[client]\nepochs = 5\n\
+                        optimiser = { kind = \"sgd\", lr = 0.1, momentum = 0.9 }\n\
+                        [data]\nsource = \"folder\"\npath = \"x\"\n[data.train]\nsize = 224\n";
+
+    #[test]
+    fn tables_merge_key_by_key_however_they_are_written() {
+        let with = |more: &str| BASE.replace("lr = 0.1", more);
+        for child in [
+            "[client.optimiser]\nlr = 2",
+            "[client]\noptimiser.lr = 2",
+            "client = { optimiser = { lr = 2 } }",
+            "[client]\noptimiser = { kind = \"sgd\", lr = 2 }",
+        ] {
+            assert_result(BASE, child, &with("lr = 2"));
+        }
+        assert_result(BASE, "", BASE);
+        assert_result("", BASE, BASE);
+        assert_result("a = [1, 2]\nb = 1", "a = [3]\nb = { c = 1 }", "a = [3]\nb = { c = 1 }");
+    }
+
+    #[test]
+    fn another_deciding_word_replaces_the_whole_table() {
+        let other = result(BASE, "[client]\noptimiser = { kind = \"adamw\" }");
+        assert_eq!(other["client"]["optimiser"].as_table().unwrap().len(), 1);
+        assert_eq!(other["client"]["epochs"].as_integer(), Some(5), "its neighbours stay");
+        let other = result(BASE, "[data]\nsource = \"digits\"");
+        assert_eq!(other["data"].as_table().unwrap().len(), 1, "with the tables in it");
+        // What the base leaves to a default is another word, too.
+        assert_result("[a]\nx = 1", "[a]\nkind = \"k\"", "[a]\nkind = \"k\"");
+        assert_result("[a]\nkind = \"k\"\nx = 1", "[a]\ny = 2", "[a]\nkind = \"k\"\nx = 1\ny = 2");
+    }
+
+    #[test]
+    fn of_two_ways_to_say_the_same_the_child_s_stands() {
+        assert_result(
+            "[tasks]\ncount = 5\norder = 1",
+            "tasks.sizes = [1]",
+            "tasks = { sizes = [1], order = 1 }",
+        );
+        assert_result("tasks.sizes = [1]", "tasks.count = 5", "tasks.count = 5");
+        assert_result(
+            "participation.count = 5",
+            "participation.fraction = 0.1",
+            "participation.fraction = 0.1",
+        );
+        // Who writes both is told so.
+        let both = "participation = { count = 5, fraction = 0.1 }";
+        assert_result("participation.count = 9", both, both);
+        assert_result(both, "", both);
+    }
+
+    #[test]
+    fn the_name_of_a_scenario_decides_nothing() {
+        assert_result(BASE, "name = \"mine\"", &BASE.replace("\"all\"", "\"mine\""));
+    }
+}
