@@ -37,7 +37,7 @@ fn small(change: impl Fn(&mut Hepco)) -> Hepco {
     method
 }
 
-pub fn hepco_with(change: impl Fn(&mut HepcoConfig)) -> Arc<dyn Method> {
+pub fn hepco_with(change: impl Fn(&mut Hepco)) -> Arc<dyn Method> {
     built(small(change), &facts())
 }
 

@@ -7,7 +7,7 @@ use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
-use fedcast::policy::{Failure, Lab, Member, Method, RoundContext, Seat, parameters_of};
+use fedcast::policy::{Failure, Lab, Member, Message, Method, RoundContext, Seat};
 use fedcast::quantity::{ClientId, Round, SeatId};
 use fedcast::wire::Body;
 
@@ -37,22 +37,21 @@ fn members(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Me
         run_seed: 5,
     };
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
-    let seats = engine.server.seats(&round, &cohort);
+    let seats = method.seats(&round, &cohort);
     let downs = engine.server.broadcast(&round, &seats, lab).unwrap();
     let mut own = lab.dataset.train.by_class()[view.classes[0] as usize].to_vec();
     own.extend(&lab.dataset.train.by_class()[view.classes[1] as usize]);
     let mut next = 0;
-    let member = |(seat, down): (Seat, _)| {
+    let member = |(seat, down): (Seat, Arc<Message>)| {
         let SeatId(place) = seat.id;
-        let body = method.pack_down(&down);
-        let body = if spoilt == Some(place as usize) { with_nan(body) } else { body };
+        let down = if spoilt == Some(place as usize) { with_nan(&down) } else { down };
         let count = SHARDS[place as usize];
         let shard: Shard = (next..next + count).map(|i| own[i % own.len()]).collect();
         next += count;
         Member {
             phase: 0,
-            down: method.unpack_down(&body, &[]).unwrap(),
-            state: method.fresh_state(),
+            down,
+            state: Body::default(),
             shard,
             key: seat.key(5, Round(0)),
             missed: Vec::new(),
@@ -63,21 +62,18 @@ fn members(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Me
 }
 
 /// A Down whose head begins with NaN.
-fn with_nan(body: Body) -> Body {
-    let mut parameters = parameters_of(&body).unwrap();
+fn with_nan(down: &Message) -> Arc<Message> {
+    let mut parameters = down.parameters.clone();
     let head = parameters.get(LinearHead::WEIGHT).unwrap().clone();
     let mut values = head.values.to_vec();
     values[0] = f32::NAN;
     parameters.insert(LinearHead::WEIGHT, Parameter { values: values.into(), ..head });
-    Body::new(body.meta, fedcast::policy::parameter_sections(&parameters))
+    Arc::new(Message { parameters, ..down.clone() })
 }
 
 fn train(method: &Arc<dyn Method>, lab: &Lab, members: &mut [Member]) -> Vec<Sent> {
     let outcomes = method.train(members, lab);
-    outcomes
-        .into_iter()
-        .map(|outcome| outcome.map(|o| (method.pack_up(&o.up).digest(), o.metrics)))
-        .collect()
+    outcomes.into_iter().map(|outcome| outcome.map(|o| (o.up.body().digest(), o.metrics))).collect()
 }
 
 fn alone(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
@@ -137,7 +133,7 @@ fn values(method: &Arc<dyn Method>, lab: &Lab, members: &mut [Member]) -> Vec<Va
     let outcomes = method.train(members, lab).into_iter();
     let sent = outcomes.map(|outcome| {
         let outcome = outcome.expect("learns");
-        let body = method.pack_up(&outcome.up);
+        let body = outcome.up.body();
         let floats = body.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
         let values = floats.flat_map(|values| values.to_vec()).collect();
         (values, outcome.metrics.into_iter().map(|(_, figure)| figure).collect())
