@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, digits};
-use fedcast::federation::{Curve, Participation, Rules, Setup, Share};
+use fedcast::federation::{Curve, Participants, Participation, Rules, Setup};
 use fedcast::model::{Backbone, PixelShape};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
@@ -123,8 +123,10 @@ impl Federation {
         let shard: Shard = (0..10).collect();
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
         let lab = Lab::new(pixels, dataset, curriculum);
-        let participation =
-            Participation { share: Share::Count(self.asked), ..Participation::default() };
+        let participation = Participation {
+            participants: Participants::Count { count: self.asked },
+            ..Participation::default()
+        };
         let rules = Rules {
             clients: self.clients,
             idle: self.idle,

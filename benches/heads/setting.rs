@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
-use fedcast::federation::{Curve, Participation, Rules, Setup, Share};
+use fedcast::federation::{Curve, Participants, Participation, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
 use fedcast::methods::averaged::Base;
 use fedcast::methods::fedavg::{FedAvg, Train};
@@ -127,8 +127,10 @@ impl Federation {
         };
         let method = FedAvg { train: Train::Head, ..FedAvg::default() };
         let method = Arc::new(Base::new(method, &lab.facts()));
-        let participation =
-            Participation { share: Share::Count(self.asked), ..Participation::default() };
+        let participation = Participation {
+            participants: Participants::Count { count: self.asked },
+            ..Participation::default()
+        };
         let rules = Rules {
             clients: shards[0].len() as u32,
             rounds: self.rounds,

@@ -19,7 +19,7 @@ use crate::federation::{
 };
 use crate::learning::FeatureCache;
 use crate::methods::Registry;
-use crate::scenario::{CheckpointEvery, Scenario};
+use crate::scenario::{Cadence, Scenario};
 
 /// Where and how a run is executed; changes no result.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,7 @@ fn compute(workers: &Workforce) -> &'static str {
 fn shelf(directory: &RunDirectory, scenario: &Scenario) -> Option<Shelf> {
     let section = &scenario.record.checkpoint;
     let folder = directory.path().join(names::CHECKPOINTS);
-    (section.every != CheckpointEvery::Never).then(|| Shelf::new(folder, section))
+    (section.every != Cadence::Never).then(|| Shelf::new(folder, section))
 }
 
 /// A run about to begin.

@@ -25,10 +25,8 @@ use crate::numerics::distributions::{below, chance, normal};
 use crate::numerics::share::share_of;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
+pub use crate::scenario::{CrashTime, MOST_FAULTS, Spoilage};
 use crate::wire::{Body, NamedTensor, Values, checksum};
-
-/// So many entries at most; losses are drawn at the steps after theirs.
-pub const MOST_FAULTS: usize = 16;
 
 /// What goes wrong in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -111,28 +109,6 @@ impl Malice {
         };
         sent as f32
     }
-}
-
-/// When a client crashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrashTime {
-    /// As the Down arrives.
-    Before,
-    /// Somewhere in its work, which is lost.
-    While,
-    /// When it has learnt, and remembers that, before it sends.
-    After,
-}
-
-/// What is wrong with an upload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoilage {
-    /// A number of it is not one.
-    NotANumber,
-    /// A number of it is infinite.
-    Infinite,
-    /// Its first tensor lacks an element.
-    WrongShape,
 }
 
 /// A seat that a fault may strike.

@@ -81,8 +81,8 @@ pub use journal::{Digests, Journal};
 pub use past::Past;
 pub use robust::FoldRule;
 pub use rules::{
-    AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participation,
-    Population, Rules, Share, SlotsKnown, Unit, UnitRules,
+    AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participants,
+    Participation, Population, Rules, SlotsKnown, Unit, UnitRules,
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};

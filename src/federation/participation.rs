@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::availability::{Availability, Cohort};
+use super::error::FederationError;
 use super::permutation::Permutation;
 use super::rules::{Participation, Population, Unit};
 use crate::numerics::distributions::choose;
@@ -42,6 +43,15 @@ pub fn cohort(
     drawn.into_iter().map(|client| ClientId(client as u32)).collect()
 }
 
+/// What is wrong where every client that holds data is asked, of a population without an end.
+pub fn endless() -> FederationError {
+    FederationError::Impossible(
+        "this method asks every client that holds data, and a fresh population has no end of them; \
+         set participation.population = \"fixed\""
+            .into(),
+    )
+}
+
 /// The sampled cohort among those that can be reached at this time.
 ///
 /// Clients are asked in an order drawn for the round until there are enough. A cohort drawn once per
@@ -75,17 +85,18 @@ pub fn present(
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::Share;
+    use super::super::rules::Participants;
     use super::*;
 
-    fn rules(share: Share, unit: Unit, population: Population) -> Participation {
-        Participation { share, unit, population, ..Participation::default() }
+    fn rules(participants: Participants, unit: Unit, population: Population) -> Participation {
+        Participation { participants, unit, population, ..Participation::default() }
     }
 
     #[test]
     fn fractions_are_floored_and_never_empty() {
         let count = |fraction, clients| {
-            rules(Share::Fraction(fraction), Unit::Round, Population::Fixed).count(clients)
+            rules(Participants::Fraction { fraction }, Unit::Round, Population::Fixed)
+                .count(clients)
         };
         assert_eq!(
             [count(0.1, 100), count(0.29, 100), count(0.05, 10), count(1.0, 7)],
@@ -95,21 +106,21 @@ mod tests {
 
     #[test]
     fn a_cohort_is_sorted_distinct_and_drawn_anew_per_unit() {
-        let by_round = rules(Share::Count(10), Unit::Round, Population::Fixed);
+        let by_round = rules(Participants::Count { count: 10 }, Unit::Round, Population::Fixed);
         let draw =
             |rules: &Participation, task, round| cohort(rules, 100, 5, TaskId(task), Round(round));
         let first = draw(&by_round, 0, 0);
         assert_eq!(first.len(), 10);
         assert!(first.windows(2).all(|pair| pair[0] < pair[1]));
         assert_ne!(first, draw(&by_round, 0, 1));
-        let by_task = rules(Share::Count(10), Unit::Task, Population::Fixed);
+        let by_task = rules(Participants::Count { count: 10 }, Unit::Task, Population::Fixed);
         assert_eq!(draw(&by_task, 0, 0), draw(&by_task, 0, 1));
         assert_ne!(draw(&by_task, 0, 0), draw(&by_task, 1, 2));
     }
 
     #[test]
     fn fresh_clients_do_not_come_back_until_all_were_asked() {
-        let fresh = rules(Share::Count(7), Unit::Round, Population::Fresh);
+        let fresh = rules(Participants::Count { count: 7 }, Unit::Round, Population::Fresh);
         let mut met = BTreeSet::new();
         for round in 0..14 {
             for client in cohort(&fresh, 100, 5, TaskId(0), Round(round)) {

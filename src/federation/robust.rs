@@ -21,26 +21,7 @@ use std::collections::BTreeSet;
 
 use crate::numerics::robust::{median, trimmed_mean};
 use crate::policy::{Folded, Group, ParameterAverage};
-
-/// What mean of uploads the server takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum FoldRule {
-    /// The weighted mean.
-    #[default]
-    Mean,
-    /// The median of every number.
-    Median,
-    /// The mean without the extremes.
-    TrimmedMean {
-        /// Share of updates left out at either end, rounded down; below a half.
-        trim: f64,
-    },
-    /// The mean of updates of limited length.
-    NormClipped {
-        /// Largest Euclidean norm of an update, over all of its numbers.
-        norm: f64,
-    },
-}
+pub use crate::scenario::FoldRule;
 
 /// The figures of a fold, in a fixed order.
 pub(super) type Figures = Vec<(&'static str, f64)>;

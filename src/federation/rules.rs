@@ -2,58 +2,31 @@
 //! what fails. Made from a scenario, or by hand in tests and small programs.
 //!
 //! ```
-//! use fedcast::federation::{Participation, Rules, Share};
-//! let rules = Rules { clients: 100, participation: Participation { share: Share::Fraction(0.1), ..Default::default() }, ..Rules::default() };
+//! use fedcast::federation::{Participants, Participation, Rules};
+//! let rules = Rules { clients: 100, participation: Participation { participants: Participants::Fraction { fraction: 0.1 }, ..Default::default() }, ..Rules::default() };
 //! assert_eq!(rules.participation.count(rules.clients), 10);
 //! ```
 
 use super::arrivals::ArrivalRules;
 use super::availability::AvailabilityRules;
-use super::closing::{Closing, ClosingRules};
+use super::closing::{Closing, ClosingRules, Late};
 use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
 use super::robust::FoldRule;
 use super::snapshot::Cadence;
 use crate::numerics::law::{Law, Shape};
+use crate::numerics::share::least_share_of;
 use crate::policy::{CohortRule, Phase};
-
-/// How many clients are asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Share {
-    /// Everybody.
-    #[default]
-    All,
-    /// This part of the population, rounded down, at least one.
-    Fraction(f64),
-    /// This many, at most everybody.
-    Count(u32),
-}
-
-/// How often a cohort is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
-    /// Anew in every round.
-    #[default]
-    Round,
-    /// Once per task.
-    Task,
-}
-
-/// Whether clients come back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Population {
-    /// The same clients for the whole run.
-    #[default]
-    Fixed,
-    /// Every cohort is made of clients never asked before, until the population is used up.
-    Fresh,
-}
+use crate::scenario::Together;
+pub use crate::scenario::{
+    AssetCache, Curve, OnBadUpdate, Participants, Population, SlotsKnown, Unit,
+};
 
 /// Who is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Participation {
     /// How many.
-    pub share: Share,
+    pub participants: Participants,
     /// So many times more are asked; at least 1.
     pub over_selection: OverSelection,
     /// How often a cohort is drawn.
@@ -75,22 +48,13 @@ impl Default for OverSelection {
 impl Participation {
     /// How many of `clients` are asked.
     pub fn asked(&self, clients: u32) -> u32 {
-        let asked = f64::from(self.count(clients)) * self.over_selection.0.max(1.0);
-        // A product such as 10 * 1.3 may lie just above the whole number that is meant.
-        ((asked - 1e-9).ceil() as u32).min(clients)
+        let asked = least_share_of(self.count(clients) as usize, self.over_selection.0.max(1.0));
+        (asked as u32).min(clients)
     }
 
     /// How many of `clients` are wanted.
     pub fn count(&self, clients: u32) -> u32 {
-        match self.share {
-            Share::All => clients,
-            Share::Count(count) => count.min(clients),
-            Share::Fraction(fraction) => {
-                // A product such as 0.29 * 100 lies just below the whole number that is meant.
-                let count = (fraction.clamp(0.0, 1.0) * f64::from(clients) + 1e-9) as u32;
-                count.clamp(1, clients.max(1))
-            }
-        }
+        self.participants.of(clients)
     }
 }
 
@@ -190,50 +154,6 @@ impl LinkRules {
     }
 }
 
-/// What to do with an upload that is not finite or has the wrong shape.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnBadUpdate {
-    /// Record it, fold the others.
-    #[default]
-    Drop,
-    /// End the run.
-    Abort,
-}
-
-/// How long receivers keep assets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AssetCache {
-    /// For the seat that needs it.
-    #[default]
-    None,
-    /// Until the task ends.
-    Task,
-    /// For ever.
-    Run,
-}
-
-/// When the global model is tested, beside the evaluation after each task that counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Curve {
-    /// After every round.
-    #[default]
-    Round,
-    /// After every task only.
-    Task,
-    /// Never, not even after tasks: for benches and timing studies.
-    Never,
-}
-
-/// What models are told when they are tested on slots, where clients have tasks of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SlotsKnown {
-    /// Once which slot it is, once not.
-    #[default]
-    Both,
-    /// Always which slot it is: a slot is then asked about its own images only.
-    Only,
-}
-
 /// Random parts of shards that act as clients of their own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitRules {
@@ -296,6 +216,18 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// What of them may contradict something else.
+    pub fn together(&self) -> Together {
+        Together {
+            secure: self.privacy.secure.is_some(),
+            restarts: self.faults.restarts(),
+            late: self.closing.late != Late::Drop,
+            mixed: self.arrivals != ArrivalRules::Global,
+            robust: !self.fold.is_mean(),
+            fresh: self.participation.population == Population::Fresh,
+        }
+    }
+
     /// The closing rule of a round of a phase in which so many seats work.
     pub fn closing_of(&self, phase: &Phase, working: usize) -> Closing {
         match phase.cohort {

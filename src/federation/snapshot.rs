@@ -14,19 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::frames::SentDown;
 use crate::policy::Asset;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
+pub use crate::scenario::Cadence;
 use crate::wire::Body;
-
-/// When snapshots are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cadence {
-    /// Never.
-    #[default]
-    Never,
-    /// After every so many rounds of the run.
-    Rounds(u32),
-    /// After every task.
-    Tasks,
-}
 
 impl Cadence {
     /// Whether there is one here.

@@ -14,7 +14,6 @@ use super::frames::Coding;
 use super::links::Links;
 use super::participation;
 use super::past::Past;
-use super::robust::FoldRule;
 use super::rules::{Population, Rules};
 use super::workforce::Workforce;
 use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
@@ -113,9 +112,6 @@ pub(super) struct World {
 impl World {
     pub fn new(setup: &Setup) -> Result<World, FederationError> {
         let rules = setup.rules.clone();
-        let refused = |service| {
-            refusal(&*setup.method, &setup.facts, service).map(|refusal| refusal.to_string())
-        };
         let tasks = setup.lab.curriculum.tasks.len();
         if let ShardSource::Drawn(drawn) = &setup.shards {
             let short = drawn.iter().any(|shards| shards.len() != rules.clients as usize);
@@ -129,77 +125,31 @@ impl World {
         if rules.clients == 0 {
             return Err(FederationError::Impossible("a federation needs a client".into()));
         }
-        if rules.privacy.secure.is_some() {
-            if let Some(why) = refused(Service::Secure) {
-                return Err(FederationError::Impossible(format!(
-                    "secure aggregation adds uploads nobody can read, and those of `{}` are no \
-                     plain sums: {why}",
-                    setup.name
-                )));
-            }
-            if rules.faults.restarts() {
-                return Err(FederationError::Impossible(
-                    "a server that restarts forgets the members of secure aggregation in the middle \
-                     of their protocol, which is not simulated"
-                        .into(),
-                ));
-            }
-            if !setup.charged {
-                return Err(FederationError::Impossible(
-                    "secure aggregation hides uploads from the server, and these cross no link"
-                        .into(),
-                ));
-            }
-        }
-        if rules.fold != FoldRule::Mean {
-            let why = match &rules.privacy.secure {
-                Some(_) => Some("secure aggregation shows the server nothing but a sum".into()),
-                None => refused(Service::Robust),
-            };
-            if let Some(why) = why {
-                return Err(FederationError::Impossible(format!(
-                    "uploads of `{}` cannot be folded robustly: {why}",
-                    setup.name
-                )));
-            }
+        if let Some(found) = rules.together().contradictions().next() {
+            return Err(FederationError::Impossible(found.why().into()));
         }
         let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Lie(_));
-        if rules.faults.entries.iter().any(lies)
-            && let Some(why) = refused(Service::Lies)
-        {
-            return Err(FederationError::Impossible(format!(
-                "clients of `{}` cannot send malicious updates: {why}",
-                setup.name
-            )));
-        }
-        if rules.arrivals != ArrivalRules::Global {
-            let why = match (&rules.privacy.secure, rules.participation.population) {
-                (Some(_), _) => Some("masked uploads must look alike".to_string()),
-                (None, Population::Fresh) => Some("fresh clients never come back".to_string()),
-                (None, Population::Fixed) => refused(Service::Mixed),
-            };
-            if let Some(why) = why {
-                return Err(FederationError::Impossible(format!(
-                    "tasks of `{}` cannot reach clients at different times: {why}",
-                    setup.name
-                )));
+        let name = &setup.name;
+        for (asked, service, what) in [
+            (rules.privacy.secure.is_some(), Service::Secure, "be added in secret"),
+            (!rules.fold.is_mean(), Service::Robust, "be folded robustly"),
+            (rules.faults.entries.iter().any(lies), Service::Lies, "be malicious"),
+            (rules.arrivals != ArrivalRules::Global, Service::Mixed, "be of different tasks"),
+            (rules.closing.late != Late::Drop, Service::Late, "be folded late"),
+        ] {
+            if let (true, Some(why)) = (asked, refusal(&*setup.method, &setup.facts, service)) {
+                let what = format!("uploads of `{name}` cannot {what}: {why}");
+                return Err(FederationError::Impossible(what));
             }
+        }
+        if rules.privacy.secure.is_some() && !setup.charged {
+            return Err(FederationError::Impossible(
+                "secure aggregation hides uploads from the server, and these cross no link".into(),
+            ));
         }
         if rules.faults.entries.len() > MOST_FAULTS {
             let what = format!("a run has {MOST_FAULTS} kinds of faults at most");
             return Err(FederationError::Impossible(what));
-        }
-        if let Late::Fold(_) = rules.closing.late {
-            let why = match &rules.privacy.secure {
-                Some(_) => Some("masks are those of one round".to_string()),
-                None => refused(Service::Late),
-            };
-            if let Some(why) = why {
-                return Err(FederationError::Impossible(format!(
-                    "late uploads of `{}` cannot be folded: {why}",
-                    setup.name
-                )));
-            }
         }
         let samples = match &setup.shards {
             ShardSource::Drawn(drawn) => (0..rules.clients as usize)
@@ -299,11 +249,7 @@ impl World {
             )),
             CohortRule::Participants => Ok(everybody_of(participants.iter().copied().collect())),
             CohortRule::Holders if rules.participation.population == Population::Fresh => {
-                Err(FederationError::Impossible(
-                    "this method asks every client that holds data, and a fresh population has \
-                     no end of them; set participation.population = \"fixed\""
-                        .into(),
-                ))
+                Err(participation::endless())
             }
             CohortRule::Holders => Ok(everybody_of(
                 (0..rules.clients)

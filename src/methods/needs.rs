@@ -1,7 +1,7 @@
 //! What a method asks of a scenario, said before anything is loaded.
 
 use crate::model::backbone_config;
-use crate::scenario::{Complaint, PartitionKind, Population, Scenario};
+use crate::scenario::{Complaint, Leftover, PartitionKind, Population, Scenario};
 
 /// One demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ impl Needs {
 /// One site that would hold the samples of a single owner.
 fn single_owner(scenario: &Scenario) -> Option<Complaint> {
     let PartitionKind::Natural { rest } = scenario.partition.kind else { return None };
-    if rest != crate::scenario::Rest::Drop {
+    if rest != Leftover::Drop {
         return None;
     }
     Some(Complaint {

@@ -1,12 +1,11 @@
 //! `[backbone]` as dimensions.
 
-use super::bert::Pooling;
 use super::deep_resnet::Depth;
 use super::{
     BackboneConfig, BertConfig, DeepResNetConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig,
     VitConfig,
 };
-use crate::scenario::{BackboneSection, PoolingKey, Scenario, VitSection, Weights};
+use crate::scenario::{BackboneSection, Scenario, VitSection, Weights};
 
 /// The backbone's dimensions as the scenario states them, before any weight or image is read.
 pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
@@ -30,11 +29,7 @@ pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
             intermediate: section.architecture.intermediate as usize,
             positions: section.architecture.positions as usize,
             length: scenario.data.tokens() as usize,
-            pooling: match section.pooling {
-                PoolingKey::Cls => Pooling::Cls,
-                PoolingKey::Last => Pooling::Last,
-                PoolingKey::Mean => Pooling::Mean,
-            },
+            pooling: section.pooling,
         }),
         BackboneSection::Pixels => BackboneConfig::Pixels(PixelShape { channels, image }),
     }

@@ -10,20 +10,11 @@ use super::UpSize;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
 use crate::model::BackboneConfig;
+pub use crate::scenario::WireForm;
 use crate::wire::BodySketch;
 
 /// How many samples of which head row a shard holds.
 pub type ClassCounts = BTreeMap<u32, u32>;
-
-/// Whether a growing head travels whole or only in the rows that matter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WireForm {
-    /// Everything, always (the papers' convention).
-    #[default]
-    Full,
-    /// Only what the receiver cannot already know.
-    Lean,
-}
 
 /// What is known about the model before any weight is read.
 #[derive(Clone, Debug)]

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{Accuracy, SlotReport};
-use crate::scenario::reader::Choice;
 use crate::scenario::{ExpectedMetric, ExpectedSection};
 
 /// What `[expected]` says, and what came of it here. Numbers are in % and points.

@@ -2,14 +2,15 @@
 
 mod text;
 
+use super::contradiction::Together;
 use super::reader::{Fault, Node, Report};
 use super::{
-    AvailabilityPattern, Cache, Close, CodecName, Crop, DataSource, FaultChoice, FaultSection,
+    AssetCache, AvailabilityPattern, Close, Codec, Crop, DataSource, FaultChoice, FaultSection,
     Participants, PartitionKind, Population, Scenario, TaskSplit, Unit,
 };
 
-/// So many entries of `[[faults]]` at most.
-const MOST_FAULTS: usize = 16;
+/// So many entries of `[[faults]]` at most; losses of links are drawn at the steps after theirs.
+pub const MOST_FAULTS: usize = 16;
 
 pub(super) struct Checker<'a> {
     root: &'a Node,
@@ -39,6 +40,23 @@ impl Scenario {
         }
         self.check_privacy(&mut checker);
         self.check_faults(&mut checker);
+        for found in self.together().contradictions() {
+            let (keys, label, help) = found.place();
+            checker.reject(keys, found.why(), label, help);
+        }
+    }
+
+    fn together(&self) -> Together {
+        let restarts =
+            |fault: &FaultSection| matches!(fault.kind, FaultChoice::ServerRestart { .. });
+        Together {
+            secure: self.privacy.secure_aggregation,
+            restarts: self.faults.iter().any(restarts),
+            late: self.round.folds_late(),
+            mixed: !self.tasks.arrival.is_global(),
+            robust: !self.federation.fold.is_mean(),
+            fresh: self.participation.population == Population::Fresh,
+        }
     }
 
     fn check_faults(&self, checker: &mut Checker<'_>) {
@@ -69,7 +87,7 @@ impl Scenario {
             return;
         }
         let up = &self.wire.up;
-        if up.codec != CodecName::F32 || up.kinds.values().any(|codec| *codec != CodecName::F32) {
+        if up.codec != Codec::F32 || up.kinds.values().any(|codec| *codec != Codec::F32) {
             checker.reject(
                 &["wire.up.codec", "wire.up.kinds", HERE],
                 "secure aggregation sends ring elements that look random; no codec makes them smaller",
@@ -83,43 +101,6 @@ impl Scenario {
                 "load clients upload nothing that could be added, and secure aggregation adds every upload",
                 "no place for them under secure aggregation",
                 "set `load = 0`, or `privacy.secure_aggregation = false`",
-            );
-        }
-        let restarts =
-            |fault: &FaultSection| matches!(fault.kind, FaultChoice::ServerRestart { .. });
-        if self.faults.iter().any(restarts) {
-            checker.reject(
-                &["faults", HERE],
-                "a server that restarts forgets the members of secure aggregation in the middle of their \
-                 protocol, which is not simulated",
-                "the round's secrets would be lost",
-                "remove the fault `server-restart`, or set `privacy.secure_aggregation = false`",
-            );
-        }
-        if self.round.folds_late() {
-            checker.reject(
-                &["round.late", "round.close", HERE],
-                "secure aggregation masks the uploads of one round for each other, so none can be \
-                 folded into a later round",
-                "late uploads cannot be unmasked",
-                "set `round.late = \"drop\"`, or `privacy.secure_aggregation = false`",
-            );
-        }
-        if !self.tasks.arrival.is_global() {
-            checker.reject(
-                &["tasks.arrival"],
-                "secure aggregation adds uploads that look alike, and those of different tasks do not",
-                "mixes tasks in a round",
-                "set `arrival = \"global\"`, or `privacy.secure_aggregation = false`",
-            );
-        }
-        if !self.federation.fold.is_mean() {
-            checker.reject(
-                &["federation.fold"],
-                "secure aggregation shows the server nothing but the sum of uploads, and only a mean \
-                 can be made of that",
-                "needs to see every upload",
-                "set `fold = \"mean\"`, or `privacy.secure_aggregation = false`",
             );
         }
         let clients = self.federation.clients;
@@ -201,14 +182,6 @@ impl Scenario {
                 "use another `kind`, or `participation.population = \"fixed\"`",
             );
         }
-        if !self.tasks.arrival.is_global() {
-            checker.reject(
-                &["tasks.arrival"],
-                "fresh clients never come back, so none of them is behind",
-                "not for a fresh population",
-                "set `arrival = \"global\"`, or `participation.population = \"fixed\"`",
-            );
-        }
         if self.participation.unit == Unit::Task {
             checker.reject(
                 &["participation.unit"],
@@ -249,7 +222,7 @@ impl Scenario {
                 "use \"dirichlet\", \"iid\" or \"ratios\"",
             );
         }
-        if self.wire.cache != Cache::None {
+        if self.wire.cache != AssetCache::None {
             checker.reject(
                 &["wire.cache"],
                 "fresh clients have not been sent anything before",

@@ -9,7 +9,7 @@ use super::reader::{Choice, Param, TableReader, defaults};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CheckpointSection {
     /// After which rounds one is written. Default `round`.
-    pub every: CheckpointEvery,
+    pub every: Cadence,
     /// How many are kept; a damaged one falls back to the one before. Default 2.
     pub keep: u32,
     /// The largest part of the run's time that may go into them: one that comes too soon is left
@@ -18,28 +18,29 @@ pub struct CheckpointSection {
 }
 
 /// After which rounds a checkpoint is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckpointEvery {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cadence {
     /// None.
+    #[default]
     Never,
     /// After the last of a task.
-    Task,
+    Tasks,
     /// After every so many rounds of the run.
     Rounds(u32),
 }
 
-impl Serialize for CheckpointEvery {
+impl Serialize for Cadence {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            CheckpointEvery::Never => serializer.serialize_str("never"),
-            CheckpointEvery::Task => serializer.serialize_str("task"),
-            CheckpointEvery::Rounds(1) => serializer.serialize_str("round"),
-            CheckpointEvery::Rounds(rounds) => serializer.serialize_u32(*rounds),
+            Cadence::Never => serializer.serialize_str("never"),
+            Cadence::Tasks => serializer.serialize_str("task"),
+            Cadence::Rounds(1) => serializer.serialize_str("round"),
+            Cadence::Rounds(rounds) => serializer.serialize_u32(*rounds),
         }
     }
 }
 
-/// [`CheckpointEvery`] as a word.
+/// [`Cadence`] as a word.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Word {
     /// After every round; or a number: after so many.
@@ -57,13 +58,13 @@ impl CheckpointSection {
         let doc = "after which rounds a killed run can go on: a word, or a number of rounds";
         let every = match table.given_string("every") || !table.given("every") {
             true => match table.get(&Param::new("every", Word::Round, doc)) {
-                Word::Round => CheckpointEvery::Rounds(1),
-                Word::Task => CheckpointEvery::Task,
-                Word::Never => CheckpointEvery::Never,
+                Word::Round => Cadence::Rounds(1),
+                Word::Task => Cadence::Tasks,
+                Word::Never => Cadence::Never,
             },
             false => {
                 let rounds = Param::new("every", 1_u32, doc).at_least(1.0);
-                CheckpointEvery::Rounds(table.get(&rounds))
+                Cadence::Rounds(table.get(&rounds))
             }
         };
         let keep = Param::new("keep", 2_u32, "how many are kept").at_least(1.0).at_most(1000.0);

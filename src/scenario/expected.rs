@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Override;
-use super::reader::{Choice, Param, TableReader};
+use super::reader::{Param, TableReader};
 
 /// What somebody else measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -66,8 +66,9 @@ pub enum ExpectedMetric {
     Tt,
 }
 
-impl Choice for ExpectedMetric {
-    const CHOICES: &'static [(&'static str, Self, &'static str)] = {
+impl ExpectedMetric {
+    /// Every measure with its key and what that is.
+    const KEYS: &'static [(&'static str, Self, &'static str)] = {
         use ExpectedMetric::*;
         &[
             ("faa", Faa, "final average accuracy, %"),
@@ -93,6 +94,12 @@ impl Choice for ExpectedMetric {
             ("tt", Tt, "TT of slots (known at test), points"),
         ]
     };
+
+    /// Its key.
+    pub fn word(self) -> &'static str {
+        let own = ExpectedMetric::KEYS.iter().find(|(_, metric, _)| *metric == self);
+        own.map_or("", |(word, ..)| word)
+    }
 }
 
 impl ExpectedSection {
@@ -104,7 +111,7 @@ impl ExpectedSection {
         let note = table.optional(&Param::unset("note", note));
         let overrides = table.optional(&Param::unset("overrides", overrides));
         let mut numbers = BTreeMap::new();
-        for (word, metric, doc) in ExpectedMetric::CHOICES {
+        for (word, metric, doc) in ExpectedMetric::KEYS {
             let number = Param::<f64>::unset(word, doc).at_least(-100.0).at_most(100.0);
             numbers.extend(table.optional(&number).map(|number| (*metric, number)));
         }

@@ -32,6 +32,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::Direction;
 use super::preset::Preset;
 use super::reader::{Choice, Param, TableReader};
 
@@ -61,27 +62,27 @@ pub enum FaultChoice {
     /// The client crashes.
     Crash {
         /// When.
-        when: CrashMoment,
+        when: CrashTime,
     },
     /// Its messages are lost.
     Lose {
         /// Which way.
-        direction: Way,
+        direction: Direction,
     },
     /// Its message arrives twice.
     Duplicate {
         /// Which way.
-        direction: Way,
+        direction: Direction,
     },
     /// A bit of its message flips.
     Corrupt {
         /// Which way.
-        direction: Way,
+        direction: Direction,
     },
     /// It sends what no method can use.
     BadUpdate {
         /// What is wrong with it.
-        how: BadUpdate,
+        how: Spoilage,
     },
     /// It sends something else than it learnt, which looks as good.
     Malicious {
@@ -155,7 +156,7 @@ impl Forgery {
 /// When a client crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum CrashMoment {
+pub enum CrashTime {
     /// As its work arrives.
     Before,
     /// Somewhere in its work, which is lost.
@@ -164,33 +165,23 @@ pub enum CrashMoment {
     After,
 }
 
-impl Choice for CrashMoment {}
-
-/// Direction of a message, seen from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// To the client.
-    Down,
-    /// To the server.
-    Up,
-}
-
-impl Choice for Way {}
+impl Choice for CrashTime {}
 
 /// What is wrong with an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum BadUpdate {
+pub enum Spoilage {
     /// A number of it is not one.
-    Nan,
+    #[serde(rename = "nan")]
+    #[value(name = "nan")]
+    NotANumber,
     /// A number of it is infinite.
     Infinite,
     /// Its first tensor lacks an element.
     WrongShape,
 }
 
-impl Choice for BadUpdate {}
+impl Choice for Spoilage {}
 
 /// The words of the key that says which.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -217,7 +208,7 @@ impl FaultSection {
     /// The entries of a preset.
     pub fn of(preset: Preset) -> Vec<FaultSection> {
         let crash = FaultSection {
-            kind: FaultChoice::Crash { when: CrashMoment::Before },
+            kind: FaultChoice::Crash { when: CrashTime::Before },
             rate: 0.017,
             clients: Vec::new(),
             share: None,
@@ -228,17 +219,17 @@ impl FaultSection {
 
     pub(super) fn read(table: &mut TableReader<'_>) -> FaultSection {
         let kind: Kind = table.get(&Param::required("kind", Kind::Crash, "what happens"));
-        let direction = Param::new("direction", Way::Up, "of its message");
+        let direction = Param::new("direction", Direction::Up, "of its message");
         let kind_read = match kind {
             Kind::Crash => {
-                let when = Param::new("when", CrashMoment::Before, "when the client crashes");
+                let when = Param::new("when", CrashTime::Before, "when the client crashes");
                 FaultChoice::Crash { when: table.get(&when) }
             }
             Kind::Lose => FaultChoice::Lose { direction: table.get(&direction) },
             Kind::Duplicate => FaultChoice::Duplicate { direction: table.get(&direction) },
             Kind::Corrupt => FaultChoice::Corrupt { direction: table.get(&direction) },
             Kind::BadUpdate => {
-                let how = Param::required("how", BadUpdate::Nan, "what is wrong with it");
+                let how = Param::required("how", Spoilage::NotANumber, "what is wrong with it");
                 FaultChoice::BadUpdate { how: table.get(&how) }
             }
             Kind::Malicious => FaultChoice::Malicious { how: Forgery::read(table) },

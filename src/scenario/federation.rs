@@ -22,8 +22,8 @@ pub struct FederationSection {
     /// What happens after an update with NaN, infinity or a wrong shape. Default `drop`.
     pub on_bad_update: OnBadUpdate,
     /// What mean of uploads the server takes. Default `mean`.
-    #[serde(flatten, skip_serializing_if = "FoldChoice::is_mean")]
-    pub fold: FoldChoice,
+    #[serde(flatten, skip_serializing_if = "FoldRule::is_mean")]
+    pub fold: FoldRule,
     /// Parts of shards that act as clients of their own.
     #[serde(skip_serializing_if = "UnitsSection::is_off")]
     pub units: UnitsSection,
@@ -32,7 +32,7 @@ pub struct FederationSection {
 /// What mean of uploads the server takes, where the method folds them to a mean of parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "fold", rename_all = "kebab-case")]
-pub enum FoldChoice {
+pub enum FoldRule {
     /// The method's own.
     #[default]
     Mean,
@@ -40,36 +40,37 @@ pub enum FoldChoice {
     Median,
     /// Number by number the mean without the extremes. Keeps all updates of a round.
     TrimmedMean {
-        /// Share of updates left out at either end. Default 0.1.
+        /// Share of updates left out at either end, rounded down; below a half. Default 0.1.
         trim: f64,
     },
     /// The mean of updates none of which is longer than this.
     NormClipped {
-        /// Largest Euclidean norm.
-        clip_norm: f64,
+        /// Largest Euclidean norm of an update, over all of its numbers.
+        #[serde(rename = "clip_norm")]
+        norm: f64,
     },
 }
 
-impl FoldChoice {
+impl FoldRule {
     /// Whether it is the method's own.
     pub fn is_mean(&self) -> bool {
-        *self == FoldChoice::Mean
+        *self == FoldRule::Mean
     }
 
-    fn read(table: &mut TableReader<'_>) -> FoldChoice {
+    fn read(table: &mut TableReader<'_>) -> FoldRule {
         let fold = "what mean of uploads the server takes, where the method folds them to a mean of \
                     parameters";
         let fold = table.get(&Param::new("fold", FoldWord::Mean, fold));
         let choice = match fold {
-            FoldWord::Mean => FoldChoice::Mean,
-            FoldWord::Median => FoldChoice::Median,
+            FoldWord::Mean => FoldRule::Mean,
+            FoldWord::Median => FoldRule::Median,
             FoldWord::TrimmedMean => {
                 let trim = Param::new("trim", 0.1, "share of updates left out at either end");
-                FoldChoice::TrimmedMean { trim: table.get(&trim.at_least(0.0).below(0.5)) }
+                FoldRule::TrimmedMean { trim: table.get(&trim.at_least(0.0).below(0.5)) }
             }
             FoldWord::NormClipped => {
                 let norm = Param::required("clip_norm", 1.0, "the largest norm of an update");
-                FoldChoice::NormClipped { clip_norm: table.get(&norm.above(0.0)) }
+                FoldRule::NormClipped { norm: table.get(&norm.above(0.0)) }
             }
         };
         table.foreign(&["trim", "clip_norm"], &format!("fold = \"{}\"", fold.word()));
@@ -97,10 +98,11 @@ fn is_none(count: &u32) -> bool {
 }
 
 /// The rule for updates that cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnBadUpdate {
     /// It is recorded, counted and left out.
+    #[default]
     Drop,
     /// The run ends with an error.
     Abort,
@@ -122,7 +124,7 @@ impl FederationSection {
             idle_clients: table.get(&idle),
             load: table.get(&load),
             on_bad_update: table.get(&bad),
-            fold: FoldChoice::read(table),
+            fold: FoldRule::read(table),
             units: table.table("units", UnitsSection::read),
         }
     }

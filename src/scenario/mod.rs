@@ -42,6 +42,7 @@ mod catalogue;
 mod check;
 mod checkpoint;
 mod client;
+mod contradiction;
 mod csv;
 mod data;
 mod device_name;
@@ -79,38 +80,40 @@ pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
     Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,
-    PoolingKey, ResNetSection, StartWeights, VitSection, VitShape, Weights,
+    Pooling, ResNetSection, StartWeights, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
-pub use checkpoint::{CheckpointEvery, CheckpointSection};
+pub use check::MOST_FAULTS;
+pub use checkpoint::{Cadence, CheckpointSection};
 pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};
+pub use contradiction::{Contradiction, Together};
 pub use data::{DataSection, DataSource, NominalSizes, StatisticsTransform};
 pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Pack, Workers};
 pub use direct::DirectLine;
 pub use error::ScenarioError;
 pub use expected::{ExpectedMetric, ExpectedSection};
-pub use faults::{BadUpdate, CrashMoment, FaultChoice, FaultSection, Forgery, Way};
-pub use federation::{FederationSection, FoldChoice, OnBadUpdate};
+pub use faults::{CrashTime, FaultChoice, FaultSection, Forgery, Spoilage};
+pub use federation::{FederationSection, FoldRule, OnBadUpdate};
 pub use law::{LawSection, ShapeSection};
 pub use links::LinksSection;
 pub use load::Loaded;
 pub use method::MethodSection;
 pub use overrides::Override;
 pub use participation::{Participants, ParticipationSection, Population, Unit};
-pub use partition::{PartitionKind, PartitionSection, Rest};
+pub use partition::{Leftover, PartitionKind, PartitionSection};
 pub use preset::Preset;
-pub use privacy::{NoiseSection, PrivacySection, RingSize};
-pub use record::{Evaluate, Metric, RecordSection, SlotsTested};
+pub use privacy::{Modulus, NoiseSection, PrivacySection};
+pub use record::{Curve, Metric, RecordSection, SlotsKnown};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSplit, TasksSection};
 pub use text::{CHARACTER_TOKENS, TextSection};
 pub use time::TimeSection;
-pub use transform::{Crop, Interpolation, Normalise, TransformSection};
+pub use transform::{Crop, Kernel, Normalise, TransformSection};
 pub use units::UnitsSection;
-pub use wire::{Cache, CodecName, DirectionSection, Form, KINDS, WireSection};
+pub use wire::{AssetCache, Codec, Direction, DirectionSection, KINDS, WireForm, WireSection};
 
 use serde::Serialize;
 

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
+use crate::numerics::share::share_of;
 
 /// Who is asked in a round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,17 +23,18 @@ pub struct ParticipationSection {
 }
 
 /// How many clients are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Participants {
     /// Every client.
+    #[default]
     All,
     /// A share of them, rounded down, at least one.
     Fraction {
         /// In `(0, 1]`.
         fraction: f64,
     },
-    /// So many.
+    /// So many, at most every client.
     Count {
         /// At least 1.
         count: u32,
@@ -44,47 +46,34 @@ impl Participants {
     pub fn of(&self, clients: u32) -> u32 {
         match *self {
             Participants::All => clients,
-            Participants::Count { count } => count,
-            // A product such as 0.29 * 100 lies just below the whole number that is meant.
+            Participants::Count { count } => count.min(clients),
             Participants::Fraction { fraction } => {
-                ((fraction * f64::from(clients) + 1e-9) as u32).max(1)
+                (share_of(clients as usize, fraction) as u32).max(1).min(clients)
             }
         }
     }
 }
 
 /// How often a cohort is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Drawn every round.
+    #[default]
     Round,
     /// Drawn once per task; others' data of the task is never seen (HGP's public code).
     Task,
 }
 
 /// Whether clients come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Population {
     /// The same clients all along.
+    #[default]
     Fixed,
     /// New clients of a large population every round; their shards are made when they are asked.
     Fresh,
-}
-
-impl ParticipationSection {
-    /// Clients of a cohort, of so many.
-    pub fn cohort(&self, clients: u32) -> u32 {
-        match self.participants {
-            Participants::All => clients,
-            // 0.29 of 100 is 28.999999999999996 in binary; meant is 29.
-            Participants::Fraction { fraction } => {
-                ((f64::from(clients) * fraction + 1e-9) as u32).clamp(1, clients)
-            }
-            Participants::Count { count } => count.min(clients),
-        }
-    }
 }
 
 /// [`Participants`] without its number.
@@ -154,10 +143,7 @@ mod tests {
 
     #[test]
     fn a_share_is_rounded_down_and_never_empty() {
-        let cohort = |fraction, clients| {
-            let participants = Participants::Fraction { fraction };
-            ParticipationSection { participants, ..ParticipationSection::default() }.cohort(clients)
-        };
+        let cohort = |fraction, clients| Participants::Fraction { fraction }.of(clients);
         assert_eq!(cohort(0.29, 100), 29); // 28.999999999999996 in binary
         assert_eq!(cohort(0.1, 15), 1);
         assert_eq!(cohort(0.001, 10), 1);

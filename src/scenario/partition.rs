@@ -47,7 +47,7 @@ pub enum PartitionKind {
     /// As the data say: every client is somebody in it, such as a speaker of a play, those who hold most first.
     Natural {
         /// What becomes of those that are no client, because there are more of them. Default `drop`.
-        rest: Rest,
+        rest: Leftover,
     },
     /// Shuffled and dealt evenly.
     Iid,
@@ -88,14 +88,14 @@ pub enum PartitionKind {
 /// What becomes of owners of data that are no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rest {
+pub enum Leftover {
     /// Left out: nobody holds what they have.
     Drop,
     /// One after the other, those who hold most first, they are added to the client that holds least.
     Merge,
 }
 
-impl Choice for Rest {}
+impl Choice for Leftover {}
 
 /// [`PartitionKind`] without its numbers.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -142,7 +142,7 @@ impl PartitionSection {
                 PartitionKind::Lda { alpha: table.get(&alpha.at_least(1e-6)) }
             }
             Some(Kind::Natural) => {
-                let rest = Param::new("rest", Rest::Drop, "speakers who are no client");
+                let rest = Param::new("rest", Leftover::Drop, "speakers who are no client");
                 PartitionKind::Natural { rest: table.get(&rest) }
             }
             Some(Kind::Iid) => PartitionKind::Iid,

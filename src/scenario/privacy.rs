@@ -11,7 +11,7 @@ pub struct PrivacySection {
     /// Whether the server sees the sum of a round's uploads only. Default false.
     pub secure_aggregation: bool,
     /// The ring of secure aggregation. Default 2^64.
-    pub modulus: RingSize,
+    pub modulus: Modulus,
     /// Binary digits after the point. Default 24, or 12 in the smaller ring.
     pub bits: u32,
     /// The part of a round's seats that must take every leg, at least two. Default 0.6667.
@@ -34,7 +34,7 @@ pub struct NoiseSection {
 
 /// Integers modulo a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-pub enum RingSize {
+pub enum Modulus {
     /// 4 bytes a number, small range.
     #[serde(rename = "2^32")]
     #[value(name = "2^32")]
@@ -45,7 +45,7 @@ pub enum RingSize {
     Bits64,
 }
 
-impl Choice for RingSize {}
+impl Choice for Modulus {}
 
 impl PrivacySection {
     pub(super) fn read(table: &mut TableReader<'_>) -> PrivacySection {
@@ -54,11 +54,11 @@ impl PrivacySection {
             false,
             "the server sees the sum of a round's uploads only",
         );
-        let modulus = Param::new("modulus", RingSize::Bits64, "ring of secure aggregation");
+        let modulus = Param::new("modulus", Modulus::Bits64, "ring of secure aggregation");
         let modulus = table.get(&modulus);
         let (digits, most) = match modulus {
-            RingSize::Bits32 => (12, 30.0),
-            RingSize::Bits64 => (24, 62.0),
+            Modulus::Bits32 => (12, 30.0),
+            Modulus::Bits64 => (24, 62.0),
         };
         let bits = Param::new("bits", digits, "binary digits after the point in that ring");
         let threshold = Param::new(

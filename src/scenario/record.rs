@@ -16,10 +16,10 @@ pub struct RecordSection {
     /// What is measured beside accuracy, forgetting and bytes. Default none.
     pub metrics: Vec<Metric>,
     /// When the global model is evaluated. Default `round`; the end of a task always is.
-    pub evaluate: Evaluate,
+    pub evaluate: Curve,
     /// What models are told when slots are tested (`tasks.arrival = "powder"`). Default `both`.
-    #[serde(skip_serializing_if = "SlotsTested::is_usual")]
-    pub slots: SlotsTested,
+    #[serde(skip_serializing_if = "SlotsKnown::is_usual")]
+    pub slots: SlotsKnown,
     /// Whether histograms of sizes and times are written. Default true.
     pub histograms: bool,
     /// From where a killed run can go on.
@@ -41,42 +41,49 @@ pub enum Metric {
 }
 
 /// When the global model is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Evaluate {
+pub enum Curve {
     /// After every round.
+    #[default]
     Round,
     /// After every task.
     Task,
+    /// Never, not even after tasks: for benches and timing studies, which no scenario asks for.
+    #[value(skip)]
+    Never,
 }
 
 /// What models are told when they are tested on tasks of a client's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum SlotsTested {
+pub enum SlotsKnown {
     /// With the slot known, and without.
+    #[default]
     Both,
     /// With the slot known only, so that a slot is asked about its own images and no others.
-    Known,
+    #[serde(rename = "known")]
+    #[value(name = "known")]
+    Only,
 }
 
-impl SlotsTested {
+impl SlotsKnown {
     fn is_usual(&self) -> bool {
-        *self == SlotsTested::Both
+        *self == SlotsKnown::Both
     }
 }
 
 impl Choice for Metric {}
 
-impl Choice for Evaluate {}
+impl Choice for Curve {}
 
-impl Choice for SlotsTested {}
+impl Choice for SlotsKnown {}
 
 impl RecordSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {
-        let evaluate = Param::new("evaluate", Evaluate::Round, "when the model is evaluated");
+        let evaluate = Param::new("evaluate", Curve::Round, "when the model is evaluated");
         let slots = "what is told when slots are tested";
-        let slots = Param::new("slots", SlotsTested::Both, slots);
+        let slots = Param::new("slots", SlotsKnown::Both, slots);
         let histograms = Param::new("histograms", true, "of sizes and times");
         let direct =
             "the slots.csv of a run whose slots were trained alone: gives forward transfer";

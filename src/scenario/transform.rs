@@ -25,7 +25,7 @@ pub struct TransformSection {
     /// Probability of mirroring left and right. Default 0.
     pub flip: f64,
     /// How pixels are interpolated. Default `bicubic`; in `[data.test]` that of `[data.train]`.
-    pub interpolation: Interpolation,
+    pub interpolation: Kernel,
     /// What is subtracted and divided by. Default `half`; in `[data.test]` that of `[data.train]`.
     pub normalise: Normalise,
 }
@@ -45,15 +45,21 @@ pub enum Crop {
 }
 
 /// Which bicubic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Interpolation {
-    /// Pillow's, on bytes: what image loaders of most papers use.
-    Bicubic,
-    /// PyTorch's, without antialiasing.
-    BicubicTorch,
-    /// PyTorch's with `antialias=True`.
-    BicubicAntialias,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+pub enum Kernel {
+    /// Pillow's, on bytes, bit for bit: what image loaders of most papers use.
+    #[default]
+    #[serde(rename = "bicubic")]
+    #[value(name = "bicubic")]
+    Pillow,
+    /// PyTorch's `interpolate(mode="bicubic", align_corners=False)`.
+    #[serde(rename = "bicubic-torch")]
+    #[value(name = "bicubic-torch")]
+    Torch,
+    /// The same with `antialias=True`.
+    #[serde(rename = "bicubic-antialias")]
+    #[value(name = "bicubic-antialias")]
+    Antialias,
 }
 
 /// `(value - mean) / std` per channel, of values in `[0, 1]`.
@@ -82,7 +88,7 @@ pub enum Normalise {
 
 impl Choice for Crop {}
 
-impl Choice for Interpolation {}
+impl Choice for Kernel {}
 
 /// [`Normalise`] without its table.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -198,7 +204,7 @@ impl TransformSection {
                 );
             }
         }
-        let kernel = train.map_or(Interpolation::Bicubic, |train| train.interpolation);
+        let kernel = train.map_or(Kernel::Pillow, |train| train.interpolation);
         let inherited = train.map_or(Normalise::Half, |train| train.normalise.clone());
         TransformSection {
             resize,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::reader::{Choice, Param, TableReader, defaults};
 
@@ -15,52 +15,82 @@ pub struct WireSection {
     /// Client to server.
     pub up: DirectionSection,
     /// What is left out of messages. Default `full`.
-    pub form: Form,
+    pub form: WireForm,
     /// Encodes and decodes every message and compares. Default false.
     pub verify: bool,
     /// How long a client keeps what it was sent. Default `none`.
-    pub cache: Cache,
+    pub cache: AssetCache,
 }
 
 /// One direction, seen from the client.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionSection {
     /// The codec of everything learnt. Default `f32`.
-    pub codec: CodecName,
+    pub codec: Codec,
     /// Other codecs for some of [`KINDS`], such as `{ prompt = "f16" }`. Default none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub kinds: BTreeMap<String, CodecName>,
+    pub kinds: BTreeMap<String, Codec>,
 }
 
-/// How floats travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+/// Which way a message travels, seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum CodecName {
-    /// As they are, 4 bytes.
-    F32,
-    /// IEEE half, 2 bytes.
-    F16,
-    /// bfloat16, 2 bytes.
-    Bf16,
-    /// 1 byte and a scale per tensor.
-    Int8,
+pub enum Direction {
+    /// From the server to a client.
+    Down,
+    /// From a client to the server.
+    Up,
+}
+
+impl Choice for Direction {}
+
+/// How floats travel. The discriminants are part of the frame format.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Codec {
+    /// Values as they are, lossless for every type.
+    #[default]
+    F32 = 0,
+    /// IEEE half precision, round to nearest even: 2 bytes per value, at most 65504.
+    F16 = 1,
+    /// bfloat16, round to nearest even: 2 bytes per value, the range of f32.
+    Bf16 = 2,
+    /// A signed byte per value times one scale per tensor (its largest magnitude / 127), which costs
+    /// 4 bytes. The error of a value is at most half the scale.
+    Int8 = 3,
 }
 
 /// What is left out of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub enum WireForm {
     /// Nothing: whole parameter sets travel.
+    #[default]
     Full,
     /// What the receiver cannot have changed or does not need.
     Lean,
 }
 
 /// How long a client keeps assets it was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cache {
+pub enum AssetCache {
     /// Not at all.
+    #[default]
     None,
     /// Until the end of the task.
     Task,
@@ -68,11 +98,11 @@ pub enum Cache {
     Run,
 }
 
-impl Choice for CodecName {}
+impl Choice for Codec {}
 
-impl Choice for Form {}
+impl Choice for WireForm {}
 
-impl Choice for Cache {}
+impl Choice for AssetCache {}
 
 impl WireSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> WireSection {
@@ -80,9 +110,9 @@ impl WireSection {
         WireSection {
             down: table.table("down", DirectionSection::read),
             up: table.table("up", DirectionSection::read),
-            form: table.get(&Param::new("form", Form::Full, "what is left out of messages")),
+            form: table.get(&Param::new("form", WireForm::Full, "what is left out of messages")),
             verify: table.get(&verify),
-            cache: table.get(&Param::new("cache", Cache::None, "what clients keep of assets")),
+            cache: table.get(&Param::new("cache", AssetCache::None, "what clients keep of assets")),
         }
     }
 }
@@ -95,7 +125,7 @@ impl Default for WireSection {
 
 impl DirectionSection {
     fn read(table: &mut TableReader<'_>) -> DirectionSection {
-        let codec = table.get(&Param::new("codec", CodecName::F32, "how floats travel"));
+        let codec = table.get(&Param::new("codec", Codec::F32, "how floats travel"));
         let kinds = table.optional_table("kinds", read_kinds).unwrap_or_default();
         DirectionSection { codec, kinds }
     }
@@ -105,8 +135,8 @@ impl DirectionSection {
 /// data always travel as they are.
 pub const KINDS: [&str; 5] = ["weights", "prompt", "head", "prototypes", "generator"];
 
-fn read_kinds(table: &mut TableReader<'_>) -> BTreeMap<String, CodecName> {
+fn read_kinds(table: &mut TableReader<'_>) -> BTreeMap<String, Codec> {
     let read = |name| Some((name, table.optional(&Param::unset(name, "codec of this kind"))?));
-    let given: Vec<(&str, CodecName)> = KINDS.into_iter().filter_map(read).collect();
+    let given: Vec<(&str, Codec)> = KINDS.into_iter().filter_map(read).collect();
     given.into_iter().map(|(name, codec)| (name.to_owned(), codec)).collect()
 }

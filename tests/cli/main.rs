@@ -9,6 +9,7 @@ mod cli_texts;
 mod command;
 mod devices;
 mod dummy_clients;
+mod extends;
 mod extractors;
 mod feature_cache;
 mod fedhaf;

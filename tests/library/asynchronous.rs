@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
 use fedcast::federation::{
     ClosingRules, ComputeRules, Direction, Enough, Event, FaultRules, FederationError,
-    FrameOutcome, Late, LinkRules, Participation, Rules, Setup, Share, Staleness,
+    FrameOutcome, Late, LinkRules, Participants, Participation, Rules, Setup, Staleness,
 };
 use fedcast::quantity::{ClientId, Round, SeatId, VirtualTime};
 
@@ -18,7 +18,10 @@ fn buffered(size: u32, at_work: u32, staleness: Staleness) -> Rules {
     Rules {
         rounds: 6,
         closing: ClosingRules { enough, late, ..ClosingRules::default() },
-        participation: Participation { share: Share::Count(at_work), ..Participation::default() },
+        participation: Participation {
+            participants: Participants::Count { count: at_work },
+            ..Participation::default()
+        },
         compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
         links: LinkRules::MOBILE,
         ..rules()

@@ -9,7 +9,7 @@ use fedcast::federation::privacy::{FixedPoint, Modulus, SecureAggregation};
 use fedcast::federation::{
     ClosingRules, ComputeRules, Digest, Direction, EndReason, Enough, Entry, Event, Fault,
     FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, Late, LinkRules, Memory,
-    Participation, Restart, Rules, Setup, Share, Staleness, simulate,
+    Participants, Participation, Restart, Rules, Setup, Staleness, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{Round, SeatId, VirtualTime};
@@ -117,7 +117,10 @@ fn a_server_that_is_lost_in_every_round_still_ends() {
 fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
     let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
     let buffer = ClosingRules { enough: Enough::Buffer(3), late, ..ClosingRules::default() };
-    let participation = Participation { share: Share::Count(4), ..Participation::default() };
+    let participation = Participation {
+        participants: Participants::Count { count: 4 },
+        ..Participation::default()
+    };
     let compute = ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE };
     let mut stale_lost = 0;
     for closing in [ClosingRules::default(), buffer] {

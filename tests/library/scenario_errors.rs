@@ -190,10 +190,10 @@ fn overrides_change_what_the_file_says() {
     );
     let scenario = loaded.unwrap().scenario;
     assert_eq!(scenario.federation.clients, 20);
-    assert_eq!(scenario.participation.cohort(20), 10);
+    assert_eq!(scenario.participation.participants.of(20), 10);
     assert_eq!(scenario.name, "a bare name");
     assert!(scenario.wire.verify);
-    assert_eq!(scenario.wire.form, fedcast::scenario::Form::Lean);
+    assert_eq!(scenario.wire.form, fedcast::scenario::WireForm::Lean);
     assert_eq!(scenario.client.optimiser.lr(), 1.0);
     assert_eq!(scenario.method.parameters["tau"].as_float(), Some(0.2));
 }

@@ -1,9 +1,9 @@
 //! Whose samples.
 
 use crate::data::{
-    DataError, FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner, Split,
+    DataError, FreshClients, FreshLaw, NaturalClients, PartitionKind, Partitioner, Split,
 };
-use crate::scenario::{PartitionKind as KindKey, PartitionSection, Rest};
+use crate::scenario::{PartitionKind as KindKey, PartitionSection};
 
 impl Partitioner {
     /// The rule of `[partition]` among `clients` that hold data; `seed` is `seed.partition`.
@@ -57,10 +57,6 @@ impl NaturalClients {
         split: &Split,
     ) -> Result<Option<NaturalClients>, DataError> {
         let KindKey::Natural { rest } = section.kind else { return Ok(None) };
-        let rest = match rest {
-            Rest::Drop => Leftover::Drop,
-            Rest::Merge => Leftover::Merge,
-        };
         NaturalClients::new(split, clients, section.min_samples, rest).map(Some)
     }
 }

@@ -2,8 +2,7 @@ use super::*;
 use crate::data::text::Tokeniser;
 use crate::data::{Dataset, Kernel, Normalisation, Step};
 use crate::scenario::{
-    Crop, DataSection, DataSource, Interpolation, NominalSizes, Normalise, StatisticsTransform,
-    TransformSection,
+    Crop, DataSection, DataSource, NominalSizes, Normalise, StatisticsTransform, TransformSection,
 };
 
 fn plain() -> TransformSection {
@@ -15,7 +14,7 @@ fn plain() -> TransformSection {
         scale: [0.08, 1.0],
         ratio: [0.75, 4.0 / 3.0],
         flip: 0.0,
-        interpolation: Interpolation::Bicubic,
+        interpolation: Kernel::Pillow,
         normalise: Normalise::Half,
     }
 }

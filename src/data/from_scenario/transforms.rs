@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::data::{Kernel, Normalisation, Step, Transform};
-use crate::scenario::{
-    Crop, DataSection, Interpolation, Normalise, StatisticsTransform, TransformSection,
-};
+use crate::data::{Normalisation, Step, Transform};
+use crate::scenario::{Crop, DataSection, Normalise, StatisticsTransform, TransformSection};
 
 /// The three pipelines of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +33,7 @@ impl Transforms {
 
 /// The whole image at the size that `section` ends with, in `[0, 1]`.
 fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
-    let kernel = kernel(section.interpolation);
+    let kernel = section.interpolation;
     let cropped = section.size.filter(|_| section.crop != Crop::None);
     let mut steps = Vec::new();
     if let Some(side) = cropped.or(section.resize) {
@@ -50,7 +48,7 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
 impl Transform {
     /// The pipeline of one section: resize, crop, flip, normalise.
     pub fn from_scenario(section: &TransformSection, channels: Option<usize>) -> Transform {
-        let kernel = kernel(section.interpolation);
+        let kernel = section.interpolation;
         let mut steps = Vec::new();
         if let Some(side) = section.resize {
             steps.push(Step::Resize { side: side as usize, kernel });
@@ -86,13 +84,5 @@ impl Transform {
             }
         };
         Transform { steps, normalise, channels }
-    }
-}
-
-fn kernel(interpolation: Interpolation) -> Kernel {
-    match interpolation {
-        Interpolation::Bicubic => Kernel::Pillow,
-        Interpolation::BicubicTorch => Kernel::Torch,
-        Interpolation::BicubicAntialias => Kernel::Antialias,
     }
 }

@@ -4,15 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::data::{DataError, Shard, Split, TaskView};
-
-/// What becomes of owners that are no client, because there are more of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leftover {
-    /// Nobody holds what they have.
-    Drop,
-    /// Each, those who hold most first, is added to the client that holds least.
-    Merge,
-}
+pub use crate::scenario::Leftover;
 
 /// Who holds which sample: the owners who hold most are clients, the first one holds most.
 #[derive(Clone, Debug)]

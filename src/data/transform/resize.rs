@@ -9,17 +9,7 @@
 //!
 //! All are separable: first along rows, then along columns.
 
-/// Which bicubic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kernel {
-    /// PyTorch's `interpolate(mode="bicubic", align_corners=False)`.
-    Torch,
-    /// The same with `antialias=True`.
-    Antialias,
-    /// Pillow's `BICUBIC` on bytes, bit for bit. What image loaders of most papers use.
-    #[default]
-    Pillow,
-}
+pub use crate::scenario::Kernel;
 
 const FIXED_BITS: u32 = 22;
 

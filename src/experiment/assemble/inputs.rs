@@ -7,7 +7,7 @@ use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders_of};
 use super::rules;
-use super::training::{training_plan, wire_form};
+use super::training::training_plan;
 use super::workforce::{ClientSize, pack, received_values, workforce};
 use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
 use crate::experiment::ExperimentError;
@@ -63,7 +63,7 @@ pub fn assemble(
         backbone: config,
         classes: dataset.classes(),
         tasks: curriculum.tasks.len(),
-        form: wire_form(&scenario.wire),
+        form: scenario.wire.form,
     };
     let method = methods.build(&scenario.method, &facts)?;
     let shards = shards(scenario, &dataset, &curriculum)?;

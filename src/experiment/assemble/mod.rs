@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders};
 pub use inputs::{Assembly, assemble};
 pub use rules::rules;
-pub use training::{training_plan, wire_form};
+pub use training::training_plan;
 pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::ExperimentError;
@@ -45,7 +45,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         backbone: backbone_config(scenario),
         classes: class_sizes.len(),
         tasks: curriculum.tasks.len(),
-        form: wire_form(&scenario.wire),
+        form: scenario.wire.form,
     };
     let method = methods.build(&scenario.method, &facts)?;
     let clients = scenario.federation.clients;

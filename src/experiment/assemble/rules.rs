@@ -5,21 +5,16 @@ use std::sync::Arc;
 use crate::data::Curriculum;
 use crate::federation::arrivals::ArrivalRules;
 use crate::federation::availability::{AvailabilityRules, Pattern, Trace};
-use crate::federation::privacy::{
-    FixedPoint, Modulus, Noise, NoiseTarget, PrivacyRules, SecureAggregation,
-};
+use crate::federation::privacy::{FixedPoint, Noise, NoiseTarget, PrivacyRules, SecureAggregation};
 use crate::federation::{
-    AssetCache, Cadence, ClosingRules, ComputeRules, CrashTime, Curve, Direction, Enough, Fault,
-    FaultKind, FaultRules, FoldRule, Late, LinkRules, Malice, OnBadUpdate, OverSelection,
-    Participation, Population, Restart, Rules, Share, SlotsKnown, Spoilage, Staleness, Unit,
-    UnitRules,
+    ClosingRules, ComputeRules, Enough, Fault, FaultKind, FaultRules, Late, LinkRules, Malice,
+    OverSelection, Participation, Restart, Rules, Staleness, UnitRules,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    self, ArrivalChoice, AvailabilityPattern, AvailabilitySection, BadUpdate, Cache,
-    CheckpointEvery, Close, CrashMoment, Evaluate, FaultChoice, FaultSection, FoldChoice, Forgery,
-    LinksSection, Metric, Participants, ParticipationSection, PrivacySection, RingSize,
-    RoundSection, Scenario, SlotsTested, Stragglers, TimeSection, Way,
+    ArrivalChoice, AvailabilityPattern, AvailabilitySection, Close, FaultChoice, FaultSection,
+    Forgery, LinksSection, Metric, ParticipationSection, PrivacySection, RoundSection, Scenario,
+    Stragglers, TimeSection,
 };
 
 /// All rules of a run over these tasks.
@@ -36,12 +31,7 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
         rounds: scenario.federation.rounds,
         participation: participation(&scenario.participation),
         closing: closing(&scenario.round),
-        fold: match scenario.federation.fold {
-            FoldChoice::Mean => FoldRule::Mean,
-            FoldChoice::Median => FoldRule::Median,
-            FoldChoice::TrimmedMean { trim } => FoldRule::TrimmedMean { trim },
-            FoldChoice::NormClipped { clip_norm } => FoldRule::NormClipped { norm: clip_norm },
-        },
+        fold: scenario.federation.fold,
         arrivals: match &curriculum.slots {
             Some(slots) => ArrivalRules::Slots(Arc::clone(slots)),
             None => arrivals(&scenario.tasks.arrival),
@@ -54,42 +44,21 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
             lose_up: scenario.links.loss,
             entries: faults(scenario),
         },
-        on_bad_update: match scenario.federation.on_bad_update {
-            scenario::OnBadUpdate::Drop => OnBadUpdate::Drop,
-            scenario::OnBadUpdate::Abort => OnBadUpdate::Abort,
-        },
-        cache: match scenario.wire.cache {
-            Cache::None => AssetCache::None,
-            Cache::Task => AssetCache::Task,
-            Cache::Run => AssetCache::Run,
-        },
-        curve: match scenario.record.evaluate {
-            Evaluate::Round => Curve::Round,
-            Evaluate::Task => Curve::Task,
-        },
-        slots: match scenario.record.slots {
-            SlotsTested::Both => SlotsKnown::Both,
-            SlotsTested::Known => SlotsKnown::Only,
-        },
+        on_bad_update: scenario.federation.on_bad_update,
+        cache: scenario.wire.cache,
+        curve: scenario.record.evaluate,
+        slots: scenario.record.slots,
         evaluation_batch: scenario.devices.evaluation_batch as usize,
         bias: scenario.record.metrics.contains(&Metric::FederatedBias),
         // Until it is known what computes.
         pack: 1,
         privacy: privacy(&scenario.privacy),
-        snapshots: match scenario.record.checkpoint.every {
-            CheckpointEvery::Never => Cadence::Never,
-            CheckpointEvery::Task => Cadence::Tasks,
-            CheckpointEvery::Rounds(rounds) => Cadence::Rounds(rounds),
-        },
+        snapshots: scenario.record.checkpoint.every,
     }
 }
 
 fn privacy(section: &PrivacySection) -> PrivacyRules {
-    let modulus = match section.modulus {
-        RingSize::Bits32 => Modulus::Bits32,
-        RingSize::Bits64 => Modulus::Bits64,
-    };
-    let numbers = FixedPoint { modulus, bits: section.bits };
+    let numbers = FixedPoint { modulus: section.modulus, bits: section.bits };
     let threshold = section.threshold;
     PrivacyRules {
         secure: section.secure_aggregation.then_some(SecureAggregation { numbers, threshold }),
@@ -103,20 +72,10 @@ fn privacy(section: &PrivacySection) -> PrivacyRules {
 
 fn participation(section: &ParticipationSection) -> Participation {
     Participation {
-        share: match section.participants {
-            Participants::All => Share::All,
-            Participants::Fraction { fraction } => Share::Fraction(fraction),
-            Participants::Count { count } => Share::Count(count),
-        },
+        participants: section.participants,
         over_selection: OverSelection(section.over_selection.unwrap_or(1.0)),
-        unit: match section.unit {
-            scenario::Unit::Round => Unit::Round,
-            scenario::Unit::Task => Unit::Task,
-        },
-        population: match section.population {
-            scenario::Population::Fixed => Population::Fixed,
-            scenario::Population::Fresh => Population::Fresh,
-        },
+        unit: section.unit,
+        population: section.population,
     }
 }
 
@@ -133,24 +92,12 @@ fn faults(scenario: &Scenario) -> Vec<Fault> {
 
 /// One of them, for everybody.
 fn fault(section: &FaultSection) -> Fault {
-    let way = |way: Way| match way {
-        Way::Down => Direction::Down,
-        Way::Up => Direction::Up,
-    };
     let kind = match section.kind {
-        FaultChoice::Crash { when } => FaultKind::Crash(match when {
-            CrashMoment::Before => CrashTime::Before,
-            CrashMoment::While => CrashTime::While,
-            CrashMoment::After => CrashTime::After,
-        }),
-        FaultChoice::Lose { direction } => FaultKind::Lose(way(direction)),
-        FaultChoice::Duplicate { direction } => FaultKind::Duplicate(way(direction)),
-        FaultChoice::Corrupt { direction } => FaultKind::Corrupt(way(direction)),
-        FaultChoice::BadUpdate { how } => FaultKind::Spoil(match how {
-            BadUpdate::Nan => Spoilage::NotANumber,
-            BadUpdate::Infinite => Spoilage::Infinite,
-            BadUpdate::WrongShape => Spoilage::WrongShape,
-        }),
+        FaultChoice::Crash { when } => FaultKind::Crash(when),
+        FaultChoice::Lose { direction } => FaultKind::Lose(direction),
+        FaultChoice::Duplicate { direction } => FaultKind::Duplicate(direction),
+        FaultChoice::Corrupt { direction } => FaultKind::Corrupt(direction),
+        FaultChoice::BadUpdate { how } => FaultKind::Spoil(how),
         FaultChoice::Malicious { how } => FaultKind::Lie(match how {
             Forgery::Scaled { factor } => Malice::Scaled(factor),
             Forgery::SignFlipped { factor } => Malice::Scaled(-factor),

@@ -3,10 +3,7 @@
 use crate::learning::optimiser::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
-use crate::policy::WireForm;
-use crate::scenario::{
-    EpochSchedule, Form, OptimiserSection, RoundSchedule, Scenario, WireSection,
-};
+use crate::scenario::{EpochSchedule, OptimiserSection, RoundSchedule, Scenario};
 
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
@@ -45,13 +42,5 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         },
         // 0 is off, also where the method clips by default.
         clip: section.clip.or(own).filter(|limit| *limit > 0.0),
-    }
-}
-
-/// What is left out of messages.
-pub fn wire_form(section: &WireSection) -> WireForm {
-    match section.form {
-        Form::Full => WireForm::Full,
-        Form::Lean => WireForm::Lean,
     }
 }

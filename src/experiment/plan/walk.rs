@@ -294,14 +294,8 @@ impl Walk<'_> {
                 &self.underway.busy(),
             ),
             CohortRule::Participants => everybody_of(met.iter().copied().collect()),
-            // As the run refuses it.
             CohortRule::Holders if rules.participation.population == Population::Fresh => {
-                return Err(FederationError::Impossible(
-                    "this method asks every client that holds data, and a fresh population has \
-                     no end of them; set participation.population = \"fixed\""
-                        .into(),
-                )
-                .into());
+                return Err(participation::endless().into());
             }
             CohortRule::Holders => everybody_of(
                 (0..rules.clients)

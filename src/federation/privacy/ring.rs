@@ -16,16 +16,8 @@
 
 use thiserror::Error;
 
+pub use crate::scenario::Modulus;
 use crate::wire::{Body, Dtype, NamedTensor, Section, Values, WireError};
-
-/// The ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Modulus {
-    /// Integers modulo 2^32: four bytes a number.
-    Bits32,
-    /// Integers modulo 2^64: eight bytes a number.
-    Bits64,
-}
 
 impl Modulus {
     /// The type of masked tensors.

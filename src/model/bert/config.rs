@@ -1,17 +1,7 @@
 //! The dimensions of a BERT and the shapes of its parameters.
 
 use crate::model::ModelError;
-
-/// Which hidden state is the feature of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// That of the first token.
-    Cls,
-    /// That of the last token of the text, which stands before the one behind it.
-    Last,
-    /// The mean over tokens that are no padding.
-    Mean,
-}
+pub use crate::scenario::Pooling;
 
 /// The dimensions of a [`Bert`](super::Bert).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

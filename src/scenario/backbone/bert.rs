@@ -18,7 +18,7 @@ pub struct BertSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<PathBuf>,
     /// Which hidden state is a feature. Default `cls`.
-    pub pooling: PoolingKey,
+    pub pooling: Pooling,
     /// Its shape: that of BERT-base with a file, small without.
     pub architecture: BertShape,
 }
@@ -26,7 +26,7 @@ pub struct BertSection {
 /// Which hidden state is the feature of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum PoolingKey {
+pub enum Pooling {
     /// Of the token in front of the text.
     Cls,
     /// Of the last token of the text.
@@ -35,7 +35,7 @@ pub enum PoolingKey {
     Mean,
 }
 
-impl Choice for PoolingKey {}
+impl Choice for Pooling {}
 
 /// The shape of a BERT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -103,7 +103,7 @@ impl BertSection {
             ),
             _ => {}
         }
-        let pooling = Param::new("pooling", PoolingKey::Cls, "which hidden state is a feature");
+        let pooling = Param::new("pooling", Pooling::Cls, "which hidden state is a feature");
         let section = BertSection {
             weights,
             vocabulary,

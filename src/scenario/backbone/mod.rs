@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-pub use bert::{BertSection, BertShape, PoolingKey};
+pub use bert::{BertSection, BertShape, Pooling};
 pub use extractor::ExtractorSection;
 pub use resnet::{ResNetSection, StartWeights};
 pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};

@@ -24,26 +24,8 @@ use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use super::{Dtype, Kind, NamedTensor, Values, WireError};
-use crate::scenario::{CodecName, DirectionSection};
-
-/// A codec. The discriminants are part of the frame format.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum Codec {
-    /// Values as they are, lossless for every type.
-    #[default]
-    F32 = 0,
-    /// IEEE half precision, round to nearest even: 2 bytes per value, at most 65504.
-    F16 = 1,
-    /// bfloat16, round to nearest even: 2 bytes per value, the range of f32.
-    Bf16 = 2,
-    /// A signed byte per value times one scale per tensor (its largest magnitude / 127), which costs
-    /// 4 bytes. The error of a value is at most half the scale.
-    Int8 = 3,
-}
+pub use crate::scenario::Codec;
+use crate::scenario::DirectionSection;
 
 impl Codec {
     /// Every codec, in order of its code.
@@ -140,17 +122,6 @@ impl fmt::Display for Codec {
     }
 }
 
-impl From<CodecName> for Codec {
-    fn from(name: CodecName) -> Codec {
-        match name {
-            CodecName::F32 => Codec::F32,
-            CodecName::F16 => Codec::F16,
-            CodecName::Bf16 => Codec::Bf16,
-            CodecName::Int8 => Codec::Int8,
-        }
-    }
-}
-
 /// Which codec each kind uses in one direction. The default leaves everything as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodecPlan {
@@ -174,13 +145,13 @@ impl CodecPlan {
 
     /// The plan of a direction's section in the scenario; fails on a kind that does not exist.
     pub fn from_section(section: &DirectionSection) -> Result<CodecPlan, WireError> {
-        let mut plan = CodecPlan::new(section.codec.into());
+        let mut plan = CodecPlan::new(section.codec);
         for (name, codec) in &section.kinds {
             let kind = Kind::from_name(name).ok_or_else(|| {
                 let all: Vec<&str> = Kind::all().map(Kind::name).collect();
                 WireError::UnknownKind(name.clone(), all.join(", "))
             })?;
-            plan.kinds.insert(kind, (*codec).into());
+            plan.kinds.insert(kind, *codec);
         }
         Ok(plan)
     }

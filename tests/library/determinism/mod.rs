@@ -14,15 +14,18 @@ use fedcast::federation::availability::{Availability, AvailabilityRules, Pattern
 use fedcast::federation::{
     AssetCache, ClosingRules, Coding, ComputeRules, Direction, EndReason, Enough, Entry,
     EvaluationPoint, Event, EventSink, FaultRules, FederationError, FrameOutcome, Interrupt,
-    JobKind, LinkRules, Memory, OnBadUpdate, OverSelection, Participation, Population, ProfileSink,
-    Rules, Setup, ShardSource, Share, SinkError, Span, Workforce, simulate,
+    JobKind, LinkRules, Memory, OnBadUpdate, OverSelection, Participants, Participation,
+    Population, ProfileSink, Rules, Setup, ShardSource, SinkError, Span, Workforce, simulate,
 };
 use fedcast::numerics::law::Law;
 use fedcast::quantity::{ClientId, VirtualTime};
 use fedcast::wire::{Codec, CodecPlan};
 
 fn mobile() -> Rules {
-    let participation = Participation { share: Share::Fraction(0.5), ..Participation::default() };
+    let participation = Participation {
+        participants: Participants::Fraction { fraction: 0.5 },
+        ..Participation::default()
+    };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     Rules { compute, links, faults, participation, ..rules() }
@@ -135,7 +138,10 @@ fn a_run_learns_and_tests_as_it_says() {
 
 #[test]
 fn states_are_kept_and_missed_tasks_are_told() {
-    let participation = Participation { share: Share::Count(2), ..Participation::default() };
+    let participation = Participation {
+        participants: Participants::Count { count: 2 },
+        ..Participation::default()
+    };
     let ran = run(stateful(Rules { participation, ..rules() }));
     let mut visits = std::collections::BTreeMap::new();
     let mut missed = 0.0;
@@ -182,7 +188,7 @@ fn bias_is_measured_before_synchronisation_and_changes_nothing() {
 #[test]
 fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
     let participation = Participation {
-        share: Share::Count(4),
+        participants: Participants::Count { count: 4 },
         population: Population::Fresh,
         ..Participation::default()
     };

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use fedcast::federation::{
     AssetCache, Cadence, ClosingRules, ComputeRules, Digests, Enough, Entry, EventSink, Fault,
-    FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participation, Past,
-    Restart, Rules, Setup, Share, SinkError, Snapshot, Spoilage, Staleness, simulate,
+    FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participants,
+    Participation, Past, Restart, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness, simulate,
 };
 use fedcast::federation::{CrashTime, Direction};
 use fedcast::quantity::VirtualTime;
@@ -89,7 +89,10 @@ fn both(what: &str, rules: &Rules) -> usize {
 }
 
 fn mobile() -> Rules {
-    let participation = Participation { share: Share::Fraction(0.5), ..Participation::default() };
+    let participation = Participation {
+        participants: Participants::Fraction { fraction: 0.5 },
+        ..Participation::default()
+    };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     Rules { compute, links, faults, participation, ..rules() }
@@ -126,7 +129,10 @@ fn late_updates_and_buffers() {
     let semi = ClosingRules { deadline, late, train_stragglers: true, ..ClosingRules::default() };
     assert!(both("semi-asynchronous", &Rules { closing: semi, rounds: 4, ..slow() }) > 0);
     let buffer = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
-    let participation = Participation { share: Share::Count(4), ..Participation::default() };
+    let participation = Participation {
+        participants: Participants::Count { count: 4 },
+        ..Participation::default()
+    };
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     let rules = Rules { closing: buffer, participation, faults, rounds: 4, ..slow() };
     assert!(both("buffer", &rules) > 0);
@@ -170,7 +176,10 @@ fn servers_that_restart() {
     assert!(both("restart", &Rules { faults: faults.clone(), ..slow() }) > 0);
     let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
     let closing = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
-    let participation = Participation { share: Share::Count(4), ..Participation::default() };
+    let participation = Participation {
+        participants: Participants::Count { count: 4 },
+        ..Participation::default()
+    };
     let buffer = Rules { closing, participation, rounds: 4, ..slow() };
     both("restart, buffer", &Rules { faults: faults.clone(), ..buffer });
     let cache = AssetCache::Run;

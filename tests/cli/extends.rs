@@ -1,12 +1,10 @@
 //! Promise: a scenario that extends another is that one but for what it says, its mistakes are shown in
 //! the file they stand in, and what a run keeps needs no base.
 
-mod command;
-
 use std::fs;
 use std::path::Path;
 
-use command::{read, tell, tiny};
+use crate::command::{read, tell, tiny};
 use fedcast::scenario::{AnyMethod, ExpectedMetric, Loaded, Override, Scenario, ScenarioError};
 use tempfile::TempDir;
 

@@ -1,0 +1,127 @@
+//! What cannot go together whatever the method. It is said once: of a scenario file with its place, and of rules that
+//! were put together in a program.
+
+/// What of a run may contradict something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Together {
+    /// Uploads are summed in secret.
+    pub secure: bool,
+    /// The server is lost while a round is open.
+    pub restarts: bool,
+    /// Late uploads go into a later round.
+    pub late: bool,
+    /// Tasks reach clients at different times.
+    pub mixed: bool,
+    /// The server takes another mean than the method's.
+    pub robust: bool,
+    /// Clients never come back.
+    pub fresh: bool,
+}
+
+/// Two things that cannot go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contradiction {
+    /// Secure aggregation and a server that restarts.
+    SecureRestart,
+    /// Secure aggregation and late uploads.
+    SecureLate,
+    /// Secure aggregation and different tasks in a round.
+    SecureMixed,
+    /// Secure aggregation and a robust mean.
+    SecureRobust,
+    /// Clients that never come back and different tasks in a round.
+    FreshMixed,
+}
+
+impl Together {
+    /// All that is found.
+    pub fn contradictions(self) -> impl Iterator<Item = Contradiction> {
+        [
+            (self.secure && self.restarts, Contradiction::SecureRestart),
+            (self.secure && self.late, Contradiction::SecureLate),
+            (self.secure && self.mixed, Contradiction::SecureMixed),
+            (self.secure && self.robust, Contradiction::SecureRobust),
+            (self.fresh && self.mixed, Contradiction::FreshMixed),
+        ]
+        .into_iter()
+        .filter_map(|(found, contradiction)| found.then_some(contradiction))
+    }
+}
+
+impl Contradiction {
+    /// Why they cannot.
+    pub fn why(self) -> &'static str {
+        match self {
+            Contradiction::SecureRestart => {
+                "a server that restarts forgets the members of secure aggregation in the middle of their \
+                 protocol, which is not simulated"
+            }
+            Contradiction::SecureLate => {
+                "secure aggregation masks the uploads of one round for each other, so none can be \
+                 folded into a later round"
+            }
+            Contradiction::SecureMixed => {
+                "secure aggregation adds uploads that look alike, and those of different tasks do not"
+            }
+            Contradiction::SecureRobust => {
+                "secure aggregation shows the server nothing but the sum of uploads, and only a mean \
+                 can be made of that"
+            }
+            Contradiction::FreshMixed => "fresh clients never come back, so none of them is behind",
+        }
+    }
+
+    /// Keys it may be about, what stands at the one that is written, and what to do.
+    pub(super) fn place(self) -> (&'static [&'static str], &'static str, &'static str) {
+        const SECURE: &str = "privacy.secure_aggregation";
+        match self {
+            Contradiction::SecureRestart => (
+                &["faults", SECURE],
+                "the round's secrets would be lost",
+                "remove the fault `server-restart`, or set `privacy.secure_aggregation = false`",
+            ),
+            Contradiction::SecureLate => (
+                &["round.late", "round.close", SECURE],
+                "late uploads cannot be unmasked",
+                "set `round.late = \"drop\"`, or `privacy.secure_aggregation = false`",
+            ),
+            Contradiction::SecureMixed => (
+                &["tasks.arrival"],
+                "mixes tasks in a round",
+                "set `arrival = \"global\"`, or `privacy.secure_aggregation = false`",
+            ),
+            Contradiction::SecureRobust => (
+                &["federation.fold"],
+                "needs to see every upload",
+                "set `fold = \"mean\"`, or `privacy.secure_aggregation = false`",
+            ),
+            Contradiction::FreshMixed => (
+                &["tasks.arrival"],
+                "not for a fresh population",
+                "set `arrival = \"global\"`, or `participation.population = \"fixed\"`",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_things_are_needed() {
+        let all = Together {
+            secure: true,
+            restarts: true,
+            late: true,
+            mixed: true,
+            robust: true,
+            fresh: true,
+        };
+        assert_eq!(all.contradictions().count(), 5);
+        let open = Together { secure: false, fresh: false, ..all };
+        assert_eq!(open.contradictions().count(), 0);
+        let fresh = Together { fresh: true, mixed: true, ..Together::default() };
+        assert_eq!(fresh.contradictions().collect::<Vec<_>>(), [Contradiction::FreshMixed]);
+    }
+}
