@@ -7,10 +7,11 @@ use std::time::Duration;
 use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
 use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
 use fedcast::learning::{PromptShape, TrainingPlan};
-use fedcast::methods::hgp::{Hgp, HgpConfig};
+use fedcast::methods::averaged::Base;
+use fedcast::methods::hgp::{Hgp, Rebalancing};
 use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, ModelFacts, WireForm, erase};
+use fedcast::policy::{Lab, ModelFacts, WireForm};
 
 use crate::figures::noise;
 
@@ -45,7 +46,8 @@ impl Setting {
             config,
             prompt: PromptShape { blocks: 0, length: 0, dim: 0 },
         };
-        let prompt = setting.method().prompt.expect("HGP has a prompt by default");
+        let hgp = setting.method();
+        let prompt = setting.facts().prompt_shape(hgp.n_blocks, hgp.prompt_len);
         Setting { prompt, ..setting }
     }
 
@@ -60,9 +62,9 @@ impl Setting {
 
     /// With a short rebalancing, which is the server's own work.
     fn method(&self) -> Hgp {
-        let config =
-            HgpConfig { rebalance_epochs: 1, samples_per_class: 16, ..HgpConfig::default() };
-        Hgp::new(config, &self.facts())
+        let rebalancing =
+            Rebalancing { epochs: 1, samples_per_class: 16, ..Rebalancing::default() };
+        Hgp { rebalancing, ..Hgp::default() }
     }
 
     pub fn setup(&self, workers: usize) -> Setup {
@@ -84,7 +86,13 @@ impl Setting {
             ..Rules::default()
         };
         let shards = vec![(0..CLIENTS).map(shard).collect()];
-        let setup = Setup::new("hgp", erase(self.method()), lab, shards, rules);
+        let setup = Setup::new(
+            "hgp",
+            Arc::new(Base::new(self.method(), &self.facts())),
+            lab,
+            shards,
+            rules,
+        );
         Setup { workers: workers.into(), ..setup }
     }
 }

@@ -6,7 +6,7 @@
 //! | [scenarios] | every key of a scenario file, how-tos, what is shipped |
 //! | [methods] | what methods there are, what travels, where papers and code differ |
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
-//! | [adding_a_method] | a new method in one folder |
+//! | [adding_a_method] | a new method in one file |
 //! | [performance] | figures and the benches that measure them |
 //! | [gpu] | NVIDIA GPUs |
 //! | [studies] | small studies with their commands, dates and tables |

@@ -70,12 +70,13 @@ fn late_uploads_count_where_they_are_differences() {
 #[test]
 fn tasks_may_mix_where_a_round_is_not_about_one_task() {
     let paced = |method: &str| read_tasks(method, "count = 5, arrival = \"paced\"", "");
-    for method in AVERAGED {
+    for method in AVERAGED.into_iter().filter(|method| !method.contains("fedhaf")) {
         assert_eq!(paced(method), Ok(()), "{method}");
     }
     for (method, why) in [
         ("name = \"hgp\"", "balances old classes"),
         ("name = \"hepco\"", "one task"),
+        ("name = \"fedhaf\"", "of one task"),
         ("name = \"stsa\"", "which of two methods"),
     ] {
         let told = paced(method).unwrap_err();
