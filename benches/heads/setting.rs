@@ -5,10 +5,11 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
 use fedcast::federation::{Curve, Participants, Participation, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
-use fedcast::methods::fedavg::{FedAvg, FedAvgConfig, Train};
+use fedcast::methods::averaged::Base;
+use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::{Backbone, PixelShape, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, erase};
+use fedcast::policy::Lab;
 
 use crate::figures::noise;
 
@@ -124,8 +125,8 @@ impl Federation {
             cache: self.cache,
             ..Lab::new(self.backbone, Arc::clone(data), curriculum)
         };
-        let method = FedAvgConfig { train: Train::Head, ..FedAvgConfig::default() };
-        let method = erase(FedAvg::new(method, &lab.facts()));
+        let method = FedAvg { train: Train::Head, ..FedAvg::default() };
+        let method = Arc::new(Base::new(method, &lab.facts()));
         let participation = Participation {
             participants: Participants::Count { count: self.asked },
             ..Participation::default()

@@ -8,8 +8,8 @@ use fedcast::data::{
     ClassOrder, Curriculum, Dataset, Loader, Shard, TaskSizes, TaskView, Transform,
 };
 use fedcast::learning::{Classifier, Course, OptimiserConfig, TrainingPlan, train_pack};
-use fedcast::methods::fedavg_prompt::{FedAvgPromptConfig, PoolShape};
-use fedcast::methods::hepco::HepcoConfig;
+use fedcast::methods::fedavg_prompt::{FedAvgPrompt, PoolShape};
+use fedcast::methods::hepco::Hepco;
 use fedcast::methods::hepco::consolidation::{Consolidation, Local, Previous};
 use fedcast::model::{Backbone, FrozenPart, LinearHead, Parameter, ParameterSet, Vit, VitConfig};
 use fedcast::numerics::distributions::standard_normal;
@@ -27,7 +27,7 @@ pub const EPOCHS: u32 = 10;
 
 /// What does not change between measurements.
 pub struct Setting {
-    config: HepcoConfig,
+    config: Hepco,
     shape: PoolShape,
     vit: VitConfig,
     view: Arc<TaskView>,
@@ -59,8 +59,8 @@ impl Setting {
     pub fn new(vit: VitConfig) -> Setting {
         let facts =
             ModelFacts { backbone: vit.into(), classes: CLASSES, tasks: 1, form: WireForm::Full };
-        let config = HepcoConfig::default();
-        let shape = FedAvgPromptConfig::default().shape(&facts);
+        let config = Hepco::default();
+        let shape = FedAvgPrompt::default().shape(&facts);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
         let curriculum = Arc::new(curriculum.expect("divides"));
         let mut server = shape.initial_parameters(key(0), 1.0);
