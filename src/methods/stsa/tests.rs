@@ -4,17 +4,25 @@ use std::sync::Arc;
 
 use faer::Side;
 
+use super::Stsa;
+use super::class_sums::ClassSums;
 use super::config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
 use super::estimate::{Unit, estimate};
+use super::features::Collected;
 use super::head::Scorer;
-use super::messages::{ClassSums, Spread, Up};
+use super::messages::{sums_of, unit_of, upload};
+use crate::data::TaskView;
 use crate::golden::Golden;
+use crate::model::VitConfig;
 use crate::numerics::distributions::{below, standard_normal};
 use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::OldMessage;
+use crate::policy::{
+    Folded, Layout, Message, ModelFacts, Period, UpMeta, WireForm, one_seat_each,
+};
+use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::reader::defaults;
 
 const NONEMPTY: Estimation =
@@ -47,7 +55,7 @@ impl Samples {
     }
 
     fn estimate(&self, rule: &Estimation) -> Symmetric {
-        estimate(&self.units().iter().collect::<Vec<_>>(), self.width, rule)
+        estimate(&self.units(), self.width, rule)
     }
 
     fn gram(&self) -> Symmetric {
@@ -92,8 +100,8 @@ fn golden_estimates() {
         assert!(name != "dummy" || units.len() == 20 - 1, "the last chunk is empty");
         golden.assert_close(&format!("{name}.gram_nonempty"), &samples.estimate(&NONEMPTY).full());
         let empty = Unit { sums: ClassSums::zeros(6, 64), counts: vec![0.0; 6] };
-        let mut all: Vec<&Unit> = units.iter().collect();
-        all.resize(if name == "e" { 5 } else { 20 }, &empty);
+        let mut all = units.clone();
+        all.resize(if name == "e" { 5 } else { 20 }, empty);
         golden.assert_close(&format!("{name}.gram_total"), &estimate(&all, 64, &TOTAL).full());
     }
     let mut samples = golden_samples(&golden, "client");
@@ -258,30 +266,50 @@ fn a_class_of_one_unit_takes_its_mean_or_the_pooled_scatter() {
 fn units_of_less_than_a_sample_say_nothing() {
     let samples = drawn(7, &[4, 5, 6], 5);
     let mut units = samples.units();
-    let clean = estimate(&units.iter().collect::<Vec<_>>(), 5, &NONEMPTY);
+    let clean = estimate(&units, 5, &NONEMPTY);
     let noise = Unit { sums: ClassSums { width: 5, values: vec![9.0; 5] }, counts: vec![-0.4] };
     units.push(noise.clone());
     units.push(Unit { counts: vec![0.9], ..noise });
-    assert_eq!(estimate(&units.iter().collect::<Vec<_>>(), 5, &NONEMPTY), clean);
+    assert_eq!(estimate(&units, 5, &NONEMPTY), clean);
     assert_eq!(estimate(&[], 5, &NONEMPTY), Symmetric::zeros(5));
 }
 
 #[test]
-fn uploads_survive_packing_in_every_form_and_equal_their_sketches() {
+fn uploads_fill_their_layout_in_every_form_and_are_read_back() {
     let samples = drawn(2, &[7], 5);
-    let sums = samples.units().remove(0).sums;
+    let found = Collected { unit: samples.units().remove(0), gram: Some(samples.gram()) };
+    let facts = ModelFacts {
+        backbone: VitConfig::default().into(),
+        classes: 2,
+        tasks: 2,
+        form: WireForm::Full,
+    };
+    let view = Arc::new(TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] });
+    let seat = one_seat_each(&Period::of(view, 2), &[ClientId(0)]).remove(0);
+    let close = |a: &[f64], b: &[f64], payload| {
+        let off = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-6 * b.abs();
+        let apart = a.len() != b.len() || a.iter().zip(b).any(off);
+        assert!(!apart && (payload == Payload::F32 || a == b), "{a:?} {b:?}");
+    };
     for payload in [Payload::F32, Payload::F64] {
-        let exact = |symmetric| (Variant::Exact { symmetric }, Spread::Gram(samples.gram()));
-        let counts = (Variant::Estimated(NONEMPTY), Spread::Counts(vec![7.0]));
-        for (variant, spread) in [exact(false), exact(true), counts] {
-            let symmetric = variant == Variant::Exact { symmetric: true };
-            let up = Up { sums: sums.clone(), spread, payload, symmetric };
-            let body = up.pack();
-            let config = StsaConfig { payload, variant, ..defaults(StsaConfig::exact) };
-            assert_eq!(body.sketch(), Up::sketch(&config, 5, 1));
-            let again = Up::unpack(&body).unwrap();
-            assert_eq!(again.pack().digest(), body.digest());
-            assert!(payload == Payload::F32 || again == up);
+        let forms = [false, true].map(|symmetric| Variant::Exact { symmetric });
+        for variant in forms.into_iter().chain([Variant::Estimated(NONEMPTY)]) {
+            let config = StsaConfig { payload, variant, width: 5, ..defaults(StsaConfig::exact) };
+            let layout = Stsa::new(config, &facts).statistics(1);
+            let sent = upload(&layout, &found).unwrap().body();
+            assert!(sent.fills(&layout.body()), "{variant:?}");
+            let up = Message::from_body(&sent, &[]).unwrap();
+            if variant == Variant::Estimated(NONEMPTY) {
+                let unit = unit_of(&up).unwrap();
+                assert_eq!(unit.counts, [7.0]);
+                close(&unit.sums.values, &found.unit.sums.values, payload);
+                continue;
+            }
+            let (meta, down) = (UpMeta::timely(seat.clone(), Round(0)), Arc::default());
+            let folded = Folded::of(&meta, (&down, &Layout::default()), (up, &layout)).unwrap();
+            let (gram, sums) = sums_of(&folded, 5).unwrap();
+            close(gram.packed(), samples.gram().packed(), payload);
+            close(&sums.values, &found.unit.sums.values, payload);
         }
     }
 }
