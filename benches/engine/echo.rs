@@ -5,12 +5,10 @@ use std::sync::Arc;
 use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, digits};
 use fedcast::federation::{Curve, Participants, Participation, Rules, Setup};
-use fedcast::model::{Backbone, PixelShape};
+use fedcast::model::{Backbone, Parameter, PixelShape};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
-use fedcast::wire::{
-    Body, BodySketch, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
-};
+use fedcast::wire::{Body, WireError};
 
 /// A federation of clients that send back what they get.
 pub struct Federation {
@@ -25,19 +23,21 @@ pub struct Federation {
     pub rounds: u32,
 }
 
-/// Sends the same floats down and up.
+/// The one parameter.
+const ECHO: &str = "echo";
+
+/// Sends the same floats down and up, and the server folds nothing.
+#[derive(Clone)]
 pub struct Echo(Arc<[f32]>);
 
-#[derive(Clone)]
-pub struct Floats(Arc<[f32]>);
-
-impl Message for Floats {
-    fn pack(&self) -> Body {
-        let tensor = NamedTensor::f32("echo", [self.0.len()], Arc::clone(&self.0));
-        Body::new(vec![], vec![Section::new(Kind::Weights, vec![tensor.expect("fills")])])
+impl Echo {
+    fn layout(&self) -> Layout {
+        Layout::of(vec![Place::parameter(ECHO, &[self.0.len()])])
     }
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        Ok(Floats(Arc::clone(body.tensor(Kind::Weights, "echo")?.as_f32()?)))
+
+    fn message(&self) -> Message {
+        let floats = Parameter { shape: vec![self.0.len()], values: Arc::clone(&self.0) };
+        Message::of([(ECHO, floats)].into_iter().collect())
     }
 }
 
@@ -53,64 +53,46 @@ impl Predictor for Nothing {
 }
 
 impl Method for Echo {
-    type Down = Floats;
-    type Up = Floats;
-    type Part = ();
-    type State = ();
-    type Server = Echo;
-    type Client = Echo;
-
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Echo, PolicyError> {
-        Ok(Echo(Arc::clone(&self.0)))
+    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Ok(Box::new(self.clone()))
     }
-    fn client(&self) -> Echo {
-        Echo(Arc::clone(&self.0))
+    fn down(&self, _: &SketchFacts<'_>) -> Layout {
+        self.layout()
     }
-    fn sketch(&self, _: &SketchFacts<'_>) -> ExchangeSketch {
-        let tensors = vec![TensorSketch::f32("echo", [self.0.len()])];
-        let body = BodySketch::new(0, vec![SectionSketch::new(Kind::Weights, tensors)]);
-        ExchangeSketch { down: body.clone(), up: body, up_size: UpSize::Static }
+    fn up(&self, _: &SketchFacts<'_>) -> Layout {
+        self.layout()
     }
-    fn fields(&self) -> &'static [Field] {
-        &[]
-    }
-    fn lift(&self, _: &Floats, _: Floats, _: &UpMeta) -> Result<(), PolicyError> {
-        Ok(())
+    fn train(&self, members: &mut [Member], _: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let answer = |member: &Member| Outcome { up: (*member.down).clone(), metrics: vec![] };
+        members.iter().map(|member| Ok(answer(member))).collect()
     }
 }
 
-impl ServerPolicy<Echo> for Echo {
+impl Server for Echo {
     fn broadcast(
         &mut self,
         _: &RoundContext,
         seats: &[Seat],
         _: &Lab,
-    ) -> Result<Vec<Arc<Floats>>, PolicyError> {
-        Ok(shared(Floats(Arc::clone(&self.0)), seats))
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        Ok(shared(self.message(), seats))
     }
-    fn end_round(&mut self, _: &RoundContext, _: Option<()>, _: &Lab) -> Result<Next, PolicyError> {
-        Ok(Next::Continue)
+    fn end_round(
+        &mut self,
+        _: &RoundContext,
+        _: Option<Folded>,
+        _: &Lab,
+    ) -> Result<(), PolicyError> {
+        Ok(())
     }
     fn predictor(&self, _: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Nothing))
     }
     fn save(&self) -> Body {
-        Floats(Arc::clone(&self.0)).pack()
+        self.message().body()
     }
     fn load(&mut self, _: &Body) -> Result<(), WireError> {
         Ok(())
-    }
-}
-
-impl ClientPolicy<Echo> for Echo {
-    fn train(
-        &self,
-        members: &mut [Member<'_, Echo>],
-        _: &Lab,
-    ) -> Vec<Result<Outcome<Floats>, Failure>> {
-        let answer =
-            |m: &mut Member<'_, Echo>| Ok(Outcome { up: (*m.down).clone(), metrics: vec![] });
-        members.iter_mut().map(answer).collect()
     }
 }
 
@@ -135,7 +117,7 @@ impl Federation {
             curve: Curve::Never,
             ..Rules::default()
         };
-        let method = erase(Echo(vec![0.5; self.floats].into()));
+        let method = Arc::new(Echo(vec![0.5; self.floats].into()));
         Setup::new("echo", method, lab, vec![vec![shard; self.clients as usize]], rules)
     }
 }

@@ -8,8 +8,9 @@ use fedcast::data::{
     ClassOrder, Curriculum, Dataset, Loader, Shard, TaskSizes, TaskView, Transform,
 };
 use fedcast::learning::{Classifier, Course, OptimiserConfig, TrainingPlan, train_pack};
-use fedcast::methods::fedavg_prompt::{FedAvgPrompt, PoolShape};
-use fedcast::methods::hepco::consolidation::{Consolidation, Local, Previous, Settings};
+use fedcast::methods::fedavg_prompt::{PoolShape, WeightedPool};
+use fedcast::methods::hepco::Hepco;
+use fedcast::methods::hepco::consolidation::{Consolidation, Local, Previous};
 use fedcast::model::{Backbone, FrozenPart, LinearHead, Parameter, ParameterSet, Vit, VitConfig};
 use fedcast::numerics::distributions::standard_normal;
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -26,7 +27,7 @@ pub const EPOCHS: u32 = 10;
 
 /// What does not change between measurements.
 pub struct Setting {
-    config: Settings,
+    config: Hepco,
     shape: PoolShape,
     vit: VitConfig,
     view: Arc<TaskView>,
@@ -58,8 +59,8 @@ impl Setting {
     pub fn new(vit: VitConfig) -> Setting {
         let facts =
             ModelFacts { backbone: vit.into(), classes: CLASSES, tasks: 1, form: WireForm::Full };
-        let config = Settings::default();
-        let shape = FedAvgPrompt::default().pools(&facts);
+        let config = Hepco::default();
+        let shape = config.client.pools(&facts);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
         let curriculum = Arc::new(curriculum.expect("divides"));
         let mut server = shape.initial_parameters(key(0), 1.0);
@@ -94,7 +95,7 @@ impl Setting {
     /// One server step, part by part.
     pub fn server_step(&self) -> Parts {
         let begun = Instant::now();
-        let (settings, previous) = ((&self.config, self.shape), Some(&self.previous));
+        let (settings, previous) = ((&self.config.server, self.shape), Some(&self.previous));
         let made = Consolidation::new(
             settings,
             &self.view,
@@ -123,7 +124,7 @@ impl Setting {
         let backbone = Arc::new(Backbone::from(vit));
         let rows = self.view.rows.clone();
         let received = vec![self.server.clone()];
-        let pool = Some(Arc::new(self.shape.prompting()) as _);
+        let pool = Some(Arc::new(WeightedPool { blocks: self.shape.blocks }) as _);
         let model = Classifier::pack_with(&backbone, received, rows, pool).expect("fits");
         let of_task = |sample: &u32| self.view.classes[..6].contains(&(sample % CLASSES as u32));
         let shard: Shard = (0..50 * CLASSES as u32).filter(of_task).collect();

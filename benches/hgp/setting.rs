@@ -8,7 +8,7 @@ use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
 use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
 use fedcast::learning::{PromptShape, TrainingPlan};
 use fedcast::methods::averaged::Base;
-use fedcast::methods::hgp::{Hgp, Rebalancing};
+use fedcast::methods::hgp::Hgp;
 use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{Lab, ModelFacts, WireForm};
@@ -40,15 +40,15 @@ impl Setting {
     pub fn new() -> Setting {
         let config = VitConfig::default();
         let weights = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
-        let setting = Setting {
+        let mut setting = Setting {
             data: Arc::new(noise(CLASSES, TRAINED, TESTED, [3, config.image, config.image])),
             backbone: Arc::new(Vit::from_parameters(config, &weights).expect("loads").into()),
             config,
             prompt: PromptShape { blocks: 0, length: 0, dim: 0 },
         };
-        let hgp = setting.method();
-        let prompt = setting.facts().prompt_shape(hgp.n_blocks, hgp.prompt_len);
-        Setting { prompt, ..setting }
+        let method = method();
+        setting.prompt = setting.facts().prompt_shape(method.n_blocks, method.prompt_len);
+        setting
     }
 
     fn facts(&self) -> ModelFacts {
@@ -58,13 +58,6 @@ impl Setting {
             tasks: 1,
             form: WireForm::Full,
         }
-    }
-
-    /// With a short rebalancing, which is the server's own work.
-    fn method(&self) -> Hgp {
-        let rebalancing =
-            Rebalancing { epochs: 1, samples_per_class: 16, ..Rebalancing::default() };
-        Hgp { rebalancing, ..Hgp::default() }
     }
 
     pub fn setup(&self, workers: usize) -> Setup {
@@ -86,15 +79,18 @@ impl Setting {
             ..Rules::default()
         };
         let shards = vec![(0..CLIENTS).map(shard).collect()];
-        let setup = Setup::new(
-            "hgp",
-            Arc::new(Base::new(self.method(), &self.facts())),
-            lab,
-            shards,
-            rules,
-        );
+        let method = Arc::new(Base::new(method(), &self.facts()));
+        let setup = Setup::new("hgp", method, lab, shards, rules);
         Setup { workers: workers.into(), ..setup }
     }
+}
+
+/// With a short rebalancing, which is the server's own work.
+fn method() -> Hgp {
+    let mut method = Hgp::default();
+    method.rebalancing.epochs = 1;
+    method.rebalancing.samples_per_class = 16;
+    method
 }
 
 /// What workers spent on what, all together.

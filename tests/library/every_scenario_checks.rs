@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fedcast::experiment::assemble::{class_sizes, curriculum, holders};
 use fedcast::methods::Registry;
-use fedcast::scenario::{Loaded, Method, MethodCatalogue, Override, Scenario, ScenarioError};
+use fedcast::scenario::{AnyMethod, Loaded, MethodCatalogue, Override, Scenario, ScenarioError};
 use proptest::prelude::*;
 
 fn files_under(folder: &Path) -> Vec<PathBuf> {
@@ -46,7 +46,7 @@ fn base_of(file: &Path) -> Option<PathBuf> {
 
 fn read(text: &str, folder: &str, overrides: &[String]) -> Result<Loaded, ScenarioError> {
     let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
-    Scenario::from_toml(text, "any", Path::new(folder), &overrides, &Method)
+    Scenario::from_toml(text, "any", Path::new(folder), &overrides, &AnyMethod)
 }
 
 /// Reading what `scenario` writes, from another folder.
@@ -391,7 +391,7 @@ proptest! {
             Ok(loaded) => loaded.scenario,
             Err(error) => panic!("{error}\nfrom {overrides:?}"),
         };
-        let again = reread(&scenario, &Method);
+        let again = reread(&scenario, &AnyMethod);
         prop_assert_eq!(&again, &scenario);
         prop_assert_eq!(again.hash(), scenario.hash());
         prop_assert_eq!(again.to_effective_toml(), scenario.to_effective_toml());

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use fedcast::methods::Registry;
-use fedcast::scenario::{Loaded, Method, Override, Scenario, ScenarioError};
+use fedcast::scenario::{AnyMethod, Loaded, Override, Scenario, ScenarioError};
 
 const GOOD: &str = r#"schema = 1
 
@@ -27,7 +27,7 @@ clients = 10
 
 fn read(text: &str, overrides: &[&str]) -> Result<Loaded, ScenarioError> {
     let overrides: Vec<Override> = overrides.iter().map(|text| Override::new(*text)).collect();
-    Scenario::from_toml(text, "example", Path::new("/"), &overrides, &Method)
+    Scenario::from_toml(text, "example", Path::new("/"), &overrides, &AnyMethod)
 }
 
 fn refusal(text: &str, overrides: &[&str]) -> String {
@@ -200,7 +200,7 @@ fn overrides_change_what_the_file_says() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let error = Scenario::load(Path::new("no/such/file.toml"), &[], &Method).unwrap_err();
+    let error = Scenario::load(Path::new("no/such/file.toml"), &[], &AnyMethod).unwrap_err();
     let text = error.render(false);
     assert!(text.contains("cannot read the scenario no/such/file.toml"), "{text}");
     assert!(text.contains("= help: is the path right?"), "{text}");
@@ -268,7 +268,7 @@ fn files_of_measured_values_are_read_and_judged_at_their_place() {
         std::fs::write(folder.path().join("phones.csv"), csv).unwrap();
         let slowness = format!("{{ dist = \"empirical\", file = \"phones.csv\"{more} }}");
         let text = format!("{GOOD}[time]\nms_per_sample = 10\nslowness = {slowness}\n");
-        Scenario::from_toml(&text, "example", folder.path(), &[], &Method)
+        Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod)
     };
     let right = load("phone,factor\n1,0.5\n2,4\n", ", column = \"factor\"").expect("is right");
     let law = right.scenario.time.slowness.law();
@@ -283,7 +283,7 @@ fn files_of_measured_values_are_read_and_judged_at_their_place() {
     std::fs::remove_file(folder.path().join("phones.csv")).unwrap();
     let text =
         format!("{GOOD}[links]\nrtt_ms = {{ dist = \"empirical\", file = \"phones.csv\" }}\n");
-    let missing = Scenario::from_toml(&text, "example", folder.path(), &[], &Method);
+    let missing = Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod);
     let told = missing.expect_err("there is no such file").to_string();
     assert!(told.contains("example.toml:19:39") && told.contains("cannot read"), "{told}");
 }
@@ -294,11 +294,11 @@ fn traces_of_availability_are_read_and_judged_at_their_place() {
     let load = |csv: &str| {
         std::fs::write(folder.path().join("phones.csv"), csv).unwrap();
         let text = format!("{GOOD}[availability]\nkind = \"trace\"\nfile = \"phones.csv\"\n");
-        Scenario::from_toml(&text, "example", folder.path(), &[], &Method)
+        Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod)
     };
     let right = load("# two phones\nclient,time_s,state\n0,10,on\n1,7.5,off\n").expect("is right");
     let again = right.scenario.to_effective_toml();
-    let again = Scenario::from_toml(&again, "again", Path::new("/"), &[], &Method).unwrap();
+    let again = Scenario::from_toml(&again, "again", Path::new("/"), &[], &AnyMethod).unwrap();
     assert_eq!(again.scenario.availability, right.scenario.availability);
     for (csv, place, wanted) in [
         ("client,time_s,state\n0,10,maybe\n", "phones.csv:2:6", "`maybe` is not a state"),
@@ -439,6 +439,6 @@ fn a_folder_whose_name_is_no_text_is_refused_where_its_path_is_written() {
     use std::os::unix::ffi::OsStrExt;
     let folder = Path::new(std::ffi::OsStr::from_bytes(b"/d\xff"));
     let text = GOOD.replace("source = \"digits\"", "source = \"cifar10\"\npath = \"x\"");
-    let error = Scenario::from_toml(&text, "t", folder, &[], &Method).unwrap_err();
+    let error = Scenario::from_toml(&text, "t", folder, &[], &AnyMethod).unwrap_err();
     assert!(error.render(false).contains("is not UTF-8"), "{}", error.render(false));
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
-use fedcast::data::{ClassOrder, Curriculum, PartitionKind, Partitioner, Shard, TaskSizes, digits};
+use fedcast::data::{
+    ClassOrder, Curriculum, PartitionKind, Partitioner, Shard, TaskSizes, TaskView, digits,
+};
 use fedcast::federation::{
     Digests, Entry, Event, FederationError, Interrupt, Memory, Rules, RunEnd, Setup, simulate,
 };
 use fedcast::learning::{OptimiserConfig, TrainingPlan, train};
-use fedcast::model::{Backbone, PixelShape, ops};
+use fedcast::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape, ops};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
-use fedcast::wire::{Body, BodySketch, Kind, MetaReader, MetaWriter, NamedTensor, Section};
-use fedcast::wire::{SectionSketch, TensorSketch, WireError};
+use fedcast::wire::{Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 const CLASSES: usize = 10;
 const PIXELS: usize = 64;
@@ -78,54 +79,21 @@ impl Remember for Visits {
     }
 }
 
-pub struct Weights {
-    head: Arc<[f32]>,
-    rows: usize,
-    samples: u64,
+/// Its sample count, in an upload.
+const SAMPLES: &str = "samples";
+
+/// Keeps its head in double precision on purpose: its bits show in which order uploads were folded.
+struct Keeper {
+    head: Vec<f64>,
     asset: Option<Arc<Asset>>,
 }
 
-impl Message for Weights {
-    fn pack(&self) -> Body {
-        let head = NamedTensor::f32("head", [self.rows, PIXELS], Arc::clone(&self.head))
-            .expect("the head fills its shape");
-        let mut meta = MetaWriter::new();
-        meta.u64(self.samples);
-        Body::new(meta.finish(), vec![Section::new(Kind::Head, vec![head])])
-    }
-    fn unpack(body: &Body) -> Result<Self, WireError> {
-        let head = body.tensor(Kind::Head, "head")?;
-        let samples = MetaReader::new(&body.meta).u64()?;
-        let rows = head.shape()[0];
-        Ok(Weights { head: Arc::clone(head.as_f32()?), rows, samples, asset: None })
-    }
-    fn unpack_with(body: &Body, assets: &[Arc<Asset>]) -> Result<Self, WireError> {
-        Ok(Weights { asset: assets.first().cloned(), ..Weights::unpack(body)? })
-    }
-    fn assets(&self) -> Vec<Arc<Asset>> {
-        self.asset.clone().into_iter().collect()
+impl Keeper {
+    fn rounded(&self) -> Arc<[f32]> {
+        self.head.iter().map(|value| *value as f32).collect()
     }
 }
 
-/// Summed in single precision on purpose: its bits show in which order parts were merged.
-pub struct Sum {
-    weight: f32,
-    delta: Vec<f32>,
-}
-
-impl Part for Sum {
-    fn merge(mut self, later: Self) -> Self {
-        self.weight += later.weight;
-        self.delta.iter_mut().zip(later.delta).for_each(|(mine, theirs)| *mine += theirs);
-        self
-    }
-}
-
-pub struct Server {
-    head: Arc<[f32]>,
-    asset: Option<Arc<Asset>>,
-}
-pub struct Client(Mischief);
 struct Model(Arc<[f32]>);
 
 impl Predictor for Model {
@@ -140,132 +108,126 @@ impl Predictor for Model {
     }
 }
 
-impl<S: Remember> Method for Softmax<S> {
-    type Down = Weights;
-    type Up = Weights;
-    type Part = Sum;
-    type State = S;
-    type Server = Server;
-    type Client = Client;
+fn head(message: &Message) -> Result<&Parameter, PolicyError> {
+    let missing = || PolicyError::Unsupported("a message without its head".into());
+    message.parameters.get(LinearHead::WEIGHT).ok_or_else(missing)
+}
 
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Server, PolicyError> {
+fn weights(rows: usize, values: Arc<[f32]>) -> ParameterSet {
+    [(LinearHead::WEIGHT, Parameter { shape: vec![rows, PIXELS], values })].into_iter().collect()
+}
+
+impl<S: Remember> Method for Softmax<S> {
+    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let asset = (self.mischief == Mischief::Asset).then(|| {
             let tensor = NamedTensor::f32("teacher", [1000], vec![1.0; 1000]).expect("fills");
             let body = Body::new(vec![], vec![Section::new(Kind::Generator, vec![tensor])]);
             Arc::new(Asset::new("teacher", 1, Kind::Generator, body))
         });
-        Ok(Server { head: vec![0.0; CLASSES * PIXELS].into(), asset })
+        Ok(Box::new(Keeper { head: vec![0.0; CLASSES * PIXELS], asset }))
     }
-    fn client(&self) -> Client {
-        Client(self.mischief)
+    fn down(&self, _: &SketchFacts<'_>) -> Layout {
+        Layout::of(vec![Place::parameter(LinearHead::WEIGHT, &[CLASSES, PIXELS])])
     }
-    fn sketch(&self, _: &SketchFacts<'_>) -> ExchangeSketch {
-        let head = vec![TensorSketch::f32("head", [CLASSES, PIXELS])];
-        let body = BodySketch::new(1, vec![SectionSketch::new(Kind::Head, head)]);
-        ExchangeSketch { down: body.clone(), up: body, up_size: UpSize::Static }
+    fn up(&self, _: &SketchFacts<'_>) -> Layout {
+        let head = Place::parameter(LinearHead::WEIGHT, &[CLASSES, PIXELS]);
+        Layout {
+            // Who it is.
+            control: vec![0],
+            extra: vec![Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)],
+            ..Layout::of(vec![head.averaged(Group::All, Weight::Sum(SAMPLES))])
+        }
     }
-    fn fields(&self) -> &'static [Field] {
-        &[Field { name: "head", folding: Folding::Sum }]
-    }
-    fn lift(&self, down: &Weights, up: Weights, meta: &UpMeta) -> Result<Sum, PolicyError> {
-        if self.mischief == Mischief::LiftPanic && meta.seat.client.0 == 2 {
+    fn lift(&self, _: &SketchFacts<'_>, _: &Message, up: Message) -> Result<Message, PolicyError> {
+        if self.mischief == Mischief::LiftPanic && up.fields().u64()? == 2 {
             panic!("lifting is beyond me");
         }
-        let weight = up.samples as f32;
-        let step = weight * meta.discount as f32;
-        let delta = down.head.iter().zip(up.head.iter()).map(|(d, u)| step * (u - d));
-        Ok(Sum { weight, delta: delta.collect() })
+        Ok(up)
     }
-    fn late(&self) -> Result<(), &'static str> {
-        Ok(())
+    fn stateless(&self) -> bool {
+        S::STATELESS
     }
-    fn mixed(&self) -> Result<(), &'static str> {
-        Ok(())
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let pack = members.len();
+        let mut outcomes: Vec<_> =
+            members.iter_mut().map(|member| self.train_one(member, lab)).collect();
+        if matches!(self.mischief, Mischief::Full(room) if pack > room) {
+            outcomes[pack / 2] = Err(Failure::Memory("CUDA_ERROR_OUT_OF_MEMORY".into()));
+        }
+        outcomes
+    }
+    fn largest_pack(&self, _: &Arc<TaskView>, _: usize) -> usize {
+        usize::MAX
+    }
+    fn own_model(
+        &self,
+        _: &SketchFacts<'_>,
+        _: &Message,
+        own: &Message,
+        _: &Lab,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        Ok(Some(Arc::new(Model(Arc::clone(&head(own)?.values)))))
     }
 }
 
-impl<S: Remember> ServerPolicy<Softmax<S>> for Server {
+impl Server for Keeper {
     fn broadcast(
         &mut self,
         _: &RoundContext,
         seats: &[Seat],
         _: &Lab,
-    ) -> Result<Vec<Arc<Weights>>, PolicyError> {
-        let (head, asset) = (Arc::clone(&self.head), self.asset.clone());
-        Ok(shared(Weights { head, rows: CLASSES, samples: 0, asset }, seats))
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        let assets = self.asset.clone().into_iter().collect();
+        let down = Message { assets, ..Message::of(weights(CLASSES, self.rounded())) };
+        Ok(shared(down, seats))
     }
     fn end_round(
         &mut self,
         _: &RoundContext,
-        folded: Option<Sum>,
+        folded: Option<Folded>,
         _: &Lab,
-    ) -> Result<Next, PolicyError> {
-        if let Some(folded) = folded {
-            let step = folded.delta.iter().map(|d| d / folded.weight);
-            self.head = self.head.iter().zip(step).map(|(h, s)| h + s).collect();
-        }
-        Ok(Next::Continue)
+    ) -> Result<(), PolicyError> {
+        let folded = folded.unwrap_or_default();
+        let Some(mean) = folded.means.get(&Group::All) else { return Ok(()) };
+        let sum = mean.sum(LinearHead::WEIGHT).unwrap_or_default();
+        self.head.iter_mut().zip(sum).for_each(|(head, sum)| *head += sum / mean.weight());
+        Ok(())
     }
     fn predictor(&self, _: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        Ok(Arc::new(Model(Arc::clone(&self.head))))
+        Ok(Arc::new(Model(self.rounded())))
     }
     fn save(&self) -> Body {
-        Weights { head: Arc::clone(&self.head), rows: CLASSES, samples: 0, asset: None }.pack()
+        let head = NamedTensor::f64(LinearHead::WEIGHT, [CLASSES, PIXELS], self.head.clone());
+        Body::new(vec![], vec![Section::new(Kind::Head, vec![head.expect("fills")])])
     }
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.head = Weights::unpack(saved)?.head;
+        self.head = saved.tensor(Kind::Head, LinearHead::WEIGHT)?.as_f64()?.to_vec();
         Ok(())
     }
 }
 
-impl<S: Remember> ClientPolicy<Softmax<S>> for Client {
-    fn train(
-        &self,
-        members: &mut [Member<'_, Softmax<S>>],
-        lab: &Lab,
-    ) -> Vec<Result<Outcome<Weights>, Failure>> {
-        let pack = members.len();
-        let mut outcomes: Vec<_> =
-            members.iter_mut().map(|member| self.train_one(member, lab)).collect();
-        if matches!(self.0, Mischief::Full(room) if pack > room) {
-            outcomes[pack / 2] = Err(Failure::Memory("CUDA_ERROR_OUT_OF_MEMORY".into()));
-        }
-        outcomes
-    }
-    fn largest_pack(&self, _: usize) -> usize {
-        usize::MAX
-    }
-    fn predictor(
-        &self,
-        _: &Weights,
-        up: &Weights,
-        _: &Lab,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        Ok(Some(Arc::new(Model(Arc::clone(&up.head)))))
-    }
-}
-
-impl Client {
-    fn train_one<S: Remember>(
-        &self,
-        member: &mut Member<'_, Softmax<S>>,
-        lab: &Lab,
-    ) -> Result<Outcome<Weights>, Failure> {
-        let visits = member.state.visit();
+impl<S: Remember> Softmax<S> {
+    fn train_one(&self, member: &mut Member, lab: &Lab) -> Result<Outcome, Failure> {
+        let failed = |e: PolicyError| Failure::Policy(e.to_string());
+        let mut state = S::of(&member.state).map_err(|error| failed(error.into()))?;
+        let visits = state.visit();
+        member.state = state.save();
         let policy = |e: candle_core::Error| Failure::Policy(e.to_string());
-        let head = Tensor::from_slice(&member.down.head, (CLASSES, PIXELS), &Device::Cpu);
+        let received = &head(&member.down).map_err(failed)?.values;
+        let head = Tensor::from_slice(received, (CLASSES, PIXELS), &Device::Cpu);
         let head = Var::from_tensor(&head.map_err(policy)?).map_err(policy)?;
-        let bad = member.seat.client.0 == 2;
-        if bad && self.0 == Mischief::Panic {
+        let client = member.seat.client.0;
+        let bad = client == 2;
+        if bad && self.mischief == Mischief::Panic {
             panic!("out of memory, say");
         }
-        if bad && self.0 == Mischief::PanicOnce && member.seat.view.task.0 == 1 {
+        if bad && self.mischief == Mischief::PanicOnce && member.seat.view.task.0 == 1 {
             panic!("out of memory, say");
         }
-        if bad && self.0 == Mischief::BadImage {
+        if bad && self.mischief == Mischief::BadImage {
             return Err(Failure::Data("cat.png is no image".into()));
         }
-        if self.0 == Mischief::Asset && member.down.asset.is_none() {
+        if self.mischief == Mischief::Asset && member.down.asset("teacher").is_none() {
             return Err(Failure::Policy("the Down lost its asset".into()));
         }
         let rows = member.seat.view.rows.clone();
@@ -282,7 +244,7 @@ impl Client {
         .map_err(|error| Failure::Policy(error.to_string()))?;
         let mut values = head.flatten_all().and_then(|h| h.to_vec1::<f32>()).map_err(policy)?;
         let mut rows = CLASSES;
-        match self.0 {
+        match self.mischief {
             Mischief::Nan if bad => values[7] = f32::NAN,
             Mischief::WrongShape if bad => {
                 values.truncate(PIXELS);
@@ -290,8 +252,16 @@ impl Client {
             }
             _ => {}
         }
-        let up =
-            Weights { head: values.into(), rows, samples: member.shard.len() as u64, asset: None };
+        let samples = NamedTensor::u32(SAMPLES, [], vec![member.shard.len() as u32]);
+        let samples = samples.map_err(|error| failed(error.into()))?;
+        let mut control = MetaWriter::new();
+        control.u64(u64::from(client));
+        let up = Message {
+            control: control.finish(),
+            parameters: weights(rows, values.into()),
+            extra: vec![Section::new(Kind::Statistics, vec![samples])],
+            assets: Vec::new(),
+        };
         let metrics = vec![
             ("loss", f64::from(report.loss_last)),
             ("visits", f64::from(visits)),
@@ -350,7 +320,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
         evaluation_batch: rules.evaluation_batch,
         ..Lab::new(pixels, dataset, curriculum)
     };
-    let method = erase(Softmax::<S> { mischief, state: std::marker::PhantomData });
+    let method = Arc::new(Softmax::<S> { mischief, state: std::marker::PhantomData });
     Setup::new("softmax", method, lab, shards, rules)
 }
 

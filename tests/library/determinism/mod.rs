@@ -127,10 +127,11 @@ fn a_run_learns_and_tests_as_it_says() {
     assert_eq!(last.tasks.len(), 5);
     let classes: u64 = last.classes.iter().map(|class| class.2).sum();
     assert_eq!(last.tasks.iter().map(|task| task.total).sum::<u64>(), classes);
-    // Every frame carries the head: 10 x 64 floats.
+    // Every frame carries the head: 10 x 64 floats; an upload counts its samples beside it.
     for entry in &ran.entries {
-        if let Event::FrameCharged { bytes, sent, .. } = &entry.event {
-            assert_eq!((bytes.payload, *sent), (2560, bytes.frame()));
+        if let Event::FrameCharged { direction, bytes, sent, .. } = &entry.event {
+            let counts = if *direction == Direction::Up { 4 } else { 0 };
+            assert_eq!((bytes.payload, *sent), (2560 + counts, bytes.frame()));
             assert_eq!(bytes.kinds.get("head"), Some(&2560));
         }
     }
