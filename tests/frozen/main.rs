@@ -172,15 +172,18 @@ fn every_method_and_every_service_runs_by_default() {
     let main = cases::methods().into_iter().filter(|name| !name.contains('/'));
     assert_eq!(main.collect::<BTreeSet<&str>>(), named, "methods.txt against the registry");
 
+    // What is refused for every method runs nowhere; its rows say so.
     let table = Table::read();
     let ran = |case: &Case| matches!(table.rows.get(&case.name()), Some(Outcome::Ran(_)));
-    let running: Vec<Case> =
-        cases::all().into_iter().filter(|case| case.by_default && ran(case)).collect();
+    let running: Vec<Case> = cases::all().into_iter().filter(ran).collect();
+    let by_default = || running.iter().filter(|case| case.by_default);
     for method in cases::methods() {
-        assert!(running.iter().any(|case| case.method == method), "{method} does not run");
+        assert!(by_default().any(|case| case.method == method), "{method} does not run");
     }
     for service in cases::services() {
-        assert!(running.iter().any(|case| case.service == service), "{service} does not run");
+        let anywhere = running.iter().any(|case| case.service == service);
+        let found = by_default().any(|case| case.service == service);
+        assert!(found || !anywhere, "{service} does not run");
     }
 }
 
