@@ -4,6 +4,7 @@
 //! seats. Nothing here knows a method.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::layout::{Form, Stale};
@@ -66,9 +67,8 @@ impl Folded {
         (update, up): (Message, &Layout),
     ) -> Result<Folded, PolicyError> {
         let mut folded = Folded::default();
-        for (group, weight, deltas) in deltas((&**sent, down), (&update, up))? {
-            let average = ParameterAverage::from_sums(weight, deltas);
-            folded.means.insert(group, average.discounted(meta.discount));
+        for (group, moved) in moved((&**sent, down), (&update, up))? {
+            folded.means.insert(group, moved.average().discounted(meta.discount));
         }
         for place in &up.extra {
             let Some(stale) = place.fold.sum else { continue };
@@ -127,7 +127,7 @@ impl Folded {
     /// Where it is no sum of them.
     pub fn of_sum(sum: &Body, down: &Layout, up: &Layout) -> Result<Folded, PolicyError> {
         let mut folded = Folded::default();
-        let mut groups: BTreeMap<Group, (f64, Vec<(Arc<str>, Vec<f64>)>)> = BTreeMap::new();
+        let mut groups: BTreeMap<Group, Moved> = BTreeMap::new();
         for place in &up.parameters {
             let Some(mean) = &place.fold.mean else { continue };
             let values = sum.tensor(place.kind, &place.name)?.as_f64()?;
@@ -135,16 +135,12 @@ impl Folded {
             let zeros = |count| std::iter::repeat_n(0.0, count);
             let all = zeros(before).chain(values.iter().copied()).chain(zeros(after));
             let group = match groups.entry(mean.group) {
-                std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-                std::collections::btree_map::Entry::Vacant(new) => {
-                    new.insert((weight_in(sum, up, &mean.weight)?, Vec::new()))
-                }
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Moved::by(weight_in(sum, up, &mean.weight)?)),
             };
-            group.1.push((Arc::clone(&place.name), all.collect()));
+            group.sums.push((Arc::clone(&place.name), all.collect()));
         }
-        for (group, (weight, sums)) in groups {
-            folded.means.insert(group, ParameterAverage::from_sums(weight, sums));
-        }
+        folded.means = groups.into_iter().map(|(group, moved)| (group, moved.average())).collect();
         for place in up.extra.iter().filter(|place| place.fold.sum.is_some()) {
             let tensor = sum.tensor(place.kind, &place.name)?;
             let values = summed(place, tensor.shape(), tensor.as_f64()?.to_vec())?;
@@ -163,8 +159,9 @@ pub fn summand(
     (sent, down): (&Message, &Layout),
     (update, up): (&Message, &Layout),
 ) -> Result<Body, PolicyError> {
+    let moved = moved((sent, down), (update, up))?;
     let moved: BTreeMap<Arc<str>, Vec<f64>> =
-        deltas((sent, down), (update, up))?.into_iter().flat_map(|(_, _, deltas)| deltas).collect();
+        moved.into_values().flat_map(|moved| moved.sums).collect();
     let mut weights: BTreeMap<&str, f64> = BTreeMap::new();
     for mean in up.parameters.iter().filter_map(|place| place.fold.mean.as_ref()) {
         let name = mean.weight.tensor();
@@ -220,29 +217,42 @@ pub fn changed(
     Ok(Message { parameters, ..update.clone() })
 }
 
-/// Weighted differences by group: of every parameter the rows that the server holds up to where it was sent.
-type Deltas = Vec<(Group, f64, Vec<(Arc<str>, Vec<f64>)>)>;
+/// What an update moves in a mean: of every parameter the rows that the server holds up to where it was sent.
+struct Moved {
+    weight: f64,
+    /// `weight * (value - sent)` by parameter, flat.
+    sums: Vec<(Arc<str>, Vec<f64>)>,
+}
 
-fn deltas(
+impl Moved {
+    fn by(weight: f64) -> Moved {
+        Moved { weight, sums: Vec::new() }
+    }
+
+    fn average(self) -> ParameterAverage {
+        ParameterAverage::from_sums(self.weight, self.sums)
+    }
+}
+
+fn moved(
     (sent, down): (&Message, &Layout),
     (update, up): (&Message, &Layout),
-) -> Result<Deltas, PolicyError> {
-    let mut groups: BTreeMap<Group, (f64, Vec<(Arc<str>, Vec<f64>)>)> = BTreeMap::new();
+) -> Result<BTreeMap<Group, Moved>, PolicyError> {
+    let mut groups: BTreeMap<Group, Moved> = BTreeMap::new();
     for place in &up.parameters {
         let Some(mean) = &place.fold.mean else { continue };
-        if !groups.contains_key(&mean.group) {
-            groups.insert(mean.group, (weight_of(update, &mean.weight)?, Vec::new()));
-        }
+        let group = match groups.entry(mean.group) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Moved::by(weight_of(update, &mean.weight)?)),
+        };
         let Some(learnt) = update.parameters.get(&place.name) else { continue };
         let (from, start) = base_of(sent, down, place, learnt)?;
-        let (before, after) = around(place, down.parameter(&place.name));
+        let around = around(place, down.parameter(&place.name));
         let base = &from.values[start..start + learnt.values.len()];
-        if let Some((weight, deltas)) = groups.get_mut(&mean.group) {
-            let sum = ParameterAverage::weighted(*weight, base, &learnt.values, (before, after));
-            deltas.push((Arc::clone(&place.name), sum));
-        }
+        let sum = ParameterAverage::weighted(group.weight, base, &learnt.values, around);
+        group.sums.push((Arc::clone(&place.name), sum));
     }
-    Ok(groups.into_iter().map(|(group, (weight, deltas))| (group, weight, deltas)).collect())
+    Ok(groups)
 }
 
 /// What a parameter of an upload was sent as, and where its numbers begin there.

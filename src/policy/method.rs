@@ -211,11 +211,14 @@ pub struct MissedTask {
     pub shard: Shard,
 }
 
+/// Named figures (loss, steps ...) for the journal, in a fixed order.
+pub type Figures = Vec<(&'static str, f64)>;
+
 /// What a seat sends back, and what the journal says about it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The upload.
     pub up: Message,
-    /// Named figures (loss, steps ...) for the journal, in a fixed order.
-    pub metrics: Vec<(&'static str, f64)>,
+    /// What the journal says of the training.
+    pub metrics: Figures,
 }

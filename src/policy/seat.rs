@@ -91,26 +91,6 @@ impl Seat {
     pub(crate) const UNIT_BITS: u32 = 24;
 }
 
-/// How long a phase lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounds {
-    /// Exactly so many rounds.
-    Fixed(u32),
-    /// At most so many; the server policy may answer [`Next::EndPhase`] earlier.
-    ///
-    /// [`Next::EndPhase`]: super::Next::EndPhase
-    AtMost(u32),
-}
-
-impl Rounds {
-    /// The largest number of rounds the phase can have.
-    pub fn limit(self) -> u32 {
-        match self {
-            Rounds::Fixed(rounds) | Rounds::AtMost(rounds) => rounds,
-        }
-    }
-}
-
 /// Who is asked in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CohortRule {
@@ -128,7 +108,7 @@ pub struct Phase {
     /// Name in journals and reports.
     pub name: &'static str,
     /// How many rounds.
-    pub rounds: Rounds,
+    pub rounds: u32,
     /// Who is asked.
     pub cohort: CohortRule,
 }
@@ -136,7 +116,7 @@ pub struct Phase {
 impl Phase {
     /// The usual phase: `rounds` rounds of training with the sampled cohort.
     pub fn train(rounds: u32) -> Phase {
-        Phase { name: "train", rounds: Rounds::Fixed(rounds), cohort: CohortRule::Sampled }
+        Phase { name: "train", rounds, cohort: CohortRule::Sampled }
     }
 }
 

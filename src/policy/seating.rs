@@ -1,8 +1,9 @@
 //! Who sits where by default, and what all seats are sent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Period, Seat};
+use super::{Message, Period, Seat};
 use crate::quantity::{ClientId, SeatId};
 
 /// The default seating: one seat per client.
@@ -25,4 +26,17 @@ pub fn one_seat_each(period: &Period, cohort: &[ClientId]) -> Vec<Seat> {
 pub fn shared<D>(down: D, seats: &[Seat]) -> Vec<Arc<D>> {
     let down = Arc::new(down);
     vec![down; seats.len()]
+}
+
+/// Every Down changed; those that seats share stay shared, so that they are packed and charged as copies of one.
+pub fn each_changed(
+    downs: &[Arc<Message>],
+    change: impl Fn(&Message) -> Message,
+) -> Vec<Arc<Message>> {
+    let mut changed: BTreeMap<*const Message, Arc<Message>> = BTreeMap::new();
+    let once = |down: &Arc<Message>| {
+        let new = || Arc::new(change(down));
+        Arc::clone(changed.entry(Arc::as_ptr(down)).or_insert_with(new))
+    };
+    downs.iter().map(once).collect()
 }

@@ -127,7 +127,7 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
         let view = Arc::new(TaskView { task: TaskId(task as u16), rows: own.clone(), classes });
         let counts: ClassCounts = own.map(|row| (row as u32, 8)).collect();
         let phases = method.phases(&Period::of(Arc::clone(&view), facts.tasks.max(1)), 1);
-        let used = phases.iter().enumerate().filter(|(_, phase)| phase.rounds.limit() > 0);
+        let used = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
         let layout = |(phase, _)| {
             let (model, view, counts) = (facts, &view, &counts);
             method.up(&SketchFacts { model, view, phase, round_in_phase: 0, counts })

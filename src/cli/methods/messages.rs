@@ -47,7 +47,7 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     let period = Period::of(Arc::clone(view), facts.tasks);
     let mut text = String::new();
     for (phase, listed) in method.phases(&period, 1).iter().enumerate() {
-        if listed.rounds.limit() == 0 {
+        if listed.rounds == 0 {
             continue;
         }
         let of = SketchFacts { model: facts, view, phase, round_in_phase: 0, counts };

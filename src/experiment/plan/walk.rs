@@ -91,8 +91,8 @@ pub fn plan(blueprint: &Blueprint) -> Result<Plan, ExperimentError> {
         walk.caches.begin_task();
         let listed = blueprint.method.phases(&period, blueprint.rules.rounds);
         walk.done = 0;
-        walk.rounds = listed.iter().map(|phase| phase.rounds.limit()).sum();
-        let held = |(_, phase): &(usize, Phase)| phase.rounds.limit() > 0;
+        walk.rounds = listed.iter().map(|phase| phase.rounds).sum();
+        let held = |(_, phase): &(usize, Phase)| phase.rounds > 0;
         for (index, phase) in listed.into_iter().enumerate().filter(held) {
             phases.push(walk.phase(&period, index, &phase, &counts, &mut met)?);
         }
@@ -173,7 +173,7 @@ impl Walk<'_> {
             new_classes: period.view.rows.len(),
             seen_classes: period.view.seen(),
             phase: phase.name,
-            rounds: phase.rounds.limit(),
+            rounds: phase.rounds,
             seats: 0,
             samples: 0,
             assets: FrameRange::default(),
@@ -186,7 +186,7 @@ impl Walk<'_> {
         };
         let mut protocol = Protocol::default();
         let began = self.now;
-        for round_in_phase in 0..phase.rounds.limit() {
+        for round_in_phase in 0..phase.rounds {
             let cohort = self.cohort(phase.cohort, period, &counts[counts.len() - 1], met)?;
             let period = &self.period_of_round(period, &cohort);
             let place = Place { period, phase: index, name: phase.name, round_in_phase };

@@ -2,7 +2,7 @@
 //!
 //! * [`Noise`] adds Gaussian noise to chosen tensors of an upload, on the client, before it is coded.
 //! * **Secure aggregation** lets the server learn the sum of a round's uploads and nothing else.
-//!   Methods whose uploads are plain sums allow it (see [`Additive`](crate::policy::Additive)).
+//!   Methods allow it whose server keeps no tensor whole (see [`Service`](crate::policy::Service)).
 //!
 //! # Secure aggregation
 //! The protocol is that of Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving

@@ -110,7 +110,7 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         self.between_rounds(SnapshotPlace::Round(round), effects)?;
         self.round_in_phase += 1;
-        let limit = self.phases[self.phase].rounds.limit();
+        let limit = self.phases[self.phase].rounds;
         if self.round_in_phase < limit {
             return self.open_round(now, effects);
         }

@@ -44,12 +44,12 @@ impl ServerMachine {
                 )));
             }
         };
-        let before: u32 = self.phases[..self.phase].iter().map(|phase| phase.rounds.limit()).sum();
+        let before: u32 = self.phases[..self.phase].iter().map(|phase| phase.rounds).sum();
         let moment = Moment {
             began: &self.began,
             now,
             round: before + self.round_in_phase,
-            rounds: self.phases.iter().map(|phase| phase.rounds.limit()).sum(),
+            rounds: self.phases.iter().map(|phase| phase.rounds).sum(),
         };
         let period = self.world.period_of_round(self.task, &cohort, &moment);
         let context = Arc::new(RoundContext {
@@ -58,7 +58,7 @@ impl ServerMachine {
             phase: self.phase,
             phase_name: phase.name,
             round_in_phase: self.round_in_phase,
-            rounds_in_phase: phase.rounds.limit(),
+            rounds_in_phase: phase.rounds,
             run_seed: self.world.rules.seed,
         });
         self.context = Some(Arc::clone(&context));

@@ -72,12 +72,12 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         while let Some(phase) = self.phases.get(self.phase) {
-            if phase.rounds.limit() > 0 {
+            if phase.rounds > 0 {
                 let event = Event::PhaseStarted {
                     task: self.world.curriculum.tasks[self.task].task,
                     phase: self.phase as u32,
                     name: phase.name.to_string(),
-                    rounds: phase.rounds.limit(),
+                    rounds: phase.rounds,
                 };
                 effects.push(Effect::Record(event, None));
                 return self.open_round(now, effects);

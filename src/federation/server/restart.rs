@@ -88,7 +88,7 @@ impl ServerMachine {
     /// Whether no round of the period was closed before the one that is open.
     fn is_first_of_period(&self) -> bool {
         let before = &self.phases[..self.phase];
-        self.round_in_phase == 0 && before.iter().all(|phase| phase.rounds.limit() == 0)
+        self.round_in_phase == 0 && before.iter().all(|phase| phase.rounds == 0)
     }
 
     /// The charge of a frame that nobody waits for any more.

@@ -55,7 +55,7 @@ use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
-    Period, Phase, PolicyError, Rounds, Server, SketchFacts,
+    Period, Phase, PolicyError, Server, SketchFacts,
 };
 
 /// The method: its settings, and the learner below it.
@@ -114,7 +114,7 @@ impl Method for C2Prompt {
 
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         let mut phases = self.powder.phases(period, rounds);
-        let rounds = Rounds::Fixed(u32::from(self.config.compensates()));
+        let rounds = u32::from(self.config.compensates());
         let phase = |name, cohort| Phase { name, rounds, cohort };
         phases.insert(STATISTICS, phase("statistics", CohortRule::Sampled));
         phases.insert(COMPENSATE, phase("compensate", CohortRule::Participants));

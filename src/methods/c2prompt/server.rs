@@ -11,7 +11,8 @@ use crate::learning::prompting::ComponentPart;
 use crate::methods::powder::{PowderServer, SlotKey};
 use crate::model::Parameter;
 use crate::policy::{
-    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
+    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, each_changed,
+    shared,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
@@ -115,8 +116,7 @@ impl Server for C2PromptServer {
             None if C2Prompt::asks(round.phase) => shared(Message::default(), seats),
             None => self.gaussians(seats, lab)?,
         };
-        let close = |down| Arc::new(closed(round.phase, Arc::unwrap_or_clone(down)));
-        Ok(downs.into_iter().map(close).collect())
+        Ok(each_changed(&downs, |down| closed(round.phase, down.clone())))
     }
 
     fn end_round(

@@ -52,7 +52,7 @@ use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
     CohortRule, Failure, Lab, Layout, Member, Method, ModelFacts, Outcome, Period, Phase,
-    PolicyError, Rounds, Server, Service, SketchFacts, Veto,
+    PolicyError, Server, Service, SketchFacts, Veto,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -123,7 +123,7 @@ impl Method for Stsa {
     }
 
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
-        vec![Phase { name: "statistics", rounds: Rounds::Fixed(1), cohort: CohortRule::Holders }]
+        vec![Phase { name: "statistics", rounds: 1, cohort: CohortRule::Holders }]
     }
 
     fn down(&self, _facts: &SketchFacts<'_>) -> Layout {

@@ -7,6 +7,7 @@ use super::{Frozen, Staged, down_within, with_features};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Folded, Kept, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
+    each_changed,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, WireError};
@@ -108,7 +109,7 @@ impl Server for StagedServer {
         } else {
             (self.first.broadcast(&inner, seats, lab)?, None)
         };
-        Ok(wrap(&downs, features.as_ref()))
+        Ok(each_changed(&downs, |down| outside(down, features.as_ref())))
     }
 
     fn end_round(
@@ -193,19 +194,6 @@ fn within(folded: Folded) -> Result<Folded, WireError> {
     };
     let kept = folded.kept.into_iter().map(inner).collect::<Result<_, _>>()?;
     Ok(Folded { kept, ..folded })
-}
-
-/// Equal Downs stay one shared Down, so that a broadcast is still packed once.
-fn wrap(downs: &[Arc<Message>], features: Option<&Frozen>) -> Vec<Arc<Message>> {
-    let mut wrapped: Vec<Arc<Message>> = Vec::with_capacity(downs.len());
-    for (place, inner) in downs.iter().enumerate() {
-        let again = place.checked_sub(1).filter(|before| Arc::ptr_eq(&downs[*before], inner));
-        wrapped.push(match again {
-            Some(before) => Arc::clone(&wrapped[before]),
-            None => Arc::new(outside(inner, features)),
-        });
-    }
-    wrapped
 }
 
 /// A Down with the tag of its stage and the features it builds upon.

@@ -33,7 +33,7 @@ impl Method for NearestMean {
     }
 
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
-        vec![Phase { name: "statistics", rounds: Rounds::Fixed(1), cohort: CohortRule::Holders }]
+        vec![Phase { name: "statistics", rounds: 1, cohort: CohortRule::Holders }]
     }
 
     /// The server has nothing to say but which features to use, and that is an asset.

@@ -86,7 +86,7 @@ impl Engine {
         // Everybody is sampled, so all three rules ask the same clients.
         let _: CohortRule = phase.cohort;
         let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
-        for round_in_phase in 0..phase.rounds.limit() {
+        for round_in_phase in 0..phase.rounds {
             let context = self.context(period, index, phase, round_in_phase);
             self.round(&context, &everyone, shards);
         }
@@ -99,7 +99,7 @@ impl Engine {
             phase,
             phase_name: of.name,
             round_in_phase: n,
-            rounds_in_phase: of.rounds.limit(),
+            rounds_in_phase: of.rounds,
             run_seed: SEED,
         }
     }

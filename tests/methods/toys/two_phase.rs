@@ -64,8 +64,8 @@ impl Method for Median {
 
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
         vec![
-            Phase { name: "collect", rounds: Rounds::Fixed(1), cohort: CohortRule::Sampled },
-            Phase { name: "agree", rounds: Rounds::Fixed(2), cohort: CohortRule::Participants },
+            Phase { name: "collect", rounds: 1, cohort: CohortRule::Sampled },
+            Phase { name: "agree", rounds: 2, cohort: CohortRule::Participants },
         ]
     }
 

@@ -46,6 +46,7 @@ use crate::learning::{LearningError, with_head_rows};
 use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
 use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
+use crate::policy::Figures;
 
 /// What a client sent.
 #[derive(Clone, Debug)]
@@ -174,7 +175,7 @@ impl<'a> Consolidation<'a> {
     ///
     /// # Errors
     /// A loss that is not finite.
-    pub fn run(&self) -> Result<(ParameterSet, Vec<(&'static str, f64)>), LearningError> {
+    pub fn run(&self) -> Result<(ParameterSet, Figures), LearningError> {
         let generators = self.generators()?;
         let Value { heads, distance } = generators.new_value;
         let mut figures = vec![
