@@ -128,7 +128,7 @@ impl Method for Powder {
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         let (first, last) = (period.task.index() == 0, period.task.index() + 1 == period.tasks);
         let mixes = self.config.transfer && !first;
-        let phase = |name, rounds, cohort| Phase { name, rounds: rounds, cohort };
+        let phase = |name, rounds, cohort| Phase { name, rounds, cohort };
         let closes = self.config.transfer && !last;
         vec![
             phase("look", u32::from(mixes), CohortRule::Sampled),
