@@ -68,7 +68,7 @@ pub enum ExpectedMetric {
 
 impl ExpectedMetric {
     /// Every measure with its key and what that is.
-    const KEYS: &'static [(&'static str, Self, &'static str)] = {
+    pub(crate) const KEYS: &'static [(&'static str, Self, &'static str)] = {
         use ExpectedMetric::*;
         &[
             ("faa", Faa, "final average accuracy, %"),
