@@ -19,9 +19,7 @@ use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::{
-    Folded, Layout, Message, ModelFacts, Period, UpMeta, WireForm, one_seat_each,
-};
+use crate::policy::{Folded, Layout, Message, ModelFacts, Period, UpMeta, WireForm, one_seat_each};
 use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::reader::defaults;
 
