@@ -317,3 +317,6 @@ fn summed(place: &Place, shape: &[usize], values: Vec<f64>) -> Result<Vec<f64>, 
         _ => Ok(values),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,3 +53,29 @@ fn methods_are_explained() {
         list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
     assert!(["hgp", "fedavg", "joint"].iter().all(|name| names.contains(name)), "{names:?}");
 }
+
+#[test]
+fn methods_are_listed_with_their_services() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tell(folder.path(), &["methods"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    insta::assert_snapshot!(
+        "methods_and_services",
+        section(&told.out, "with defaults", "`fedcast")
+    );
+}
+
+#[test]
+fn messages_and_services_of_a_method_are_read_from_its_layouts() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tell(folder.path(), &["methods", "show", "hgp"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    insta::assert_snapshot!("messages_of_hgp", section(&told.out, "Messages ", "Keys of"));
+}
+
+/// The lines from one that begins so, up to one that begins otherwise.
+fn section(text: &str, from: &str, to: &str) -> String {
+    let lines = text.lines().skip_while(|line| !line.starts_with(from));
+    let lines: Vec<&str> = lines.take_while(|line| !line.starts_with(to)).collect();
+    lines.join("\n").trim_end().to_owned()
+}

@@ -272,6 +272,6 @@ fn a_method_that_cannot_is_refused() {
     let method = assemble(&other, &Registry::builtin(), Some(1)).expect("assembles").setup.method;
     let setup = Setup { method, ..setup::<()>(with(PACED), Mischief::None) };
     let end = run(setup).end;
-    let is = |error: &FederationError| error.to_string().contains("at different times");
+    let is = |error: &FederationError| error.to_string().contains("of different tasks");
     assert!(end.as_ref().is_err_and(is), "{end:?}");
 }

@@ -21,6 +21,7 @@ mod promises;
 mod restart;
 mod resume;
 mod scenario_errors;
+mod services;
 mod shaker;
 mod slots;
 mod softmax;

@@ -210,12 +210,12 @@ fn a_number_beyond_the_ring_is_its_clients_failure() {
 }
 
 #[test]
-fn the_engine_refuses_what_is_no_sum_by_the_fields_name() {
+fn the_engine_refuses_what_is_no_sum_by_the_tensor_s_name() {
     // Behind the back of the scenario's check, which refuses it too.
     let rules = ready(&scenario(SECURE)).rules;
     let ran = execute(Setup { rules, ..ready(&hgp("rebalance = \"both\"", "")) });
     let error = ran.end.unwrap_err().to_string();
-    assert!(error.contains("`gaussians`") && error.contains("`hgp`"), "{error}");
+    assert!(error.contains("keeps `counts`") && error.contains("`hgp`"), "{error}");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn units_that_the_server_must_see_one_by_one_are_refused_with_the_reason() {
     let text = stsa("stsa-e", SECURE);
     let refused = Scenario::from_toml(&text, "e", Path::new("."), &[], &Registry::builtin());
     let error = refused.unwrap_err().to_string();
-    for part in ["`stsa-e`", "the server keeps `sums`"] {
+    for part in ["`stsa-e`", "keeps `sums`", "of every client whole"] {
         assert!(error.contains(part), "{error}");
     }
 }

@@ -1,0 +1,421 @@
+//! Folding, on random updates.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::data::TaskView;
+use crate::model::{CosineHead, HeadKind, LinearHead, Parameter, ParameterSet};
+use crate::numerics::symmetric::Symmetric;
+use crate::policy::{
+    Folded, Group, Layout, Message, Period, Place, PolicyError, Stale, UpMeta, Weight, changed,
+    one_seat_each, summand,
+};
+use crate::quantity::{ClientId, Round, TaskId};
+use crate::wire::{Body, Dtype, Kind, NamedTensor, Section};
+
+const SAMPLES: &str = "samples";
+const PROMPT: &str = "prompt.00";
+const ROWS: usize = 4;
+const WIDTH: usize = 3;
+/// Numbers of a prompt of two, a head, and a bias.
+const NUMBERS: usize = 2 + ROWS * WIDTH + ROWS;
+
+/// What a client made of what it was sent.
+#[derive(Clone, Debug)]
+struct Update {
+    samples: u32,
+    /// Head rows that it sends.
+    rows: Range<usize>,
+    discount: f64,
+    /// All numbers, also of rows that it does not send.
+    values: Vec<f32>,
+}
+
+prop_compose! {
+    fn update()(
+        samples in prop_oneof![Just(0u32), 1u32..500],
+        first in 0..ROWS,
+        length in 1..=ROWS,
+        discount in prop_oneof![Just(1.0), 0.1..1.0],
+        values in numbers(),
+    ) -> Update {
+        Update { samples, rows: first..(first + length).min(ROWS), discount, values }
+    }
+}
+
+fn numbers() -> impl Strategy<Value = Vec<f32>> {
+    prop::collection::vec(-3f32..3.0, NUMBERS)
+}
+
+fn heads() -> impl Strategy<Value = HeadKind> {
+    prop_oneof![Just(HeadKind::Linear), Just(HeadKind::Cosine)]
+}
+
+fn shapes(kind: HeadKind) -> [(&'static str, Vec<usize>); 3] {
+    let other = match kind {
+        HeadKind::Linear => (LinearHead::BIAS, vec![ROWS]),
+        HeadKind::Cosine => (CosineHead::SIGMA, vec![]),
+    };
+    [(PROMPT, vec![2]), (LinearHead::WEIGHT, vec![ROWS, WIDTH]), other]
+}
+
+/// Whether these rows are of this tensor.
+fn has_rows(name: &str) -> bool {
+    [LinearHead::WEIGHT, LinearHead::BIAS].contains(&name)
+}
+
+/// All parameters; of a head these rows.
+fn cut(kind: HeadKind, values: &[f32], rows: &Range<usize>) -> ParameterSet {
+    let mut rest = values;
+    let cut = shapes(kind).map(|(name, mut shape)| {
+        let (mine, after) = rest.split_at(shape.iter().product());
+        rest = after;
+        let mut mine = mine.to_vec();
+        if has_rows(name) {
+            let width: usize = shape[1..].iter().product();
+            mine = mine[rows.start * width..rows.end * width].to_vec();
+            shape[0] = rows.len();
+        }
+        (name, Parameter { shape, values: mine.into() })
+    });
+    cut.into_iter().collect()
+}
+
+fn layout(kind: HeadKind, rows: &Range<usize>) -> Layout {
+    let place = |(name, mut shape): (&'static str, Vec<usize>)| {
+        let first = if has_rows(name) { rows.start } else { 0 };
+        if has_rows(name) {
+            shape[0] = rows.len();
+        }
+        let place = Place::parameter(name, &shape).from_row(first);
+        place.averaged(Group::All, Weight::Sum(SAMPLES))
+    };
+    counted(shapes(kind).into_iter().map(place).collect())
+}
+
+/// With a sample count beside the parameters.
+fn counted(parameters: Vec<Place>) -> Layout {
+    let extra = vec![Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)];
+    Layout { extra, ..Layout::of(parameters) }
+}
+
+fn statistics(tensors: Vec<NamedTensor>) -> Vec<Section> {
+    vec![Section::new(Kind::Statistics, tensors)]
+}
+
+fn message(parameters: ParameterSet, samples: u32) -> Message {
+    let samples = NamedTensor::u32(SAMPLES, [], vec![samples]).unwrap();
+    Message { extra: statistics(vec![samples]), ..Message::of(parameters) }
+}
+
+fn meta(discount: f64) -> UpMeta {
+    let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
+    let seat = one_seat_each(&Period::of(Arc::new(view), 2), &[ClientId(0)]).remove(0);
+    UpMeta { discount, ..UpMeta::timely(seat, Round(0)) }
+}
+
+fn fold_one(
+    sent: &Arc<Message>,
+    discount: f64,
+    (update, up): (Message, &Layout),
+) -> Result<Folded, PolicyError> {
+    Folded::of(&meta(discount), (sent, &layout(HeadKind::Linear, &(0..ROWS))), (update, up))
+}
+
+fn fold(kind: HeadKind, base: &[f32], updates: &[Update]) -> Folded {
+    let (down, sent) =
+        (layout(kind, &(0..ROWS)), Arc::new(Message::of(cut(kind, base, &(0..ROWS)))));
+    let one = |update: &Update| {
+        let up = layout(kind, &update.rows);
+        let message = message(cut(kind, &update.values, &update.rows), update.samples);
+        Folded::of(&meta(update.discount), (&sent, &down), (message, &up)).unwrap()
+    };
+    updates.iter().map(one).reduce(Folded::merge).unwrap()
+}
+
+fn flat(set: &ParameterSet, kind: HeadKind) -> Vec<f32> {
+    shapes(kind).iter().flat_map(|(name, _)| set.get(name).unwrap().values.to_vec()).collect()
+}
+
+/// The head row that a number is of.
+fn row_of(kind: HeadKind, at: usize) -> Option<usize> {
+    let head = 2 + ROWS * WIDTH;
+    match kind {
+        _ if (2..head).contains(&at) => Some((at - 2) / WIDTH),
+        HeadKind::Linear if at >= head => Some(at - head),
+        _ => None,
+    }
+}
+
+/// Number by number, as it is written in papers.
+fn expected(kind: HeadKind, base: &[f32], updates: &[Update]) -> Vec<f64> {
+    let weight: f64 = updates.iter().map(|update| f64::from(update.samples)).sum();
+    let of = |(at, before): (usize, &f32)| {
+        let step = |update: &Update| {
+            let sent = row_of(kind, at).is_none_or(|row| update.rows.contains(&row));
+            let moved = f64::from(update.values[at]) - f64::from(*before);
+            if sent { f64::from(update.samples) * update.discount * moved } else { 0.0 }
+        };
+        let moved: f64 = updates.iter().map(step).sum();
+        f64::from(*before) + if weight > 0.0 { moved / weight } else { 0.0 }
+    };
+    base.iter().enumerate().map(of).collect()
+}
+
+fn close(found: &[f32], wanted: &[f64]) -> bool {
+    found.iter().zip(wanted).all(|(a, b)| (f64::from(*a) - b).abs() <= 1e-6 * (1.0 + b.abs()))
+}
+
+proptest! {
+    /// Rows that somebody did not send count as unchanged, a discount scales a step and leaves its weight, and
+    /// where nobody weighs anything nothing moves.
+    #[test]
+    fn everybody_s_mean_is_the_one_of_papers(
+        kind in heads(),
+        base in numbers(),
+        updates in prop::collection::vec(update(), 1..6),
+    ) {
+        let folded = fold(kind, &base, &updates);
+        let sent = cut(kind, &base, &(0..ROWS));
+        let found = flat(&folded.apply(&sent), kind);
+        let wanted = expected(kind, &base, &updates);
+        prop_assert!(close(&found, &wanted), "{:?} {:?}", found, wanted);
+        let weight: f64 = updates.iter().map(|update| f64::from(update.samples)).sum();
+        prop_assert_eq!(folded.means[&Group::All].weight(), weight);
+        prop_assert!(folded.sums.is_empty() && folded.kept.is_empty());
+    }
+
+    /// Summands that are added number by number fold like the uploads themselves.
+    #[test]
+    fn the_sum_of_summands_is_the_fold_of_uploads(
+        kind in heads(),
+        base in numbers(),
+        rows in update(),
+        updates in prop::collection::vec(update(), 1..6),
+    ) {
+        let rows = rows.rows;
+        let updates: Vec<Update> = updates.into_iter()
+            .map(|update| Update { rows: rows.clone(), discount: 1.0, ..update })
+            .collect();
+        let (down, up) = (layout(kind, &(0..ROWS)), layout(kind, &rows));
+        let sent = Message::of(cut(kind, &base, &(0..ROWS)));
+        let summands = updates.iter().map(|update| {
+            let message = message(cut(kind, &update.values, &rows), update.samples);
+            summand((&sent, &down), (&message, &up)).unwrap()
+        });
+        let sum = summands.reduce(|sum, more| added(&sum, &more)).unwrap();
+        let summed = Folded::of_sum(&sum, &down, &up).unwrap();
+        let folded = fold(kind, &base, &updates);
+        prop_assert_eq!(summed.means[&Group::All].weight(), folded.means[&Group::All].weight());
+        let wanted: Vec<f64> =
+            flat(&folded.apply(&sent.parameters), kind).into_iter().map(f64::from).collect();
+        prop_assert!(close(&flat(&summed.apply(&sent.parameters), kind), &wanted));
+    }
+
+    /// A number that is averaged is replaced, row by row; what is not averaged stays.
+    #[test]
+    fn a_changed_upload_differs_in_what_is_averaged(
+        kind in heads(), base in numbers(), update in update(),
+    ) {
+        let (down, mut up) = (layout(kind, &(0..ROWS)), layout(kind, &update.rows));
+        up.parameters[0].fold = Default::default();
+        let sent = Message::of(cut(kind, &base, &(0..ROWS)));
+        let made = message(cut(kind, &update.values, &update.rows), update.samples);
+        let mirrored = |before: f32, after: f32| 2.0 * before - after;
+        let found =
+            changed((&sent, &down), (&made, &up), &mut |before, after| mirrored(before, after));
+        let found = found.unwrap();
+        let mirror = |(at, (before, after)): (usize, (&f32, &f32))| match at {
+            0..2 => *after,
+            _ => mirrored(*before, *after),
+        };
+        let wanted: Vec<f32> =
+            base.iter().zip(&update.values).enumerate().map(mirror).collect();
+        prop_assert_eq!(&found.parameters, &cut(kind, &wanted, &update.rows));
+        let without = |message: &Message| {
+            let parameters = ParameterSet::new();
+            Message { parameters, ..message.clone() }.body().digest()
+        };
+        prop_assert_eq!(without(&found), without(&made));
+    }
+
+    /// What a task or its head rows own is averaged over those who learnt them.
+    #[test]
+    fn owners_have_denominators_of_their_own(
+        updates in prop::collection::vec((0u16..3, 0u32..100, prop::collection::vec(-3f32..3.0, 3)), 1..8),
+    ) {
+        let own = |task: u16| [format!("prompt.{task:02}"), format!("head.{task}")];
+        let names = (0..3).flat_map(own).chain(["conv.weight".to_owned()]);
+        let one = |value: f32| Parameter { shape: vec![1], values: [value].into() };
+        let base: ParameterSet = names.map(|name| (name, one(1.0))).collect();
+        let sent = Arc::new(Message::of(base.clone()));
+        let down =
+            Layout::of(base.iter().map(|(name, _)| Place::parameter(Arc::clone(name), &[1])).collect());
+        let folded = updates.iter().map(|(task, samples, values)| {
+            let [prompt, head] = own(*task);
+            let groups =
+                [Group::All, Group::Task(*task), Group::Head(10 * u32::from(*task))];
+            let named: Vec<String> = vec!["conv.weight".to_owned(), prompt, head];
+            let place = |(name, group): (&String, Group)| {
+                Place::parameter(name.as_str(), &[1]).averaged(group, Weight::Sum(SAMPLES))
+            };
+            let up = counted(named.iter().zip(groups).map(place).collect());
+            let set = named.iter().cloned().zip(values.iter().map(|value| one(*value))).collect();
+            let update = message(set, *samples);
+            Folded::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
+        });
+        let folded = folded.reduce(Folded::merge).unwrap();
+        let keys: Vec<&Group> = folded.means.keys().collect();
+        let order = |group: &Group| match group {
+            Group::All => 0,
+            Group::Task(_) => 1,
+            Group::Head(_) => 2,
+        };
+        prop_assert!(keys.is_sorted_by_key(|group| order(group)));
+        let applied = folded.apply(&base);
+        for (name, parameter) in applied.iter() {
+            let part = |task: &u16| {
+                let [prompt, head] = own(*task);
+                [("conv.weight", 0), (&prompt, 1), (&head, 2)]
+                    .into_iter().find(|(own, _)| *own == &**name).map(|(_, at)| at)
+            };
+            let said: Vec<(f64, f64)> = updates.iter()
+                .filter_map(|(task, samples, values)| {
+                    part(task).map(|at| (f64::from(*samples), f64::from(values[at])))
+                })
+                .collect();
+            let weight: f64 = said.iter().map(|(weight, _)| weight).sum();
+            let moved: f64 = said.iter().map(|(weight, value)| weight * (value - 1.0)).sum();
+            let wanted = 1.0 + if weight > 0.0 { moved / weight } else { 0.0 };
+            prop_assert!(close(&parameter.values, &[wanted]), "{}: {}", name, wanted);
+        }
+    }
+
+    /// A symmetric matrix folds to the same sum whether all of it travels or a triangle; a discount scales what
+    /// ages, and nothing else.
+    #[test]
+    fn sums_of_matrices_and_of_triangles_are_alike(
+        grams in prop::collection::vec((prop::collection::vec(-3f64..3.0, 6), 0.1f64..1.0, 0u32..9), 1..5),
+    ) {
+        let folded = |packed: bool| {
+            let shape = if packed { vec![6] } else { vec![3, 3] };
+            let gram = Place::new(Kind::Statistics, "gram", &shape, Dtype::F64).symmetric();
+            let whole = Place::new(Kind::Statistics, "count", &[], Dtype::U32).summed(Stale::Whole);
+            let place = gram.summed(Stale::Scaled);
+            let up = Layout { extra: vec![place.clone(), whole], ..Layout::default() };
+            let one = |(triangle, discount, count): &(Vec<f64>, f64, u32)| {
+                let count = NamedTensor::u32("count", [], vec![*count]).unwrap();
+                let extra = statistics(vec![place.tensor(triangle).unwrap(), count]);
+                let update = Message { extra, ..Message::default() };
+                let sent = (&Arc::default(), &Layout::default());
+                Folded::of(&meta(*discount), sent, (update, &up)).unwrap()
+            };
+            grams.iter().map(one).reduce(Folded::merge).unwrap()
+        };
+        let (full, packed) = (folded(false), folded(true));
+        prop_assert_eq!(&full.sums, &packed.sums);
+        for at in 0..6 {
+            let wanted: f64 = grams.iter().map(|(gram, discount, _)| discount * gram[at]).sum();
+            prop_assert!((packed.sum("gram").unwrap()[at] - wanted).abs() < 1e-12);
+        }
+        let counted: u32 = grams.iter().map(|(_, _, count)| count).sum();
+        prop_assert_eq!(full.sum("count").unwrap(), &[f64::from(counted)]);
+        prop_assert!(full.sum("means").unwrap_err().to_string().contains("`means`"));
+    }
+}
+
+/// Two bodies, number by number.
+fn added(a: &Body, b: &Body) -> Body {
+    let tensor = |(a, b): (&NamedTensor, &NamedTensor)| {
+        let sum = a.as_f64().unwrap().iter().zip(b.as_f64().unwrap().iter()).map(|(a, b)| a + b);
+        NamedTensor::f64(Arc::clone(a.name()), a.shape(), sum.collect::<Vec<f64>>()).unwrap()
+    };
+    let section = |(a, b): (&Section, &Section)| {
+        Section::new(a.kind, a.tensors.iter().zip(&b.tensors).map(tensor).collect())
+    };
+    Body::new(a.meta.clone(), a.sections.iter().zip(&b.sections).map(section).collect())
+}
+
+/// Each mean is rounded once, in the order everybody, task, head.
+#[test]
+fn means_are_applied_in_the_order_of_their_groups() {
+    let one = |value: f32| -> ParameterSet {
+        [("conv.weight", Parameter { shape: vec![1], values: [value].into() })]
+            .into_iter()
+            .collect()
+    };
+    let sent = Arc::new(Message::of(one(0.0)));
+    let place = || Place::parameter("conv.weight", &[1]);
+    let steps = [(Group::Head(0), -1e8), (Group::All, 1e8), (Group::Task(0), 3.0)];
+    let folded = steps.map(|(group, step)| {
+        let up = counted(vec![place().averaged(group, Weight::Presence(SAMPLES))]);
+        let down = Layout::of(vec![place()]);
+        Folded::of(&meta(1.0), (&sent, &down), (message(one(step), 7), &up)).unwrap()
+    });
+    let folded = folded.into_iter().reduce(Folded::merge).unwrap();
+    assert!(folded.means.keys().eq([&Group::All, &Group::Task(0), &Group::Head(0)]));
+    assert_eq!(folded.means[&Group::All].weight(), 1.0, "present, however many samples");
+    // The three is lost beside a hundred million; after it, it would be left.
+    assert_eq!(folded.apply(&one(0.0)), one(0.0));
+}
+
+#[test]
+fn a_matrix_that_noise_made_lopsided_is_summed_as_its_symmetric_half() {
+    let place = Place::new(Kind::Statistics, "gram", &[2, 2], Dtype::F64).symmetric();
+    let up = Layout { extra: vec![place.summed(Stale::Refuse)], ..Layout::default() };
+    let gram = NamedTensor::f64("gram", [2, 2], vec![1.0, 2.0, 4.0, 5.0]).unwrap();
+    let update = Message { extra: statistics(vec![gram]), ..Message::default() };
+    let sent = (&Arc::default(), &Layout::default());
+    let folded = Folded::of(&meta(1.0), sent, (update, &up)).unwrap();
+    let half = Symmetric::from_packed(2, vec![1.0, 3.0, 5.0]).unwrap();
+    assert_eq!(folded.sum("gram").unwrap(), half.packed());
+}
+
+/// What is kept is handed over with what its seat was sent, in the order of merging.
+#[test]
+fn kept_uploads_come_whole_and_in_order() {
+    let mut up = layout(HeadKind::Linear, &(0..ROWS));
+    up.extra[0] = up.extra[0].clone().kept();
+    let base = cut(HeadKind::Linear, &[0.5; NUMBERS], &(0..ROWS));
+    let sent = Arc::new(Message::of(base.clone()));
+    let one = |samples| fold_one(&sent, 1.0, (message(base.clone(), samples), &up)).unwrap();
+    let folded = [3, 1, 2].map(one).into_iter().reduce(Folded::merge).unwrap();
+    let samples = |kept: &crate::policy::Kept| {
+        assert!(Arc::ptr_eq(&kept.sent, &sent));
+        kept.update.named(SAMPLES).unwrap().numbers()[0]
+    };
+    assert_eq!(folded.kept.iter().map(samples).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
+}
+
+#[test]
+fn an_upload_that_does_not_fit_what_was_sent_is_refused_by_name() {
+    let sent = Arc::new(Message::of(cut(HeadKind::Linear, &[0.5; NUMBERS], &(0..ROWS))));
+    let place = |name: &str, shape: &[usize]| {
+        Place::parameter(name, shape).averaged(Group::All, Weight::Sum(SAMPLES))
+    };
+    let refused = |place: Place, samples: bool| {
+        let count = place.shape.iter().product();
+        let parameter = Parameter { shape: place.shape.clone(), values: vec![1.0; count].into() };
+        let mut update = message([(&*place.name, parameter)].into_iter().collect(), 5);
+        if !samples {
+            update.extra.clear();
+        }
+        let up = counted(vec![place]);
+        fold_one(&sent, 1.0, (update, &up)).unwrap_err().to_string()
+    };
+    let weight = LinearHead::WEIGHT;
+    for (place, name) in [
+        (place("conv.weight", &[2]), "`conv.weight`"),
+        (place(weight, &[ROWS, WIDTH + 1]), "`head.weight`"),
+        (place(weight, &[ROWS + 1, WIDTH]), "`head.weight`"),
+        (place(weight, &[ROWS * WIDTH]), "`head.weight`"),
+        (place(weight, &[2, WIDTH]).from_row(3), "`head.weight` of shape [2, 3] from row 3"),
+        (place(PROMPT, &[3]), "`prompt.00`"),
+    ] {
+        let told = refused(place, true);
+        assert!(told.contains(name) && told.contains("was not sent"), "{told}");
+    }
+    assert!(refused(place(PROMPT, &[2]), false).contains("`samples`"));
+}

@@ -1,0 +1,73 @@
+//! Promise: every method answers to every service. A scenario that asks for one loads, or it is refused in the words
+//! of the method's own refusal.
+
+use std::path::Path;
+
+use fedcast::methods::Registry;
+use fedcast::model::VitConfig;
+use fedcast::policy::{ModelFacts, Service, WireForm, refusal};
+use fedcast::scenario::{Scenario, ScenarioError};
+
+/// Where a method may be at home: clients, tasks.
+const PLACES: [(u32, u32); 3] = [(20, 5), (1, 5), (1, 1)];
+
+fn read(
+    method: &str,
+    (clients, tasks): (u32, u32),
+    service: Option<Service>,
+) -> Result<Scenario, ScenarioError> {
+    let (mut arrival, mut more) = ("", "");
+    match service {
+        Some(Service::Late) => {
+            more = "round = { close = \"quorum\", quorum = 0.5, late = \"fold\" }";
+        }
+        Some(Service::Mixed) => arrival = ", arrival = \"paced\"",
+        Some(Service::Robust) => more = "federation.fold = \"median\"",
+        Some(Service::Secure) => more = "privacy.secure_aggregation = true",
+        Some(Service::Lies) => {
+            more = "faults = [{ kind = \"malicious\", how = \"scaled\", share = 0.2 }]";
+        }
+        None => {}
+    }
+    // As many keys as the network that ships with the program is wide.
+    let keys = if ["coda-prompt", "fed-cprompt"].contains(&method) { ", pool = 60" } else { "" };
+    let text = format!(
+        "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = {tasks}{arrival} }}\n\
+         partition = {{ kind = \"iid\" }}\nmethod = {{ name = \"{method}\"{keys} }}\n\
+         federation.clients = {clients}\n{more}\n"
+    );
+    let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
+    loaded.map(|loaded| loaded.scenario)
+}
+
+#[test]
+fn every_method_answers_to_every_service() {
+    let registry = Registry::builtin();
+    let facts = ModelFacts {
+        backbone: VitConfig::default().into(),
+        classes: 10,
+        tasks: 5,
+        form: WireForm::Full,
+    };
+    let (mut allowed, mut refused) = (0, 0);
+    for entry in registry.all() {
+        let home = PLACES.into_iter().find(|place| read(entry.name, *place, None).is_ok());
+        let Some(home) = home else { panic!("`{}` is at home nowhere", entry.name) };
+        let section = read(entry.name, home, None).unwrap().method;
+        let method = registry.build(&section, &facts).unwrap();
+        for service in Service::ALL {
+            let told = read(entry.name, home, Some(service)).err().map(|error| error.to_string());
+            let case = format!("{}, {}", entry.name, service.word());
+            match (refusal(&*method, &facts, service), told) {
+                (None, None) => allowed += 1,
+                (Some(why), Some(told)) => {
+                    assert!(told.contains(&why.to_string()), "{case}: {why}\n{told}");
+                    assert!(told.contains("s.toml:"), "{case}: {told}");
+                    refused += 1;
+                }
+                (why, told) => panic!("{case}: {why:?}, yet {told:?}"),
+            }
+        }
+    }
+    assert!(allowed > 0 && refused > 0, "{allowed} allowed, {refused} refused");
+}
