@@ -16,7 +16,7 @@
 //! ```
 //! The paper does not mention the counts that clients send; its losses and label draws need them. Clients keep
 //! nothing between rounds. Where paper and release differ there is a key of
-//! [`Settings`](consolidation::Settings); its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no
+//! [`Settings`]; its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no
 //! previous server), `prompt_steps`, `head_steps`. With both distillations at zero it is
 //! [FedAvg-Prompt](super::fedavg_prompt), bit for bit.
 
