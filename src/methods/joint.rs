@@ -88,10 +88,10 @@ impl Averaged for Joint {
         let mut needs = self.fedavg.needs();
         let what = "joint training";
         needs.extend([
-            Needs::OneSite { what, otherwise: "for several sites and one task use \"fedavg\"" },
+            Needs::OneSite { what, otherwise: "use \"fedavg\" for several sites and one task" },
             Needs::OneTask {
                 what,
-                otherwise: "for one site and many tasks use \"fedavg\" with one client",
+                otherwise: "use \"fedavg\" with one client for one site and many tasks",
             },
             Needs::ReturningClients {
                 why: "joint training has one site that stays",

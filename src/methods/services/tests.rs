@@ -25,7 +25,7 @@ const AVERAGED: [&str; 9] = [
     "name = \"fedhaf\"",
     "name = \"fedavg-prompt\"",
     "name = \"l2p\"",
-    "name = \"coda-prompt\"",
+    "name = \"coda-prompt\", pool = 60",
     "name = \"oracle\", site = \"clients\"",
     "name = \"hgp\", rebalance = \"none\"",
 ];
