@@ -11,8 +11,7 @@ use crate::learning::prompting::ComponentPart;
 use crate::methods::powder::{PowderServer, SlotKey};
 use crate::model::Parameter;
 use crate::policy::{
-    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, each_changed,
-    shared,
+    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
@@ -113,10 +112,14 @@ impl Server for C2PromptServer {
                 let inner = RoundContext { phase, ..round.clone() };
                 self.powder.broadcast(&inner, seats, lab)?
             }
-            None if C2Prompt::asks(round.phase) => shared(Message::default(), seats),
+            None if C2Prompt::asks(round.phase) => {
+                return Ok(shared(closed(round.phase, Message::default()), seats));
+            }
             None => self.gaussians(seats, lab)?,
         };
-        Ok(each_changed(&downs, |down| closed(round.phase, down.clone())))
+        // Every seat's is charged as a frame of its own.
+        let close = |down| Arc::new(closed(round.phase, Arc::unwrap_or_clone(down)));
+        Ok(downs.into_iter().map(close).collect())
     }
 
     fn end_round(
