@@ -20,6 +20,7 @@
 use std::collections::BTreeSet;
 
 use crate::numerics::robust::{median, trimmed_mean};
+use crate::numerics::share::share_of;
 use crate::policy::{Folded, Group, ParameterAverage};
 pub use crate::scenario::FoldRule;
 
@@ -29,9 +30,7 @@ pub(super) type Figures = Vec<(&'static str, f64)>;
 impl FoldRule {
     /// Updates left out at either end of so many.
     fn cut(trim: f64, updates: usize) -> usize {
-        // A product such as 0.29 * 100 lies just below the whole number that is meant.
-        let cut = (trim * updates as f64 + 1e-9) as usize;
-        cut.min(updates.saturating_sub(1) / 2)
+        share_of(updates, trim).min(updates.saturating_sub(1) / 2)
     }
 }
 
