@@ -238,7 +238,7 @@ fn run_stsa(name: &str, more: &str) -> Ran {
     execute(ready(&read(&stsa(name, more))))
 }
 
-/// The sum of statistics is exact, so a closed form learns the same from it.
+/// The sum of what was uploaded is exact, so a closed form learns the same from it.
 #[test]
 fn stsa_adds_up_in_secret_also_as_the_half_of_its_matrix() {
     let halved = |more: &str| {
