@@ -109,10 +109,7 @@ impl CodaPrompt {
             orthogonal: Orthogonal::Task,
             prompted: Prompted::default(),
         };
-        if !config.prompt_len.is_multiple_of(2) {
-            let message = format!("a prompt of {} rows has no two halves", config.prompt_len);
-            table.reject("prompt_len", &message, "odd", "give an even number of rows");
-        }
+        prompted::prompt_has_halves(table, config.prompt_len);
         config
     }
 

@@ -19,6 +19,7 @@ use clap::ValueEnum;
 
 use super::HeadForm;
 use super::averaged::{Averaged, Averaging, Needs, OldLogits, Parameters, Weights};
+use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
@@ -112,10 +113,7 @@ impl FedAvg {
             prompt_len: table.get(&prompt_len),
             n_blocks: table.get(&n_blocks),
         };
-        if !config.prompt_len.is_multiple_of(2) {
-            let message = format!("a prompt of {} rows has no two halves", config.prompt_len);
-            table.reject("prompt_len", &message, "odd", "give an even number of rows");
-        }
+        prompt_has_halves(table, config.prompt_len);
         config
     }
 

@@ -29,6 +29,14 @@ pub(super) const NEEDS_BLOCKS: Needs = Needs::Blocks {
     instead: "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`",
 };
 
+/// Refuses a prefix prompt of which keys and values would not get as many rows.
+pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {
+    if !prompt_len.is_multiple_of(2) {
+        let message = format!("a prompt of {prompt_len} rows has no two halves");
+        table.reject("prompt_len", &message, "odd", "give an even number of rows");
+    }
+}
+
 /// What their servers and clients keep.
 pub(super) const STATE: &str = "server: all prompts and the head; client: nothing";
 

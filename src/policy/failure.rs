@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::PolicyError;
+use super::{Outcome, PolicyError};
 
 /// Why a seat sends nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,13 @@ pub enum Failure {
     Away,
     /// The client went away before its work was done.
     Left,
+}
+
+impl Failure {
+    /// What stops a pack fails all of its members.
+    pub fn of_all(members: usize, error: impl Into<PolicyError>) -> Vec<Result<Outcome, Failure>> {
+        vec![Err(Failure::from(error.into())); members]
+    }
 }
 
 impl fmt::Display for Failure {

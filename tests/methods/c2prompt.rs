@@ -11,7 +11,7 @@ use fedcast::quantity::ClientId;
 use fedcast::wire::Kind;
 
 use crate::engine;
-use crate::powder::{Sent, on_imagenet_r, pack_and_alone, payload, small, table};
+use crate::powder::{Sent, context, on_imagenet_r, pack_and_alone, payload, small, table};
 use crate::toys::round_loop::Engine;
 use crate::toys::{deal, facts};
 
@@ -210,4 +210,19 @@ fn tasks_may_be_mixed_as_in_powder() {
         [true, false, true, true, true],
         "late, mixed, robust, secure, lies"
     );
+}
+
+/// A copy of a frame is charged as one: which Downs are shared is part of what a run comes to.
+#[test]
+fn the_question_of_round_0_is_one_down_for_all() {
+    let mut run = engine(c2prompt_with(|_| ()), 3);
+    let shards = deal(&run.lab, &run.view(0), 2);
+    run.task(0, &shards, 1);
+    let shared = [1, 2, 3, 5].map(|phase| {
+        let round = context(&run, 0, phase);
+        let seats = run.method.seats(&round, &[ClientId(0), ClientId(1)]);
+        let downs = run.server.broadcast(&round, &seats, &run.lab).unwrap();
+        Arc::ptr_eq(&downs[0], &downs[1])
+    });
+    assert_eq!(shared, [true, false, false, false]);
 }

@@ -97,7 +97,8 @@ fn components_start_orthogonal_to_those_before() {
     }
 }
 
-fn context(run: &Engine, task: usize, phase: usize) -> RoundContext {
+/// A round of a phase of a task.
+pub fn context(run: &Engine, task: usize, phase: usize) -> RoundContext {
     RoundContext {
         round: Round(run.round),
         period: Period::of(run.view(task), 3),

@@ -204,11 +204,6 @@ impl Slots {
         slots
     }
 
-    /// Head rows of the slots begun up to a period, as ranges in rising order.
-    pub fn open_rows(&self, period: TaskId) -> Vec<Range<usize>> {
-        self.begun(period).map(|slot| self.view(slot).rows.clone()).collect()
-    }
-
     /// All rows of a period's slots, begun or not.
     pub fn period_view(&self, period: TaskId) -> TaskView {
         let width = self.rules.clients as usize * self.rules.classes;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::cut::Cut;
 use super::previous::previous_sketch;
 use super::server::BaseServer;
-use super::{Averaged, Client, Direction, Needs};
+use super::{Averaged, Client, Direction, Needs, Parameters};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSketch, ClientState, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
-    PolicyError, Predictor, Server, SketchFacts, Veto, kind_of,
+    Place, PolicyError, Predictor, Server, SketchFacts, Veto, kind_of,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodySketch, Kind};
@@ -27,17 +27,24 @@ pub struct Base<A> {
     pub method: A,
     /// The model's dimensions.
     pub model: Arc<ModelFacts>,
+    /// What it learns of such a model.
+    pub(super) parameters: Arc<Parameters>,
 }
 
 impl<A: Averaged> Base<A> {
     /// The method for a model of these dimensions.
     pub fn new(method: A, model: &ModelFacts) -> Base<A> {
-        Base { method, model: Arc::new(model.clone()) }
+        let parameters = Arc::new(method.parameters(model));
+        Base { method, model: Arc::new(model.clone()), parameters }
     }
 
     /// What travels between the server and a client with this view.
     pub(super) fn cut(&self, view: &TaskView, direction: Direction) -> Cut {
         Cut::of(&self.method, &self.model, view, direction)
+    }
+
+    fn places(&self, cut: &Cut, view: &TaskView, direction: Direction) -> Vec<Place> {
+        cut.places(&self.method, &self.model, &self.parameters, view, direction)
     }
 
     fn previous(&self, view: &TaskView) -> Option<AssetSketch> {
@@ -46,7 +53,7 @@ impl<A: Averaged> Base<A> {
         if self.method.averaging().head == HeadForm::Growing {
             cut.head = 0..view.rows.start;
         }
-        let places = cut.places(&self.method, &self.model, view, Direction::Down);
+        let places = self.places(&cut, view, Direction::Down);
         let shapes: Vec<_> =
             places.into_iter().map(|place| (place.name.to_string(), place.shape)).collect();
         Some(previous_sketch(TaskId(before), &shapes))
@@ -62,7 +69,7 @@ impl<A: Averaged> Base<A> {
         let (method, model, view) = (&self.method, &*self.model, &member.seat.view);
         let cut = self.cut(view, Direction::Up);
         let travels = |name: &str| method.travels(model, name, Direction::Up);
-        let parameters = cut.take(&method.parameters(model), &trained.parameters, travels)?;
+        let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
         let counts = lab.held_counts(member.shard);
         let facts = SketchFacts { model, view, phase: 0, round_in_phase: 0, counts: &counts };
         let control = method.control(&facts, cut.head.start);
@@ -76,14 +83,13 @@ impl<A: Averaged> Base<A> {
         members: &mut [Member],
         lab: &Lab,
     ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
-        let all = self.method.parameters(&self.model);
         let mut pack = Vec::with_capacity(members.len());
         for member in &*members {
             let cut = self.cut(&member.seat.view, Direction::Down);
             pack.push(Client {
                 seat: &member.seat,
                 down: &member.down,
-                received: cut.padded(&all, &member.down.parameters),
+                received: cut.padded(&self.parameters, &member.down.parameters),
                 state: A::State::of(&member.state)?,
                 shard: &member.shard,
                 key: member.key,
@@ -120,7 +126,7 @@ impl<A: Averaged> Method for Base<A> {
         let previous = self.previous(view);
         Layout {
             control: vec![0; if previous.is_some() { DIGEST_BYTES } else { 0 }],
-            parameters: cut.places(&self.method, &self.model, view, Direction::Down),
+            parameters: self.places(&cut, view, Direction::Down),
             extra: self.method.hears(facts),
             assets: previous.into_iter().collect(),
             ..Layout::default()
@@ -131,7 +137,7 @@ impl<A: Averaged> Method for Base<A> {
         let cut = self.cut(facts.view, Direction::Up);
         Layout {
             control: self.method.control(facts, cut.head.start),
-            parameters: cut.places(&self.method, &self.model, facts.view, Direction::Up),
+            parameters: self.places(&cut, facts.view, Direction::Up),
             extra: self.method.says(facts),
             assets: Vec::new(),
             size: self.method.size(),
@@ -157,7 +163,7 @@ impl<A: Averaged> Method for Base<A> {
         let classes = (0..self.model.classes as u32).collect();
         let view = TaskView { task: TaskId(0), rows: 0..self.model.classes, classes };
         let cut = self.cut(&view, Direction::Inference);
-        let mut places = cut.places(&self.method, &self.model, &view, Direction::Inference);
+        let mut places = self.places(&cut, &view, Direction::Inference);
         places.retain(|place| kind_of(&place.name) != Kind::Head);
         Layout::of(places).body()
     }
@@ -183,10 +189,7 @@ impl<A: Averaged> Method for Base<A> {
             Ok(outcomes) => {
                 outcomes.into_iter().map(|outcome| outcome.map_err(Failure::from)).collect()
             }
-            Err(error) => {
-                let failure = Failure::from(error);
-                members.iter().map(|_| Err(failure.clone())).collect()
-            }
+            Err(error) => Failure::of_all(members.len(), error),
         }
     }
 
@@ -205,9 +208,9 @@ impl<A: Averaged> Method for Base<A> {
         if self.method.down_is_lean(&self.model) {
             return Ok(None);
         }
-        let (view, all) = (facts.view, self.method.parameters(&self.model));
-        let received = self.cut(view, Direction::Down).padded(&all, &sent.parameters);
-        let whole = self.cut(view, Direction::Up).put(&all, &received, &own.parameters)?;
+        let (view, all) = (facts.view, &*self.parameters);
+        let received = self.cut(view, Direction::Down).padded(all, &sent.parameters);
+        let whole = self.cut(view, Direction::Up).put(all, &received, &own.parameters)?;
         let task = view.task.index();
         Ok(Some(self.method.predictor(&self.model, task, &whole, lab)?))
     }

@@ -58,10 +58,10 @@ impl Cut {
         &self,
         method: &A,
         model: &ModelFacts,
+        all: &Parameters,
         view: &TaskView,
         direction: Direction,
     ) -> Vec<Place> {
-        let all = method.parameters(model);
         let by_owner = all.is_by_owner();
         let travelling = all.iter().filter(|one| method.travels(model, &one.name, direction));
         travelling

@@ -33,9 +33,9 @@ impl<A: Averaged> BaseServer<A> {
     }
 
     fn down(&self, cut: &Cut, round: &RoundContext) -> Result<Message, PolicyError> {
-        let Base { method, model } = &self.base;
+        let Base { method, model, .. } = &self.base;
         let travels = |name: &str| method.travels(model, name, Direction::Down);
-        let parameters = cut.take(&method.parameters(model), &self.theta, travels)?;
+        let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
         let named = self.previous.iter().flat_map(|asset| asset.digest().to_le_bytes());
         Ok(Message {
             control: named.collect(),
@@ -48,7 +48,7 @@ impl<A: Averaged> BaseServer<A> {
 
 impl<A: Averaged> Server for BaseServer<A> {
     fn begin_period(&mut self, period: &Period, _lab: &Lab) -> Result<(), PolicyError> {
-        let Base { method, model } = &self.base;
+        let Base { method, model, .. } = &self.base;
         let task = period.task.index();
         if self.memory.begins(task) {
             let theta = std::mem::take(&mut self.theta);
@@ -92,28 +92,28 @@ impl<A: Averaged> Server for BaseServer<A> {
         let Some(folded) = folded else { return Ok(()) };
         let moved = folded.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
-        let Base { method, model } = &self.base;
+        let Base { method, model, .. } = &self.base;
         let closing = Closing { model, before: &before, folded, round, lab };
         self.figures = method.after_mean(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
     }
 
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        let Base { method, model } = &self.base;
+        let method = &self.base.method;
         if method.teaches() {
             let cut = self.base.cut(&period.view, Direction::Down);
-            let left = cut.take(&method.parameters(model), &self.theta, |_| true)?;
+            let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
             self.previous = Some(previous(period.task, &left));
         }
         method.end_task(&mut self.memory, &self.theta, period, lab)
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        let Base { method, model } = &self.base;
+        let Base { method, model, .. } = &self.base;
         let task = self.memory.task();
         let pool = method.task_rows(model, task, Direction::Inference);
         let cut = Cut { head: 0..model.classes, pool };
-        let theta = cut.take(&method.parameters(model), &self.theta, |_| true)?;
+        let theta = cut.take(&self.base.parameters, &self.theta, |_| true)?;
         method.predictor(model, task, &theta, lab)
     }
 

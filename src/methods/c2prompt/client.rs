@@ -7,7 +7,7 @@ use super::moments::Gaussians;
 use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
-use crate::methods::powder::{Companion, Lesson, Pupil, Step, all_fail};
+use crate::methods::powder::{Companion, Lesson, Pupil, Step};
 use crate::numerics::affinity::{ClassHistogram, Counting};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -34,7 +34,7 @@ impl C2Prompt {
             |member: &Member| Lesson::read(&opened(member.phase, Message::clone(&member.down))?);
         let lessons: Vec<Lesson> = match members.iter().map(lesson).collect::<Result<_, _>>() {
             Ok(lessons) => lessons,
-            Err(error) => return all_fail(members.len(), error),
+            Err(error) => return Failure::of_all(members.len(), error),
         };
         let pupils = members.iter().zip(&lessons).map(Pupil::of);
         let all: Vec<(Pupil<'_>, &Compensation)> = pupils.zip(states).collect();
@@ -52,7 +52,7 @@ impl C2Prompt {
         let (pupils, states): (Vec<Pupil<'_>>, Vec<&Compensation>) = pack.iter().copied().unzip();
         let mut company = match Company::new(self, &pupils, &states, &lab.device) {
             Ok(company) => company,
-            Err(error) => return all_fail(pupils.len(), error),
+            Err(error) => return Failure::of_all(pupils.len(), error),
         };
         let learnt = self.powder.learn(&pupils, lab, &mut company);
         let beside = |(member, outcome): (usize, Result<Outcome, Failure>)| {

@@ -48,7 +48,7 @@ pub use state::{Compensation, Prompts};
 
 use self::messages::{closed, histogram, opened, tagged};
 use super::Needs;
-use super::powder::{Powder, PowderServer, all_fail};
+use super::powder::{Powder, PowderServer};
 use super::registry::{MethodEntry, Recipe};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
@@ -181,7 +181,7 @@ impl Method for C2Prompt {
         let states = members.iter().map(client::entered).collect::<Result<Vec<_>, _>>();
         let mut states = match states {
             Ok(states) => states,
-            Err(error) => return all_fail(members.len(), error),
+            Err(error) => return Failure::of_all(members.len(), error),
         };
         let mut outcomes = match members.iter().all(|member| C2Prompt::trains(member.phase)) {
             true => self.learn(members, &states, lab),

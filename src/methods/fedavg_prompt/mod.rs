@@ -19,6 +19,7 @@ pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 
 use super::HeadForm;
 use super::averaged::{Averaged, Averaging, Needs, Parameters, Weights};
+use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::learning::{Prompting, QueryView};
 use crate::model::{HeadKind, LinearHead, ParameterSet};
@@ -58,10 +59,7 @@ impl FedAvgPrompt {
         let pool = table.get(&pool.at_least(1.0).at_most(100_000.0));
         let length = Param::new("prompt_len", 20, "rows of a prompt, half keys, half values");
         let prompt_len: u32 = table.get(&length.source("HePCo").at_least(2.0).at_most(10_000.0));
-        if !prompt_len.is_multiple_of(2) {
-            let message = format!("a prompt of {prompt_len} rows has no two halves");
-            table.reject("prompt_len", &message, "odd", "give an even number of rows");
-        }
+        prompt_has_halves(table, prompt_len);
         let n_blocks =
             Param::new("n_blocks", 5, "prompted blocks from the first on, at most the depth");
         let init = Param::new("prompt_init", 1.0, "prompts begin evenly spread from 0 to this");

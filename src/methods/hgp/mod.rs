@@ -33,6 +33,7 @@ use super::HeadForm;
 use super::averaged::{
     Averaged, Averaging, Client, Closing, Needs, Parameters, Trained, Weights, sample_count,
 };
+use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, Head, TrainingPlan};
 use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
@@ -105,10 +106,7 @@ impl Hgp {
         let length =
             Param::new("prompt_len", 200, "rows of a block's prompt, half keys, half values");
         let prompt_len: u32 = table.get(&length.source(code).at_least(2.0));
-        if !prompt_len.is_multiple_of(2) {
-            let message = format!("a prompt of {prompt_len} rows has no two halves");
-            table.reject("prompt_len", &message, "odd", "give an even number of rows");
-        }
+        prompt_has_halves(table, prompt_len);
         let n_blocks =
             Param::new("n_blocks", 5, "prompted blocks from the first on, at most the depth");
         let n_blocks = table.get(&n_blocks.source(paper).at_least(1.0).at_most(99.0));

@@ -82,11 +82,6 @@ pub trait Companion {
 /// Nobody.
 impl Companion for () {}
 
-/// What stops a pack fails all of it.
-pub fn all_fail(members: usize, error: impl Into<PolicyError>) -> Vec<Result<Outcome, Failure>> {
-    vec![Err(Failure::from(error.into())); members]
-}
-
 impl Powder {
     /// Trains the slots of pupils that are [alike](Pupil::alike), together; each may fail alone.
     pub fn learn(
@@ -97,7 +92,7 @@ impl Powder {
     ) -> Vec<Result<Outcome, Failure>> {
         match self.train_slots(pupils, lab, companion) {
             Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
-            Err(error) => all_fail(pupils.len(), error),
+            Err(error) => Failure::of_all(pupils.len(), error),
         }
     }
 

@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 pub use config::{Downlink, PowderConfig};
 pub use distillation::{NotTrue, batch_shares};
-pub use learner::{Companion, Pupil, Step, all_fail};
+pub use learner::{Companion, Pupil, Step};
 pub use messages::{Lesson, Looks, SharedTable, learnt};
 pub use predictor::{SlotModel, SlotModels};
 pub use prompts::{OWN_SHARE, OWN_TOKENS, SlotPrompts, is_own, others_name};
@@ -192,7 +192,7 @@ impl Method for Powder {
         let lessons = members.iter().map(|member| Lesson::read(&member.down));
         let lessons: Vec<Lesson> = match lessons.collect::<Result<_, _>>() {
             Ok(lessons) => lessons,
-            Err(error) => return all_fail(members.len(), error),
+            Err(error) => return Failure::of_all(members.len(), error),
         };
         let pupils: Vec<Pupil<'_>> = members.iter().zip(&lessons).map(Pupil::of).collect();
         pupils.chunk_by(Pupil::alike).flat_map(|pack| self.learn(pack, lab, &mut ())).collect()

@@ -291,10 +291,9 @@ impl Method for Staged {
         let packs = members.chunk_by_mut(alike);
         packs
             .flat_map(|pack| {
-                self.train_alike(pack, lab).unwrap_or_else(|error| {
-                    let failure = Failure::from(error);
-                    pack.iter().map(|_| Err(failure.clone())).collect()
-                })
+                let members = pack.len();
+                let trained = self.train_alike(pack, lab);
+                trained.unwrap_or_else(|error| Failure::of_all(members, error))
             })
             .collect()
     }
