@@ -126,7 +126,7 @@ impl Federation {
             ..Lab::new(self.backbone, Arc::clone(data), curriculum)
         };
         let method = FedAvg { train: Train::Head, ..FedAvg::default() };
-        let method = Arc::new(Base::new(method, &lab.facts()));
+        let method = Arc::new(Base::new(method, &lab.facts(shards[0].len() as u32)));
         let participation = Participation {
             participants: Participants::Count { count: self.asked },
             ..Participation::default()

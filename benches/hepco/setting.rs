@@ -57,8 +57,13 @@ fn key(place: u32) -> StreamKey {
 
 impl Setting {
     pub fn new(vit: VitConfig) -> Setting {
-        let facts =
-            ModelFacts { backbone: vit.into(), classes: CLASSES, tasks: 1, form: WireForm::Full };
+        let facts = ModelFacts {
+            backbone: vit.into(),
+            classes: CLASSES,
+            tasks: 1,
+            clients: 1,
+            form: WireForm::Full,
+        };
         let config = Hepco::default();
         let shape = config.client.pools(&facts);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));

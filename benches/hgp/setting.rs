@@ -56,6 +56,7 @@ impl Setting {
             backbone: self.config.into(),
             classes: CLASSES,
             tasks: 1,
+            clients: 1,
             form: WireForm::Full,
         }
     }

@@ -45,7 +45,7 @@ pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
 
 /// The test samples of some classes, in their order.
 fn samples_of(world: &World, classes: &[u32]) -> Vec<u32> {
-    let by_class = world.dataset.test.by_class();
+    let by_class = world.holdings.data().dataset.test.by_class();
     let mut samples: Vec<u32> =
         classes.iter().flat_map(|class| by_class[*class as usize].iter().copied()).collect();
     samples.sort_unstable();
@@ -61,7 +61,7 @@ fn cut(world: &World, samples: Vec<u32>, asked: impl Fn(&[u32]) -> Asked) -> Vec
 fn blocks_of_images(world: &World, seen: usize) -> Vec<Block> {
     let begun = begun(world, seen);
     let open: Arc<[_]> = begun.iter().map(|(slot, slots)| slots.view(*slot).rows.clone()).collect();
-    let test = &world.dataset.test;
+    let test = &world.holdings.data().dataset.test;
     // Samples come slot by slot, so the rows of an image rise.
     let mut samples_of_image: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (slot, slots) in &begun {
@@ -98,10 +98,10 @@ pub(super) fn score(
     seen: usize,
 ) -> Result<Tally, PolicyError> {
     let loader = Loader::new(
-        Arc::clone(&world.dataset.test),
+        Arc::clone(&world.holdings.data().dataset.test),
         Arc::clone(&block.samples),
         Arc::clone(&world.curriculum),
-        Arc::clone(&world.test_transform),
+        Arc::clone(&world.holdings.data().test_transform),
     );
     let copy = predictor.at(lab)?;
     let predictor = copy.as_deref().unwrap_or(predictor);

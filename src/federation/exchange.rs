@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use super::holdings::sum;
+use super::layouts::Sketch;
+use super::world::World;
 use crate::data::TaskView;
-use crate::policy::{ClassCounts, Layout, Method, ModelFacts, SketchFacts};
+use crate::policy::{ClassCounts, ModelFacts, SketchFacts};
 
 /// What a seat is sent and what it is to send.
 #[derive(Clone, Debug)]
@@ -14,24 +17,29 @@ pub struct Exchange {
     round_in_phase: u32,
     counts: ClassCounts,
     /// What it is sent.
-    pub down: Layout,
+    pub down: Arc<Sketch>,
     /// What it sends.
-    pub up: Layout,
+    pub up: Arc<Sketch>,
 }
 
 impl Exchange {
     /// The exchange of a seat at this place of a run, over a shard of these counts.
     pub fn new(
-        method: &dyn Method,
-        model: &Arc<ModelFacts>,
+        world: &World,
         view: &Arc<TaskView>,
         (phase, round_in_phase): (usize, u32),
         counts: ClassCounts,
     ) -> Exchange {
-        let facts = SketchFacts { model, view, phase, round_in_phase, counts: &counts };
-        let (down, up) = (method.down(&facts), method.up(&facts));
-        let (model, view) = (Arc::clone(model), Arc::clone(view));
+        let facts =
+            SketchFacts { model: &world.facts, view, phase, round_in_phase, counts: &counts };
+        let (down, up) = world.layouts.of(&*world.method, &facts);
+        let (model, view) = (Arc::clone(&world.facts), Arc::clone(view));
         Exchange { model, view, phase, round_in_phase, counts, down, up }
+    }
+
+    /// Samples of its seat.
+    pub fn samples(&self) -> usize {
+        sum(&self.counts)
     }
 
     /// What its layouts follow from.

@@ -26,7 +26,7 @@ use crate::numerics::share::share_of;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
 pub use crate::scenario::{CrashTime, MOST_FAULTS, Spoilage};
-use crate::wire::{Body, NamedTensor, Values, checksum};
+use crate::wire::{Body, BodySketch, Dtype, NamedTensor, TensorSketch, Values, checksum};
 
 /// What goes wrong in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -246,6 +246,22 @@ pub fn spoil(mut body: Body, how: Spoilage, rng: &mut ChaCha8Rng) -> Body {
     body
 }
 
+/// The shapes of an upload with something wrong in it.
+pub fn spoilt_sketch(mut sketch: BodySketch, how: Spoilage) -> BodySketch {
+    let mut tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
+    let fewer = |tensor: &TensorSketch| {
+        let number = matches!(tensor.dtype, Dtype::F32 | Dtype::F64);
+        tensor.shape.iter().product::<usize>().checked_sub(1).filter(|_| number)
+    };
+    if how == Spoilage::WrongShape
+        && let Some((tensor, fewer)) =
+            tensors.find_map(|tensor| fewer(tensor).map(|fewer| (tensor, fewer)))
+    {
+        tensor.shape = vec![fewer];
+    }
+    sketch
+}
+
 fn with_number(tensor: &NamedTensor, number: f64, rng: &mut ChaCha8Rng) -> Option<NamedTensor> {
     fn at<T: Copy>(values: &[T], place: u64, number: T) -> Vec<T> {
         let mut values = values.to_vec();
@@ -355,6 +371,10 @@ mod tests {
         }
         let spoilt = spoil(body(), Spoilage::WrongShape, &mut rng);
         assert!(spoilt.is_finite() && !spoilt.fills(&body().sketch()));
+        for how in [Spoilage::NotANumber, Spoilage::WrongShape] {
+            let spoilt = spoil(body(), how, &mut rng);
+            assert_eq!(spoilt.sketch(), spoilt_sketch(body().sketch(), how));
+        }
     }
 
     proptest! {

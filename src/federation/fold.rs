@@ -85,7 +85,7 @@ impl Upload {
         let facts = exchange.facts();
         let update = method.lift(&facts, &sent, Message::from_body(&body, &[])?)?;
         let folded = method.folded(&facts);
-        Folded::of(&meta, (&sent, &exchange.down), (update, &folded))
+        Folded::of(&meta, (&sent, &exchange.down.layout), (update, &folded))
     }
 }
 

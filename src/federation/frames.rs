@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::event::FrameBytes;
 use super::exchange::Exchange;
-use crate::policy::{Asset, Layout, Message, PolicyError, RoundContext, Seat, UpSize};
+use crate::policy::{Asset, AssetSketch, Layout, Message, PolicyError, RoundContext, Seat, UpSize};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, FrameSize, WireError};
 
 /// How messages travel.
@@ -47,7 +47,7 @@ pub struct SentDown {
 }
 
 /// An asset as a frame of its own.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SentAsset {
     /// Name and version.
     pub label: String,
@@ -103,6 +103,19 @@ fn send_asset(
         digest: asset.digest(),
         bytes: size(&asset.body, &lossless),
     })
+}
+
+/// An asset as a frame of its own, where nobody knows its content: told from others by its name.
+pub fn sketch_asset(asset: &AssetSketch) -> SentAsset {
+    let label = format!("{}@{}", asset.name, asset.version);
+    let hash = blake3::hash(label.as_bytes());
+    let digest = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
+    let size = FrameSize::of_sketch(&asset.body, &CodecPlan::default());
+    SentAsset {
+        digest: u64::from_le_bytes(digest),
+        bytes: Arc::new(FrameBytes::from(&size)),
+        label,
+    }
 }
 
 /// Codes, sizes and checks an Up and its body. The server refuses it on arrival when `fault` says so.

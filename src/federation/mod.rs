@@ -15,6 +15,7 @@
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
 mod admission;
+mod answers;
 pub mod arrivals;
 pub(crate) mod assets;
 pub mod availability;
@@ -37,8 +38,10 @@ mod frames;
 mod gather;
 mod halving;
 pub mod histograms;
+mod holdings;
 mod interrupt;
 pub mod journal;
+mod layouts;
 pub mod ledger;
 pub mod links;
 mod network;
@@ -55,6 +58,7 @@ mod seating;
 mod server;
 mod simulate;
 mod sink;
+mod sized;
 mod snapshot;
 #[cfg(test)]
 mod testing;
@@ -76,6 +80,7 @@ pub use faults::{
 };
 pub use figure::{Digest, Figure};
 pub use frames::Coding;
+pub use holdings::{CountSource, ShardSource, by_row};
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
 pub use past::Past;
@@ -86,6 +91,7 @@ pub use rules::{
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};
+pub use sized::{SizedSeat, Sizing, size};
 pub use snapshot::{Cadence, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
-pub use world::{Setup, ShardSource};
+pub use world::Setup;

@@ -4,7 +4,7 @@
 //! delivered at an instant counts before work that ends at it, and a deadline comes last, so
 //! "exactly at the deadline" is in time.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::quantity::{ClientId, VirtualTime};
@@ -42,22 +42,19 @@ pub struct Place {
     pub sequence: u64,
 }
 
-/// Events yet to happen, soonest first.
+/// Events yet to happen, soonest first. What happens lies still while the order is kept: messages are large, and a
+/// queue of a large federation is long.
 #[derive(Debug)]
 pub struct EventQueue<T> {
-    heap: BinaryHeap<Waiting<T>>,
+    heap: BinaryHeap<Reverse<(Place, usize)>>,
+    waiting: Vec<Option<T>>,
+    free: Vec<usize>,
     made: u64,
-}
-
-#[derive(Debug)]
-struct Waiting<T> {
-    place: Place,
-    what: T,
 }
 
 impl<T> Default for EventQueue<T> {
     fn default() -> Self {
-        EventQueue { heap: BinaryHeap::new(), made: 0 }
+        EventQueue { heap: BinaryHeap::new(), waiting: Vec::new(), free: Vec::new(), made: 0 }
     }
 }
 
@@ -66,17 +63,24 @@ impl<T> EventQueue<T> {
     pub fn push(&mut self, at: VirtualTime, class: Class, to: ActorId, what: T) {
         let place = Place { at, class, to, sequence: self.made };
         self.made += 1;
-        self.heap.push(Waiting { place, what });
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() - 1
+        });
+        self.waiting[slot] = Some(what);
+        self.heap.push(Reverse((place, slot)));
     }
 
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<(Place, T)> {
-        self.heap.pop().map(|Waiting { place, what }| (place, what))
+        let Reverse((place, slot)) = self.heap.pop()?;
+        self.free.push(slot);
+        self.waiting[slot].take().map(|what| (place, what))
     }
 
     /// When the next event happens.
     pub fn next(&self) -> Option<VirtualTime> {
-        self.heap.peek().map(|waiting| waiting.place.at)
+        self.heap.peek().map(|Reverse((place, _))| place.at)
     }
 
     /// How many events are yet to happen.
@@ -87,27 +91,6 @@ impl<T> EventQueue<T> {
     /// Whether nothing will ever happen.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
-    }
-}
-
-impl<T> PartialEq for Waiting<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.place == other.place
-    }
-}
-
-impl<T> Eq for Waiting<T> {}
-
-impl<T> PartialOrd for Waiting<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Waiting<T> {
-    /// Reversed: the heap gives its greatest first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.place.cmp(&self.place)
     }
 }
 

@@ -228,6 +228,17 @@ impl Rules {
         }
     }
 
+    /// Clients that may take part in a task: all, or of a fresh population as many as are asked in it.
+    pub fn clients_of_a_task(&self) -> u32 {
+        match self.participation.population {
+            Population::Fixed => self.clients,
+            Population::Fresh => {
+                let asked = self.participation.asked(self.clients);
+                asked.saturating_mul(self.rounds.max(1)).min(self.clients)
+            }
+        }
+    }
+
     /// The closing rule of a round of a phase in which so many seats work.
     pub fn closing_of(&self, phase: &Phase, working: usize) -> Closing {
         match phase.cohort {

@@ -8,17 +8,18 @@
 use std::sync::Arc;
 
 use super::error::FederationError;
+use super::holdings::{Holdings, sum};
 use super::rules::{Rules, UnitRules};
 use super::world::World;
 use crate::data::{Shard, units};
-use crate::policy::{Period, Seat, SeatKind};
+use crate::policy::{ClassCounts, Period, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId};
 
 impl UnitRules {
     /// How many units a shard of so many samples has in a phase; `None` where it acts as a whole.
-    pub fn of(&self, phase: &str, samples: usize) -> Option<u32> {
+    pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<u32> {
         let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
-        cut.then(|| self.count.min(samples as u32))
+        cut.then(|| self.count.min(samples() as u32))
     }
 }
 
@@ -42,26 +43,58 @@ impl World {
     pub fn seat_shard(&self, phase: &str, seat: &Seat) -> Shard {
         let holder = self.rules.holder(seat.client);
         let shard = self.shard(&seat.view, holder);
-        let (Some(unit), Some(_)) = (seat.unit, self.rules.units.of(phase, shard.len())) else {
-            return shard;
-        };
+        let Some(unit) = self.unit_of(phase, seat, || shard.len()) else { return shard };
+        let labels = self.holdings.data().dataset.train.labels();
         let mut samples: Vec<u32> = shard.to_vec();
-        samples.sort_by_key(|sample| {
-            (self.curriculum.row_of(self.dataset.train.labels()[*sample as usize]), *sample)
-        });
-        let key = units::key(self.rules.seed, seat.view.task, holder);
-        let mut parts = units::cut(samples.len(), self.rules.units.count, key);
-        let places = std::mem::take(&mut parts[unit as usize]);
+        samples.sort_by_key(|sample| (self.curriculum.row_of(labels[*sample as usize]), *sample));
+        let places = self.places(seat, samples.len(), unit);
         let mut part: Vec<u32> = places.into_iter().map(|place| samples[place as usize]).collect();
         part.sort_unstable();
         part.into()
+    }
+
+    /// How many samples are behind a seat.
+    pub fn seat_samples(&self, phase: &str, seat: &Seat) -> usize {
+        let samples = self.holdings.samples(&seat.view, self.rules.holder(seat.client));
+        match self.unit_of(phase, seat, || samples) {
+            None => samples,
+            Some(unit) => self.places(seat, samples, unit).len(),
+        }
+    }
+
+    /// How many of which head row.
+    pub fn seat_counts(&self, phase: &str, seat: &Seat) -> ClassCounts {
+        let held = match &self.holdings {
+            Holdings::Counts(source) => source.counts(&seat.view, self.rules.holder(seat.client)),
+            samples => return samples.counts_of(&self.curriculum, &self.seat_shard(phase, seat)),
+        };
+        let Some(unit) = self.unit_of(phase, seat, || sum(&held)) else { return held };
+        let rows = held.iter().flat_map(|(row, count)| vec![*row; *count as usize]);
+        let rows: Vec<u32> = rows.collect();
+        let mut counts = ClassCounts::new();
+        for place in self.places(seat, rows.len(), unit) {
+            *counts.entry(rows[place as usize]).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The unit of a seat, where shards have units.
+    fn unit_of(&self, phase: &str, seat: &Seat, samples: impl FnOnce() -> usize) -> Option<u32> {
+        let unit = seat.unit?;
+        self.rules.units.of(phase, samples).map(|_| unit)
+    }
+
+    /// A unit's places among the samples of its client, sorted by head row.
+    fn places(&self, seat: &Seat, samples: usize, unit: u32) -> Vec<u32> {
+        let key = units::key(self.rules.seed, seat.view.task, self.rules.holder(seat.client));
+        std::mem::take(&mut units::cut(samples, self.rules.units.count, key)[unit as usize])
     }
 
     /// Every seat of a phase with units becomes a seat per unit, in place.
     pub fn split(&self, phase: &str, seats: Vec<Seat>) -> Result<Vec<Seat>, FederationError> {
         let mut split = Vec::with_capacity(seats.len());
         for seat in seats {
-            let samples = self.shard(&seat.view, seat.client).len();
+            let samples = || self.holdings.samples(&seat.view, seat.client);
             let Some(units) = self.rules.units.of(phase, samples) else {
                 split.push(seat);
                 continue;
@@ -88,7 +121,7 @@ impl World {
             let holder = self.rules.holder(client);
             let like = seats.iter().position(|seat| seat.client == holder).unwrap_or(0);
             let view = period.view_of(holder);
-            let samples = self.shard(&view, holder).len();
+            let samples = || self.holdings.samples(&view, holder);
             let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
                 None => vec![None],
                 Some(units) => (0..units).map(Some).collect(),

@@ -34,7 +34,7 @@ pub fn simulate(
         .map_err(|message| FederationError::Panicked { step: STEP, message })?
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let devices = Devices::start(setup.workers.labs(&setup.lab)?, setup.shaker, profile)?;
-    let server = ServerMachine::new(Arc::clone(&world), policy);
+    let server = ServerMachine::new(Arc::clone(&world), Some(policy));
     actix::System::new().block_on(async move {
         Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await
     })

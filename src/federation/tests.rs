@@ -26,7 +26,7 @@ use crate::quantity::{Round, SeatId, VirtualTime};
 
 fn server(world: &Arc<super::world::World>, lab: &crate::policy::Lab) -> ServerMachine {
     let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
-    ServerMachine::new(Arc::clone(world), policy)
+    ServerMachine::new(Arc::clone(world), Some(policy))
 }
 
 /// Drives both machines in thirty lines: jobs run at once, on this thread.
@@ -149,14 +149,14 @@ proptest! {
             .prop_shuffle()
     ) {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
-        let (method, model) = (Arc::clone(&setup.method), Arc::new(setup.facts.clone()));
+        let world = super::world::World::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
-        let (fold, mut folded) = Fold::new(Folding::Plain(Arc::clone(&method)), arrivals.len());
+        let (fold, mut folded) = Fold::new(Folding::Plain(Arc::clone(&setup.method)), arrivals.len());
         for (place, present) in &arrivals {
             if *present {
                 let seat = seat(&setup, *place as u32);
                 let counts = Default::default();
-                let exchange = Exchange::new(&*method, &model, &seat.view, (0, 0), counts);
+                let exchange = Exchange::new(&world, &seat.view, (0, 0), counts);
                 fold.lift(Upload {
                     meta: UpMeta::timely(seat, Round(0)),
                     sent: Arc::clone(&sent),

@@ -3,35 +3,29 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::answers::Answers;
 use super::arrivals::{ArrivalRules, Arrivals, Moment};
-use super::availability::{Availability, Cohort};
+use super::availability::{Availability, Cohort, Pattern};
 use super::clock::Clock;
 use super::closing::Late;
 use super::error::FederationError;
 use super::exchange::Exchange;
 use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
 use super::frames::Coding;
+use super::holdings::{Holdings, Samples, ShardSource};
+use super::layouts::LayoutCache;
 use super::links::Links;
 use super::participation;
 use super::past::Past;
 use super::rules::{Population, Rules};
 use super::workforce::Workforce;
-use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
+use crate::data::{Curriculum, Shard, TaskView, Transform};
 use crate::learning::TrainingPlan;
 use crate::policy::{
     ClassCounts, CohortRule, Lab, Method, MissedTask, ModelFacts, Period, RoundContext, Seat,
     Service, refusal,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
-
-/// Who holds which samples.
-#[derive(Clone, Debug)]
-pub enum ShardSource {
-    /// Drawn beforehand: one list per task, one shard per client.
-    Drawn(Vec<Vec<Shard>>),
-    /// Made when a client of a fresh population is asked.
-    Fresh(FreshClients),
-}
 
 /// A run before it begins.
 pub struct Setup {
@@ -72,13 +66,14 @@ impl Setup {
         shards: Vec<Vec<Shard>>,
         rules: Rules,
     ) -> Setup {
+        let facts = lab.facts(rules.clients_of_a_task());
         Setup {
             rules,
             name: name.to_owned(),
             charged: method.charged(),
             method,
             test_transform: Arc::clone(&lab.statistics_transform),
-            facts: lab.facts(),
+            facts,
             lab,
             shards: ShardSource::Drawn(shards),
             coding: Coding::default(),
@@ -89,16 +84,25 @@ impl Setup {
     }
 }
 
-/// The part of a [`Setup`] that actors share.
+/// What is known of a run whether it is computed or only sized.
+pub(super) struct Terms {
+    pub rules: Rules,
+    pub name: String,
+    pub method: Arc<dyn Method>,
+    pub curriculum: Arc<Curriculum>,
+    pub training: TrainingPlan,
+    pub facts: ModelFacts,
+    pub coding: Coding,
+    pub charged: bool,
+}
+
+/// What the actors of a run share.
 pub(super) struct World {
     pub rules: Rules,
     pub name: String,
     pub method: Arc<dyn Method>,
-    pub dataset: Arc<Dataset>,
     pub curriculum: Arc<Curriculum>,
-    pub test_transform: Arc<Transform>,
     pub training: TrainingPlan,
-    pub shards: ShardSource,
     pub facts: Arc<ModelFacts>,
     pub coding: Arc<Coding>,
     pub charged: bool,
@@ -106,21 +110,46 @@ pub(super) struct World {
     pub arrivals: Arrivals,
     pub clock: Clock,
     pub links: Links,
-    pub past: Option<Arc<Past>>,
+    pub holdings: Holdings,
+    pub layouts: LayoutCache,
+    /// Answers in place of workers and of the policy.
+    pub answers: Option<Arc<dyn Answers>>,
 }
 
 impl World {
+    /// The world of a run that is computed, or told as far as its past reaches.
     pub fn new(setup: &Setup) -> Result<World, FederationError> {
-        let rules = setup.rules.clone();
-        let tasks = setup.lab.curriculum.tasks.len();
-        if let ShardSource::Drawn(drawn) = &setup.shards {
-            let short = drawn.iter().any(|shards| shards.len() != rules.clients as usize);
-            if drawn.len() != tasks || short {
-                return Err(FederationError::Impossible(format!(
-                    "shards are needed for {} clients in each of {tasks} tasks",
-                    rules.clients
-                )));
-            }
+        let terms = Terms {
+            rules: setup.rules.clone(),
+            name: setup.name.clone(),
+            method: Arc::clone(&setup.method),
+            curriculum: Arc::clone(&setup.lab.curriculum),
+            training: setup.lab.training.clone(),
+            facts: setup.facts.clone(),
+            coding: setup.coding.clone(),
+            charged: setup.charged,
+        };
+        let samples = Samples {
+            dataset: Arc::clone(&setup.lab.dataset),
+            shards: setup.shards.clone(),
+            test_transform: Arc::clone(&setup.test_transform),
+        };
+        let mut world = World::of(terms, Holdings::Samples(samples))?;
+        world.answers = setup.past.clone().map(|past| past as Arc<dyn Answers>);
+        Ok(world)
+    }
+
+    /// A world in which everything is computed.
+    pub fn of(terms: Terms, holdings: Holdings) -> Result<World, FederationError> {
+        let Terms { rules, name, method, curriculum, training, facts, coding, charged } = terms;
+        let tasks = curriculum.tasks.len();
+        if let Some(drawn) = holdings.drawn()
+            && (drawn.len() != tasks || drawn.iter().any(|n| *n != rules.clients as usize))
+        {
+            return Err(FederationError::Impossible(format!(
+                "shards are needed for {} clients in each of {tasks} tasks",
+                rules.clients
+            )));
         }
         if rules.clients == 0 {
             return Err(FederationError::Impossible("a federation needs a client".into()));
@@ -129,7 +158,6 @@ impl World {
             return Err(FederationError::Impossible(found.why().into()));
         }
         let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Lie(_));
-        let name = &setup.name;
         for (asked, service, what) in [
             (rules.privacy.secure.is_some(), Service::Secure, "be added in secret"),
             (!rules.fold.is_mean(), Service::Robust, "be folded robustly"),
@@ -137,12 +165,12 @@ impl World {
             (rules.arrivals != ArrivalRules::Global, Service::Mixed, "be of different tasks"),
             (rules.closing.late != Late::Drop, Service::Late, "be folded late"),
         ] {
-            if let (true, Some(why)) = (asked, refusal(&*setup.method, &setup.facts, service)) {
+            if let (true, Some(why)) = (asked, refusal(&*method, &facts, service)) {
                 let what = format!("uploads of `{name}` cannot {what}: {why}");
                 return Err(FederationError::Impossible(what));
             }
         }
-        if rules.privacy.secure.is_some() && !setup.charged {
+        if rules.privacy.secure.is_some() && !charged {
             return Err(FederationError::Impossible(
                 "secure aggregation hides uploads from the server, and these cross no link".into(),
             ));
@@ -151,29 +179,30 @@ impl World {
             let what = format!("a run has {MOST_FAULTS} kinds of faults at most");
             return Err(FederationError::Impossible(what));
         }
-        let samples = match &setup.shards {
-            ShardSource::Drawn(drawn) => (0..rules.clients as usize)
-                .map(|client| drawn.iter().map(|shards| shards[client].len() as u64).sum())
-                .collect(),
-            ShardSource::Fresh(_) => Vec::new(),
+        let samples = |client| {
+            let tasks = curriculum.tasks.iter();
+            tasks.map(|view| holdings.samples(view, ClientId(client)) as u64).sum()
         };
+        // Asked for only where somebody's data say how often it is there.
+        let by_data = matches!(rules.availability.pattern, Pattern::ByData { .. });
+        let asked = holdings.drawn().filter(|_| by_data).map_or(0, |_| rules.clients);
+        let samples = (0..asked).map(samples).collect();
         Ok(World {
             arrivals: Arrivals::new(rules.arrivals.clone(), rules.seed, rules.clients, tasks),
             availability: Availability::new(rules.availability.clone(), rules.seed, samples),
-            name: setup.name.clone(),
-            method: Arc::clone(&setup.method),
-            dataset: Arc::clone(&setup.lab.dataset),
-            curriculum: Arc::clone(&setup.lab.curriculum),
-            test_transform: Arc::clone(&setup.test_transform),
-            training: setup.lab.training.clone(),
-            shards: setup.shards.clone(),
-            facts: Arc::new(setup.facts.clone()),
-            coding: Arc::new(setup.coding.clone()),
-            charged: setup.charged,
-            past: setup.past.clone(),
             clock: Clock::new(rules.compute.clone(), rules.seed),
             links: Links::new(rules.links.clone(), rules.faults.clone(), rules.seed),
+            facts: Arc::new(facts),
+            coding: Arc::new(coding),
+            layouts: LayoutCache::default(),
+            answers: None,
             rules,
+            name,
+            method,
+            curriculum,
+            training,
+            charged,
+            holdings,
         })
     }
 
@@ -196,26 +225,13 @@ impl World {
 
     /// What a client holds of a task.
     pub fn shard(&self, view: &TaskView, client: ClientId) -> Shard {
-        match &self.shards {
-            ShardSource::Drawn(drawn) => Arc::clone(&drawn[view.task.index()][client.index()]),
-            ShardSource::Fresh(fresh) => fresh.shard(view, client, self.dataset.train.by_class()),
-        }
+        self.holdings.shard(view, client)
     }
 
-    /// How many samples of which head row a shard holds.
-    pub fn counts(&self, shard: &Shard) -> ClassCounts {
-        let mut counts = ClassCounts::new();
-        for sample in shard.iter() {
-            let class = self.dataset.train.labels()[*sample as usize];
-            *counts.entry(self.curriculum.row_of(class)).or_default() += 1;
-        }
-        counts
-    }
-
-    /// A seat's exchange over this shard.
-    pub fn exchange(&self, context: &RoundContext, seat: &Seat, shard: &Shard) -> Exchange {
+    /// The exchange of a seat that holds so many samples of which row.
+    pub fn exchange(&self, context: &RoundContext, seat: &Seat, counts: ClassCounts) -> Exchange {
         let place = (context.phase, context.round_in_phase);
-        Exchange::new(&*self.method, &self.facts, &seat.view, place, self.counts(shard))
+        Exchange::new(self, &seat.view, place, counts)
     }
 
     /// Tasks after `last` and before `now` of which a client holds samples, with them.
@@ -254,10 +270,20 @@ impl World {
             CohortRule::Holders => Ok(everybody_of(
                 (0..rules.clients)
                     .map(ClientId)
-                    .filter(|client| !self.shard(view, *client).is_empty())
+                    .filter(|client| self.holdings.samples(view, *client) > 0)
                     .collect(),
             )),
         }
+    }
+
+    /// Sample passes of a seat's local work.
+    pub fn passes(&self, context: &RoundContext, seat: &Seat) -> f64 {
+        self.passes_over(context, seat, self.seat_samples(context.phase_name, seat))
+    }
+
+    /// Those over so many samples.
+    pub fn passes_over(&self, context: &RoundContext, seat: &Seat, samples: usize) -> f64 {
+        self.method.work(&seat.view, context.phase, samples, &self.training)
     }
 
     /// A seat as faults see it.

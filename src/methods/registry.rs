@@ -234,7 +234,7 @@ impl Registry {
         }
         // Which phases there are depends on no dimension.
         let backbone = VitConfig::default().into();
-        let facts = ModelFacts { backbone, classes: 2, tasks: 2, form: WireForm::Full };
+        let facts = ModelFacts { backbone, classes: 2, tasks: 2, clients: 1, form: WireForm::Full };
         let method = self.build(&scenario.method, &facts).ok()?;
         let phases = |task: u16| {
             let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
@@ -319,7 +319,7 @@ mod tests {
 
     fn facts() -> ModelFacts {
         let backbone = VitConfig::default().into();
-        ModelFacts { backbone, classes: 10, tasks: 5, form: WireForm::Full }
+        ModelFacts { backbone, classes: 10, tasks: 5, clients: 1, form: WireForm::Full }
     }
 
     #[test]

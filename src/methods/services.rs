@@ -8,7 +8,13 @@ use crate::scenario::{Close, Complaint, FaultChoice, Scenario};
 
 /// Facts that are enough to ask a method about its layouts: what folds how depends on no number of classes.
 pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
-    ModelFacts { backbone: backbone_config(scenario), classes: 4, tasks: 2, form: WireForm::Full }
+    ModelFacts {
+        backbone: backbone_config(scenario),
+        classes: 4,
+        tasks: 2,
+        clients: 1,
+        form: WireForm::Full,
+    }
 }
 
 /// What a scenario asks for, and how to say it where a method refuses.

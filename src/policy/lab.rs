@@ -67,12 +67,13 @@ impl Lab {
         }
     }
 
-    /// What methods are told of the model before any weight is read: messages in full.
-    pub fn facts(&self) -> ModelFacts {
+    /// What methods are told of the model before any weight is read: messages in full, for so many clients.
+    pub fn facts(&self, clients: u32) -> ModelFacts {
         ModelFacts {
             backbone: self.backbone.config(),
             classes: self.curriculum.classes(),
             tasks: self.curriculum.tasks.len(),
+            clients: clients as usize,
             form: WireForm::Full,
         }
     }

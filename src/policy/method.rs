@@ -35,7 +35,7 @@ pub trait Method: Send + Sync {
         one_seat_each(&round.period, cohort)
     }
 
-    /// What a Down holds.
+    /// What a Down holds. It does not depend on what its receiver holds: the server does not know it.
     fn down(&self, facts: &SketchFacts<'_>) -> Layout;
 
     /// What an Up holds, and what becomes of it unless it is [lifted](Method::lift).

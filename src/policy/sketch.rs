@@ -25,6 +25,8 @@ pub struct ModelFacts {
     pub classes: usize,
     /// Tasks of the run.
     pub tasks: usize,
+    /// Clients that may take part in a task: all that own data, or of a fresh population as many as are asked in it.
+    pub clients: usize,
     /// How messages are cut.
     pub form: WireForm,
 }

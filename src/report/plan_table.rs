@@ -157,7 +157,7 @@ fn one_client(plan: &Plan) -> String {
         TextTable::new(["one client, whole run", "frames up", "payload", "MiB", "+control"]);
     for row in &plan.one_client {
         table.row([
-            row.phase,
+            &row.phase,
             &grouped(row.frames),
             &grouped(row.up.payload),
             &format!("{:.3}", row.up.payload as f64 / f64::from(1 << 20)),
@@ -173,10 +173,11 @@ fn totals(plan: &Plan) -> String {
     let total = &plan.total;
     format!(
         "rounds        {}\ntraining      {} jobs, {} sample passes (a forward and a backward each)\n\
-         virtual time  {:.1} s if every client answers\n",
+         virtual time  {:.1} s {}\n",
         total.rounds,
         grouped(total.training_jobs),
         grouped(total.sample_passes.round() as u64),
-        total.virtual_s
+        total.virtual_s,
+        if plan.faults { "with the faults of the scenario" } else { "if every client answers" }
     )
 }

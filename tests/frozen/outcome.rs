@@ -3,9 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fedcast::experiment::assemble::assemble;
-use fedcast::federation::{Direction, EventSink, Interrupt, Memory, simulate};
+use fedcast::experiment::assemble::{assemble, blueprint};
+use fedcast::experiment::plan::{Faults, Total, plan};
+use fedcast::federation::{Direction, Entry, Event, EventSink, Interrupt, Memory, simulate};
 use fedcast::methods::Registry;
+use fedcast::policy::UpSize;
 use fedcast::report::Summary;
 use fedcast::scenario::{Override, Scenario};
 
@@ -23,7 +25,7 @@ pub enum Outcome {
     Ran(Figures),
 }
 
-/// What must not change of a run.
+/// What must not change of a run, and what a plan with its faults knows beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// Digest E.
@@ -60,6 +62,7 @@ fn run(case: &Case) -> Result<Outcome, String> {
     for entry in memory.entries() {
         summary.record(&entry).map_err(|error| error.to_string())?;
     }
+    was_planned(&loaded.scenario, &summary, &memory)?;
     let digests = memory.digests();
     Ok(Outcome::Ran(Figures {
         events: digests.events[..DIGITS].to_string(),
@@ -67,6 +70,32 @@ fn run(case: &Case) -> Result<Outcome, String> {
         down: bytes(&summary, Direction::Down),
         up: bytes(&summary, Direction::Up),
     }))
+}
+
+/// A plan with the faults of the run knows its bytes and its time beforehand; where the size of messages depends on what is
+/// learnt, the most that they come to.
+fn was_planned(scenario: &Scenario, ran: &Summary, memory: &Memory) -> Result<(), String> {
+    let planned = blueprint(scenario, &Registry::builtin()).and_then(|b| plan(&b, Faults::On));
+    let planned = planned.map_err(|error| format!("it ran and has no plan: {error}"))?;
+    let exact = planned.phases.iter().all(|phase| phase.up_size != UpSize::FromValues);
+    let bytes = |direction| ran.total(direction).bytes.0;
+    let ends = memory.entries().into_iter().filter_map(|entry| match entry.event {
+        Event::RoundClosed { .. } => Some(entry.at.as_seconds()),
+        _ => None,
+    });
+    let waits = |entry: &Entry| matches!(entry.event, Event::TaskWaits { .. });
+    let waited = memory.entries().iter().any(waits);
+    let total = &planned.total;
+    let took = (ends.last().unwrap_or(0.0), total.virtual_s);
+    let (down, up) = (bytes(Direction::Down), bytes(Direction::Up));
+    let same = match exact {
+        false => down <= total.down && up <= total.up,
+        true => (down, up) == (total.down, total.up) && (waited || (took.0 - took.1).abs() < 1e-6),
+    };
+    same.then_some(()).ok_or_else(|| {
+        let Total { down: d, up: u, virtual_s, .. } = total;
+        format!("down {down}, up {up} in {} s; planned {d}, {u} in {virtual_s} s", took.0)
+    })
 }
 
 /// Such as `8 frames: control 1320, prompt 20480`, whatever became of the frames.

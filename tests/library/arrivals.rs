@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
 use fedcast::experiment::assemble::{assemble, blueprint};
-use fedcast::experiment::plan::plan;
+use fedcast::experiment::plan::{Faults, plan};
 use fedcast::federation::arrivals::ArrivalRules;
 use fedcast::federation::{
     ComputeRules, Direction, Entry, Event, FederationError, LinkRules, Rules, Setup,
@@ -233,7 +233,8 @@ fn a_plan_knows_who_works_on_what() {
     let lags = "tasks={sizes=[4,3,3],arrival=\"per-client\",lag_s={dist=\"uniform\",low=0,high=9}}";
     for overrides in [&[][..], &[lags], &["federation.load=2"], CPROMPT] {
         let scenario = scenario(overrides);
-        let planned = plan(&blueprint(&scenario, &Registry::builtin()).expect("plans"));
+        let blueprint = blueprint(&scenario, &Registry::builtin()).expect("plans");
+        let planned = plan(&blueprint, Faults::Off);
         let planned = planned.expect("plans");
         let entries = told(overrides).entries;
         assert!(rounds(&entries).iter().any(|(_, _, behind)| !behind.is_empty()));

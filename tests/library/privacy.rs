@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fedcast::experiment::assemble::{assemble, blueprint};
-use fedcast::experiment::plan::plan;
+use fedcast::experiment::plan::{Faults, plan};
 use fedcast::federation::ledger::Ledger;
 use fedcast::federation::{
     Digests, Direction, EndReason, Entry, Event, EventSink, FaultRules, FederationError,
@@ -174,7 +174,8 @@ fn the_ledger_has_every_frame_and_is_what_was_planned() {
         let secure = format!("{more}\n{SECURE}");
         let ran = run(&secure);
         let ledger = ran.ledger();
-        let plan = plan(&blueprint(&scenario(&secure), &Registry::builtin()).unwrap()).unwrap();
+        let blueprint = blueprint(&scenario(&secure), &Registry::builtin()).unwrap();
+        let plan = plan(&blueprint, Faults::Off).unwrap();
         let (down, up) = (ledger.direction(Direction::Down), ledger.direction(Direction::Up));
         assert_eq!((down.bytes.0, up.bytes.0), (plan.total.down, plan.total.up));
         // Keys, shares, upload, answer up; roster, inbox, Down, survivors down.

@@ -47,6 +47,7 @@ fn every_method_answers_to_every_service() {
         backbone: VitConfig::default().into(),
         classes: 10,
         tasks: 5,
+        clients: 1,
         form: WireForm::Full,
     };
     let (mut allowed, mut refused) = (0, 0);

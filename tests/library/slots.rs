@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fedcast::experiment::assemble::{assemble, blueprint};
-use fedcast::experiment::plan::plan;
+use fedcast::experiment::plan::{Faults, Plan, plan};
 use fedcast::federation::{Digests, Entry, Event, Interrupt, Memory, Setup, SlotScore, simulate};
 use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round, TaskId};
@@ -97,12 +97,16 @@ fn methods_that_know_no_slots_run_and_digests_depend_on_no_worker() {
     }
 }
 
+fn planned(scenario: &Scenario) -> Plan {
+    let blueprint = blueprint(scenario, &Registry::builtin()).expect("plans");
+    plan(&blueprint, Faults::Off).expect("plans")
+}
+
 #[test]
 fn a_plan_knows_the_slots() {
     for overrides in [&[][..], &["wire.form=\"lean\"", "participation={count=3}"]] {
         let scenario = read(overrides).expect("is right");
-        let planned =
-            plan(&blueprint(&scenario, &Registry::builtin()).expect("plans")).expect("plans");
+        let planned = planned(&scenario);
         let (entries, _) = ran_with(&scenario, 2, None);
         let mut bytes = 0;
         let mut samples = 0;
@@ -146,8 +150,7 @@ fn fifty_and_a_hundred_clients_have_a_plan() {
         let drawn = made.lab.curriculum.slots.clone().expect("slots");
         assert_eq!(drawn.begun(TaskId(2)).count(), slots);
         assert_eq!(made.facts.classes, 3 * clients * 4);
-        let planned =
-            plan(&blueprint(&scenario, &Registry::builtin()).expect("plans")).expect("plans");
+        let planned = planned(&scenario);
         assert_eq!(planned.total.training_jobs, 6 * clients as u64);
     }
 }

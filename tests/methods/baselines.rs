@@ -13,7 +13,7 @@ use fedcast::model::ParameterSet;
 use fedcast::policy::{ClassCounts, ClientState, Method, SketchFacts, parameters_of};
 use fedcast::wire::{Body, Kind, Section};
 
-use crate::toys::round_loop::{Engine, Exchange};
+use crate::toys::watched::{Engine, Exchange};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
 use crate::{built, engine, far, head, values};
 

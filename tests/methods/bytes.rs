@@ -10,7 +10,7 @@ use fedcast::model::VitConfig;
 use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{facts, lab};
 use crate::{built, small};
 
@@ -27,7 +27,7 @@ struct Exchanged {
 /// The exchange of task `task` (of ten) on ViT-B/16 and CIFAR-100, all ten classes present.
 fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
-    let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, form };
+    let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 1, form };
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();

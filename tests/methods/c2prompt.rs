@@ -12,7 +12,7 @@ use fedcast::wire::Kind;
 
 use crate::engine;
 use crate::powder::{Sent, context, on_imagenet_r, pack_and_alone, payload, small, table};
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{deal, facts};
 
 fn c2prompt_with(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn Method> {
@@ -78,7 +78,7 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     let phases: Vec<&str> = run.exchanges.iter().map(|exchange| exchange.phase).collect();
     let expected = ["statistics", "compensate", "train", "train", "look"];
     assert_eq!(phases.chunks(2).map(|pair| pair[0]).collect::<Vec<_>>(), expected);
-    let figure = |exchange: &crate::toys::round_loop::Exchange, name: &str| {
+    let figure = |exchange: &crate::toys::watched::Exchange, name: &str| {
         exchange.metrics.iter().find(|(other, _)| *other == name).unwrap().1
     };
     for exchange in &run.exchanges {

@@ -13,7 +13,7 @@ use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{Lab, ModelFacts, WireForm, parameters_of};
 use fedcast::quantity::Round;
 
-use crate::toys::round_loop::{Engine, SEED};
+use crate::toys::watched::{Engine, SEED};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
 use crate::{built, engine, far, fedavg_of, head, mean_of, values};
 

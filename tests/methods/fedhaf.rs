@@ -15,7 +15,7 @@ use fedcast::policy::{
 use fedcast::quantity::TaskId;
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
-use crate::toys::round_loop::{Engine, through_the_wire};
+use crate::toys::watched::{Engine, through_the_wire};
 use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
 use crate::{built, engine, far, values};
 
@@ -42,7 +42,7 @@ fn payload(sketch: &BodySketch) -> u64 {
 fn messages_have_the_bytes_of_the_card() {
     let network = DeepResNetConfig { depth: Depth::HundredFiftyTwo, image: 224 };
     let backbone = BackboneConfig::DeepResNet(network);
-    let model = ModelFacts { backbone, classes: 100, tasks: 10, form: WireForm::Full };
+    let model = ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form: WireForm::Full };
     let method = built(FedHaf::default(), &model);
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let both = 5_966_736 + 4 * 2_816;

@@ -11,7 +11,7 @@ use fedcast::model::{LinearHead, ops};
 use fedcast::policy::parameters_of;
 
 use crate::hepco::fedavg_prompt;
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{far, fedavg_of, hgp_with};
 

@@ -12,7 +12,7 @@ use fedcast::model::{LinearHead, ParameterSet};
 use fedcast::policy::{Message, Method, ModelFacts, WireForm, parameters_of};
 use fedcast::wire::{Body, Kind, MetaReader};
 
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{built, engine, far, head};
 

@@ -8,7 +8,7 @@ use fedcast::methods::hgp::{CovarianceForm, Hgp, Rebalance};
 use fedcast::policy::{ClassCounts, Message, SketchFacts};
 use fedcast::wire::{Body, Kind};
 
-use crate::toys::round_loop::{Engine, tally};
+use crate::toys::watched::{Engine, tally};
 use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{engine, far, fedavg_of, head, hgp_with, values};
 

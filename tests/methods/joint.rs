@@ -15,7 +15,7 @@ use fedcast::quantity::Round;
 use fedcast::scenario::Scenario;
 use fedcast::wire::Body;
 
-use crate::toys::round_loop::{Engine, SEED};
+use crate::toys::watched::{Engine, SEED};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
 use crate::{engine, far, fedavg_of, head, joint_of, values};
 

@@ -37,7 +37,7 @@ use fedcast::policy::{
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Kind, Values};
-use toys::round_loop::Engine;
+use toys::watched::Engine;
 use toys::{facts, lab, rows_of};
 
 /// A method that averages, for a model of these dimensions.

@@ -13,7 +13,7 @@ use fedcast::wire::Body;
 
 use crate::adapter::adapter;
 use crate::hepco::{fedavg_prompt, hepco_with};
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{facts, lab};
 use crate::{fedavg_of, hgp_with};
 

@@ -17,7 +17,7 @@ use fedcast::quantity::{ClientId, Round, TaskId};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize};
 
 use crate::gradients::every_variable_has_a_gradient;
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, lab};
 use crate::{engine, far};
 
@@ -321,7 +321,8 @@ pub fn on_imagenet_r<M: Method>(
 ) -> Sizes {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     let form = WireForm::Full;
-    let model = ModelFacts { backbone: vit.into(), classes: 25 * classes, tasks: 5, form };
+    let model =
+        ModelFacts { backbone: vit.into(), classes: 25 * classes, tasks: 5, clients: 5, form };
     let rows = classes..2 * classes;
     let ids = rows.clone().map(|row| row as u32).collect();
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });

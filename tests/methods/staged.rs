@@ -9,7 +9,7 @@ use fedcast::model::FrozenPart;
 use fedcast::policy::{Method, Staged};
 
 use crate::adapter::adapter;
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{fedavg_of, hgp_with};
 

@@ -14,7 +14,7 @@ use fedcast::numerics::symmetric::Gram;
 use fedcast::policy::Method;
 use fedcast::wire::{Body, Kind};
 
-use crate::toys::round_loop::Engine;
+use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, config, facts, lab};
 
 const WIDTH: u32 = 40;

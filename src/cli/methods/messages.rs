@@ -22,7 +22,8 @@ pub(super) struct Reference {
 impl Default for Reference {
     fn default() -> Reference {
         let backbone = VitConfig::default().into();
-        let facts = ModelFacts { backbone, classes: 100, tasks: 10, form: WireForm::Full };
+        let facts =
+            ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form: WireForm::Full };
         let view = TaskView { task: TaskId(1), rows: 10..20, classes: (10..20).collect() };
         let counts = (10..20).map(|row| (row, 50)).collect();
         Reference { facts, view: Arc::new(view), counts }

@@ -10,8 +10,9 @@ use crate::data::{
     TaskView, Tokeniser, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
+use crate::federation::{CountSource, by_row};
 use crate::policy::ClassCounts;
-use crate::quantity::ClientId;
+use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DataSource, Population, Scenario};
 
 /// Who holds which samples.
@@ -89,56 +90,43 @@ pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, Dat
 }
 
 impl Holders {
-    /// Samples per head row of the clients of a task, from the sizes of classes alone.
+    /// Who holds how much, from the sizes of classes alone.
+    ///
+    /// # Errors
+    /// When a class has too few samples for its clients.
     pub fn counts(
         &self,
-        view: &Arc<TaskView>,
+        curriculum: &Curriculum,
         class_sizes: &[usize],
-    ) -> Result<TaskCounts, DataError> {
-        Ok(match self {
-            Holders::Fixed(partitioner) => {
-                let all = partitioner.counts(view, class_sizes)?;
-                TaskCounts::Fixed(all.iter().map(|counts| by_row(view, counts)).collect())
+    ) -> Result<CountSource, DataError> {
+        let rows = |view: &TaskView, all: Vec<Vec<u32>>| -> Vec<ClassCounts> {
+            all.iter().map(|counts| by_row(view, counts)).collect()
+        };
+        let tasks = curriculum.tasks.iter();
+        Ok(CountSource::Drawn(match self {
+            Holders::Fresh(clients) => {
+                let class_sizes = class_sizes.to_vec();
+                return Ok(CountSource::Fresh { clients: *clients, class_sizes });
             }
+            Holders::Fixed(partitioner) => tasks
+                .map(|view| Ok(rows(view, partitioner.counts(view, class_sizes)?)))
+                .collect::<Result<_, DataError>>()?,
             Holders::Natural(natural) => {
-                let all = natural.counts(view);
-                TaskCounts::Fixed(all.iter().map(|counts| by_row(view, counts)).collect())
+                tasks.map(|view| rows(view, natural.counts(view))).collect()
             }
-            Holders::Fresh(fresh) => TaskCounts::Fresh(*fresh, Arc::clone(view)),
             Holders::Slots(slots) => {
-                let of = |client: u32| {
-                    let slot = Slot { period: view.task, client: ClientId(client) };
-                    let rows = slots.view(slot).rows.clone();
-                    let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
-                    held.filter(|(_, count)| *count > 0).collect()
-                };
-                TaskCounts::Fixed((0..slots.rules().clients).map(of).collect())
+                tasks.map(|view| slots_of(slots, view.task, class_sizes)).collect()
             }
-        })
+        }))
     }
 }
 
-/// Samples per head row of the clients of one task.
-pub enum TaskCounts {
-    /// Drawn for all clients at once.
-    Fixed(Vec<ClassCounts>),
-    /// Drawn for a client when it is asked.
-    Fresh(FreshClients, Arc<TaskView>),
-}
-
-impl TaskCounts {
-    /// Those of one client.
-    pub fn of(&self, client: ClientId, class_sizes: &[usize]) -> ClassCounts {
-        match self {
-            TaskCounts::Fixed(all) => all[client.index()].clone(),
-            TaskCounts::Fresh(fresh, view) => {
-                by_row(view, &fresh.counts(view, client, class_sizes))
-            }
-        }
-    }
-}
-
-fn by_row(view: &TaskView, counts: &[u32]) -> ClassCounts {
-    let rows = view.rows.clone().map(|row| row as u32);
-    rows.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+/// What the slots of a period hold, by client.
+fn slots_of(slots: &Slots, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
+    let of = |client: u32| {
+        let rows = slots.view(Slot { period, client: ClientId(client) }).rows.clone();
+        let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
+        held.filter(|(_, count)| *count > 0).collect()
+    };
+    (0..slots.rules().clients).map(of).collect()
 }

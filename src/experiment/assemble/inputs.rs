@@ -6,14 +6,14 @@ use std::sync::Arc;
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders_of};
-use super::rules;
 use super::training::training_plan;
 use super::workforce::{ClientSize, pack, received_values, workforce};
+use super::{coding, rules};
 use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
-use crate::federation::{Coding, Rules, Setup, ShardSource};
+use crate::federation::{Rules, Setup, ShardSource};
 use crate::learning::{FeatureCache, Shelf};
 use crate::methods::Registry;
 use crate::model::{
@@ -23,7 +23,6 @@ use crate::model::{
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, ModelFacts};
 use crate::scenario::{BackboneSection, CachePlace, CacheSection, Scenario, StartWeights, Weights};
-use crate::wire::CodecPlan;
 
 /// A run that is ready to begin, and what it was made from.
 pub struct Assembly {
@@ -59,10 +58,12 @@ pub fn assemble(
     ] {
         fits(key, transform, &dataset.train, &config)?;
     }
+    let rules = rules(scenario, &curriculum);
     let facts = ModelFacts {
         backbone: config,
         classes: dataset.classes(),
         tasks: curriculum.tasks.len(),
+        clients: rules.clients_of_a_task() as usize,
         form: scenario.wire.form,
     };
     let method = methods.build(&scenario.method, &facts)?;
@@ -71,7 +72,6 @@ pub fn assemble(
         ShardSource::Fresh(fresh) => Some(*fresh),
         ShardSource::Drawn(_) => None,
     };
-    let rules = rules(scenario, &curriculum);
     let client = ClientSize {
         backbone: config,
         batch: scenario.client.batch as usize,
@@ -104,11 +104,7 @@ pub fn assemble(
         test_transform: transforms.test,
         shards,
         facts,
-        coding: Coding {
-            down: CodecPlan::from_section(&scenario.wire.down)?,
-            up: CodecPlan::from_section(&scenario.wire.up)?,
-            verify: scenario.wire.verify,
-        },
+        coding: coding(scenario)?,
         workers,
         shaker: None,
         past: None,

@@ -12,7 +12,7 @@ mod workforce;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use blueprint::{Holders, TaskCounts, class_sizes, curriculum, holders};
+pub use blueprint::{Holders, class_sizes, curriculum, holders};
 pub use inputs::{Assembly, assemble};
 pub use rules::rules;
 pub use training::training_plan;
@@ -20,6 +20,7 @@ pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::ExperimentError;
 use super::plan::Blueprint;
+use crate::federation::Coding;
 use crate::methods::Registry;
 use crate::model::backbone_config;
 use crate::policy::ModelFacts;
@@ -36,15 +37,24 @@ pub fn load(
     Ok(Scenario::load(path, &overrides, methods)?.scenario)
 }
 
+/// How messages of a scenario travel.
+fn coding(scenario: &Scenario) -> Result<Coding, ExperimentError> {
+    let wire = &scenario.wire;
+    let (down, up) = (CodecPlan::from_section(&wire.down)?, CodecPlan::from_section(&wire.up)?);
+    Ok(Coding { down, up, verify: wire.verify })
+}
+
 /// Everything that follows from the scenario alone.
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
     let class_sizes = class_sizes(scenario)?;
     let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
     let class_sizes = curriculum.class_sizes(class_sizes);
+    let rules = rules(scenario, &curriculum);
     let facts = ModelFacts {
         backbone: backbone_config(scenario),
         classes: class_sizes.len(),
         tasks: curriculum.tasks.len(),
+        clients: rules.clients_of_a_task() as usize,
         form: scenario.wire.form,
     };
     let method = methods.build(&scenario.method, &facts)?;
@@ -56,11 +66,10 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         method,
         facts,
         holders: holders(scenario, clients, &curriculum)?,
-        rules: rules(scenario, &curriculum),
+        rules,
         curriculum,
         class_sizes,
         training: training_plan(scenario, methods),
-        down: CodecPlan::from_section(&scenario.wire.down)?,
-        up: CodecPlan::from_section(&scenario.wire.up)?,
+        coding: coding(scenario)?,
     })
 }

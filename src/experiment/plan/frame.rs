@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::federation::FrameBytes;
-use crate::wire::FrameSize;
 
 /// One frame by part, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,26 +21,17 @@ pub struct PlannedFrame {
     pub kinds: BTreeMap<String, u64>,
 }
 
-impl From<&FrameSize> for PlannedFrame {
-    fn from(size: &FrameSize) -> PlannedFrame {
-        PlannedFrame {
-            frame: size.frame().0,
-            control: size.control().0,
-            payload: size.payload.0,
-            raw: size.raw.0,
-            kinds: size.kinds.iter().map(|(kind, b)| (kind.name().to_string(), b.0)).collect(),
-        }
-    }
-}
-
 impl PlannedFrame {
-    fn add(&mut self, other: &PlannedFrame) {
-        self.frame += other.frame;
-        self.control += other.control;
-        self.payload += other.payload;
-        self.raw += other.raw;
-        for (kind, bytes) in &other.kinds {
-            *self.kinds.entry(kind.clone()).or_default() += bytes;
+    fn add(&mut self, bytes: &FrameBytes) {
+        self.frame += bytes.frame();
+        self.control += bytes.control();
+        self.payload += bytes.payload;
+        self.raw += bytes.raw;
+        for (kind, bytes) in &bytes.kinds {
+            match self.kinds.get_mut(kind) {
+                Some(sum) => *sum += bytes,
+                None => _ = self.kinds.insert(kind.clone(), *bytes),
+            }
         }
     }
 }
@@ -78,15 +68,15 @@ impl FrameRange {
     }
 
     /// Takes one frame in.
-    pub fn add(&mut self, frame: PlannedFrame) {
-        if self.frames == 0 || frame.frame < self.smallest.frame {
-            self.smallest = frame.clone();
+    pub fn add(&mut self, bytes: &FrameBytes) {
+        if self.frames == 0 || bytes.frame() < self.smallest.frame {
+            self.smallest = PlannedFrame::from(bytes);
         }
-        if self.frames == 0 || frame.frame > self.largest.frame {
-            self.largest = frame.clone();
+        if self.frames == 0 || bytes.frame() > self.largest.frame {
+            self.largest = PlannedFrame::from(bytes);
         }
         self.frames += 1;
-        self.sum.add(&frame);
+        self.sum.add(bytes);
     }
 }
 
@@ -96,15 +86,16 @@ mod tests {
 
     #[test]
     fn a_range_keeps_its_ends_and_its_sum() {
-        let frame = |payload| PlannedFrame {
-            frame: payload + 50,
-            control: 50,
+        let frame = |payload| FrameBytes {
+            header: 30,
+            table: 20,
             payload,
             raw: 2 * payload,
             kinds: [("head".to_string(), payload)].into(),
+            ..FrameBytes::default()
         };
         let mut range = FrameRange::default();
-        [10, 4, 8].into_iter().for_each(|payload| range.add(frame(payload)));
+        [10, 4, 8].into_iter().for_each(|payload| range.add(&frame(payload)));
         assert_eq!((range.smallest.payload, range.largest.payload), (4, 10));
         assert_eq!((range.frames, range.sum.frame, range.sum.kinds["head"]), (3, 172, 22));
     }

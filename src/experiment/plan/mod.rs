@@ -1,23 +1,19 @@
 //! What a run will send, take and compute, without data, weights or training.
 //!
-//! Cohorts, partitions and link speeds are drawn from the same streams as in the run, sizes
-//! come from the method's sketches through the real encoder. So the bytes are those of the
-//! run, to the byte, where nothing is lost and uploads do not depend on learned values; the
-//! virtual time is that of a run in which nobody fails.
+//! A plan is a run that is only [sized](crate::federation::size): the same server and clients, clocks, links and
+//! closing rules, and the method's layouts in place of workers. So the bytes are those of the run, to the byte, where
+//! uploads do not depend on learnt values. By default nothing fails; with faults a plan has those of the run.
 
-mod exchange;
+mod blueprint;
 mod frame;
-mod seats;
-mod secret;
-mod underway;
-mod walk;
+mod tally;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use blueprint::{Blueprint, Faults, plan};
 pub use frame::{FrameRange, PlannedFrame};
-pub use walk::{Blueprint, plan};
 
 use crate::policy::UpSize;
 use crate::quantity::Bytes;
@@ -39,6 +35,8 @@ pub struct Plan {
     pub samples: usize,
     /// Whether messages cross a link at all.
     pub charged: bool,
+    /// Whether the faults of the scenario are in it.
+    pub faults: bool,
     /// One row per task and phase.
     pub phases: Vec<PlannedPhase>,
     /// What one client uploads over the whole run, by phase.
@@ -96,7 +94,7 @@ pub struct PlannedPhase {
     /// Classes seen with it.
     pub seen_classes: usize,
     /// Name of the phase.
-    pub phase: &'static str,
+    pub phase: String,
     /// Rounds, at most.
     pub rounds: u32,
     /// Seats of all rounds together.
@@ -125,7 +123,7 @@ pub struct PlannedPhase {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OneClient {
     /// Name of the phases.
-    pub phase: &'static str,
+    pub phase: String,
     /// Frames of all its seats.
     pub frames: u64,
     /// Their bytes.

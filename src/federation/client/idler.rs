@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::machine::Broadcast;
 use super::upload;
-use crate::data::Shard;
 use crate::federation::event::FrameBytes;
+use crate::federation::exchange::Exchange;
 use crate::federation::world::World;
 use crate::policy::{RoundContext, Seat, SeatKind, UpSize};
 use crate::quantity::VirtualTime;
-use crate::wire::{CodecPlan, FrameSize};
 
 /// A seat that works and sends on the simulated clock only.
 pub(crate) struct Idler {
@@ -31,31 +30,28 @@ pub(super) fn who_need_not_compute(
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Option<Idler> {
     let (context, seat) = (&broadcast.context, &broadcast.seat);
-    let idle = |bytes| Idler {
-        context: Arc::clone(context),
-        seat: seat.clone(),
-        worked,
-        bytes: Arc::new(bytes),
-    };
+    let idle = |bytes| Idler { context: Arc::clone(context), seat: seat.clone(), worked, bytes };
     if seat.kind == SeatKind::Load {
-        let shard = world.seat_shard(context.phase_name, seat);
-        return Some(idle(size(world, broadcast, &shard)));
+        return Some(idle(size(broadcast, world, &exchange(world, broadcast))));
     }
     let closes = broadcast.closes.filter(|_| world.method.stateless())?;
-    let shard = world.seat_shard(context.phase_name, seat);
-    if shard.is_empty() || world.exchange(context, seat, &shard).up.size == UpSize::FromValues {
+    let exchange = exchange(world, broadcast);
+    if exchange.samples() == 0 || exchange.up.layout.size == UpSize::FromValues {
         return None;
     }
-    let bytes = size(world, broadcast, &shard);
+    let bytes = size(broadcast, world, &exchange);
     // Alone on the line; with others it takes longer.
     let arrival = end + upload::fate(world, context, seat, bytes.frame()).latency;
     (arrival > closes + SLACK).then(|| idle(bytes))
 }
 
-fn size(world: &World, broadcast: &Broadcast, shard: &Shard) -> FrameBytes {
-    let exchange = || world.exchange(&broadcast.context, &broadcast.seat, shard);
-    FrameBytes::from(&match &broadcast.masking {
-        None => FrameSize::of_sketch(&exchange().up.body(), &world.coding.up),
-        Some(masking) => FrameSize::of_sketch(&masking.sketch(), &CodecPlan::default()),
-    })
+fn exchange(world: &World, Broadcast { context, seat, .. }: &Broadcast) -> Exchange {
+    world.exchange(context, seat, world.seat_counts(context.phase_name, seat))
+}
+
+fn size(broadcast: &Broadcast, world: &World, exchange: &Exchange) -> Arc<FrameBytes> {
+    match &broadcast.masking {
+        None => Arc::clone(exchange.up.bytes(&world.coding.up)),
+        Some(masking) => masking.size(),
+    }
 }

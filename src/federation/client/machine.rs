@@ -128,11 +128,7 @@ impl ClientMachine {
             self.fail(now, context, seat.id, failure, effects);
             return;
         }
-        let shard = self.world.seat_shard(context.phase_name, seat);
-        let passes = {
-            let (method, plan) = (&self.world.method, &self.world.training);
-            method.work(&seat.view, context.phase, shard.len(), plan)
-        };
+        let passes = self.world.passes(context, seat);
         let work = self.world.clock.work(self.id, context.round, victim.unit, passes);
         let begin = self.busy_until.max(now);
         let end = begin + work;
@@ -172,10 +168,10 @@ impl ClientMachine {
                 return;
             }
             let place = (broadcast.context.round, broadcast.seat.id);
-            if self.world.past.as_ref().is_some_and(|past| past.tells(place.0, place.1)) {
-                self.memory.lend_to_past();
-                let told = training::tell(&self.world, broadcast, time);
-                effects.extend(told.into_iter().flatten());
+            if self.world.answers.as_ref().is_some_and(|who| who.answers(place.0, place.1)) {
+                self.memory.lend_to_nobody();
+                let answered = training::answer(&self.world, broadcast, time);
+                effects.extend(answered.into_iter().flatten());
                 continue;
             }
             let state = match stateless {

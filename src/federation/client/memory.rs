@@ -26,8 +26,8 @@ enum Held {
     Here(Body),
     /// A worker has it.
     Lent,
-    /// It is what the snapshot says, unless the past tells on.
-    Told,
+    /// It is what the snapshot says, unless the next training is not computed either.
+    Answered,
 }
 
 /// A seat and the state it was computed from.
@@ -50,8 +50,8 @@ impl Memory {
         matches!(self.state, Held::Lent)
     }
 
-    /// The state leaves for a seat that is told.
-    pub fn lend_to_past(&mut self) {
+    /// The state leaves for a seat that is not computed.
+    pub fn lend_to_nobody(&mut self) {
         self.state = Held::Lent;
     }
 
@@ -64,7 +64,7 @@ impl Memory {
     ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
             Held::Here(state) => state,
-            Held::Told => told(world, client)?,
+            Held::Answered => saved(world, client)?,
             Held::Fresh | Held::Lent => Body::default(),
         };
         if world.rules.snapshots != Cadence::Never {
@@ -74,9 +74,9 @@ impl Memory {
         Ok(state)
     }
 
-    /// The state is back; `None` where its training was told.
+    /// The state is back; `None` where its training was not computed.
     pub fn take_back(&mut self, state: Option<Body>) {
-        self.state = state.map_or(Held::Told, Held::Here);
+        self.state = state.map_or(Held::Answered, Held::Here);
     }
 
     /// What a snapshot needs, where these seats are still out; nothing of a client that was never
@@ -94,14 +94,18 @@ impl Memory {
             (Some(first), _) => first.state.clone(),
             (None, Held::Here(state)) => state.clone(),
             (None, Held::Fresh) => return None,
-            (None, Held::Told | Held::Lent) => world.past.as_ref()?.saved_state(client)?.clone(),
+            (None, Held::Answered | Held::Lent) => {
+                world.answers.as_ref()?.saved_state(client)?.clone()
+            }
         };
         let out = self.before.iter().map(|before| (before.seat, Arc::clone(&before.down)));
         Some(KeptClient { state, out: out.collect() })
     }
 }
 
-fn told(world: &World, client: ClientId) -> Result<Body, FederationError> {
-    let nothing = || FederationError::Unrecorded(format!("nothing tells the state of {client}"));
-    world.past.as_ref().ok_or_else(nothing)?.state(client)
+fn saved(world: &World, client: ClientId) -> Result<Body, FederationError> {
+    let nothing =
+        || FederationError::Unrecorded(format!("the state of {client} is not in the checkpoint"));
+    let answers = world.answers.as_ref();
+    answers.and_then(|answers| answers.saved_state(client)).cloned().ok_or_else(nothing)
 }

@@ -7,17 +7,16 @@ use tokio::sync::oneshot;
 
 use super::learning::{SavedStates, learn};
 use super::machine::{Broadcast, ToClient};
+use crate::federation::answers::{AtSeat, Learnt, Training};
 use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
-use crate::federation::exchange::Exchange;
 use crate::federation::faults::{damage, spoil};
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
 use crate::federation::halving::{Full, in_halves};
 use crate::federation::packs::Ticket;
-use crate::federation::past::{ToldTraining, ToldUpload};
 use crate::federation::privacy::{Masking, Noise};
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
@@ -34,7 +33,7 @@ use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
 pub(crate) struct Trained {
     pub context: Arc<RoundContext>,
     pub seat: Seat,
-    /// The state after a success; as it was after a failure; none where the training was told.
+    /// The state after a success; as it was after a failure; none where the training was not computed.
     pub state: Option<Body>,
     pub samples: usize,
     /// How long it took on the simulated clock.
@@ -108,20 +107,19 @@ pub(super) fn ask(
     Effect::Train { at: end, to, ticket, job, pending }
 }
 
-/// The effects of a seat whose training is told: its pack waits for it no longer, and its client is
+/// The effects of a seat whose training is not computed: its pack waits for it no longer, and its client is
 /// told at `end`.
-pub(super) fn tell(
+pub(super) fn answer(
     world: &World,
     broadcast: Broadcast,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Option<[Effect; 2]> {
-    let Broadcast { context, seat, .. } = broadcast;
+    let Broadcast { context, seat, masking, .. } = broadcast;
     let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
-    let told = world.past.as_ref()?.training(context.round, seat.id);
-    let (samples, result) = match told {
-        Ok(ToldTraining { samples, result }) => {
-            let done =
-                |ToldUpload { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
+    let at = AtSeat { world, context: &context, seat: &seat };
+    let (samples, result) = match world.answers.as_ref()?.training(&at, masking.as_deref()) {
+        Ok(Training { samples, result }) => {
+            let done = |Learnt { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
             (samples, result.map(done).map_err(Stop::Failed))
         }
         Err(error) => (0, Err(Stop::Ends(error))),
@@ -201,8 +199,9 @@ fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Resu
     let (context, seat) = (&*place.context, &member.seat);
     let (faults, seed) = (&world.rules.faults, world.rules.seed);
     let victim = world.victim(context.round, seat);
-    let exchange = Arc::new(world.exchange(context, seat, &member.shard));
-    let Exchange { down, up, .. } = &*exchange;
+    let counts = world.holdings.counts_of(&world.curriculum, &member.shard);
+    let exchange = Arc::new(world.exchange(context, seat, counts));
+    let (down, up) = (&exchange.down.layout, &exchange.up.layout);
     let (told, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::machine::Broadcast;
+use crate::federation::answers::AtSeat;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::faults::damage;
@@ -42,9 +43,9 @@ pub(super) fn damaged_down(world: &World, broadcast: &Broadcast) -> Option<Strin
     let Broadcast { context, seat, down, .. } = broadcast;
     let victim = world.victim(context.round, seat);
     let mut rng = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
-    let told = world.past.as_ref().filter(|past| past.tells(context.round, seat.id));
-    if let Some(past) = told {
-        return past.corrupt_down(context.round, seat.id);
+    let answers = world.answers.as_ref().filter(|who| who.answers(context.round, seat.id));
+    if let Some(answers) = answers {
+        return answers.damage(&AtSeat { world, context, seat });
     }
     let header = down_header(context, seat);
     let body = down.message.body();

@@ -9,10 +9,8 @@
 //! With a [`Snapshot`] it reaches to the point where that was taken; from there on the run is computed.
 //! Seats that were out at that point are computed from their Downs, wherever they were begun.
 
+mod answering;
 mod reading;
-mod retell;
-
-pub(super) use retell::{ToldClosing, ToldTraining, ToldUpload};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -20,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use super::event::FrameBytes;
 use super::figure::{Digest, Figure};
 use super::fold::Refusal;
-use super::snapshot::{Snapshot, SnapshotPlace};
+use super::snapshot::Snapshot;
 use crate::learning::Tally;
 use crate::policy::Message;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
@@ -92,10 +90,5 @@ impl Past {
         self.downs = snapshot.downs.iter().map(|_| OnceLock::new()).collect();
         self.snapshot = Some(snapshot);
         self
-    }
-
-    /// The snapshot, where it was taken here.
-    pub(super) fn ends_at(&self, place: SnapshotPlace) -> Option<&Snapshot> {
-        self.snapshot.as_ref().filter(|snapshot| snapshot.place == place)
     }
 }

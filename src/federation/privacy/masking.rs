@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{Masks, Modulus, SecureAggregation};
+use crate::federation::FrameBytes;
 use crate::quantity::SeatId;
-use crate::wire::{Body, BodySketch, Dtype, WireError};
+use crate::wire::{Body, BodySketch, CodecPlan, Dtype, FrameSize, WireError};
 
 /// Everything the members of a round agree on.
 pub(crate) struct Masking {
@@ -19,9 +20,10 @@ pub(crate) struct Masking {
 }
 
 impl Masking {
-    /// Shapes of a masked upload.
-    pub fn sketch(&self) -> BodySketch {
-        summands(self.up.clone(), self.rules.numbers.modulus.dtype())
+    /// What a masked upload weighs: no codec can make it smaller.
+    pub fn size(&self) -> Arc<FrameBytes> {
+        let masked = summands(self.up.clone(), self.rules.numbers.modulus.dtype());
+        Arc::new(FrameBytes::from(&FrameSize::of_sketch(&masked, &CodecPlan::default())))
     }
 
     /// What the member of a seat sends instead of its summand.

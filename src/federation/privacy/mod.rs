@@ -38,7 +38,7 @@ mod ring;
 
 use crate::numerics::share::least_share_of;
 pub use legs::{Introduction, Leg, ProtocolFrame, Room, Unmasking, introduce, unmask};
-pub(crate) use masking::{MaskedSum, Masking, summands};
+pub(crate) use masking::{MaskedSum, Masking};
 pub use masks::Masks;
 pub use noise::{Noise, NoiseTarget};
 pub use ring::{FixedPoint, Modulus, Unrepresentable};

@@ -156,8 +156,8 @@ impl ServerMachine {
             None => now,
         };
         self.doing = "waits for uploads to be merged";
-        if let Some(past) = &round.past {
-            let folded = Outcome { part: None, refused: past.refused(number), broken: None };
+        if let Some(answers) = &round.answers {
+            let folded = Outcome { part: None, refused: answers.refused(number), broken: None };
             return effects.push(told(now, ToServer::Folded(Ok(folded))));
         }
         let pending = async move {

@@ -60,13 +60,13 @@ impl ServerMachine {
             (round.masking.clone().zip(round.first.clone()), self.world.rules.fold);
         let fold = Fold { part: folded.part, masking, rule };
         let test = self.world.rules.curve == Curve::Round;
-        let told_changed = self.past().map(|past| steps::told_close(past, context.round, test));
-        let policy = self.lend();
-        self.doing = "waits for its policy to close a round";
-        if let Some(changed) = told_changed {
-            effects.push(told(now, ToServer::Closed(Ok((policy, changed)))));
+        if let Some(answers) = self.answers() {
+            let changed = steps::answered_close(&**answers, context.round);
+            effects.push(told(now, ToServer::Closed(Ok((None, changed)))));
             return Ok(());
         }
+        self.doing = "waits for its policy to close a round";
+        let policy = self.lend();
         let job = move |lab: &_| steps::close(policy, lab, &context, fold, test);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Closed(answer))
@@ -95,9 +95,9 @@ impl ServerMachine {
         effects.push(Effect::Record(event, Some(numbers)));
         self.digest = changed.digest;
         self.saved = changed.saved;
-        match changed.predictor {
-            Some(predictor) => self.test(now, EvaluationPoint::Round, predictor, effects),
-            None => self.after_round(number, now, effects),
+        match self.world.rules.curve == Curve::Round {
+            true => self.test(now, EvaluationPoint::Round, changed.predictor, effects),
+            false => self.after_round(number, now, effects),
         }
     }
 

@@ -1,13 +1,13 @@
-//! Snapshots: what the server puts into one, and where a told past ends.
+//! Snapshots: what the server puts into one, and where a recorded past ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::machine::ServerMachine;
+use crate::federation::answers::Answers;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::frames::SentDown;
-use crate::federation::past::Past;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
@@ -24,9 +24,9 @@ pub(crate) struct ServerKept {
 }
 
 impl ServerMachine {
-    /// The recorded past, as long as it is told.
-    pub(super) fn past(&self) -> Option<&Arc<Past>> {
-        self.world.past.as_ref().filter(|_| !self.live)
+    /// Who answers in place of workers and of the policy, as long as they do.
+    pub(super) fn answers(&self) -> Option<&Arc<dyn Answers>> {
+        self.world.answers.as_ref().filter(|_| !self.live)
     }
 
     /// No round is open: a snapshot is taken, or the past ends here.
@@ -35,7 +35,7 @@ impl ServerMachine {
         place: SnapshotPlace,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        if self.past().is_some() {
+        if self.answers().is_some() {
             return self.wake(place);
         }
         if self.world.rules.snapshots.is_due(place) {
@@ -46,7 +46,7 @@ impl ServerMachine {
 
     /// From here on the run is computed, if this is where the past ends.
     fn wake(&mut self, place: SnapshotPlace) -> Result<(), FederationError> {
-        let Some(past) = self.past().cloned() else { return Ok(()) };
+        let Some(past) = self.answers().cloned() else { return Ok(()) };
         let Some(snapshot) = past.ends_at(place) else { return Ok(()) };
         if let Some(policy) = &mut self.policy {
             policy.load(&snapshot.server).map_err(|error| {

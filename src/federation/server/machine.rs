@@ -16,7 +16,7 @@ use super::acquaintances::Acquaintances;
 use super::restart::Loss;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::stale::Stale;
-use super::steps::{Answer, Changed, Opening};
+use super::steps::{self, Answer, Changed, Opening};
 use crate::federation::assets::AssetCaches;
 use crate::federation::bias::Comparison;
 use crate::federation::effect::{Effect, Message};
@@ -59,7 +59,7 @@ pub(crate) enum ToServer {
     /// The server is lost.
     Lose(Box<Loss>),
     /// It is back, with a policy made of what was saved.
-    Restarted(Result<Result<Box<dyn Server>, FederationError>, String>),
+    Restarted(Result<Answer<()>, String>),
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
     /// The members of secure aggregation know each other, or there are too few.
@@ -79,7 +79,7 @@ pub(crate) enum ToServer {
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
     pub(super) world: Arc<World>,
-    /// Absent while a worker has it.
+    /// Absent while a worker has it, and where somebody answers for it.
     pub(super) policy: Option<Box<dyn Server>>,
     pub(super) caches: AssetCaches,
     pub(super) task: usize,
@@ -111,7 +111,7 @@ pub(crate) struct ServerMachine {
     pub(super) saved: Body,
     /// Uploads that could not be lifted.
     pub(super) unlifted: Vec<(Round, SeatId)>,
-    /// Whether everything is computed; before, a recorded past is told.
+    /// Whether everything is computed; before, somebody answers.
     pub(super) live: bool,
     /// State digest, rows and scores of the last evaluation: an unchanged model is not tested twice.
     pub(super) tested: Option<(u64, usize, Tally)>,
@@ -119,12 +119,13 @@ pub(crate) struct ServerMachine {
 }
 
 impl ServerMachine {
-    pub fn new(world: Arc<World>, policy: Box<dyn Server>) -> ServerMachine {
+    /// The server of a run; without a policy where somebody answers for it all along.
+    pub fn new(world: Arc<World>, policy: Option<Box<dyn Server>>) -> ServerMachine {
         ServerMachine {
             caches: AssetCaches::new(world.rules.cache),
-            live: world.past.is_none(),
+            live: world.answers.is_none(),
             world,
-            policy: Some(policy),
+            policy,
             task: 0,
             began: Vec::new(),
             phases: Vec::new(),
@@ -247,7 +248,10 @@ impl ServerMachine {
                 self.lose(now, *loss, effects);
                 Ok(())
             }
-            ToServer::Restarted(policy) => self.restarted(now, policy, effects),
+            ToServer::Restarted(answer) => {
+                self.take_back(steps::RESTART, answer)?;
+                self.restarted(now, effects)
+            }
             ToServer::Folded(folded) => self.folded(now, folded, effects),
             ToServer::Compared(comparison) => {
                 self.compared(comparison?, effects);
@@ -302,7 +306,9 @@ impl ServerMachine {
     ) -> Result<T, FederationError> {
         let (policy, answer) =
             answer.map_err(|message| FederationError::Panicked { step, message })?;
-        self.policy = Some(policy);
+        if policy.is_some() {
+            self.policy = policy;
+        }
         answer
     }
 }
@@ -311,7 +317,7 @@ pub(super) fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
     (now, Class::Timer, ActorId::Server)
 }
 
-/// What the server is told where a past answers at once.
+/// What the server is told where somebody answers at once.
 pub(super) fn told(now: VirtualTime, message: ToServer) -> Effect {
     let (at, class, to) = here(now);
     Effect::Tell { at, class, to, message: Message::Server(message) }

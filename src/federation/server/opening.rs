@@ -63,14 +63,14 @@ impl ServerMachine {
         });
         self.context = Some(Arc::clone(&context));
         self.next_round = Round(round.0 + 1);
-        let policy = self.lend();
-        let world = Arc::clone(&self.world);
         self.doing = "waits for its policy to open a round";
-        if let Some(past) = self.past() {
-            let opening = steps::told_opening(&world, past, &context, cohort);
-            effects.push(told(now, ToServer::Opened(Ok((policy, opening)))));
+        let world = Arc::clone(&self.world);
+        if let Some(answers) = self.answers() {
+            let opening = steps::answered_opening(&world, &**answers, &context, cohort);
+            effects.push(told(now, ToServer::Opened(Ok((None, opening)))));
             return Ok(());
         }
+        let policy = self.lend();
         let job = move |lab: &_| steps::open(policy, lab, &world, &context, cohort);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Opened(answer))
@@ -99,9 +99,9 @@ impl ServerMachine {
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         let working = opening.seats.iter().filter(|seat| seat.works()).count();
         let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
-        let past = self.past().cloned();
+        let answers = self.answers().cloned();
         effects.extend(self.loss_in(context.round, now));
-        let round = OpenRound::new(&self.world, (context, past), opening, closing, now);
+        let round = OpenRound::new(&self.world, (context, answers), opening, closing, now);
         match &self.world.rules.privacy.secure {
             Some(rules) => round.introduce(&self.world, rules, now, effects),
             None => round.broadcast(&self.world, &mut self.caches, now, effects),

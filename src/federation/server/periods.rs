@@ -53,11 +53,11 @@ impl ServerMachine {
         self.participants.clear();
         self.caches.begin_task();
         self.doing = "waits for its policy to begin a task";
-        let policy = self.lend();
-        if self.past().is_some() {
-            effects.push(told(now, ToServer::Begun(Ok((policy, Ok(()))))));
+        if self.answers().is_some() {
+            effects.push(told(now, ToServer::Begun(Ok((None, Ok(()))))));
             return Ok(());
         }
+        let policy = self.lend();
         let job = move |lab: &_| steps::begin(policy, lab, &period);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Begun(answer))
@@ -91,13 +91,13 @@ impl ServerMachine {
     pub(super) fn end_period(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let period = self.world.period(self.task);
         let test = self.world.rules.curve != Curve::Never;
-        let policy = self.lend();
         self.doing = "waits for its policy to end a task";
-        if let Some(past) = self.past() {
-            let changed = steps::told_end(past, period.task, test);
-            effects.push(told(now, ToServer::PeriodEnded(Ok((policy, changed)))));
+        if let Some(answers) = self.answers() {
+            let changed = steps::answered_end(&**answers, period.task);
+            effects.push(told(now, ToServer::PeriodEnded(Ok((None, changed)))));
             return;
         }
+        let policy = self.lend();
         let job = move |lab: &_| steps::end(policy, lab, &period, test);
         effects.extend(compute(here(now), JobKind::Server, job, |answer| {
             Message::Server(ToServer::PeriodEnded(answer))
@@ -111,13 +111,15 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         (self.digest, self.saved) = (changed.digest, changed.saved);
-        let Some(predictor) = changed.predictor else { return self.end_task(now, effects) };
+        if self.world.rules.curve == Curve::Never {
+            return self.end_task(now, effects);
+        }
         let seen = self.seen();
         match self.tested.take() {
             Some((digest, rows, tally)) if digest == self.digest && rows == seen => {
                 self.tested(now, EvaluationPoint::Task, tally, effects)
             }
-            _ => self.test(now, EvaluationPoint::Task, predictor, effects),
+            _ => self.test(now, EvaluationPoint::Task, changed.predictor, effects),
         }
     }
 

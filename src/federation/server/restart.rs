@@ -17,7 +17,6 @@ use crate::federation::faults::Restart;
 use crate::federation::fold::Outcome;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::sink::JobKind;
-use crate::policy::Server;
 use crate::quantity::{Round, VirtualTime};
 
 /// A server that is about to be lost.
@@ -56,11 +55,10 @@ impl ServerMachine {
         self.caches = caches;
         self.down = true;
         self.doing = "is down";
-        let policy = self.lend();
-        if self.past().is_some() {
-            return effects.push(told(back, ToServer::Restarted(Ok(Ok(policy)))));
+        if self.answers().is_some() {
+            return effects.push(told(back, ToServer::Restarted(Ok((None, Ok(()))))));
         }
-        drop(policy);
+        drop(self.lend());
         // Before its first round a server has nothing saved, and is made anew.
         let saved = (round > Round(0)).then(|| self.saved.clone());
         let begun = self.is_first_of_period().then(|| self.world.period(self.task));
@@ -75,11 +73,8 @@ impl ServerMachine {
     pub(super) fn restarted(
         &mut self,
         now: VirtualTime,
-        policy: Result<Result<Box<dyn Server>, FederationError>, String>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let panicked = |message| FederationError::Panicked { step: steps::RESTART, message };
-        self.policy = Some(policy.map_err(panicked)??);
         self.down = false;
         self.folded = Some(Outcome { part: None, refused: Vec::new(), broken: None });
         self.close(now, effects)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::machine::ToServer;
 use super::secret::Outcome;
 use super::steps::Opening;
+use crate::federation::answers::Answers;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::closing::Closing;
@@ -17,7 +18,6 @@ use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
 use crate::federation::packs::{self, Candidate};
-use crate::federation::past::Past;
 use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::robust::FoldRule;
@@ -49,12 +49,14 @@ pub(super) enum SeatStatus {
 
 pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
-    /// Tells what it folds to.
-    pub past: Option<Arc<Past>>,
+    /// Who knows what it folds to.
+    pub answers: Option<Arc<dyn Answers>>,
     pub seats: Vec<Seat>,
     pub status: Vec<SeatStatus>,
     pub(super) downs: Vec<Arc<SentDown>>,
     out: usize,
+    /// Seats whose Up came in time.
+    here: usize,
     closing: Closing,
     /// When it is certainly over, where stragglers are skipped.
     certain: Option<VirtualTime>,
@@ -95,7 +97,7 @@ pub(super) struct Sent {
 impl OpenRound {
     pub fn new(
         world: &World,
-        (context, past): (Arc<RoundContext>, Option<Arc<Past>>),
+        (context, answers): (Arc<RoundContext>, Option<Arc<dyn Answers>>),
         opening: Opening,
         closing: Closing,
         now: VirtualTime,
@@ -109,13 +111,14 @@ impl OpenRound {
         let (fold, folded) = Fold::new(folding, seats.len());
         OpenRound {
             context,
-            past,
+            answers,
             closing,
             certain: closing.certain().map(|deadline| now + deadline),
             closed: false,
             stale: 0,
             status: vec![SeatStatus::Out; seats.len()],
             out: seats.len(),
+            here: 0,
             seats,
             downs,
             fold,
@@ -130,10 +133,9 @@ impl OpenRound {
     /// Whether its closing rule says that it is over, where so many seats of earlier rounds may still
     /// answer.
     pub fn is_complete(&self, underway: usize) -> bool {
-        let here = self.status.iter().filter(|status| **status == SeatStatus::Folded).count();
         match self.closing.any {
-            true => self.closing.is_over(here + self.stale as usize, self.out + underway),
-            false => self.closing.is_over(here, self.out),
+            true => self.closing.is_over(self.here + self.stale as usize, self.out + underway),
+            false => self.closing.is_over(self.here, self.out),
         }
     }
 
@@ -216,7 +218,7 @@ impl OpenRound {
         }
         let plan = &world.training;
         let candidate = |seat: &&Seat| {
-            let samples = world.seat_shard(self.context.phase_name, seat).len();
+            let samples = world.seat_samples(self.context.phase_name, seat);
             let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
             Candidate::new(seat, steps)
         };
@@ -330,7 +332,7 @@ impl OpenRound {
             let (seat, sent) = (place.clone(), Arc::clone(&down.message));
             self.models.push(OwnModel { seat, sent, own, exchange: Arc::clone(exchange) });
         }
-        if self.past.is_some() {
+        if self.answers.is_some() {
             return;
         }
         let meta = UpMeta::timely(place, self.context.round);
@@ -349,7 +351,7 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) {
         self.stale += 1;
-        if self.past.is_some() {
+        if self.answers.is_some() {
             return;
         }
         let (fold, place) = (self.fold.clone(), self.fold.expect());
@@ -379,6 +381,7 @@ impl OpenRound {
         debug_assert_eq!(self.status[seat.index()], SeatStatus::Out, "{seat} accounted for twice");
         self.status[seat.index()] = status;
         self.out -= 1;
+        self.here += usize::from(status == SeatStatus::Folded);
     }
 
     /// The client of a seat.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::federation::answers::{self, Answers};
 use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
 use crate::federation::figure::{Digest, Figure};
 use crate::federation::fold::Part;
 use crate::federation::frames::{SentDown, down_header, send_down};
-use crate::federation::past::{Past, ToldClosing};
 use crate::federation::privacy::Masking;
 use crate::federation::robust::{Figures, FoldRule};
 use crate::federation::sink::JobKind;
@@ -21,8 +21,8 @@ use crate::policy::{
 use crate::quantity::{ClientId, Round, TaskId};
 use crate::wire::Body;
 
-/// The policy and what it answered.
-pub(crate) type Answer<T> = (Box<dyn Server>, Result<T, FederationError>);
+/// The policy, where it was asked, and the answer.
+pub(crate) type Answer<T> = (Option<Box<dyn Server>>, Result<T, FederationError>);
 
 /// A round as the policy wants it.
 pub(crate) struct Opening {
@@ -42,7 +42,7 @@ pub(crate) struct Changed {
     pub digest: u64,
     /// What the policy says about the round.
     pub figures: BTreeMap<String, Figure>,
-    /// Its model, where it is to be tested.
+    /// Its model, where it is to be tested and nobody knows how it does.
     pub predictor: Option<Arc<dyn Predictor>>,
 }
 
@@ -56,7 +56,7 @@ fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
 /// The policy before the first task, told of the first period.
 pub(super) fn begin(mut server: Box<dyn Server>, lab: &Lab, period: &Period) -> Answer<()> {
     let answer = server.begin_period(period, lab).map_err(policy("begin a task"));
-    (server, answer)
+    (Some(server), answer)
 }
 
 /// What a server does that was lost.
@@ -68,16 +68,22 @@ pub(super) fn restart(
     lab: &Lab,
     saved: Option<Body>,
     begun: Option<Period>,
-) -> Result<Box<dyn Server>, FederationError> {
-    let init = StreamKey::new(world.rules.seed, Domain::Init);
-    let mut server = world.method.server(lab, init).map_err(policy(RESTART))?;
-    if let Some(saved) = saved {
-        server.load(&saved).map_err(|error| policy(RESTART)(error.into()))?;
+) -> Answer<()> {
+    let anew = || {
+        let init = StreamKey::new(world.rules.seed, Domain::Init);
+        let mut server = world.method.server(lab, init)?;
+        if let Some(saved) = saved {
+            server.load(&saved)?;
+        }
+        if let Some(period) = begun {
+            server.begin_period(&period, lab)?;
+        }
+        Ok(server)
+    };
+    match anew().map_err(policy(RESTART)) {
+        Ok(server) => (Some(server), Ok(())),
+        Err(error) => (None, Err(error)),
     }
-    if let Some(period) = begun {
-        server.begin_period(&period, lab).map_err(policy(RESTART))?;
-    }
-    Ok(server)
 }
 
 /// Seats, Downs, frames.
@@ -89,7 +95,7 @@ pub(super) fn open(
     cohort: Vec<ClientId>,
 ) -> Answer<Opening> {
     let answer = opening(&mut *server, lab, world, context, cohort);
-    (server, answer)
+    (Some(server), answer)
 }
 
 fn opening(
@@ -134,15 +140,15 @@ fn opening(
 /// The first seat's exchange, where uploads are to be added in secret.
 fn first_exchange(world: &World, context: &RoundContext, seats: &[Seat]) -> Option<Arc<Exchange>> {
     world.rules.privacy.secure.and(seats.first()).map(|seat| {
-        let shard = world.seat_shard(context.phase_name, seat);
-        Arc::new(world.exchange(context, seat, &shard))
+        let counts = world.seat_counts(context.phase_name, seat);
+        Arc::new(world.exchange(context, seat, counts))
     })
 }
 
-/// The same as it was.
-pub(super) fn told_opening(
+/// The same without asking the policy.
+pub(super) fn answered_opening(
     world: &World,
-    past: &Past,
+    answers: &dyn Answers,
     context: &RoundContext,
     cohort: Vec<ClientId>,
 ) -> Result<Opening, FederationError> {
@@ -150,7 +156,7 @@ pub(super) fn told_opening(
     let first = first_exchange(world, context, &seats);
     let load = world.load_seats(context.phase_name, &seats, &context.period);
     seats.extend(load.into_iter().map(|(seat, _)| seat));
-    let downs = past.downs(context.round, seats.len())?;
+    let downs = answers.downs(world, context, &seats)?;
     Ok(Opening { cohort, seats, downs, first })
 }
 
@@ -201,7 +207,7 @@ impl Fold {
             (Some(Part::Plain(folded)), _) => Ok((Some(folded), Figures::new())),
             (Some(Part::Robust(updates)), _) => Ok(updates.fold(self.rule)),
             (Some(Part::Masked(sum)), Some((masking, exchange))) => {
-                let Exchange { down, up, .. } = &*exchange;
+                let (down, up) = (&exchange.down.layout, &exchange.up.layout);
                 Ok((Some(Folded::of_sum(&masking.open(sum)?, down, up)?), Figures::new()))
             }
             (Some(Part::Masked(_)), None) => {
@@ -227,7 +233,7 @@ pub(super) fn close(
         changed.figures.extend(figures.into_iter().map(named));
         Ok(changed)
     });
-    (server, answer)
+    (Some(server), answer)
 }
 
 /// All phases of the period are over.
@@ -241,7 +247,7 @@ pub(super) fn end(
         .end_period(period, lab)
         .map_err(policy("end a task"))
         .and_then(|()| changed(&*server, lab, test));
-    (server, answer)
+    (Some(server), answer)
 }
 
 fn changed(server: &dyn Server, lab: &Lab, test: bool) -> Result<Changed, FederationError> {
@@ -257,20 +263,20 @@ fn changed(server: &dyn Server, lab: &Lab, test: bool) -> Result<Changed, Federa
     Ok(Changed { saved, digest, figures, predictor })
 }
 
-/// How a round was closed.
-pub(super) fn told_close(
-    past: &Past,
+/// How a round is closed, without asking the policy.
+pub(super) fn answered_close(
+    answers: &dyn Answers,
     round: Round,
-    test: bool,
 ) -> Result<Changed, FederationError> {
-    let ToldClosing { digest, figures } = past.closing(round)?;
-    let predictor = test.then(Past::predictor);
-    Ok(Changed { saved: Body::default(), digest, figures, predictor })
+    let answers::Closing { digest, figures } = answers.closing(round)?;
+    Ok(Changed { saved: Body::default(), digest, figures, predictor: None })
 }
 
-/// How a task ended.
-pub(super) fn told_end(past: &Past, task: TaskId, test: bool) -> Result<Changed, FederationError> {
-    let (Digest(digest), predictor) = (past.ending(task)?, test.then(Past::predictor));
-    let figures = BTreeMap::new();
-    Ok(Changed { saved: Body::default(), digest, figures, predictor })
+/// How a task ends, without asking the policy.
+pub(super) fn answered_end(
+    answers: &dyn Answers,
+    task: TaskId,
+) -> Result<Changed, FederationError> {
+    let (Digest(digest), figures) = (answers.ending(task)?, BTreeMap::new());
+    Ok(Changed { saved: Body::default(), digest, figures, predictor: None })
 }

@@ -20,20 +20,24 @@ impl ServerMachine {
         &mut self,
         now: VirtualTime,
         point: EvaluationPoint,
-        predictor: Arc<dyn Predictor>,
+        predictor: Option<Arc<dyn Predictor>>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let seen = self.seen();
-        if let Some(past) = self.past() {
+        if let Some(answers) = self.answers() {
             let tally = match point {
-                EvaluationPoint::Round => past.tested_round(self.last_round()),
+                EvaluationPoint::Round => answers.tested_round(self.last_round()),
                 EvaluationPoint::Task => {
-                    past.tested_task(self.world.curriculum.tasks[self.task].task)
+                    answers.tested_task(self.world.curriculum.tasks[self.task].task)
                 }
             };
             effects.push(told(now, ToServer::Tested(point, Ok(vec![tally?]))));
             return Ok(());
         }
+        let Some(predictor) = predictor else {
+            let what = "a model that is to be tested is not there".to_owned();
+            return Err(FederationError::Impossible(what));
+        };
         let blocks = evaluation::blocks(&self.world, seen);
         let (gather, result) = Gather::new(blocks.len());
         for (place, block) in blocks.into_iter().enumerate() {
@@ -57,8 +61,8 @@ impl ServerMachine {
     pub(super) fn compare(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let classes = self.world.facts.classes;
         let Some(round) = &mut self.round else { return };
-        if let Some(past) = &round.past {
-            let bias = past.bias(round.context.round);
+        if let Some(answers) = &round.answers {
+            let bias = answers.bias(round.context.round);
             let comparison = bias.map(|(clients, figures)| Comparison { clients, figures });
             return effects.push(told(now, ToServer::Compared(comparison)));
         }

@@ -112,11 +112,9 @@ impl Powder {
     }
 }
 
-/// The slots that were begun by the end of a task, if everybody took part: a period has slots for as many clients as
-/// share its head rows.
+/// The slots that were begun by the end of a task, if everybody took part.
 fn begun(SketchFacts { model, view, .. }: &SketchFacts<'_>) -> Vec<u32> {
-    let clients = model.classes / (view.rows.len() * model.tasks).max(1);
-    (0..(clients.max(1) * (view.task.index() + 1)) as u32).collect()
+    (0..(model.clients * (view.task.index() + 1)) as u32).collect()
 }
 
 impl Method for Powder {

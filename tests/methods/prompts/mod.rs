@@ -36,7 +36,7 @@ use fedcast::policy::{
 use fedcast::quantity::{ClientId, Round};
 
 use crate::hepco::fedavg_prompt;
-use crate::toys::round_loop::{Engine, SEED};
+use crate::toys::watched::{Engine, SEED};
 use crate::toys::{deal, facts, lab};
 use crate::{built, engine, far, fedavg_of};
 

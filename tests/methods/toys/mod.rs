@@ -1,11 +1,12 @@
-//! A tiny world, the smallest possible engine, and toy methods, for tests of policies.
+//! A tiny world, and toy methods, for tests of policies.
 
 pub mod nearest_mean;
 pub mod personal;
 pub mod poison;
-pub mod round_loop;
+
 pub mod two_phase;
 pub mod visits;
+pub mod watched;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +37,13 @@ pub fn config() -> VitConfig {
 }
 
 pub fn facts() -> ModelFacts {
-    ModelFacts { backbone: config().into(), classes: CLASSES, tasks: 3, form: WireForm::Full }
+    ModelFacts {
+        backbone: config().into(),
+        classes: CLASSES,
+        tasks: 3,
+        clients: 2,
+        form: WireForm::Full,
+    }
 }
 
 /// A class is a random picture; a sample is the picture with noise. Sample `i` is of class

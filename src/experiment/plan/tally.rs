@@ -1,0 +1,166 @@
+//! What the entries of a sized run add up to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::frame::FrameRange;
+use super::{OneClient, PlannedPhase, Total};
+use crate::data::Curriculum;
+use crate::federation::{Direction, Entry, Event, EventSink, FrameBytes, SinkError, SizedSeat};
+use crate::policy::{SeatKind, UpSize};
+use crate::quantity::{ClientId, TaskId, VirtualTime};
+use crate::wire::Kind;
+
+/// The sums of a run under way.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// New and seen classes of every task.
+    classes: Vec<(usize, usize)>,
+    phases: Vec<Phase>,
+    /// Seats of a phase, which open before the entries of their round are told.
+    asked: BTreeMap<(TaskId, u32), Asked>,
+    /// Uploads by client, for every name of a phase.
+    uploads: BTreeMap<String, BTreeMap<ClientId, Vec<Arc<FrameBytes>>>>,
+    total: Total,
+}
+
+#[derive(Default)]
+struct Asked {
+    seats: u64,
+    samples: u64,
+    up_size: UpSize,
+}
+
+struct Phase {
+    task: TaskId,
+    index: u32,
+    began: VirtualTime,
+    row: PlannedPhase,
+}
+
+impl Tally {
+    pub fn new(curriculum: &Curriculum) -> Tally {
+        let of = curriculum.tasks.iter().map(|view| (view.rows.len(), view.seen()));
+        Tally { classes: of.collect(), ..Tally::default() }
+    }
+
+    /// A seat of a round that opens. Load clients train nothing.
+    pub fn seat(&mut self, seat: &SizedSeat<'_>) {
+        let phase = (seat.context.period.task, seat.context.phase as u32);
+        let asked = self.asked.entry(phase).or_default();
+        asked.seats += 1;
+        asked.up_size = seat.up_size;
+        if seat.seat.kind != SeatKind::Load {
+            asked.samples += seat.samples as u64;
+            self.total.training_jobs += 1;
+            self.total.sample_passes += seat.passes;
+        }
+    }
+
+    fn take(&mut self, at: VirtualTime, event: &Event) {
+        match event {
+            Event::PhaseStarted { task, phase, name, rounds } => {
+                let (new_classes, seen_classes) = self.classes[task.index()];
+                let row = PlannedPhase {
+                    task: u32::from(task.0) + 1,
+                    new_classes,
+                    seen_classes,
+                    phase: name.clone(),
+                    rounds: *rounds,
+                    seats: 0,
+                    samples: 0,
+                    assets: FrameRange::default(),
+                    down: FrameRange::default(),
+                    up: FrameRange::default(),
+                    protocol_down: FrameRange::default(),
+                    protocol_up: FrameRange::default(),
+                    up_size: UpSize::Static,
+                    virtual_s: 0.0,
+                };
+                self.phases.push(Phase { task: *task, index: *phase, began: at, row });
+            }
+            Event::RoundClosed { .. } => {
+                self.total.rounds += 1;
+                let Some(Phase { began, row, .. }) = self.phases.last_mut() else { return };
+                row.virtual_s = VirtualTime(at.0 - began.0).as_seconds();
+            }
+            Event::FrameCharged { task, phase, client, direction, bytes, asset, .. } => {
+                self.frame((*task, *phase, *client), *direction, bytes, asset.is_some());
+            }
+            _ => {}
+        }
+    }
+
+    fn frame(
+        &mut self,
+        (task, index, client): (TaskId, u32, ClientId),
+        direction: Direction,
+        bytes: &Arc<FrameBytes>,
+        is_asset: bool,
+    ) {
+        // Stragglers belong to phases that are over.
+        let of = |phase: &&mut Phase| (phase.task, phase.index) == (task, index);
+        let Some(Phase { row, .. }) = self.phases.iter_mut().rev().find(of) else { return };
+        let protocol = bytes.kinds.contains_key(Kind::SecureAggregation.name());
+        let range = match (direction, protocol) {
+            (Direction::Down, true) => &mut row.protocol_down,
+            (Direction::Up, true) => &mut row.protocol_up,
+            (Direction::Down, false) if is_asset => &mut row.assets,
+            (Direction::Down, false) => &mut row.down,
+            (Direction::Up, false) => {
+                if !self.uploads.contains_key(&row.phase) {
+                    self.uploads.insert(row.phase.clone(), BTreeMap::new());
+                }
+                if let Some(clients) = self.uploads.get_mut(&row.phase) {
+                    clients.entry(client).or_default().push(Arc::clone(bytes));
+                }
+                &mut row.up
+            }
+        };
+        range.add(bytes);
+    }
+
+    /// The client that uploads most in phases of each name, the sums, and the phases.
+    pub fn finish(self) -> (Vec<OneClient>, Total, Vec<PlannedPhase>) {
+        let Tally { phases, mut asked, uploads, mut total, .. } = self;
+        let with_seats = |Phase { task, index, row, .. }: Phase| {
+            let Asked { seats, samples, up_size } =
+                asked.remove(&(task, index)).unwrap_or_default();
+            PlannedPhase { seats, samples, up_size, ..row }
+        };
+        let rows: Vec<PlannedPhase> = phases.into_iter().map(with_seats).collect();
+        for row in &rows {
+            total.virtual_s += row.virtual_s;
+            for range in [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up] {
+                total.control += range.sum.control;
+                total.raw += range.sum.raw;
+                for (kind, bytes) in &range.sum.kinds {
+                    *total.kinds.entry(kind.clone()).or_default() += bytes;
+                }
+            }
+            let down = [&row.assets, &row.down, &row.protocol_down];
+            total.down += down.iter().map(|range| range.sum.frame).sum::<u64>();
+            total.up += row.up.sum.frame + row.protocol_up.sum.frame;
+        }
+        let bytes = |frames: &Vec<Arc<FrameBytes>>| -> u64 {
+            frames.iter().map(|bytes| bytes.frame()).sum()
+        };
+        let most = |(phase, clients): (String, BTreeMap<ClientId, Vec<Arc<FrameBytes>>>)| {
+            let mut range = FrameRange::default();
+            let of = clients.into_values().max_by_key(bytes)?;
+            of.iter().for_each(|bytes| range.add(bytes));
+            Some(OneClient { phase, frames: range.frames, up: range.sum })
+        };
+        (uploads.into_iter().filter_map(most).collect(), total, rows)
+    }
+}
+
+/// Hands entries to a tally.
+pub(super) struct Listener(pub Arc<Mutex<Tally>>);
+
+impl EventSink for Listener {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(entry.at, &entry.event);
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! What clients hold: samples, or only how many of which class.
+//!
+//! A run that is computed looks at samples; one that is only sized knows counts alone. Who is asked, how long work
+//! takes and how large messages are follow from counts, so both ask the same questions.
+
+use std::sync::Arc;
+
+use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
+use crate::policy::ClassCounts;
+use crate::quantity::ClientId;
+
+/// Who holds which samples.
+#[derive(Clone, Debug)]
+pub enum ShardSource {
+    /// Drawn beforehand: one list per task, one shard per client.
+    Drawn(Vec<Vec<Shard>>),
+    /// Made when a client of a fresh population is asked.
+    Fresh(FreshClients),
+}
+
+/// Who holds how many samples of which head row.
+#[derive(Clone, Debug)]
+pub enum CountSource {
+    /// Drawn beforehand: one list per task, the counts of one client each.
+    Drawn(Vec<Vec<ClassCounts>>),
+    /// Drawn when a client of a fresh population is asked.
+    Fresh {
+        /// The population.
+        clients: FreshClients,
+        /// Training samples of every class id.
+        class_sizes: Vec<usize>,
+    },
+}
+
+impl CountSource {
+    /// What a client holds of a task, by head row.
+    pub(super) fn counts(&self, view: &TaskView, client: ClientId) -> ClassCounts {
+        match self {
+            CountSource::Drawn(drawn) => drawn[view.task.index()][client.index()].clone(),
+            CountSource::Fresh { clients, class_sizes } => {
+                by_row(view, &clients.counts(view, client, class_sizes))
+            }
+        }
+    }
+
+    fn samples(&self, view: &TaskView, client: ClientId) -> usize {
+        match self {
+            CountSource::Drawn(drawn) => sum(&drawn[view.task.index()][client.index()]),
+            CountSource::Fresh { .. } => sum(&self.counts(view, client)),
+        }
+    }
+}
+
+/// What the clients of a run hold.
+pub(super) enum Holdings {
+    Samples(Samples),
+    Counts(CountSource),
+}
+
+/// The data of a run that is computed.
+pub(super) struct Samples {
+    pub dataset: Arc<Dataset>,
+    pub shards: ShardSource,
+    /// Transform of test samples.
+    pub test_transform: Arc<Transform>,
+}
+
+impl Holdings {
+    /// The clients that everybody's holdings were drawn for, per task; nothing where they are drawn when asked.
+    pub fn drawn(&self) -> Option<Vec<usize>> {
+        match self {
+            Holdings::Samples(Samples { shards: ShardSource::Drawn(drawn), .. }) => {
+                Some(drawn.iter().map(Vec::len).collect())
+            }
+            Holdings::Counts(CountSource::Drawn(drawn)) => {
+                Some(drawn.iter().map(Vec::len).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The samples.
+    ///
+    /// # Panics
+    /// In a run that is only sized: it computes nothing, and nothing else needs a sample.
+    pub fn data(&self) -> &Samples {
+        match self {
+            Holdings::Samples(samples) => samples,
+            Holdings::Counts(_) => panic!("a run that is only sized has no samples"),
+        }
+    }
+
+    /// What a client holds of a task.
+    ///
+    /// # Panics
+    /// As [`Holdings::data`].
+    pub fn shard(&self, view: &TaskView, client: ClientId) -> Shard {
+        let Samples { dataset, shards, .. } = self.data();
+        match shards {
+            ShardSource::Drawn(drawn) => Arc::clone(&drawn[view.task.index()][client.index()]),
+            ShardSource::Fresh(fresh) => fresh.shard(view, client, dataset.train.by_class()),
+        }
+    }
+
+    /// How many samples a client holds of a task.
+    pub fn samples(&self, view: &TaskView, client: ClientId) -> usize {
+        match self {
+            Holdings::Samples(_) => self.shard(view, client).len(),
+            Holdings::Counts(source) => source.samples(view, client),
+        }
+    }
+
+    /// How many samples of which head row a shard holds.
+    pub fn counts_of(&self, curriculum: &Curriculum, shard: &Shard) -> ClassCounts {
+        let labels = self.data().dataset.train.labels();
+        let mut counts = ClassCounts::new();
+        for sample in shard.iter() {
+            *counts.entry(curriculum.row_of(labels[*sample as usize])).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// Counts of a task's classes by head row; rows without a sample are left out.
+pub fn by_row(view: &TaskView, counts: &[u32]) -> ClassCounts {
+    let rows = view.rows.clone().map(|row| row as u32);
+    rows.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+}
+
+/// Samples in all.
+pub(super) fn sum(counts: &ClassCounts) -> usize {
+    counts.values().map(|count| *count as usize).sum()
+}

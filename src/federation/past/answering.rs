@@ -1,0 +1,205 @@
+//! What a recorded past answers in place of workers and of the server's policy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Frame, Past};
+use crate::federation::answers::{Answers, AtSeat, Bias, Closing, Learnt, Training};
+use crate::federation::error::FederationError;
+use crate::federation::event::FrameBytes;
+use crate::federation::figure::Digest;
+use crate::federation::fold::Refusal;
+use crate::federation::frames::{SentAsset, SentDown, SentUp};
+use crate::federation::privacy::Masking;
+use crate::federation::snapshot::{Snapshot, SnapshotPlace};
+use crate::federation::world::World;
+use crate::learning::Tally;
+use crate::policy::{Failure, Message, RoundContext, Seat};
+use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::wire::{Body, WireError};
+
+fn missing(what: String) -> FederationError {
+    FederationError::Unrecorded(what)
+}
+
+fn unreadable(what: &str, error: &WireError) -> FederationError {
+    missing(format!("{what} in the checkpoint cannot be read back ({error})"))
+}
+
+impl Past {
+    /// A Down's tensors, of seats that were out when the snapshot was taken.
+    fn message(&self, round: Round, seat: SeatId) -> Result<Arc<Message>, FederationError> {
+        let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, seat))) else {
+            return Ok(Arc::default());
+        };
+        let kept = &snapshot.downs[*place];
+        if let Some(message) = self.downs[*place].get() {
+            return Ok(Arc::clone(message));
+        }
+        let message = Message::from_body(&kept.body, &kept.assets)
+            .map_err(|error| unreadable(&format!("the Down of {seat} of {round}"), &error))?;
+        Ok(Arc::clone(self.downs[*place].get_or_init(|| Arc::new(message))))
+    }
+
+    /// Whether a refused upload was found to be bad only when it should be folded.
+    fn was_lifted(&self, round: Round, seat: SeatId) -> bool {
+        if self.snapshot.is_some() {
+            return self.unlifted.contains(&(round, seat));
+        }
+        let past = self.seats.get(&(round, seat)).and_then(|past| past.rejected.as_ref());
+        past.is_some_and(|(_, on_arrival)| !on_arrival)
+    }
+}
+
+impl Answers for Past {
+    fn ends_at(&self, place: SnapshotPlace) -> Option<&Snapshot> {
+        self.snapshot.as_ref().filter(|snapshot| snapshot.place == place)
+    }
+
+    fn answers(&self, round: Round, seat: SeatId) -> bool {
+        let known = || self.seats.get(&(round, seat));
+        let told = || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
+        // A whole past tells of everything, or of nothing at all.
+        !self.out.contains_key(&(round, seat)) && (self.snapshot.is_none() || told())
+    }
+
+    /// With their tensors those only that somebody will learn from.
+    fn downs(
+        &self,
+        _: &World,
+        context: &RoundContext,
+        seats: &[Seat],
+    ) -> Result<Vec<Arc<SentDown>>, FederationError> {
+        let (round, seats) = (context.round, seats.len());
+        let seats = || (0..seats as u32).map(SeatId);
+        let past = |seat| self.seats.get(&(round, seat));
+        // Copies are of the first Down of their size.
+        let mut first: BTreeMap<u64, usize> = BTreeMap::new();
+        for seat in seats() {
+            if let Some(Frame { bytes, copy: false }) = past(seat).and_then(|p| p.down.as_ref()) {
+                first.entry(bytes.frame()).or_insert(seat.index());
+            }
+        }
+        let mut named: BTreeMap<&str, u64> = BTreeMap::new();
+        let assets = seats().flat_map(|seat| {
+            let assets = past(seat).into_iter().flat_map(|p| p.assets.iter().enumerate());
+            assets.map(move |(place, asset)| (identity(round, seat, place), asset))
+        });
+        for (digest, (label, frame)) in assets {
+            if !frame.copy {
+                named.entry(label.as_str()).or_insert(digest);
+            }
+        }
+        seats()
+            .map(|seat| {
+                let down = past(seat).and_then(|p| p.down.as_ref());
+                let bytes = down.map_or_else(Arc::<FrameBytes>::default, |d| Arc::clone(&d.bytes));
+                let original = first.get(&bytes.frame()).copied();
+                let alike = original.filter(|_| down.is_some_and(|down| down.copy));
+                let sent = past(seat).into_iter().flat_map(|p| p.assets.iter().enumerate());
+                let sent = sent.map(|(place, (label, frame))| {
+                    let own = identity(round, seat, place);
+                    let shared = named.get(label.as_str()).copied().filter(|_| frame.copy);
+                    SentAsset {
+                        label: label.clone(),
+                        digest: shared.unwrap_or(own),
+                        bytes: Arc::clone(&frame.bytes),
+                    }
+                });
+                let assets = sent.collect();
+                let message = self.message(round, seat)?;
+                let alike = alike.unwrap_or(seat.index());
+                Ok(Arc::new(SentDown { message, bytes, assets, alike }))
+            })
+            .collect()
+    }
+
+    fn training(&self, at: &AtSeat<'_>, _: Option<&Masking>) -> Result<Training, FederationError> {
+        let (round, seat) = at.place();
+        let nothing = || missing(format!("{seat} of {round} was not trained in the recorded run"));
+        let past = self.seats.get(&(round, seat)).ok_or_else(nothing)?;
+        let Some(learnt) = &past.trained else {
+            let (reason, detail) = past.failed.clone().ok_or_else(nothing)?;
+            let failure = failure(&reason, detail).ok_or_else(nothing)?;
+            return Ok(Training { samples: 0, result: Err(failure) });
+        };
+        let up = SentUp {
+            body: Body::default(),
+            own: None,
+            exchange: None,
+            bytes: past.up.clone().unwrap_or_default(),
+            digest: learnt.digest,
+            fault: past
+                .rejected
+                .as_ref()
+                .filter(|_| !self.was_lifted(round, seat))
+                .map(|r| r.0.clone()),
+        };
+        let (forged, metrics) = (past.forged.clone(), learnt.metrics.clone());
+        let result = Ok(Learnt { up, forged, metrics, kept: learnt.kept });
+        Ok(Training { samples: learnt.samples as usize, result })
+    }
+
+    fn damage(&self, at: &AtSeat<'_>) -> Option<String> {
+        let (reason, detail) = self.seats.get(&at.place())?.failed.clone()?;
+        (reason == "corrupt").then_some(detail)
+    }
+
+    fn refused(&self, round: Round) -> Vec<Refusal> {
+        let rejected = self.rounds.get(&round).into_iter().flat_map(|past| &past.rejected);
+        rejected.filter(|refusal| self.was_lifted(refusal.round, refusal.seat)).cloned().collect()
+    }
+
+    fn closing(&self, round: Round) -> Result<Closing, FederationError> {
+        let nothing = || missing(format!("{round} was not closed in the recorded run"));
+        let past = self.rounds.get(&round).ok_or_else(nothing)?;
+        Ok(Closing { digest: past.digest, figures: past.figures.clone() })
+    }
+
+    fn ending(&self, task: TaskId) -> Result<Digest, FederationError> {
+        let nothing = || missing(format!("{task} was not over in the recorded run"));
+        self.tasks.get(&task).copied().ok_or_else(nothing)
+    }
+
+    fn tested_round(&self, round: Round) -> Result<Tally, FederationError> {
+        let nothing = || missing(format!("nothing was tested after {round} of the recorded run"));
+        self.tested_rounds.get(&round).cloned().ok_or_else(nothing)
+    }
+
+    fn tested_task(&self, task: TaskId) -> Result<Tally, FederationError> {
+        let nothing = || missing(format!("nothing was tested after {task} of the recorded run"));
+        self.tested_tasks.get(&task).cloned().ok_or_else(nothing)
+    }
+
+    fn bias(&self, round: Round) -> Result<Bias, FederationError> {
+        let past = self.rounds.get(&round).and_then(|past| past.bias.clone());
+        past.ok_or_else(|| missing(format!("client models of {round} were not compared")))
+    }
+
+    fn saved_state(&self, client: ClientId) -> Option<&Body> {
+        let snapshot = self.snapshot.as_ref()?;
+        self.states.get(&client).map(|place| &snapshot.clients[*place].1)
+    }
+}
+
+/// Tells assets of a round apart; clients are never taken to hold one already.
+fn identity(round: Round, seat: SeatId, place: usize) -> u64 {
+    let mut hash = blake3::Hasher::new();
+    hash.update(&round.0.to_le_bytes()).update(&seat.0.to_le_bytes());
+    hash.update(&(place as u64).to_le_bytes());
+    let hash = hash.finalize();
+    let (first, _) = hash.as_bytes().split_first_chunk().expect("a hash has 32 bytes");
+    u64::from_le_bytes(*first)
+}
+
+/// A failure of training as the journal names it; none for failures that come about by themselves.
+fn failure(reason: &str, detail: String) -> Option<Failure> {
+    Some(match reason {
+        "no_data" => Failure::NoData,
+        "non_finite" => Failure::NonFinite(detail),
+        "out_of_range" => Failure::OutOfRange(detail),
+        "policy" => Failure::Policy(detail),
+        "panicked" => Failure::Panicked(detail),
+        _ => return None,
+    })
+}

@@ -1,0 +1,219 @@
+//! A run that is only sized: what a run would send, take and ask for, without data, weights or training.
+//!
+//! It is walked like any other run. In place of workers its layouts answer: how large the messages of a seat are follows
+//! from what its client holds, and from nothing that is learnt. So its frames are those of the run, to the byte, where
+//! nothing depends on learnt values; where the size of an upload does, it is counted at its bound.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::answers::{Answers, AtSeat, Closing, Learnt, Training};
+use super::conductor::{Conductor, RunEnd};
+use super::devices::Devices;
+use super::error::FederationError;
+use super::event::{Direction, FrameBytes};
+use super::faults::{Spoilage, spoilt_sketch};
+use super::frames::{Coding, SentDown, SentUp, sketch_asset};
+use super::holdings::{CountSource, Holdings};
+use super::interrupt::Interrupt;
+use super::layouts::Sketch;
+use super::privacy::Masking;
+use super::recorder::Recorder;
+use super::rules::{Curve, OnBadUpdate, Rules};
+use super::server::ServerMachine;
+use super::sink::EventSink;
+use super::snapshot::Cadence;
+use super::world::{Terms, World};
+use crate::data::Curriculum;
+use crate::learning::TrainingPlan;
+use crate::policy::{Failure, Method, ModelFacts, RoundContext, Seat, UpSize};
+use crate::quantity::Round;
+use crate::wire::{Body, FrameSize};
+
+/// A run that is only to be sized.
+pub struct Sizing {
+    /// Who is asked, how long things take, what fails. Nothing is tested, compared or kept.
+    pub rules: Rules,
+    /// The method's name.
+    pub name: String,
+    /// The method.
+    pub method: Arc<dyn Method>,
+    /// Class order and tasks.
+    pub curriculum: Arc<Curriculum>,
+    /// Local training.
+    pub training: TrainingPlan,
+    /// What layouts follow from.
+    pub facts: ModelFacts,
+    /// How messages travel.
+    pub coding: Coding,
+    /// Whether messages cross a link at all.
+    pub charged: bool,
+    /// Who holds how much.
+    pub counts: CountSource,
+}
+
+/// Walks through a run that is never computed. Entries go to `sink` as those of a run do, without numbers; seats go to
+/// `seats` as their rounds open.
+///
+/// # Errors
+/// What would end the run without a number being wrong: nobody can be reached, or the rules contradict each other.
+pub fn size(
+    sizing: Sizing,
+    seats: impl Fn(SizedSeat<'_>) + Send + Sync + 'static,
+    sink: Box<dyn EventSink>,
+) -> Result<RunEnd, FederationError> {
+    let Sizing { rules, name, method, curriculum, training, facts, coding, charged, counts } =
+        sizing;
+    let rules = Rules {
+        curve: Curve::Never,
+        bias: false,
+        pack: 1,
+        on_bad_update: OnBadUpdate::Drop,
+        snapshots: Cadence::Never,
+        ..rules
+    };
+    let terms = Terms { rules, name, method, curriculum, training, facts, coding, charged };
+    let mut world = World::of(terms, Holdings::Counts(counts))?;
+    world.answers = Some(Arc::new(Sized { told: seats, seats: Mutex::default() }));
+    let world = Arc::new(world);
+    let server = ServerMachine::new(Arc::clone(&world), None);
+    let (devices, interrupt) =
+        (Devices::start(Vec::new(), None, Box::new(()))?, Interrupt::default());
+    actix::System::new().block_on(async move {
+        Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await
+    })
+}
+
+/// A seat of a round that opens.
+pub struct SizedSeat<'a> {
+    /// Its round.
+    pub context: &'a RoundContext,
+    /// The seat.
+    pub seat: &'a Seat,
+    /// Samples it would train on.
+    pub samples: usize,
+    /// Sample passes of its work.
+    pub passes: f64,
+    /// Whether the size of its upload is known before training.
+    pub up_size: UpSize,
+}
+
+/// Why a seat sends nothing, or nothing that counts.
+const FAULT: &str = "a fault of the scenario";
+
+/// Layouts in place of workers.
+struct Sized<F> {
+    told: F,
+    /// The seats of open rounds.
+    seats: Mutex<BTreeMap<Round, Vec<Upload>>>,
+}
+
+/// What is known of a seat's upload.
+#[derive(Clone)]
+struct Upload {
+    samples: usize,
+    bytes: Arc<FrameBytes>,
+}
+
+impl<F> Sized<F> {
+    fn seats(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As it was known when its round opened; made again where that is over.
+    fn upload(&self, AtSeat { world, context, seat }: &AtSeat<'_>) -> Upload {
+        let seats = self.seats();
+        let known = seats.get(&context.round).and_then(|seats| seats.get(seat.id.index()));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        drop(seats);
+        let exchange = world.exchange(context, seat, world.seat_counts(context.phase_name, seat));
+        let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
+        Upload { samples: exchange.samples(), bytes }
+    }
+}
+
+impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for Sized<F> {
+    fn downs(
+        &self,
+        world: &World,
+        context: &RoundContext,
+        seats: &[Seat],
+    ) -> Result<Vec<Arc<SentDown>>, FederationError> {
+        let (mut uploads, mut downs) = (Vec::new(), Vec::with_capacity(seats.len()));
+        let mut last: Option<(Arc<Sketch>, Arc<SentDown>)> = None;
+        for seat in seats {
+            let counts = world.seat_counts(context.phase_name, seat);
+            let exchange = world.exchange(context, seat, counts);
+            let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
+            let passes = world.passes_over(context, seat, samples);
+            (self.told)(SizedSeat { context, seat, samples, passes, up_size });
+            let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
+            uploads.push(Upload { samples, bytes });
+            let sent = match last.take() {
+                Some((known, sent)) if Arc::ptr_eq(&known, &exchange.down) => sent,
+                _ => Arc::new(sketched(&exchange.down, world, seat)),
+            };
+            downs.push(Arc::clone(&sent));
+            last = Some((exchange.down, sent));
+        }
+        self.seats().insert(context.round, uploads);
+        Ok(downs)
+    }
+
+    fn training(
+        &self,
+        at: &AtSeat<'_>,
+        masking: Option<&Masking>,
+    ) -> Result<Training, FederationError> {
+        let AtSeat { world, context, seat } = *at;
+        let Upload { samples, mut bytes } = self.upload(at);
+        let (faults, seed) = (&world.rules.faults, world.rules.seed);
+        let victim = world.victim(context.round, seat);
+        let spoilt = faults.spoils(seed, victim).map(|(how, _)| how);
+        match (masking, spoilt) {
+            // Nobody can check what is masked: a bad update is found by its client.
+            (Some(_), Some(_)) => {
+                let failure = Failure::Policy(FAULT.to_owned());
+                return Ok(Training { samples, result: Err(failure) });
+            }
+            (Some(masking), None) => bytes = masking.size(),
+            (None, Some(how)) => bytes = spoilt_size(at, how),
+            (None, None) => {}
+        }
+        let corrupt = world.charged && faults.corrupts(seed, victim, Direction::Up).is_some();
+        let fault = (corrupt || spoilt.is_some()).then(|| FAULT.to_owned());
+        let up =
+            SentUp { body: Body::default(), own: None, exchange: None, bytes, digest: 0, fault };
+        let forged = faults.lies(seed, victim).map(|(malice, _)| malice.to_string());
+        let learnt = Learnt { up, forged, metrics: BTreeMap::new(), kept: 0 };
+        Ok(Training { samples, result: Ok(learnt) })
+    }
+
+    fn closing(&self, round: Round) -> Result<Closing, FederationError> {
+        self.seats().remove(&round);
+        Ok(Closing::default())
+    }
+
+    fn damage(&self, _: &AtSeat<'_>) -> Option<String> {
+        Some(FAULT.to_owned())
+    }
+}
+
+/// What an upload weighs that a fault has made bad.
+fn spoilt_size(AtSeat { world, context, seat }: &AtSeat<'_>, how: Spoilage) -> Arc<FrameBytes> {
+    let exchange = world.exchange(context, seat, world.seat_counts(context.phase_name, seat));
+    let sketch = spoilt_sketch(exchange.up.layout.body(), how);
+    Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &world.coding.up)))
+}
+
+/// A Down of which only the layout is known.
+fn sketched(down: &Sketch, world: &World, seat: &Seat) -> SentDown {
+    SentDown {
+        message: Arc::default(),
+        bytes: Arc::clone(down.bytes(&world.coding.down)),
+        assets: down.layout.assets.iter().map(sketch_asset).collect(),
+        alike: seat.id.index(),
+    }
+}

@@ -1,0 +1,391 @@
+//! A method on the real engine, watched: what its server sends, what its clients answer, what both keep. Links and
+//! clocks are ideal and nothing fails, so a round is what the method makes of it.
+//!
+//! One task is run at a time, and tests look at the server, or change it, in between. Around the method stands one that
+//! passes everything on: it seats nobody in other tasks, checks every message against its layout and writes it down.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fedcast::data::{Loader, Shard, TaskView};
+use fedcast::federation::{
+    Coding, Curve, Event, Interrupt, Memory, OnBadUpdate, Rules, Setup, simulate,
+};
+use fedcast::learning::evaluation::evaluate;
+use fedcast::learning::{Tally, TrainingPlan};
+use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::policy::{
+    Asset, ClassCounts, Failure, Folded, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
+    Period, Phase, PolicyError, Predictor, RoundContext, Scope, Seat, Server, SketchFacts, UpSize,
+};
+use fedcast::quantity::{ClientId, Round, SeatId};
+use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
+
+pub const SEED: u64 = 5;
+
+/// One seat's exchange.
+pub struct Exchange {
+    pub task: usize,
+    pub phase: &'static str,
+    pub seat: Seat,
+    pub down: Body,
+    pub assets: Vec<Arc<Asset>>,
+    pub up: Result<Body, Failure>,
+    pub metrics: Vec<(&'static str, f64)>,
+}
+
+/// A run in the making.
+pub struct Engine {
+    pub method: Arc<dyn Method>,
+    pub facts: ModelFacts,
+    pub lab: Lab,
+    pub server: Box<dyn Server>,
+    pub states: BTreeMap<ClientId, Body>,
+    pub exchanges: Vec<Exchange>,
+    pub round: u32,
+}
+
+impl Engine {
+    pub fn new(method: Arc<dyn Method>, facts: ModelFacts, lab: Lab) -> Engine {
+        let server = fresh(&*method, &lab);
+        let (states, exchanges) = (BTreeMap::new(), Vec::new());
+        Engine { method, facts, lab, server, states, exchanges, round: 0 }
+    }
+
+    /// All tasks in turn, each dealt to `clients`.
+    pub fn run(mut self, clients: usize, rounds: u32) -> Engine {
+        for task in 0..self.lab.curriculum.tasks.len() {
+            let view = Arc::clone(&self.lab.curriculum.tasks[task]);
+            let shards = super::deal(&self.lab, &view, clients);
+            self.task(task, &shards, rounds);
+        }
+        self
+    }
+
+    /// One task with these shards.
+    pub fn task(&mut self, task: usize, shards: &[Shard], rounds: u32) {
+        self.walk(Part { task, before: self.round, phases: usize::MAX }, shards, rounds);
+    }
+
+    /// A task up to the end of its first phase.
+    pub fn first_phase(&mut self, task: usize, shards: &[Shard], rounds: u32) {
+        self.walk(Part { task, before: self.round, phases: 1 }, shards, rounds);
+    }
+
+    fn walk(&mut self, part: Part, shards: &[Shard], rounds: u32) {
+        assert!(part.task > 0 || part.before == 0, "rounds before the first task");
+        let tasks = self.lab.curriculum.tasks.len();
+        let nothing = vec![Shard::from([]); shards.len()];
+        let held = (0..tasks)
+            .map(|task| if task == part.task { shards.to_vec() } else { nothing.clone() });
+        let seen = Seen {
+            server: std::mem::replace(&mut self.server, fresh(&*self.method, &self.lab)),
+            states: std::mem::take(&mut self.states),
+            exchanges: Vec::new(),
+            context: None,
+        };
+        let watched = Watched {
+            method: Arc::clone(&self.method),
+            facts: self.facts.clone(),
+            part,
+            seen: Arc::new(Mutex::new(seen)),
+        };
+        let rules = Rules {
+            seed: SEED,
+            clients: shards.len() as u32,
+            rounds,
+            curve: Curve::Never,
+            on_bad_update: OnBadUpdate::Drop,
+            ..Rules::default()
+        };
+        let setup = Setup {
+            facts: self.facts.clone(),
+            coding: Coding { verify: true, ..Coding::default() },
+            workers: 1.into(),
+            ..Setup::new(
+                "watched",
+                Arc::new(watched.clone()),
+                self.lab.clone(),
+                held.collect(),
+                rules,
+            )
+        };
+        let journal = Memory::default();
+        simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())
+            .expect("the run comes to its end");
+        let mut seen = watched.seen();
+        std::mem::swap(&mut self.server, &mut seen.server);
+        self.states = std::mem::take(&mut seen.states);
+        let mut exchanges = std::mem::take(&mut seen.exchanges);
+        exchanges.sort_by_key(|(place, _)| *place);
+        for entry in journal.entries() {
+            match entry.event {
+                Event::RoundOpened { round, .. } => self.round = round.0 + 1,
+                Event::UpdateRejected { round, seat, why, .. } => {
+                    let rejected = exchanges.iter().find(|(place, _)| *place == (round, seat));
+                    let up = rejected.and_then(|(_, exchange)| exchange.up.as_ref().ok());
+                    assert!(up.is_some_and(|up| !up.is_finite()), "{seat} of {round}: {why}");
+                }
+                _ => {}
+            }
+        }
+        self.exchanges.extend(exchanges.into_iter().map(|(_, exchange)| exchange));
+    }
+
+    /// What was predicted of the test samples of the tasks so far, among their classes.
+    pub fn tally(&self, seen: usize) -> Tally {
+        tally(&*self.server.predictor(&self.lab).unwrap(), &self.lab, seen)
+    }
+
+    /// Accuracy on the test samples of the first `seen` head rows, among those.
+    pub fn accuracy(&self, seen: usize) -> f64 {
+        self.tally(seen).accuracy(0..seen)
+    }
+
+    pub fn last(&self) -> &Exchange {
+        self.exchanges.last().unwrap()
+    }
+
+    pub fn view(&self, task: usize) -> Arc<TaskView> {
+        Arc::clone(&self.lab.curriculum.tasks[task])
+    }
+}
+
+fn fresh(method: &dyn Method, lab: &Lab) -> Box<dyn Server> {
+    method.server(lab, StreamKey::new(SEED, Domain::Init)).unwrap()
+}
+
+/// What of a run is walked through.
+#[derive(Clone, Copy)]
+struct Part {
+    task: usize,
+    /// Rounds that were over before.
+    before: u32,
+    /// So many phases at most; a task that goes on does not end.
+    phases: usize,
+}
+
+/// What has been seen of it.
+struct Seen {
+    server: Box<dyn Server>,
+    states: BTreeMap<ClientId, Body>,
+    exchanges: Vec<((Round, SeatId), Exchange)>,
+    context: Option<RoundContext>,
+}
+
+#[derive(Clone)]
+struct Watched {
+    method: Arc<dyn Method>,
+    facts: ModelFacts,
+    part: Part,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Watched {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn is_here(&self, period: &Period) -> bool {
+        period.task.index() == self.part.task
+    }
+
+    /// The layouts of a member's messages.
+    fn layouts(&self, member: &Member, round: &RoundContext, lab: &Lab) -> [Layout; 2] {
+        let mut counts = ClassCounts::new();
+        for sample in member.shard.iter() {
+            let class = lab.dataset.train.labels()[*sample as usize];
+            *counts.entry(lab.curriculum.row_of(class)).or_default() += 1;
+        }
+        let facts = SketchFacts {
+            model: &self.facts,
+            view: &member.seat.view,
+            phase: round.phase,
+            round_in_phase: round.round_in_phase,
+            counts: &counts,
+        };
+        [self.method.down(&facts), self.method.up(&facts)]
+    }
+
+    fn train_one(&self, member: &mut Member, lab: &Lab) -> Result<Outcome, Failure> {
+        let round = self.seen().context.clone().expect("a round is open");
+        let [down_layout, up_layout] = self.layouts(member, &round, lab);
+        let client = member.seat.client;
+        if let Some(state) = self.seen().states.remove(&client) {
+            member.state = state;
+        }
+        let down = through_the_wire(&member.down.body());
+        if up_layout.size != UpSize::FromValues {
+            assert_eq!(down.sketch(), down_layout.body(), "a Down differs from its layout");
+        }
+        let assets = member.down.assets.clone();
+        let named: Vec<_> = assets.iter().map(|asset| asset.body.sketch()).collect();
+        let promised: Vec<_> = down_layout.assets.iter().map(|asset| asset.body.clone()).collect();
+        assert_eq!(named, promised, "a Down names other assets than its layout");
+        let mut outcomes = self.method.train(std::slice::from_mut(member), lab);
+        let outcome = outcomes.remove(0);
+        let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
+        let up = outcome.as_ref().map(|outcome| through_the_wire(&outcome.up.body()));
+        if let (Ok(body), true) = (&up, up_layout.size != UpSize::FromValues) {
+            assert_eq!(body.sketch(), up_layout.body(), "an Up differs from its layout");
+        }
+        let mut seen = self.seen();
+        seen.states.insert(client, member.state.clone());
+        let exchange = Exchange {
+            task: round.period.task.index(),
+            phase: round.phase_name,
+            seat: member.seat.clone(),
+            down,
+            assets,
+            up: up.map_err(Clone::clone),
+            metrics,
+        };
+        seen.exchanges.push(((round.round, member.seat.id), exchange));
+        outcome
+    }
+}
+
+impl Method for Watched {
+    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Ok(Box::new(self.clone()))
+    }
+
+    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+        match (self.is_here(period), period.task.index()) {
+            (true, _) => {
+                self.method.phases(period, rounds).into_iter().take(self.part.phases).collect()
+            }
+            (false, 0) => vec![Phase::train(self.part.before)],
+            (false, _) => Vec::new(),
+        }
+    }
+
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        match self.is_here(&round.period) {
+            true => self.method.seats(round, cohort),
+            false => Vec::new(),
+        }
+    }
+
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        self.method.down(facts)
+    }
+
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        self.method.up(facts)
+    }
+
+    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
+        self.method.folded(facts)
+    }
+
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        self.method.lift(facts, sent, update)
+    }
+
+    fn feature_sketch(&self) -> BodySketch {
+        self.method.feature_sketch()
+    }
+
+    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.method.work(view, phase, samples, plan)
+    }
+
+    fn stateless(&self) -> bool {
+        self.method.stateless()
+    }
+
+    fn kept_bytes(&self, state: &Body) -> u64 {
+        self.method.kept_bytes(state)
+    }
+
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        members.iter_mut().map(|member| self.train_one(member, lab)).collect()
+    }
+}
+
+impl Server for Watched {
+    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        match self.is_here(period) {
+            true => self.seen().server.begin_period(period, lab),
+            false => Ok(()),
+        }
+    }
+
+    fn broadcast(
+        &mut self,
+        round: &RoundContext,
+        seats: &[Seat],
+        lab: &Lab,
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        if !self.is_here(&round.period) {
+            return Ok(Vec::new());
+        }
+        let mut seen = self.seen();
+        seen.context = Some(round.clone());
+        seen.server.broadcast(round, seats, lab)
+    }
+
+    fn end_round(
+        &mut self,
+        round: &RoundContext,
+        folded: Option<Folded>,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        match self.is_here(&round.period) {
+            true => self.seen().server.end_round(round, folded, lab),
+            false => Ok(()),
+        }
+    }
+
+    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+        match self.is_here(period) && self.part.phases > 1 {
+            true => self.seen().server.end_period(period, lab),
+            false => Ok(()),
+        }
+    }
+
+    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+        self.seen().server.predictor(lab)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.seen().server.figures()
+    }
+
+    fn save(&self) -> Body {
+        self.seen().server.save()
+    }
+
+    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
+        self.seen().server.load(saved)
+    }
+}
+
+/// Scores every test sample of the first `seen` head rows.
+pub fn tally(predictor: &dyn Predictor, lab: &Lab, seen: usize) -> Tally {
+    let test = &lab.dataset.test;
+    let row = |i: &u32| lab.curriculum.row_of(test.labels()[*i as usize]) as usize;
+    let shard: Shard = (0..test.len() as u32).filter(|i| row(i) < seen).collect();
+    let (curriculum, transform) = (&lab.curriculum, &lab.statistics_transform);
+    let loader =
+        Loader::new(Arc::clone(test), shard, Arc::clone(curriculum), Arc::clone(transform));
+    let scope = Scope::Seen(seen);
+    evaluate(&loader, 16, super::CLASSES, 0..seen, |batch| {
+        predictor.scores(&lab.pixels(batch)?, &scope)
+    })
+    .unwrap()
+}
+
+/// Encodes and decodes a body.
+pub fn through_the_wire(body: &Body) -> Body {
+    let frame = encode(&FrameHeader::default(), body, &CodecPlan::new(Codec::F32)).unwrap();
+    let (_, decoded) = decode(&frame).unwrap();
+    assert_eq!(decoded.digest(), body.digest());
+    decoded
+}
