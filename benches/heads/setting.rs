@@ -112,7 +112,7 @@ struct Federation {
 
 impl Federation {
     fn setup(self, data: &Arc<Dataset>, shards: Vec<Vec<Shard>>) -> Setup {
-        let tasks = TaskSizes::Even(self.tasks);
+        let tasks = TaskSizes::Even(self.tasks as u32);
         let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
         let lab = Lab {
             training: TrainingPlan {

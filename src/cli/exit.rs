@@ -6,7 +6,6 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
     Done = 0,
     /// Something no other code describes.
     Unexpected = 1,

@@ -29,7 +29,7 @@ Without --verify nothing is computed: the journal is checked against its digests
 table is printed; -o writes the CSV tables again. With --verify the run is executed again and
 the first event that differs is printed (exit code 10); any number of workers gives the same
 events. An interrupted run is compared as far as it goes. With --from-round only what comes after
-the last checkpoint before that round is computed; what is before it is told from the journal.
+the last checkpoint before that round is computed; what is before it is replayed from the journal.
 
 With --set nothing is computed either: the recorded exchanges are timed anew over other links
 ([links]), speeds ([time]) or closing rules ([round]), and compared with the recorded times; -o
@@ -141,7 +141,7 @@ fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let options = VerifyOptions { workers: args.workers, from_round: args.from_round };
     let verified = experiment::verify(&args.run, &methods, options, progress, interrupt.clone())?;
-    let Verified { entries, digests, partial, told, notices } = verified;
+    let Verified { entries, digests, partial, replayed, notices } = verified;
     notices.iter().for_each(|notice| eprintln!("{notice}"));
     if interrupt.is_requested() {
         eprintln!("interrupted after {entries} equal entries");
@@ -150,9 +150,9 @@ fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
     match args.format {
         Format::Human => {
             let so_far = if partial { " (the recorded run was interrupted there)" } else { "" };
-            let known = match told {
+            let known = match replayed {
                 0 => String::new(),
-                told => format!(" ({told} of them before the checkpoint)"),
+                replayed => format!(" ({replayed} of them before the checkpoint)"),
             };
             print(&format!(
                 "identical: {entries} entries{so_far}{known}\nevents   {}\nnumbers  {}\n",
@@ -161,7 +161,7 @@ fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
         }
         Format::Json => {
             let text = serde_json::json!({
-                "identical": true, "entries": entries, "partial": partial, "told": told, "digests": digests,
+                "identical": true, "entries": entries, "partial": partial, "told": replayed, "digests": digests,
             });
             print(&format!("{text:#}\n"))?;
         }

@@ -44,9 +44,9 @@ pub struct ResumeArgs {
 pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let resumed = experiment::resume(&args.run, &methods, args.workers, args.force)?;
-    let Resumed { run, scenario, notices, told } = resumed;
+    let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
         eprintln!("{notice}");
     }
-    drive(run, &scenario, told, args.quiet, args.format)
+    drive(run, &scenario, replayed, args.quiet, args.format)
 }

@@ -86,7 +86,7 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
 pub(super) fn drive(
     run: Run,
     scenario: &Scenario,
-    told: u64,
+    replayed: u64,
     quiet: bool,
     format: Format,
 ) -> Result<Exit, CliError> {
@@ -109,7 +109,7 @@ pub(super) fn drive(
         Box::new(clock.clone()),
     ];
     if !quiet {
-        let progress = Progress::on_stderr().after(told);
+        let progress = Progress::on_stderr().after(replayed);
         readers.push(Box::new(progress.watching(run.cache())));
     }
     let spans = Both(profile.clone(), histograms.clone());

@@ -7,7 +7,6 @@ use super::DataError;
 /// One batch on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
-    /// Images.
     Images {
         /// `(batch, channels, height, width)`, row-major.
         pixels: Vec<f32>,

@@ -20,6 +20,7 @@ use super::{DataError, Dataset, Slot, Slots};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, TaskId};
+pub use crate::scenario::TaskSizes;
 
 /// The order in which classes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +29,6 @@ pub enum ClassOrder {
     Native,
     /// Shuffled with this seed, apart from every other draw of a run.
     Seeded(u64),
-}
-
-/// How many classes each task brings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskSizes {
-    /// This many tasks of `ceil(classes / tasks)`; the last takes what is left.
-    Even(usize),
-    /// One entry per task; they must add up to the number of classes.
-    Explicit(Vec<usize>),
 }
 
 /// Class order and tasks of a run.
@@ -79,7 +71,7 @@ impl Curriculum {
         order: &ClassOrder,
         sizes: &TaskSizes,
     ) -> Result<Curriculum, DataError> {
-        let sizes = sizes.resolve(classes)?;
+        let sizes = sizes_of(sizes, classes)?;
         let mut ids: Vec<u32> = (0..classes as u32).collect();
         if let ClassOrder::Seeded(seed) = *order {
             shuffle(&mut StreamKey::new(seed, Domain::ClassOrder).rng(), &mut ids);
@@ -90,8 +82,8 @@ impl Curriculum {
         }
         let mut start = 0;
         let tasks = sizes.iter().enumerate().map(|(t, &size)| {
-            let rows = start..start + size;
-            start += size;
+            let rows = start..start + size as usize;
+            start = rows.end;
             let classes = ids[rows.clone()].to_vec();
             Arc::new(TaskView { task: TaskId(t as u16), rows, classes })
         });
@@ -152,43 +144,33 @@ impl Curriculum {
     }
 }
 
-impl TaskSizes {
-    /// The size of every task, for this many classes.
-    fn resolve(&self, classes: usize) -> Result<Vec<usize>, DataError> {
-        match self {
-            TaskSizes::Explicit(sizes) => {
-                let total: usize = sizes.iter().sum();
-                if total != classes || sizes.contains(&0) || sizes.len() > usize::from(u16::MAX) {
-                    return Err(DataError::unfit(
-                        format!(
-                            "task sizes {sizes:?} add up to {total}, the data set has {classes} classes"
-                        ),
-                        format!("give at least one class to every task and {classes} in all"),
-                    ));
-                }
-                Ok(sizes.clone())
-            }
-            &TaskSizes::Even(tasks) => {
-                if tasks == 0 || tasks > classes || tasks > usize::from(u16::MAX) {
-                    return Err(DataError::unfit(
-                        format!("{classes} classes cannot be divided into {tasks} tasks"),
-                        format!("choose between 1 and {classes} tasks"),
-                    ));
-                }
-                let size = classes.div_ceil(tasks);
-                let needed = classes.div_ceil(size);
-                if needed < tasks {
-                    return Err(DataError::unfit(
-                        format!(
-                            "{classes} classes in {tasks} even tasks of {size} leave the last tasks empty"
-                        ),
-                        format!("choose {needed} tasks or list the size of every task"),
-                    ));
-                }
-                let last = classes - size * (tasks - 1);
-                Ok((0..tasks).map(|t| if t + 1 < tasks { size } else { last }).collect())
-            }
+/// The size of every task, for this many classes.
+fn sizes_of(tasks: &TaskSizes, classes: usize) -> Result<Vec<u32>, DataError> {
+    let unfit = |what, advice| Err(DataError::unfit(what, advice));
+    match (u32::try_from(classes).ok().and_then(|classes| tasks.of(classes)), tasks) {
+        (Some(sizes), _) => Ok(sizes),
+        (None, TaskSizes::Explicit(sizes)) => {
+            let total: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
+            unfit(
+                format!(
+                    "task sizes {sizes:?} add up to {total}, the data set has {classes} classes"
+                ),
+                format!("give at least one class to every task and {classes} in all"),
+            )
         }
+        (None, TaskSizes::Even(tasks)) if (1..=classes).contains(&(*tasks as usize)) => {
+            let size = classes.div_ceil(*tasks as usize);
+            unfit(
+                format!(
+                    "{classes} classes in {tasks} even tasks of {size} leave the last tasks empty"
+                ),
+                format!("choose {} tasks or list the size of every task", classes.div_ceil(size)),
+            )
+        }
+        (None, TaskSizes::Even(tasks)) => unfit(
+            format!("{classes} classes cannot be divided into {tasks} tasks"),
+            format!("choose between 1 and {classes} tasks"),
+        ),
     }
 }
 
@@ -196,8 +178,8 @@ impl TaskSizes {
 mod tests {
     use super::*;
 
-    fn sizes(curriculum: &Curriculum) -> Vec<usize> {
-        curriculum.tasks.iter().map(|t| t.classes.len()).collect()
+    fn sizes(curriculum: &Curriculum) -> Vec<u32> {
+        curriculum.tasks.iter().map(|t| t.classes.len() as u32).collect()
     }
 
     #[test]

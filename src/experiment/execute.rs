@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::assemble::{Assembly, assemble};
-use super::checkpoint::{Mark, Shelf};
+use super::checkpoint::{Checkpoints, Mark};
 use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
@@ -59,10 +59,10 @@ fn compute(workers: &Workforce) -> &'static str {
     }
 }
 
-fn shelf(directory: &RunDirectory, scenario: &Scenario) -> Option<Shelf> {
+fn checkpoints(directory: &RunDirectory, scenario: &Scenario) -> Option<Checkpoints> {
     let section = &scenario.record.checkpoint;
     let folder = directory.path().join(names::CHECKPOINTS);
-    (section.every != Cadence::Never).then(|| Shelf::new(folder, section))
+    (section.every != Cadence::Never).then(|| Checkpoints::new(folder, section))
 }
 
 /// A run about to begin.
@@ -70,7 +70,7 @@ pub struct Run {
     directory: RunDirectory,
     manifest: Manifest,
     setup: Setup,
-    shelf: Option<Shelf>,
+    checkpoints: Option<Checkpoints>,
     begin: Begin,
 }
 
@@ -129,8 +129,8 @@ impl Run {
         };
         directory.write_manifest(&manifest)?;
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
-        let shelf = shelf(&directory, scenario);
-        Ok(Run { directory, manifest, setup, shelf, begin: Begin::Anew })
+        let checkpoints = checkpoints(&directory, scenario);
+        Ok(Run { directory, manifest, setup, checkpoints, begin: Begin::Anew })
     }
 
     /// A run that goes on in its directory, or begins again there.
@@ -155,11 +155,10 @@ impl Run {
             ..manifest
         };
         directory.write_manifest(&manifest)?;
-        let shelf = shelf(&directory, scenario);
-        Ok(Run { directory, manifest, setup, shelf, begin })
+        let checkpoints = checkpoints(&directory, scenario);
+        Ok(Run { directory, manifest, setup, checkpoints, begin })
     }
 
-    /// The directory.
     pub fn directory(&self) -> &RunDirectory {
         &self.directory
     }
@@ -186,9 +185,10 @@ impl Run {
         interrupt: Interrupt,
         afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
     ) -> Result<(Finished, RunDirectory), ExperimentError> {
-        let Run { directory, mut manifest, setup, shelf, begin } = self;
-        let shelf = shelf.map(|shelf| (shelf, manifest.scenario.hash.clone()));
-        let recorder = Recorder::new(&directory, begin, readers, shelf)?;
+        let Run { directory, mut manifest, setup, checkpoints, begin } = self;
+        let checkpoints =
+            checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
+        let recorder = Recorder::new(&directory, begin, readers, checkpoints)?;
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
         let ended = end.map_err(ExperimentError::from).and_then(|end| {

@@ -73,7 +73,6 @@ pub struct Source {
 /// The scenario a run belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScenarioId {
-    /// Its `name`.
     pub name: String,
     /// Digest of the effective scenario (every default written out, paths as given).
     pub hash: String,
@@ -93,13 +92,10 @@ pub struct Manifest {
     pub error: Option<String>,
     /// What was run.
     pub scenario: ScenarioId,
-    /// The method.
     pub method: String,
-    /// Its seeds.
     pub seeds: Seeds,
     /// The data set.
     pub data: Option<Source>,
-    /// The backbone.
     pub backbone: Option<Source>,
     /// The level of sameness this run claims.
     pub level: Level,

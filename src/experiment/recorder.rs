@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::checkpoint::{Mark, Shelf};
+use super::checkpoint::{Checkpoints, Mark};
 use super::execute::Begin;
 use super::journal_file::JournalWriter;
 use super::run_directory::{DirectoryError, RunDirectory, names};
@@ -13,11 +13,11 @@ use crate::federation::{Digests, Entry, Event, EventSink, SinkError, Snapshot};
 struct Recording {
     journal: JournalWriter<Rest<File>>,
     readers: Vec<Box<dyn EventSink>>,
-    shelf: Option<Shelf>,
+    checkpoints: Option<Checkpoints>,
     /// Hash of the scenario.
     scenario: String,
     /// What the entries in the file must come to when they are told again.
-    told: Option<Mark>,
+    replayed: Option<Mark>,
 }
 
 /// Writes what comes after bytes that are there already.
@@ -48,27 +48,27 @@ pub struct Recorder(Arc<Mutex<Recording>>);
 
 impl Recorder {
     /// Records into a directory; `readers` (tables, progress) see every entry the journal took.
-    /// Checkpoints of the scenario with this hash go to the shelf.
+    /// Checkpoints of the scenario with this hash go to the checkpoints.
     pub(super) fn new(
         directory: &RunDirectory,
         begin: Begin,
         readers: Vec<Box<dyn EventSink>>,
-        shelf: Option<(Shelf, String)>,
+        checkpoints: Option<(Checkpoints, String)>,
     ) -> Result<Recorder, DirectoryError> {
         let out = directory.append(names::EVENTS)?;
-        let told = match begin {
+        let replayed = match begin {
             Begin::Anew => None,
             Begin::After(mark) => Some(mark),
         };
-        let there = told.as_ref().map_or(0, |mark| mark.position);
+        let there = replayed.as_ref().map_or(0, |mark| mark.position);
         out.set_len(there).map_err(|source| {
             let path = directory.path().join(names::EVENTS);
             DirectoryError::Write { path, source }
         })?;
         let journal = JournalWriter::new(Rest { there, out });
-        let (shelf, scenario) = shelf.unzip();
+        let (checkpoints, scenario) = checkpoints.unzip();
         let scenario = scenario.unwrap_or_default();
-        let recording = Recording { journal, readers, shelf, scenario, told };
+        let recording = Recording { journal, readers, checkpoints, scenario, replayed };
         Ok(Recorder(Arc::new(Mutex::new(recording))))
     }
 
@@ -87,12 +87,12 @@ impl Recorder {
 impl EventSink for Recorder {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let recording = &mut *self.lock();
-        if recording.told.is_some() && matches!(entry.event, Event::RunEnded { .. }) {
+        if recording.replayed.is_some() && matches!(entry.event, Event::RunEnded { .. }) {
             // It ends before it came to anything new; the file stays as it is.
             return Ok(());
         }
         recording.journal.push(entry)?;
-        if let Some(mark) = recording.told.take_if(|mark| mark.entries == entry.seq + 1)
+        if let Some(mark) = recording.replayed.take_if(|mark| mark.entries == entry.seq + 1)
             && mark.digests != recording.journal.digests()
         {
             return Err(SinkError::Stop(
@@ -111,12 +111,12 @@ impl EventSink for Recorder {
     }
 
     fn wants_snapshot(&self) -> bool {
-        self.lock().shelf.as_ref().is_some_and(Shelf::has_time)
+        self.lock().checkpoints.as_ref().is_some_and(Checkpoints::has_time)
     }
 
     fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
         let recording = &mut *self.lock();
-        let Some(shelf) = &mut recording.shelf else { return Ok(()) };
+        let Some(checkpoints) = &mut recording.checkpoints else { return Ok(()) };
         // What a checkpoint names must be in the journal, also after a power cut.
         recording.journal.settle()?;
         recording.journal.file().out.sync_data()?;
@@ -126,6 +126,6 @@ impl EventSink for Recorder {
             position: recording.journal.position(),
             digests: recording.journal.digests(),
         };
-        Ok(shelf.put(&mark, snapshot)?)
+        Ok(checkpoints.put(&mark, snapshot)?)
     }
 }

@@ -60,14 +60,12 @@ pub enum ResumeError {
 
 /// A run that goes on.
 pub struct Resumed {
-    /// The run.
     pub run: Run,
-    /// Its scenario.
     pub scenario: Scenario,
     /// What somebody should know: from where it goes on, which checkpoints are damaged.
     pub notices: Vec<String>,
     /// Entries that are told instead of computed.
-    pub told: u64,
+    pub replayed: u64,
 }
 
 /// Takes up the run at `path`. `force` goes on although another program or class of CPU began it.
@@ -98,12 +96,12 @@ pub fn resume(
     let Assembly { mut setup, data, backbone } = assemble(&scenario, methods, workers)?;
     same_inputs(&manifest.data, &data)?;
     same_inputs(&manifest.backbone, &backbone)?;
-    let (begin, notices, told) = match find(path, &manifest, u32::MAX)? {
+    let (begin, notices, replayed) = match find(path, &manifest, u32::MAX)? {
         Search { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
             notices.push(format!("going on after {place}, entry {}", mark.entries));
             setup.past = Some(Arc::new(past));
-            let told = mark.entries;
-            (Begin::After(mark), notices, told)
+            let replayed = mark.entries;
+            (Begin::After(mark), notices, replayed)
         }
         Search { intact: None, mut notices, .. } => {
             notices.push("there is no intact checkpoint: the run begins anew".to_string());
@@ -111,7 +109,7 @@ pub fn resume(
         }
     };
     let run = Run::again(directory, manifest, &scenario, setup, begin)?;
-    Ok(Resumed { run, scenario, notices, told })
+    Ok(Resumed { run, scenario, notices, replayed })
 }
 
 fn same_machine(manifest: &Manifest) -> Result<(), ResumeError> {

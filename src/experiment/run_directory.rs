@@ -53,7 +53,6 @@ pub mod names {
     pub const HISTOGRAMS: &str = "histograms";
     /// Folder of checkpoints.
     pub const CHECKPOINTS: &str = "checkpoints";
-    /// The lock.
     pub const LOCK: &str = "run.lock";
 }
 
@@ -216,7 +215,6 @@ impl RunDirectory {
         write_atomically(&self.path.join(name), content)
     }
 
-    /// Writes the manifest.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), DirectoryError> {
         self.write(names::MANIFEST, manifest.to_json().as_bytes())
     }

@@ -78,7 +78,7 @@ pub struct Verified {
     /// Whether the recorded run was interrupted and agrees as far as it goes.
     pub partial: bool,
     /// Entries that were told from the journal up to a checkpoint, and not computed.
-    pub told: u64,
+    pub replayed: u64,
     /// What somebody should know about checkpoints.
     pub notices: Vec<String>,
 }
@@ -110,7 +110,7 @@ pub fn verify(
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
     let mut assembly = assemble(&scenario, methods, options.workers)?;
     assembly.setup.rules.snapshots = Cadence::Never;
-    let (mut told, mut notices) = (0, Vec::new());
+    let (mut replayed, mut notices) = (0, Vec::new());
     if let Some(from) = options.from_round {
         let found = match from.checked_sub(2) {
             Some(last) => find(path, &manifest, last)?,
@@ -120,7 +120,7 @@ pub fn verify(
         match found.intact {
             Some(Intact { mark, past, place }) => {
                 notices.push(format!("computing from after {place} on"));
-                told = mark.entries;
+                replayed = mark.entries;
                 assembly.setup.past = Some(Arc::new(past));
             }
             None => notices.push(format!("no checkpoint is before round {from}: all is computed")),
@@ -157,7 +157,7 @@ pub fn verify(
                 comparison.reader.next_entry()?; // the last seal
             }
             let (entries, digests) = (comparison.equal.entries(), comparison.equal.digests());
-            Ok(Verified { entries, digests, partial, told, notices })
+            Ok(Verified { entries, digests, partial, replayed, notices })
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What would have been: the recorded exchanges of a run over other links, speeds or closing rules,
 //! without training.
 //!
-//! Everything learnt is told from the journal (see [`Past`]); clocks, links and closing rules act anew.
+//! Everything learnt is replayed from the journal (see [`Past`]); clocks, links and closing rules act anew.
 //! That is true only as long as the learning is what it was: the same cohorts, the same uploads folded
 //! into the same rounds, the same states of clients. The first decision of the server that comes out
 //! otherwise ends it with a [`Refused`].
@@ -27,7 +27,7 @@ use crate::scenario::{ArrivalChoice, LinksSection, Override, Scenario, TimeSecti
 /// Sections that may change: they say when things happen.
 const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
 
-/// Why a run cannot be told with other times.
+/// Why a run cannot be replayed with other times.
 #[derive(Debug, Error)]
 #[error("{reason}, so other updates would be learnt from; run the changed scenario instead")]
 pub struct Refused {
@@ -75,27 +75,31 @@ pub fn what_if(
     setup.rules.snapshots = Cadence::Never;
     setup.past = Some(Arc::new(past));
     let stateful = !setup.method.stateless();
-    let told = Arc::new(Mutex::new(Told {
+    let replayed = Arc::new(Mutex::new(Replayed {
         decisions,
         readers,
         journal: Journal::new(),
         trained: Trained::new(),
         other: None,
     }));
-    let end =
-        simulate(setup, Box::new(Teller(Arc::clone(&told))), Box::new(()), Interrupt::default());
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(reason) = &told.other {
+    let end = simulate(
+        setup,
+        Box::new(Listener(Arc::clone(&replayed))),
+        Box::new(()),
+        Interrupt::default(),
+    );
+    let replayed = replayed.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(reason) = &replayed.other {
         return Err(refused(reason.clone()));
     }
     match end {
         Err(FederationError::Unrecorded(what)) => return Err(refused(what)),
         end => end?,
     };
-    if stateful && told.trained != trained {
+    if stateful && replayed.trained != trained {
         return Err(refused("clients that remember would be trained in another order"));
     }
-    Ok(told.journal.digests())
+    Ok(replayed.journal.digests())
 }
 
 /// The recorded scenario with overrides over it. A preset that is changed brings its own defaults.
@@ -178,7 +182,7 @@ fn note(trained: &mut Trained, event: &Event) {
     }
 }
 
-struct Told {
+struct Replayed {
     /// Those of the recorded run that are still to come.
     decisions: VecDeque<Event>,
     readers: Vec<Box<dyn EventSink>>,
@@ -188,15 +192,15 @@ struct Told {
     other: Option<String>,
 }
 
-struct Teller(Arc<Mutex<Told>>);
+struct Listener(Arc<Mutex<Replayed>>);
 
-impl EventSink for Teller {
+impl EventSink for Listener {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take(entry)
     }
 }
 
-impl Told {
+impl Replayed {
     fn take(&mut self, entry: &Entry) -> Result<(), SinkError> {
         if let Some(now) = decision(&entry.event) {
             let then = self.decisions.pop_front();

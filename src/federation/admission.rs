@@ -4,7 +4,7 @@
 //! The first job of a kind runs alone and is measured. From then on a job enters when what it is
 //! expected to take fits beside what the others inside are expected to; a pack is expected to take
 //! as much per member as the first one did. One job always fits. The estimate can be wrong; a pack
-//! that finds the memory full is then [tried again in halves](super::halving).
+//! that finds the memory full is then [tried again in halves](super::retry).
 //!
 //! Workers of a CPU have no door: whoever asks is let in.
 

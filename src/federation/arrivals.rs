@@ -58,7 +58,6 @@ pub enum ArrivalRules {
 pub struct Moment<'a> {
     /// When the periods so far began; the last one is the current one.
     pub began: &'a [VirtualTime],
-    /// Now.
     pub now: VirtualTime,
     /// Number of the round within its period, over all phases, from 0.
     pub round: u32,

@@ -17,7 +17,6 @@ impl AssetCaches {
         AssetCaches { rule, held: BTreeMap::new() }
     }
 
-    /// A task begins.
     pub fn begin_task(&mut self) {
         if self.rule != AssetCache::Run {
             self.held.clear();

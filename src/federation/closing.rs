@@ -126,11 +126,6 @@ impl ClosingRules {
 }
 
 impl Closing {
-    /// Whether it waits for every seat, also those that send nothing to fold.
-    pub fn waits_for_all(&self) -> bool {
-        self.enough == usize::MAX
-    }
-
     /// The deadline is over.
     pub fn expire(&mut self) {
         self.overdue = true;
@@ -146,32 +141,40 @@ impl Closing {
     pub fn certain(&self) -> Option<VirtualTime> {
         self.deadline.filter(|_| self.skip && self.least == 0)
     }
-
-    /// How long a round takes whose updates arrive after these times.
-    pub fn duration(&self, mut arrivals: Vec<VirtualTime>) -> VirtualTime {
-        arrivals.sort_unstable();
-        // With none to wait for it closes at once.
-        let nth = |count: usize| count.checked_sub(1).map_or(VirtualTime::ZERO, |i| arrivals[i]);
-        let enough = nth(self.enough.min(arrivals.len()));
-        let late = |deadline: VirtualTime| deadline.max(nth(self.least.min(arrivals.len())));
-        self.deadline.map_or(enough, |deadline| enough.min(late(deadline)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// When a round closes whose four updates arrive at these times.
+    fn closes(mut closing: Closing) -> u64 {
+        let deadline = closing.deadline.map_or(u64::MAX, |at| at.0);
+        let mut here = 0;
+        for at in [2, 4, 9, 100] {
+            if at > deadline {
+                closing.expire();
+                if closing.is_over(here, 4 - here) {
+                    return deadline;
+                }
+            }
+            here += 1;
+            if closing.is_over(here, 4 - here) {
+                return at;
+            }
+        }
+        u64::MAX
+    }
+
     #[test]
     fn a_round_takes_as_long_as_its_rule_says() {
-        let arrivals = || [9, 2, 4, 100].map(VirtualTime).to_vec();
         let rules = |enough, deadline, least| ClosingRules {
             enough,
             deadline,
             least,
             ..ClosingRules::default()
         };
-        let takes = |rules: ClosingRules| rules.of(4, 2.0).duration(arrivals()).0;
+        let takes = |rules: ClosingRules| closes(rules.of(4, 2.0));
         let at = |time| Some(VirtualTime(time));
         assert_eq!(takes(rules(Enough::All, None, 0.0)), 100);
         assert_eq!(takes(rules(Enough::All, at(50), 0.0)), 50);
@@ -184,7 +187,7 @@ mod tests {
             let closing = rules(Enough::Target, None, 0.0).of(asked(wanted as f64, over), over);
             assert_eq!(closing.enough, wanted, "{wanted} x {over}");
         }
-        assert_eq!(ClosingRules::default().of(0, 1.0).duration(vec![]), VirtualTime::ZERO);
+        assert!(ClosingRules::default().of(0, 1.0).is_over(0, 0));
     }
 
     #[test]
@@ -210,7 +213,7 @@ mod tests {
         assert!(!closing.is_over(2, 1) && closing.is_over(3, 1));
         closing.expire();
         assert!(closing.is_over(2, 1) && !closing.is_over(1, 1));
-        assert!(rules.for_everybody().of(2, 1.0).waits_for_all());
+        assert!(!rules.for_everybody().of(2, 1.0).is_over(2, 1));
         let staleness = Staleness { power: 0.5, most: 8 };
         assert_eq!([0, 3, 8].map(|s| staleness.weight(s)), [Some(1.0), Some(0.5), Some(1.0 / 3.0)]);
         assert_eq!(staleness.weight(9), None);

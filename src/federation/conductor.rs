@@ -131,9 +131,9 @@ impl Conductor {
         };
         if !matches!(result, Err(FederationError::Sink(_))) {
             self.record(Event::RunEnded { reason }, None);
-            let told = self.tell().await;
+            let recorded = self.tell().await;
             if result.is_ok() {
-                told?;
+                recorded?;
             }
         }
         if reason != EndReason::Done {

@@ -37,9 +37,7 @@ pub enum FederationError {
     Upload {
         /// The sender.
         client: ClientId,
-        /// The round.
         round: Round,
-        /// The seat.
         seat: SeatId,
         /// What happened to it.
         source: WireError,
@@ -52,9 +50,7 @@ pub enum FederationError {
     BadUpdate {
         /// The sender.
         client: ClientId,
-        /// The round.
         round: Round,
-        /// The seat.
         seat: SeatId,
         /// What is wrong.
         why: String,

@@ -7,7 +7,7 @@
 //! ```
 //! use fedcast::federation::{CrashTime, Fault, FaultKind, FaultRules, Victim};
 //! use fedcast::quantity::{ClientId, Round};
-//! let crash = Fault { clients: [ClientId(2)].into(), ..Fault::of(FaultKind::Crash(CrashTime::After)) };
+//! let crash = Fault { clients: [ClientId(2)].into(), ..Fault::of(FaultKind::Crash { when: CrashTime::After }) };
 //! let faults = FaultRules { entries: vec![crash], ..FaultRules::default() };
 //! let strikes = |client| faults.crash(7, Victim { client: ClientId(client), round: Round(0), unit: 0 });
 //! assert!(strikes(1).is_none());
@@ -25,7 +25,7 @@ use crate::numerics::distributions::{below, chance, normal};
 use crate::numerics::share::share_of;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
-pub use crate::scenario::{CrashTime, MOST_FAULTS, Spoilage};
+pub use crate::scenario::{CrashTime, FaultKind, Forgery, MOST_FAULTS, Spoilage};
 use crate::wire::{Body, BodySketch, Dtype, NamedTensor, TensorSketch, Values, checksum};
 
 /// What goes wrong in a run.
@@ -52,25 +52,6 @@ pub struct Fault {
     pub rounds: Vec<Round>,
 }
 
-/// What happens.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FaultKind {
-    /// The client crashes.
-    Crash(CrashTime),
-    /// Its messages of this direction are lost.
-    Lose(Direction),
-    /// Its message arrives twice, at the same moment.
-    Duplicate(Direction),
-    /// A bit of its message flips under way.
-    Corrupt(Direction),
-    /// It sends what no method can use.
-    Spoil(Spoilage),
-    /// It sends something else than it learnt, which looks as good.
-    Lie(Malice),
-    /// The server is lost while a round is open, and starts again from what it saved before.
-    Restart(Restart),
-}
-
 /// A server that is lost and comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart {
@@ -80,32 +61,25 @@ pub struct Restart {
     pub downtime: VirtualTime,
 }
 
-/// What a malicious client makes of its update, the difference between what it learnt and what it was
-/// sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Malice {
-    /// So many times the update; a negative factor leads the other way.
-    Scaled(f64),
-    /// The update and Gaussian noise of this deviation.
-    Noisy(f64),
-}
-
-impl fmt::Display for Malice {
+impl fmt::Display for Forgery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Malice::Scaled(factor) => write!(f, "scaled by {factor}"),
-            Malice::Noisy(deviation) => write!(f, "with noise of deviation {deviation}"),
+            Forgery::Scaled { factor } => write!(f, "scaled by {factor}"),
+            Forgery::SignFlipped { factor } => write!(f, "scaled by {}", -factor),
+            Forgery::Noise { deviation } => write!(f, "with noise of deviation {deviation}"),
         }
     }
 }
 
-impl Malice {
+impl Forgery {
     /// What is sent instead of a number that learning made of another.
     pub fn of(self, before: f32, after: f32, rng: &mut ChaCha8Rng) -> f32 {
         let (before, after) = (f64::from(before), f64::from(after));
+        let scaled = |factor: f64| before + factor * (after - before);
         let sent = match self {
-            Malice::Scaled(factor) => before + factor * (after - before),
-            Malice::Noisy(deviation) => normal(rng, after, deviation),
+            Forgery::Scaled { factor } => scaled(factor),
+            Forgery::SignFlipped { factor } => scaled(-factor),
+            Forgery::Noise { deviation } => normal(rng, after, deviation),
         };
         sent as f32
     }
@@ -114,9 +88,7 @@ impl Malice {
 /// A seat that a fault may strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Its client.
     pub client: ClientId,
-    /// Its round.
     pub round: Round,
     /// Unit of the client plus one, or zero.
     pub unit: u32,
@@ -151,40 +123,40 @@ impl Fault {
 impl FaultRules {
     /// Clients that crash before they train, with this probability.
     pub fn crashing(rate: f64) -> FaultRules {
-        let crash = Fault { rate, ..Fault::of(FaultKind::Crash(CrashTime::Before)) };
+        let crash = Fault { rate, ..Fault::of(FaultKind::Crash { when: CrashTime::Before }) };
         FaultRules { entries: vec![crash], ..FaultRules::default() }
     }
 
     /// When the client of a seat crashes, and a stream for what else must be drawn.
     pub fn crash(&self, seed: u64, victim: Victim) -> Option<(CrashTime, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
-            FaultKind::Crash(when) => Some(when),
+            FaultKind::Crash { when } => Some(when),
             _ => None,
         })
     }
 
     /// Whether the messages of a seat are lost.
     pub fn loses(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
-        let lose = FaultKind::Lose(direction);
+        let lose = FaultKind::Lose { direction };
         self.strike(seed, victim, |kind| (kind == lose).then_some(())).is_some()
     }
 
     /// Whether a message of a seat arrives twice.
     pub fn duplicates(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
-        let duplicate = FaultKind::Duplicate(direction);
+        let duplicate = FaultKind::Duplicate { direction };
         self.strike(seed, victim, |kind| (kind == duplicate).then_some(())).is_some()
     }
 
     /// Where a message of a seat is damaged, a stream that says at which bit.
     pub fn corrupts(&self, seed: u64, victim: Victim, direction: Direction) -> Option<ChaCha8Rng> {
-        let corrupt = FaultKind::Corrupt(direction);
+        let corrupt = FaultKind::Corrupt { direction };
         self.strike(seed, victim, |kind| (kind == corrupt).then_some(())).map(|((), rng)| rng)
     }
 
     /// What the client of a seat sends instead of what it learnt.
-    pub fn lies(&self, seed: u64, victim: Victim) -> Option<(Malice, ChaCha8Rng)> {
+    pub fn lies(&self, seed: u64, victim: Victim) -> Option<(Forgery, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
-            FaultKind::Lie(malice) => Some(malice),
+            FaultKind::Malicious { how } => Some(how),
             _ => None,
         })
     }
@@ -192,7 +164,7 @@ impl FaultRules {
     /// What is wrong with the upload of a seat.
     pub fn spoils(&self, seed: u64, victim: Victim) -> Option<(Spoilage, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
-            FaultKind::Spoil(how) => Some(how),
+            FaultKind::BadUpdate { how } => Some(how),
             _ => None,
         })
     }
@@ -201,15 +173,17 @@ impl FaultRules {
     pub fn restart(&self, seed: u64, round: Round) -> Option<Restart> {
         let key = StreamKey::new(seed, Domain::Fault).task(2).round(round.0);
         self.entries.iter().enumerate().find_map(|(place, fault)| {
-            let FaultKind::Restart(restart) = fault.kind else { return None };
+            let FaultKind::ServerRestart { after_s, downtime_s } = fault.kind else { return None };
+            let [after, downtime] = [after_s, downtime_s].map(VirtualTime::from_seconds);
             let mut rng = key.step(place as u64).rng();
-            (fault.may_be_in(round) && chance(&mut rng, fault.rate)).then_some(restart)
+            (fault.may_be_in(round) && chance(&mut rng, fault.rate))
+                .then_some(Restart { after, downtime })
         })
     }
 
     /// Whether the server may restart.
     pub fn restarts(&self) -> bool {
-        self.entries.iter().any(|fault| matches!(fault.kind, FaultKind::Restart(_)))
+        self.entries.iter().any(|fault| matches!(fault.kind, FaultKind::ServerRestart { .. }))
     }
 
     /// The first fault of some kind that strikes.
@@ -312,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_fault_strikes_at_its_rate_and_only_whom_it_names() {
-        let lose = Fault { rate: 0.25, ..Fault::of(FaultKind::Lose(Direction::Up)) };
+        let lose = Fault { rate: 0.25, ..Fault::of(FaultKind::Lose { direction: Direction::Up }) };
         let of = |fault: &Fault| FaultRules { entries: vec![fault.clone()], ..Default::default() };
         let count = |rules: &FaultRules| {
             (0..4000).filter(|client| rules.loses(3, victim(*client, 1), Direction::Up)).count()
@@ -330,9 +304,9 @@ mod tests {
 
     #[test]
     fn faults_of_other_kinds_move_no_draw() {
-        let crash = Fault { rate: 0.5, ..Fault::of(FaultKind::Crash(CrashTime::While)) };
+        let crash = Fault { rate: 0.5, ..Fault::of(FaultKind::Crash { when: CrashTime::While }) };
         let alone = FaultRules { entries: vec![crash.clone()], ..Default::default() };
-        let nan = Fault::of(FaultKind::Spoil(Spoilage::NotANumber));
+        let nan = Fault::of(FaultKind::BadUpdate { how: Spoilage::NotANumber });
         let both = FaultRules { entries: vec![crash, nan], ..Default::default() };
         for client in 0..50 {
             let when = |rules: &FaultRules| rules.crash(1, victim(client, 0)).map(|(when, _)| when);
@@ -342,9 +316,8 @@ mod tests {
 
     #[test]
     fn restarts_are_drawn_per_round() {
-        let after = VirtualTime::ZERO;
-        let restart = Restart { after, downtime: VirtualTime::from_seconds(60.0) };
-        let fault = Fault { rate: 0.25, ..Fault::of(FaultKind::Restart(restart)) };
+        let restart = FaultKind::ServerRestart { after_s: 0.0, downtime_s: 60.0 };
+        let fault = Fault { rate: 0.25, ..Fault::of(restart) };
         let of = |fault: Fault| FaultRules { entries: vec![fault], ..Default::default() };
         let rounds = |rules: &FaultRules| -> Vec<u32> {
             (0..400).filter(|round| rules.restart(5, Round(*round)).is_some()).collect()

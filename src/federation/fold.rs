@@ -39,7 +39,6 @@ pub struct Refusal {
     pub seat: SeatId,
     /// Who sent it.
     pub client: ClientId,
-    /// Why.
     pub why: String,
 }
 
@@ -84,8 +83,8 @@ impl Upload {
         })?;
         let facts = exchange.facts();
         let update = method.lift(&facts, &sent, Message::from_body(&body, &[])?)?;
-        let folded = method.folded(&facts);
-        Folded::of(&meta, (&sent, &exchange.down.layout), (update, &folded))
+        let folded = exchange.up.folded(method, &facts);
+        Folded::of(&meta, (&sent, &exchange.down.layout), (update, folded))
     }
 }
 

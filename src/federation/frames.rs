@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::event::FrameBytes;
 use super::exchange::Exchange;
-use crate::policy::{Asset, AssetSketch, Layout, Message, PolicyError, RoundContext, Seat, UpSize};
+use super::layouts::Sketch;
+use crate::policy::{Asset, AssetSketch, Message, PolicyError, RoundContext, Seat, UpSize};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, FrameSize, WireError};
 
 /// How messages travel.
@@ -121,14 +122,14 @@ pub fn sketch_asset(asset: &AssetSketch) -> SentAsset {
 /// Codes, sizes and checks an Up and its body. The server refuses it on arrival when `fault` says so.
 pub fn send_up(
     body: Body,
-    layout: &Layout,
+    up: &Sketch,
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentUp, WireError> {
     let bytes = size(&body, &coding.up);
     let inspection = body.inspect();
     let mut digest = inspection.digest;
-    let mut fault = shape_fault(&body, layout)
+    let mut fault = shape_fault(&body, up)
         .or_else(|| inspection.not_finite.map(|t| format!("tensor `{}` is not finite", t.name())));
     let mut arrives = None;
     // Codecs refuse what is not finite; the server will too.
@@ -171,12 +172,11 @@ fn carry(
 }
 
 /// What of an Up's shape is not what its method promised.
-pub fn shape_fault(body: &Body, layout: &Layout) -> Option<String> {
-    if layout.size == UpSize::FromValues {
+pub fn shape_fault(body: &Body, up: &Sketch) -> Option<String> {
+    if up.layout.size == UpSize::FromValues {
         return None;
     }
-    let wanted = layout.body();
-    (!body.fills(&wanted)).then(|| difference(body, &wanted))
+    (!body.fills(up.body())).then(|| difference(body, up.body()))
 }
 
 fn difference(body: &Body, wanted: &wire::BodySketch) -> String {

@@ -6,24 +6,37 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::event::FrameBytes;
 use crate::policy::{Layout, Method, SketchFacts, UpSize};
 use crate::quantity::TaskId;
-use crate::wire::{CodecPlan, FrameSize};
+use crate::wire::{BodySketch, CodecPlan, FrameSize};
 
-/// What a message holds, and what it weighs once somebody asks.
+/// What a message holds, and what follows from it once it is asked for.
 #[derive(Debug)]
 pub struct Sketch {
     /// What it holds.
     pub layout: Layout,
+    body: OnceLock<BodySketch>,
     bytes: OnceLock<Arc<FrameBytes>>,
+    folded: OnceLock<Layout>,
 }
 
 impl Sketch {
     fn of(layout: Layout) -> Arc<Sketch> {
-        Arc::new(Sketch { layout, bytes: OnceLock::new() })
+        let (body, bytes, folded) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Sketch { layout, body, bytes, folded })
+    }
+
+    /// Its shape.
+    pub fn body(&self) -> &BodySketch {
+        self.body.get_or_init(|| self.layout.body())
+    }
+
+    /// What an Up of this shape is lifted to.
+    pub fn folded(&self, method: &dyn Method, facts: &SketchFacts<'_>) -> &Layout {
+        self.folded.get_or_init(|| method.folded(facts))
     }
 
     /// What it weighs under a run's codecs, without assets; at most, where that depends on values.
     pub fn bytes(&self, plan: &CodecPlan) -> &Arc<FrameBytes> {
-        let size = || FrameSize::of_sketch(&self.layout.body(), plan);
+        let size = || FrameSize::of_sketch(self.body(), plan);
         self.bytes.get_or_init(|| Arc::new(FrameBytes::from(&size())))
     }
 }

@@ -41,7 +41,6 @@ use crate::wire::{FrameSize, Kind, KindBytes};
 pub struct Charge {
     /// The round it belongs to.
     pub round: Round,
-    /// Its task.
     pub task: TaskId,
     /// Index of its phase within the task.
     pub phase: u32,
@@ -210,17 +209,11 @@ impl AddAssign for Sums {
 /// What a row sums over. Ordered as rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
-    /// The round.
     pub round: Round,
-    /// Its task.
     pub task: TaskId,
-    /// Its phase.
     pub phase: u32,
-    /// The client.
     pub client: ClientId,
-    /// The direction.
     pub direction: Direction,
-    /// The outcome.
     pub outcome: FrameOutcome,
 }
 

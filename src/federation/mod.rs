@@ -36,7 +36,6 @@ mod figure;
 mod fold;
 mod frames;
 mod gather;
-mod halving;
 pub mod histograms;
 mod holdings;
 mod interrupt;
@@ -52,6 +51,7 @@ mod permutation;
 pub mod privacy;
 pub mod queue;
 mod recorder;
+mod retry;
 mod robust;
 mod rules;
 mod seating;
@@ -76,7 +76,7 @@ pub use event::{
     JOURNAL_FORMAT, Numbers, SlotScore, TaskScore,
 };
 pub use faults::{
-    CrashTime, Fault, FaultKind, FaultRules, MOST_FAULTS, Malice, Restart, Spoilage, Victim,
+    CrashTime, Fault, FaultKind, FaultRules, Forgery, MOST_FAULTS, Restart, Spoilage, Victim,
 };
 pub use figure::{Digest, Figure};
 pub use frames::Coding;

@@ -25,7 +25,6 @@ pub enum Class {
 pub enum ActorId {
     /// The one server.
     Server,
-    /// A client.
     Client(ClientId),
 }
 

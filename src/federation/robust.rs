@@ -92,7 +92,7 @@ impl Updates {
                 let folded = by_number(parts, |updates| {
                     let cut = FoldRule::cut(trim, updates.len());
                     most = most.max(cut);
-                    ParameterAverage::by_number(updates, |voices| trimmed_mean(voices, cut))
+                    ParameterAverage::by_number(updates, |numbers| trimmed_mean(numbers, cut))
                 });
                 figures.push(("fold_trimmed", 2.0 * most as f64));
                 Some(folded)
@@ -200,9 +200,9 @@ mod tests {
             let trim = liars as f64 / all.len() as f64;
             for rule in [FoldRule::Median, FoldRule::TrimmedMean { trim }] {
                 for (at, value) in fold(rule, &all).0.iter().enumerate() {
-                    let told = honest.iter().map(|(_, values)| values[at]);
+                    let reported = honest.iter().map(|(_, values)| values[at]);
                     let (low, high) =
-                        told.fold((f32::MAX, f32::MIN), |(l, h), v| (l.min(v), h.max(v)));
+                        reported.fold((f32::MAX, f32::MIN), |(l, h), v| (l.min(v), h.max(v)));
                     // A lie that is as small as the truth may be taken for it.
                     let (low, high) = match lie.abs() < 3.0 {
                         true => (low.min(lie), high.max(lie)),

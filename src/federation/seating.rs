@@ -32,7 +32,6 @@ impl Rules {
         }
     }
 
-    /// The load clients.
     pub fn load_clients(&self) -> impl Iterator<Item = ClientId> {
         (self.clients..self.clients.saturating_add(self.load)).map(ClientId)
     }

@@ -36,7 +36,6 @@ pub struct Sizing {
     pub rules: Rules,
     /// The method's name.
     pub name: String,
-    /// The method.
     pub method: Arc<dyn Method>,
     /// Class order and tasks.
     pub curriculum: Arc<Curriculum>,
@@ -74,7 +73,7 @@ pub fn size(
     };
     let terms = Terms { rules, name, method, curriculum, training, facts, coding, charged };
     let mut world = World::of(terms, Holdings::Counts(counts))?;
-    world.answers = Some(Arc::new(Sized { told: seats, seats: Mutex::default() }));
+    world.answers = Some(Arc::new(LayoutAnswers { on_seat: seats, seats: Mutex::default() }));
     let world = Arc::new(world);
     let server = ServerMachine::new(Arc::clone(&world), None);
     let (devices, interrupt) =
@@ -88,7 +87,6 @@ pub fn size(
 pub struct SizedSeat<'a> {
     /// Its round.
     pub context: &'a RoundContext,
-    /// The seat.
     pub seat: &'a Seat,
     /// Samples it would train on.
     pub samples: usize,
@@ -102,8 +100,8 @@ pub struct SizedSeat<'a> {
 const FAULT: &str = "a fault of the scenario";
 
 /// Layouts in place of workers.
-struct Sized<F> {
-    told: F,
+struct LayoutAnswers<F> {
+    on_seat: F,
     /// The seats of open rounds.
     seats: Mutex<BTreeMap<Round, Vec<Upload>>>,
 }
@@ -115,7 +113,7 @@ struct Upload {
     bytes: Arc<FrameBytes>,
 }
 
-impl<F> Sized<F> {
+impl<F> LayoutAnswers<F> {
     fn seats(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +132,7 @@ impl<F> Sized<F> {
     }
 }
 
-impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for Sized<F> {
+impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
     fn downs(
         &self,
         world: &World,
@@ -148,7 +146,7 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for Sized<F> {
             let exchange = world.exchange(context, seat, counts);
             let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
             let passes = world.passes_over(context, seat, samples);
-            (self.told)(SizedSeat { context, seat, samples, passes, up_size });
+            (self.on_seat)(SizedSeat { context, seat, samples, passes, up_size });
             let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
             uploads.push(Upload { samples, bytes });
             let sent = match last.take() {

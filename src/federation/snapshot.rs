@@ -76,7 +76,6 @@ pub struct Snapshot {
 /// A seat whose answer is still to come, or was not yet used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptSeat {
-    /// Its round.
     pub round: Round,
     /// Its place there.
     pub seat: SeatId,

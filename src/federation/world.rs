@@ -33,7 +33,6 @@ pub struct Setup {
     pub rules: Rules,
     /// The method's name, for the journal.
     pub name: String,
-    /// The method.
     pub method: Arc<dyn Method>,
     /// Device, backbone, data; every worker gets a clone.
     pub lab: Lab,
@@ -157,7 +156,7 @@ impl World {
         if let Some(found) = rules.together().contradictions().next() {
             return Err(FederationError::Impossible(found.why().into()));
         }
-        let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Lie(_));
+        let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Malicious { .. });
         for (asked, service, what) in [
             (rules.privacy.secure.is_some(), Service::Secure, "be added in secret"),
             (!rules.fold.is_mean(), Service::Robust, "be folded robustly"),

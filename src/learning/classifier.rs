@@ -95,7 +95,6 @@ impl Classifier {
         self.rows.clone()
     }
 
-    /// The head.
     pub fn head(&self) -> &ClassHead {
         &self.head
     }

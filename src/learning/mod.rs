@@ -34,7 +34,7 @@ pub use classifier::{
 };
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
-pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Shelf};
+pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Storage};
 pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use herding::{Herding, exemplars, kept};
 pub use local_training::{

@@ -56,7 +56,6 @@ pub enum Needs {
     },
     /// Clients come back.
     ReturningClients {
-        /// Why.
         why: &'static str,
         /// How else to do without; nothing where there is no other way.
         otherwise: Option<&'static str>,
@@ -72,7 +71,6 @@ pub enum Needs {
     SlotsOfTheirOwn {
         /// The key that asks for them.
         key: &'static str,
-        /// Why.
         why: &'static str,
         /// How to do without.
         otherwise: &'static str,

@@ -20,11 +20,12 @@ use std::sync::Arc;
 use super::averaged::{Averaged, Base};
 use super::{Needs, services};
 use crate::data::TaskView;
-use crate::model::VitConfig;
-use crate::policy::{Method, ModelFacts, Period, Staged, WireForm};
+use crate::policy::{Method, ModelFacts, Period, Staged};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
-use crate::scenario::{Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError};
+use crate::scenario::{
+    ChosenMethod, Complaint, MethodCatalogue, MethodSection, Scenario, ScenarioError,
+};
 
 /// A method with its settings read, to be built for a model.
 pub trait Recipe: Send + Sync {
@@ -34,6 +35,11 @@ pub trait Recipe: Send + Sync {
     /// What it asks of a scenario.
     fn needs(&self) -> Vec<Needs> {
         Vec::new()
+    }
+
+    /// The method whose features it learns upon, where it has one.
+    fn first(&self) -> Option<&dyn Recipe> {
+        None
     }
 }
 
@@ -50,10 +56,85 @@ impl<A: Averaged> Recipe for Averages<A> {
     }
 }
 
+/// A method without needs.
 impl<F: Fn(&ModelFacts) -> Arc<dyn Method> + Send + Sync> Recipe for F {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         self(facts)
     }
+}
+
+/// A method upon the features of another, with the settings of both.
+struct Upon {
+    first: Box<dyn Recipe>,
+    /// Rounds of the first, where not those of the scenario.
+    rounds: Option<u32>,
+    then: Box<dyn Recipe>,
+}
+
+impl Recipe for Upon {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        let staged = Staged::new(self.first.build(facts), self.then.build(facts));
+        Arc::new(staged.with_rounds(self.rounds))
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        self.then.needs()
+    }
+
+    fn first(&self) -> Option<&dyn Recipe> {
+        Some(&*self.first)
+    }
+}
+
+/// A method as a scenario chose it.
+struct Chosen(Box<dyn Recipe>);
+
+impl ChosenMethod for Chosen {
+    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
+        let mut complaints = needed(&*self.0, scenario);
+        complaints.extend(check_units(&*self.0, scenario));
+        if complaints.is_empty() && services::wanted(scenario) {
+            let facts = services::facts(scenario);
+            complaints = services::complaints(scenario, &*self.0.build(&facts), &facts);
+        }
+        complaints
+    }
+}
+
+/// What of a scenario its method, or the first of two, cannot work with. The first is asked about the scenario as if it
+/// were the only one.
+fn needed(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<Complaint> {
+    let needs = recipe.needs().into_iter();
+    let mut complaints: Vec<Complaint> = needs.flat_map(|need| need.complaints(scenario)).collect();
+    if let (Some(first), Some(method)) = (recipe.first(), scenario.method.first()) {
+        complaints.extend(needed(first, &Scenario { method, ..scenario.clone() }));
+    }
+    complaints
+}
+
+/// Units act in phases that the method has.
+fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<Complaint> {
+    if scenario.federation.units.count < 2 {
+        return None;
+    }
+    // Which phases there are depends on no dimension.
+    let method = recipe.build(&services::facts(scenario));
+    let phases = |task: u16| {
+        let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
+        let period = Period::of(Arc::new(view), 2);
+        method.phases(&period, 1)
+    };
+    let known: BTreeSet<&str> =
+        [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();
+    let named = &scenario.federation.units.phases;
+    let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
+    let known: Vec<&str> = known.into_iter().collect();
+    Some(Complaint {
+        key: "federation.units.phases",
+        message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
+        label: "no units there".into(),
+        help: format!("its phases are {}", known.join(", ")),
+    })
 }
 
 /// In `[method.first]`: features as the backbone has them.
@@ -199,69 +280,19 @@ impl Registry {
         section: &MethodSection,
         facts: &ModelFacts,
     ) -> Result<Arc<dyn Method>, ScenarioError> {
+        if let Some(Chosen(recipe)) = section.chosen() {
+            return Ok(recipe.build(facts));
+        }
         let backbone = facts.backbone.kind();
         let recipe = section.config(|table| self.recipe(&section.name, backbone, table))?;
         Ok(recipe.build(facts))
     }
 
-    /// What of a scenario its method, or the first of two, cannot work with. The first is asked about
-    /// the scenario as if it were the only one.
-    pub fn check(&self, scenario: &Scenario) -> Vec<Complaint> {
-        let section = &scenario.method;
-        let recipe = section.config(|table| {
-            let recipe = self.find(&section.name).ok().map(|entry| (entry.read)(table));
-            table.accept_rest();
-            recipe
-        });
-        let recipe = recipe.ok().flatten();
-        let needs = recipe.map(|own| own.needs()).unwrap_or_default();
-        let mut complaints: Vec<Complaint> =
-            needs.into_iter().flat_map(|need| need.complaints(scenario)).collect();
-        if let Some(toml::Value::Table(first)) = scenario.method.parameters.get("first") {
-            let mut parameters = first.clone();
-            if let Some(toml::Value::String(name)) = parameters.remove("name") {
-                let method = MethodSection { name, parameters };
-                complaints.extend(self.check(&Scenario { method, ..scenario.clone() }));
-            }
-        }
-        complaints
-    }
-
-    /// Units act in phases that the method has.
-    fn check_units(&self, scenario: &Scenario) -> Option<Complaint> {
-        if scenario.federation.units.count < 2 {
-            return None;
-        }
-        // Which phases there are depends on no dimension.
-        let backbone = VitConfig::default().into();
-        let facts = ModelFacts { backbone, classes: 2, tasks: 2, clients: 1, form: WireForm::Full };
-        let method = self.build(&scenario.method, &facts).ok()?;
-        let phases = |task: u16| {
-            let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
-            let period = Period::of(Arc::new(view), 2);
-            method.phases(&period, 1)
-        };
-        let known: BTreeSet<&str> =
-            [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();
-        let named = &scenario.federation.units.phases;
-        let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
-        let known: Vec<&str> = known.into_iter().collect();
-        Some(Complaint {
-            key: "federation.units.phases",
-            message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
-            label: "no units there".into(),
-            help: format!("its phases are {}", known.join(", ")),
-        })
-    }
-
-    /// Reads the keys of a method and, before one upon features, of the method that adapts them.
+    /// Reads the keys of a method and, before one upon features, of the method that adapts them. Asked for names that it
+    /// knows.
     fn recipe(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
-        let Ok(entry) = self.find(name) else {
-            table.accept_rest();
-            return Box::new(|_: &ModelFacts| -> Arc<dyn Method> {
-                unreachable!("a scenario with an unknown method was refused")
-            });
-        };
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        let entry = entry.expect("the reader asks for methods of the list");
         let then = (entry.read)(table);
         if !entry.upon_features {
             if !table.given("first") {
@@ -278,14 +309,15 @@ impl Registry {
             let rounds = table.optional(&first_rounds());
             if let Err(unknown) = self.find(&name) {
                 table.reject("name", &unknown.to_string(), "unknown method", &unknown.help);
+                table.accept_rest();
+                return None;
             }
             Some((self.recipe(&name, backbone, table), rounds))
         });
-        let Some((first, rounds)) = first else { return then };
-        Box::new(move |facts: &ModelFacts| -> Arc<dyn Method> {
-            let staged = Staged::new(first.build(facts), then.build(facts));
-            Arc::new(staged.with_rounds(rounds))
-        })
+        match first {
+            Some((first, rounds)) => Box::new(Upon { first, rounds, then }),
+            None => then,
+        }
     }
 }
 
@@ -294,28 +326,21 @@ impl MethodCatalogue for Registry {
         self.entries.iter().map(|entry| entry.name.to_owned()).collect()
     }
 
-    fn read(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) {
-        self.recipe(name, backbone, table);
-    }
-
-    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
-        let mut complaints = self.check(scenario);
-        complaints.extend(self.check_units(scenario));
-        if complaints.is_empty() && services::wanted(scenario) {
-            let facts = services::facts(scenario);
-            if let Ok(method) = self.build(&scenario.method, &facts) {
-                complaints = services::complaints(scenario, &*method, &facts);
-            }
-        }
-        complaints
+    fn read(
+        &self,
+        name: &str,
+        backbone: &str,
+        table: &mut TableReader<'_>,
+    ) -> Arc<dyn ChosenMethod> {
+        Arc::new(Chosen(self.recipe(name, backbone, table)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{BackboneConfig, PixelShape};
-    use crate::policy::upload_layouts;
+    use crate::model::{BackboneConfig, PixelShape, VitConfig};
+    use crate::policy::{WireForm, upload_layouts};
 
     fn facts() -> ModelFacts {
         let backbone = VitConfig::default().into();
@@ -329,7 +354,7 @@ mod tests {
                 assert!(text.len() > 20, "{}: {text}", entry.name);
             }
             let parameters = toml::Table::new();
-            let section = MethodSection { name: entry.name.to_owned(), parameters };
+            let section = MethodSection::new(entry.name, parameters);
             let method = Registry::builtin().build(&section, &facts()).unwrap();
             assert_eq!(method.charged(), !["joint", "oracle"].contains(&entry.name));
             assert!(upload_layouts(&*method, &facts()).iter().any(|up| up.places().count() > 0));
@@ -357,7 +382,7 @@ mod tests {
     fn a_method_that_learns_features_cannot_follow_another() {
         let text = "prompt = false\n[first]\nname = \"fedavg\"\ntrain = \"head\"";
         let parameters: toml::Table = text.parse().unwrap();
-        let section = MethodSection { name: "hgp".into(), parameters: parameters.clone() };
+        let section = MethodSection::new("hgp", parameters.clone());
         let error = Registry::builtin().build(&section, &facts()).err().unwrap().to_string();
         assert!(error.contains("remove [method.first]"), "{error}");
 
@@ -366,7 +391,7 @@ mod tests {
             upon_features: true,
             ..Registry::builtin().find("hgp").unwrap().clone()
         };
-        let section = MethodSection { name: "upon".into(), parameters };
+        let section = MethodSection::new("upon", parameters);
         assert!(Registry::builtin().with(upon).build(&section, &facts()).is_ok());
 
         let of = |name| Registry::builtin().find(name).unwrap().params();
@@ -374,13 +399,13 @@ mod tests {
         assert!(of("hgp").iter().all(|key| !key.key.starts_with("first")));
 
         let none: toml::Table = "[first]\nname = \"none\"".parse().unwrap();
-        let section = MethodSection { name: "stsa".into(), parameters: none };
+        let section = MethodSection::new("stsa", none);
         assert!(Registry::builtin().build(&section, &facts()).is_ok());
     }
 
     #[test]
     fn the_backbone_says_which_method_comes_first() {
-        let section = MethodSection { name: "stsa".into(), parameters: toml::Table::new() };
+        let section = MethodSection::new("stsa", toml::Table::new());
         let phases = |backbone: BackboneConfig| {
             let facts = ModelFacts { backbone, ..facts() };
             let method = Registry::builtin().build(&section, &facts).unwrap();

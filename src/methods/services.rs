@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::backbone_config;
 use crate::policy::{Method, ModelFacts, Service, WireForm, refusal, upload_layouts};
-use crate::scenario::{Close, Complaint, FaultChoice, Scenario};
+use crate::scenario::{Close, Complaint, FaultKind, Scenario};
 
 /// Facts that are enough to ask a method about its layouts: what folds how depends on no number of classes.
 pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
@@ -75,7 +75,7 @@ fn wishes(scenario: &Scenario) -> Vec<Wish> {
             instead: MEANS,
         });
     }
-    let lies = |kind: &FaultChoice| matches!(kind, FaultChoice::Malicious { .. });
+    let lies = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { .. });
     if scenario.faults.iter().any(|fault| lies(&fault.kind)) {
         wishes.push(Wish {
             service: Service::Lies,

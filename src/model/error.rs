@@ -62,7 +62,6 @@ pub enum ModelError {
         name: String,
         /// Row-major index of the first such element.
         index: usize,
-        /// The value.
         value: f32,
     },
     /// A tensor is of a type that is no weight.

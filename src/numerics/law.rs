@@ -48,10 +48,7 @@ pub enum Shape {
         sigma: f64,
     },
     /// Waiting times without memory.
-    Exponential {
-        /// Their mean.
-        mean: f64,
-    },
+    Exponential { mean: f64 },
     /// A power-law tail: `P(X > x)` falls as `x^-alpha`.
     Pareto {
         /// Half of all values lie below.

@@ -22,7 +22,6 @@ pub struct Symmetric {
 }
 
 impl Symmetric {
-    /// Zeros.
     pub fn zeros(order: usize) -> Symmetric {
         Symmetric { order, packed: vec![0.0; packed_len(order)] }
     }

@@ -84,16 +84,16 @@ impl ParameterAverage {
             let length = lengths.entry(name).or_default();
             *length = sum.len().max(*length);
         }
-        let mut voices = vec![Weighted { value: 0.0, weight: 0.0 }; updates.len()];
+        let mut numbers = vec![Weighted { value: 0.0, weight: 0.0 }; updates.len()];
         let sums = lengths.into_iter().map(|(name, length)| {
             let said: Vec<&[f64]> =
                 updates.iter().map(|update| update.sum(name).unwrap_or_default()).collect();
             let of_number = |at: usize| {
-                for ((voice, said), update) in voices.iter_mut().zip(&said).zip(updates) {
+                for ((number, said), update) in numbers.iter_mut().zip(&said).zip(updates) {
                     let value = said.get(at).map_or(0.0, |sum| sum / update.weight);
-                    *voice = Weighted { value, weight: update.weight };
+                    *number = Weighted { value, weight: update.weight };
                 }
-                weight * mean(&mut voices)
+                weight * mean(&mut numbers)
             };
             (Arc::clone(name), (0..length).map(of_number).collect())
         });

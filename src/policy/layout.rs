@@ -40,7 +40,6 @@ pub struct Place {
     pub shape: Vec<usize>,
     /// Its numbers.
     pub dtype: Dtype,
-    /// Its form.
     pub form: Form,
     /// The row of the whole tensor that its first row is.
     pub first_row: usize,
@@ -141,7 +140,6 @@ impl Place {
         }
     }
 
-    /// A parameter.
     pub fn parameter(name: impl Into<Arc<str>>, shape: &[usize]) -> Place {
         let name = name.into();
         Place::new(kind_of(&name), name, shape, Dtype::F32)
@@ -261,7 +259,6 @@ pub enum UpSize {
 pub struct AssetSketch {
     /// Name within the method.
     pub name: &'static str,
-    /// Version.
     pub version: u32,
     /// Its content.
     pub body: BodySketch,

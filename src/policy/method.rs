@@ -186,7 +186,6 @@ pub trait Server: Send {
 /// One seat of a pack, as its client sees it.
 #[derive(Debug)]
 pub struct Member {
-    /// The seat.
     pub seat: Seat,
     /// Index of the phase.
     pub phase: usize,

@@ -48,7 +48,6 @@ impl Service {
 pub struct Veto {
     /// Which one.
     pub service: Service,
-    /// Why.
     pub why: &'static str,
 }
 

@@ -46,7 +46,6 @@ impl ModelFacts {
 /// What is known about one exchange before it happens.
 #[derive(Clone, Debug)]
 pub struct SketchFacts<'a> {
-    /// The model.
     pub model: &'a ModelFacts,
     /// The seat's task view.
     pub view: &'a Arc<TaskView>,

@@ -1,5 +1,8 @@
 //! What the scenario must know of methods without importing them.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use super::Scenario;
 use super::reader::TableReader;
 
@@ -9,16 +12,19 @@ pub trait MethodCatalogue {
     fn names(&self) -> Vec<String>;
 
     /// Reads (and so checks) the keys of a method in its `[method]` table; the kind of backbone
-    /// decides about defaults. The reader notes values and defaults; what this builds of them is
-    /// not needed here.
-    fn read(&self, name: &str, backbone: &str, table: &mut TableReader<'_>);
+    /// decides about defaults.
+    fn read(
+        &self,
+        name: &str,
+        backbone: &str,
+        table: &mut TableReader<'_>,
+    ) -> Arc<dyn ChosenMethod>;
+}
 
-    /// What the method of a scenario cannot work with elsewhere in it. Asked once everything
-    /// else is right.
-    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
-        let _ = scenario;
-        Vec::new()
-    }
+/// A method with its settings, as a scenario chose it. The registry that read it builds it.
+pub trait ChosenMethod: Any + Send + Sync {
+    /// What it cannot work with elsewhere in the scenario. Asked once everything else is right.
+    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint>;
 }
 
 /// Something in a scenario that a method cannot work with.
@@ -43,7 +49,14 @@ impl MethodCatalogue for AnyMethod {
         Vec::new()
     }
 
-    fn read(&self, _name: &str, _backbone: &str, table: &mut TableReader<'_>) {
+    fn read(&self, _: &str, _: &str, table: &mut TableReader<'_>) -> Arc<dyn ChosenMethod> {
         table.accept_rest();
+        Arc::new(AnyMethod)
+    }
+}
+
+impl ChosenMethod for AnyMethod {
+    fn complaints(&self, _: &Scenario) -> Vec<Complaint> {
+        Vec::new()
     }
 }

@@ -5,8 +5,8 @@ mod text;
 use super::contradiction::Together;
 use super::reader::{Fault, Node, Report};
 use super::{
-    AssetCache, AvailabilityPattern, Close, Codec, Crop, DataSource, FaultChoice, FaultSection,
-    Participants, PartitionKind, Population, Scenario, TaskSplit, Unit,
+    AssetCache, AvailabilityPattern, Close, Codec, Crop, DataSource, FaultKind, FaultSection,
+    Participants, PartitionKind, Population, Scenario, TaskSizes, Unit,
 };
 
 /// So many entries of `[[faults]]` at most; losses of links are drawn at the steps after theirs.
@@ -47,8 +47,7 @@ impl Scenario {
     }
 
     fn together(&self) -> Together {
-        let restarts =
-            |fault: &FaultSection| matches!(fault.kind, FaultChoice::ServerRestart { .. });
+        let restarts = |fault: &FaultSection| matches!(fault.kind, FaultKind::ServerRestart { .. });
         Together {
             secure: self.privacy.secure_aggregation,
             restarts: self.faults.iter().any(restarts),
@@ -238,13 +237,13 @@ impl Scenario {
             return;
         }
         match &self.tasks.split {
-            TaskSplit::Count(count) => checker.reject(
+            TaskSizes::Even(count) => checker.reject(
                 &["tasks.count"],
                 &format!("{classes} classes cannot be split into {count} tasks"),
                 &format!("{} classes each leave none for the last", classes.div_ceil(*count)),
                 "use fewer tasks, or give `tasks.sizes`",
             ),
-            TaskSplit::Sizes(tasks) => {
+            TaskSizes::Explicit(tasks) => {
                 let sum: u64 = tasks.iter().map(|size| u64::from(*size)).sum();
                 checker.reject(
                     &["tasks.sizes"],

@@ -59,7 +59,6 @@ pub enum DataSource {
 /// Sizes of a data set as published: numbers to plan with, spread evenly over classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NominalSizes {
-    /// Classes.
     pub classes: u32,
     /// Training samples of all classes together.
     pub train: u32,

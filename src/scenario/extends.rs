@@ -27,7 +27,6 @@ use std::path::{Path, PathBuf};
 
 use super::reader::{Entry, Fault, Node, Report, Source, Table, Value};
 
-/// The key.
 pub(super) const KEY: &str = "extends";
 
 /// Words that decide what the other keys of their table mean.

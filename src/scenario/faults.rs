@@ -41,7 +41,7 @@ use super::reader::{Choice, Param, TableReader};
 pub struct FaultSection {
     /// What happens.
     #[serde(flatten)]
-    pub kind: FaultChoice,
+    pub kind: FaultKind,
     /// Probability per client and round; of a restart, per round. Default 1.
     pub rate: f64,
     /// Only these clients; all where none are named.
@@ -58,12 +58,9 @@ pub struct FaultSection {
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum FaultChoice {
+pub enum FaultKind {
     /// The client crashes.
-    Crash {
-        /// When.
-        when: CrashTime,
-    },
+    Crash { when: CrashTime },
     /// Its messages are lost.
     Lose {
         /// Which way.
@@ -208,7 +205,7 @@ impl FaultSection {
     /// The entries of a preset.
     pub fn of(preset: Preset) -> Vec<FaultSection> {
         let crash = FaultSection {
-            kind: FaultChoice::Crash { when: CrashTime::Before },
+            kind: FaultKind::Crash { when: CrashTime::Before },
             rate: 0.017,
             clients: Vec::new(),
             share: None,
@@ -223,16 +220,16 @@ impl FaultSection {
         let kind_read = match kind {
             Kind::Crash => {
                 let when = Param::new("when", CrashTime::Before, "when the client crashes");
-                FaultChoice::Crash { when: table.get(&when) }
+                FaultKind::Crash { when: table.get(&when) }
             }
-            Kind::Lose => FaultChoice::Lose { direction: table.get(&direction) },
-            Kind::Duplicate => FaultChoice::Duplicate { direction: table.get(&direction) },
-            Kind::Corrupt => FaultChoice::Corrupt { direction: table.get(&direction) },
+            Kind::Lose => FaultKind::Lose { direction: table.get(&direction) },
+            Kind::Duplicate => FaultKind::Duplicate { direction: table.get(&direction) },
+            Kind::Corrupt => FaultKind::Corrupt { direction: table.get(&direction) },
             Kind::BadUpdate => {
                 let how = Param::required("how", Spoilage::NotANumber, "what is wrong with it");
-                FaultChoice::BadUpdate { how: table.get(&how) }
+                FaultKind::BadUpdate { how: table.get(&how) }
             }
-            Kind::Malicious => FaultChoice::Malicious { how: Forgery::read(table) },
+            Kind::Malicious => FaultKind::Malicious { how: Forgery::read(table) },
             Kind::ServerRestart => FaultSection::restart(table),
         };
         let (clients, share) = match kind {
@@ -262,12 +259,12 @@ impl FaultSection {
         }
     }
 
-    fn restart(table: &mut TableReader<'_>) -> FaultChoice {
+    fn restart(table: &mut TableReader<'_>) -> FaultKind {
         let seconds =
             |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(1e9);
         let after = seconds("after_s", 0.0, "from the opening of the round to the loss");
         let downtime = seconds("downtime_s", 60.0, "from the loss until the server is back");
-        FaultChoice::ServerRestart { after_s: table.get(&after), downtime_s: table.get(&downtime) }
+        FaultKind::ServerRestart { after_s: table.get(&after), downtime_s: table.get(&downtime) }
     }
 
     /// Named clients, or a share of all.

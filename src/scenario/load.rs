@@ -181,7 +181,7 @@ fn read(
         TableReader::of(&root, &mut report, |table| Scenario::read(table, stem, methods));
     if report.is_clean() {
         scenario.check(&root, &mut report);
-        for Complaint { key, message, label, help } in methods.complaints(&scenario) {
+        for Complaint { key, message, label, help } in scenario.method.complaints(&scenario) {
             report.fault(Fault::new(root.nearest(key), message, label).help(help));
         }
     }

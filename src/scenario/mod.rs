@@ -83,7 +83,7 @@ pub use backbone::{
     Pooling, ResNetSection, StartWeights, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
-pub use catalogue::{AnyMethod, Complaint, MethodCatalogue};
+pub use catalogue::{AnyMethod, ChosenMethod, Complaint, MethodCatalogue};
 pub use check::MOST_FAULTS;
 pub use checkpoint::{Cadence, CheckpointSection};
 pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};
@@ -94,7 +94,7 @@ pub use devices::{DevicesSection, Pack, Workers};
 pub use direct::DirectLine;
 pub use error::ScenarioError;
 pub use expected::{ExpectedMetric, ExpectedSection};
-pub use faults::{CrashTime, FaultChoice, FaultSection, Forgery, Spoilage};
+pub use faults::{CrashTime, FaultKind, FaultSection, Forgery, Spoilage};
 pub use federation::{FederationSection, FoldRule, OnBadUpdate};
 pub use law::{LawSection, ShapeSection};
 pub use links::LinksSection;
@@ -108,7 +108,7 @@ pub use privacy::{Modulus, NoiseSection, PrivacySection};
 pub use record::{Curve, Metric, RecordSection, SlotsKnown};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use seeds::Seeds;
-pub use tasks::{ClassOrder, TaskSplit, TasksSection};
+pub use tasks::{ClassOrder, TaskSizes, TasksSection};
 pub use text::{CHARACTER_TOKENS, TextSection};
 pub use time::TimeSection;
 pub use transform::{Crop, Kernel, Normalise, TransformSection};

@@ -12,7 +12,7 @@ use super::reader::{Choice, Param, TableReader};
 pub struct TasksSection {
     /// `count = 5` or `sizes = [50, 10, 10]`; one of them is required.
     #[serde(flatten)]
-    pub split: TaskSplit,
+    pub split: TaskSizes,
     /// Which classes come first. Default `native`; no effect where clients have tasks of their own.
     pub order: ClassOrder,
     /// When tasks reach clients. Default `global`.
@@ -22,12 +22,34 @@ pub struct TasksSection {
 
 /// How many classes a task brings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TaskSplit {
+pub enum TaskSizes {
     /// So many tasks of `ceil(classes / count)` classes; the last takes what is left.
-    Count(u32),
+    #[serde(rename = "count")]
+    Even(u32),
     /// Classes of every task; their sum is the number of classes.
-    Sizes(Vec<u32>),
+    #[serde(rename = "sizes")]
+    Explicit(Vec<u32>),
+}
+
+impl TaskSizes {
+    /// Classes of every task of a data set of so many classes; `None` where they do not fit.
+    ///
+    /// 196 classes in 10 tasks: nine of 20 and one of 16.
+    pub fn of(&self, classes: u32) -> Option<Vec<u32>> {
+        let sizes = match self {
+            TaskSizes::Even(0) => return None,
+            TaskSizes::Even(count) => {
+                let even = classes.div_ceil(*count);
+                let before = even.checked_mul(count - 1)?;
+                let last = classes.checked_sub(before)?;
+                (1..*count).map(|_| even).chain([last]).collect()
+            }
+            TaskSizes::Explicit(sizes) => sizes.clone(),
+        };
+        let sum: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
+        let fits = sum == u64::from(classes) && !sizes.contains(&0);
+        (fits && sizes.len() <= usize::from(u16::MAX)).then_some(sizes)
+    }
 }
 
 /// The order of classes.
@@ -44,32 +66,18 @@ impl TasksSection {
     /// Number of tasks.
     pub fn count(&self) -> u32 {
         match &self.split {
-            TaskSplit::Count(count) => *count,
-            TaskSplit::Sizes(sizes) => sizes.len() as u32,
+            TaskSizes::Even(count) => *count,
+            TaskSizes::Explicit(sizes) => sizes.len() as u32,
         }
     }
 
-    /// Classes of every task of a data set of so many classes; `None` where they do not fit.
-    ///
-    /// 196 classes in 10 tasks: nine of 20 and one of 16. Where clients have tasks of their own, every period has the
-    /// size of one of these.
+    /// Classes of every task of a data set of so many classes; `None` where they do not fit. Where clients have tasks of
+    /// their own, every period has the size of one of these.
     pub fn sizes(&self, classes: u32) -> Option<Vec<u32>> {
         if let ArrivalChoice::Powder { slot_classes, .. } = self.arrival {
             return (slot_classes <= classes).then(|| vec![slot_classes; self.count() as usize]);
         }
-        match &self.split {
-            TaskSplit::Count(0) => None,
-            TaskSplit::Count(count) => {
-                let even = classes.div_ceil(*count);
-                let before = even.checked_mul(count - 1)?;
-                let last = classes.checked_sub(before).filter(|last| *last > 0)?;
-                Some((1..*count).map(|_| even).chain([last]).collect())
-            }
-            TaskSplit::Sizes(sizes) => {
-                let sum: u64 = sizes.iter().map(|s| u64::from(*s)).sum();
-                (sum == u64::from(classes)).then(|| sizes.clone())
-            }
-        }
+        self.split.of(classes)
     }
 }
 
@@ -84,8 +92,8 @@ impl TasksSection {
         }
         let count = "tasks of equal size; the last takes what is left";
         let split = match (sizes, table.given("count")) {
-            (Some(sizes), false) => TaskSplit::Sizes(sizes),
-            (None, false) if table.given("sizes") => TaskSplit::Count(1),
+            (Some(sizes), false) => TaskSizes::Explicit(sizes),
+            (None, false) if table.given("sizes") => TaskSizes::Even(1),
             (sizes, _) => {
                 if sizes.is_some() {
                     table.reject(
@@ -96,12 +104,12 @@ impl TasksSection {
                     );
                 }
                 let count = Param::required("count", 5, count).at_least(1.0).at_most(60_000.0);
-                TaskSplit::Count(table.get(&count))
+                TaskSizes::Even(table.get(&count))
             }
         };
         table.foreign(&["count"], "sizes");
         let arrival = ArrivalChoice::read(table);
-        if arrival.has_slots() && matches!(split, TaskSplit::Sizes(_)) {
+        if arrival.has_slots() && matches!(split, TaskSizes::Explicit(_)) {
             table.reject(
                 "sizes",
                 "clients have tasks of their own, all of `slot_classes` classes",
@@ -127,23 +135,23 @@ impl TasksSection {
 mod tests {
     use super::*;
 
-    fn sizes(split: TaskSplit, classes: u32) -> Option<Vec<u32>> {
+    fn sizes(split: TaskSizes, classes: u32) -> Option<Vec<u32>> {
         TasksSection { split, order: ClassOrder::Native, arrival: ArrivalChoice::Global }
             .sizes(classes)
     }
 
     #[test]
     fn the_last_task_takes_what_is_left() {
-        assert_eq!(sizes(TaskSplit::Count(5), 10), Some(vec![2; 5]));
-        let cars = sizes(TaskSplit::Count(10), 196).unwrap();
+        assert_eq!(sizes(TaskSizes::Even(5), 10), Some(vec![2; 5]));
+        let cars = sizes(TaskSizes::Even(10), 196).unwrap();
         assert_eq!((cars.len(), cars[8], cars[9]), (10, 20, 16));
     }
 
     #[test]
     fn tasks_that_do_not_fit_are_refused() {
-        assert_eq!(sizes(TaskSplit::Count(7), 10), None); // 2 each: nothing left for two of them
-        assert_eq!(sizes(TaskSplit::Count(0), 10), None);
-        assert_eq!(sizes(TaskSplit::Sizes(vec![5, 4]), 10), None);
-        assert_eq!(sizes(TaskSplit::Sizes(vec![u32::MAX, 2]), 1), None);
+        assert_eq!(sizes(TaskSizes::Even(7), 10), None); // 2 each: nothing left for two of them
+        assert_eq!(sizes(TaskSizes::Even(0), 10), None);
+        assert_eq!(sizes(TaskSizes::Explicit(vec![5, 4]), 10), None);
+        assert_eq!(sizes(TaskSizes::Explicit(vec![u32::MAX, 2]), 1), None);
     }
 }

@@ -79,7 +79,6 @@ pub enum Normalise {
     /// `{ mean = [..], std = [..] }`: one entry per channel, or one for all.
     #[serde(untagged)]
     Explicit {
-        /// Means.
         mean: Vec<f64>,
         /// Deviations, positive.
         std: Vec<f64>,

@@ -11,7 +11,6 @@ pub enum WireError {
     Shape {
         /// Name of the tensor.
         name: String,
-        /// Its shape.
         shape: Vec<usize>,
         /// Its element type.
         dtype: &'static str,

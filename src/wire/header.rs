@@ -20,15 +20,12 @@ const LONG: u16 = 1;
 pub struct FrameHeader {
     /// Which message of the method this is, e.g. the index of its phase.
     pub kind: u16,
-    /// The run.
     pub run: u64,
     /// The sender; [`FrameHeader::SERVER`] for the server.
     pub sender: u32,
     /// The receiver; [`FrameHeader::SERVER`] for the server.
     pub receiver: u32,
-    /// The round.
     pub round: u32,
-    /// The task.
     pub task: u16,
     /// Counts the frames of a sender.
     pub sequence: u32,

@@ -9,7 +9,6 @@ use super::{Dtype, Kind, tensor::shape_elements};
 /// A tensor without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSketch {
-    /// The name.
     pub name: Arc<str>,
     /// The dimensions; empty for a scalar.
     pub shape: Vec<usize>,

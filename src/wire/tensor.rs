@@ -76,7 +76,6 @@ impl NamedTensor {
         NamedTensor::new(name, shape, Values::U32(values.into()))
     }
 
-    /// The name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }

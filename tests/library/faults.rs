@@ -10,16 +10,17 @@ use fedcast::quantity::{ClientId, Round};
 
 fn every_kind() -> Vec<FaultKind> {
     let mut kinds: Vec<FaultKind> = [CrashTime::Before, CrashTime::While, CrashTime::After]
-        .map(FaultKind::Crash)
+        .map(|when| FaultKind::Crash { when })
         .into_iter()
         .collect();
     for direction in [Direction::Down, Direction::Up] {
-        kinds.push(FaultKind::Lose(direction));
-        kinds.push(FaultKind::Duplicate(direction));
-        kinds.push(FaultKind::Corrupt(direction));
+        kinds.push(FaultKind::Lose { direction });
+        kinds.push(FaultKind::Duplicate { direction });
+        kinds.push(FaultKind::Corrupt { direction });
     }
     kinds.extend(
-        [Spoilage::NotANumber, Spoilage::Infinite, Spoilage::WrongShape].map(FaultKind::Spoil),
+        [Spoilage::NotANumber, Spoilage::Infinite, Spoilage::WrongShape]
+            .map(|how| FaultKind::BadUpdate { how }),
     );
     kinds
 }
@@ -65,14 +66,14 @@ fn a_client_crashes_before_while_or_after_training() {
     use FrameOutcome::Delivered;
     for (when, trained) in [(CrashTime::Before, 59), (CrashTime::While, 59), (CrashTime::After, 60)]
     {
-        let ran = ran(once(FaultKind::Crash(when)));
+        let ran = ran(once(FaultKind::Crash { when }));
         assert_eq!(ran.failures(), ["crashed"]);
         assert_eq!(ran.count("trained"), trained, "{when:?}");
         assert_eq!(frames(&ran, Direction::Down), [Delivered]);
         assert!(frames(&ran, Direction::Up).is_empty());
     }
     let time = |when| {
-        let ran = ran(once(FaultKind::Crash(when)));
+        let ran = ran(once(FaultKind::Crash { when }));
         let crash = ran.entries.iter().find(|e| e.event.name() == "client_failed");
         crash.expect("it crashed").at
     };
@@ -84,7 +85,7 @@ fn a_client_crashes_before_while_or_after_training() {
 #[test]
 fn a_state_is_kept_by_a_client_that_crashes_after_training_only() {
     let visits = |when| {
-        let rules = mobile(once(FaultKind::Crash(when)));
+        let rules = mobile(once(FaultKind::Crash { when }));
         let ran = run(setup::<Visits>(rules, Mischief::None));
         let of = |entry: &Entry| match &entry.event {
             Event::Trained { client: ClientId(2), .. } => {
@@ -105,7 +106,7 @@ fn lost_messages_end_the_seat() {
     for (direction, down, up) in
         [(Direction::Down, vec![Lost], vec![]), (Direction::Up, vec![Delivered], vec![Lost])]
     {
-        let ran = ran(once(FaultKind::Lose(direction)));
+        let ran = ran(once(FaultKind::Lose { direction }));
         assert_eq!(ran.failures(), ["lost"]);
         assert_eq!((frames(&ran, Direction::Down), frames(&ran, Direction::Up)), (down, up));
     }
@@ -122,7 +123,7 @@ fn duplicated_messages_are_thrown_away() {
     };
     let plain = ran(FaultRules::default());
     for direction in [Direction::Down, Direction::Up] {
-        let ran = ran(once(FaultKind::Duplicate(direction)));
+        let ran = ran(once(FaultKind::Duplicate { direction }));
         assert_eq!(frames(&ran, direction), [Delivered, Duplicate]);
         assert_eq!(without(&ran), without(&plain));
     }
@@ -130,10 +131,10 @@ fn duplicated_messages_are_thrown_away() {
 
 #[test]
 fn corrupt_messages_are_found_by_their_checksum() {
-    let down = ran(once(FaultKind::Corrupt(Direction::Down)));
+    let down = ran(once(FaultKind::Corrupt { direction: Direction::Down }));
     assert_eq!(down.failures(), ["corrupt"]);
     assert_eq!(down.count("trained"), 59);
-    let up = ran(once(FaultKind::Corrupt(Direction::Up)));
+    let up = ran(once(FaultKind::Corrupt { direction: Direction::Up }));
     assert_eq!(up.count("trained"), 60);
     let why = rejections(&up);
     assert!(why.len() == 1 && why[0].contains("checksum"), "{why:?}");
@@ -146,10 +147,10 @@ fn bad_updates_are_rejected_or_end_the_run() {
         (Spoilage::Infinite, "not finite"),
         (Spoilage::WrongShape, "instead of"),
     ] {
-        let ran = ran(once(FaultKind::Spoil(how)));
+        let ran = ran(once(FaultKind::BadUpdate { how }));
         let why = rejections(&ran);
         assert!(why.len() == 1 && why[0].contains(wanted), "{how:?}: {why:?}");
-        let rules = mobile(once(FaultKind::Spoil(how)));
+        let rules = mobile(once(FaultKind::BadUpdate { how }));
         let rules = Rules { on_bad_update: OnBadUpdate::Abort, ..rules };
         let ended = run(setup::<()>(rules, Mischief::None)).end;
         let is =
@@ -198,7 +199,7 @@ fn rounds_in_which_everything_fails_are_empty() {
             _ => None,
         };
         let folded: u32 = ran.entries.iter().filter_map(folded).sum();
-        let harmless = matches!(kind, FaultKind::Duplicate(_));
+        let harmless = matches!(kind, FaultKind::Duplicate { .. });
         assert_eq!(folded, if harmless { 60 } else { 0 }, "{kind:?}");
     }
 }

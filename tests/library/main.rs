@@ -13,6 +13,7 @@ mod determinism;
 mod distributions;
 mod every_scenario_checks;
 mod faults;
+mod frozen;
 mod malicious;
 mod memory;
 mod packs;

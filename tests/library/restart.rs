@@ -9,15 +9,14 @@ use fedcast::federation::privacy::{FixedPoint, Modulus, SecureAggregation};
 use fedcast::federation::{
     ClosingRules, ComputeRules, Digest, Direction, EndReason, Enough, Entry, Event, Fault,
     FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, Late, LinkRules, Memory,
-    Participants, Participation, Restart, Rules, Setup, Staleness, simulate,
+    Participants, Participation, Rules, Setup, Staleness, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{Round, SeatId, VirtualTime};
 use fedcast::scenario::Scenario;
 
 fn restart(after: VirtualTime, downtime: f64) -> Fault {
-    let downtime = VirtualTime::from_seconds(downtime);
-    Fault::of(FaultKind::Restart(Restart { after, downtime }))
+    Fault::of(FaultKind::ServerRestart { after_s: after.as_seconds(), downtime_s: downtime })
 }
 
 fn faults(fault: Fault) -> FaultRules {

@@ -195,7 +195,7 @@ fn overrides_change_what_the_file_says() {
     assert!(scenario.wire.verify);
     assert_eq!(scenario.wire.form, fedcast::scenario::WireForm::Lean);
     assert_eq!(scenario.client.optimiser.lr(), 1.0);
-    assert_eq!(scenario.method.parameters["tau"].as_float(), Some(0.2));
+    assert_eq!(scenario.method.parameters()["tau"].as_float(), Some(0.2));
 }
 
 #[test]

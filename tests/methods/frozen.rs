@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use fedcast::data::{Batch, Loader, Shard, Step, Transform};
-use fedcast::learning::{CacheFigures, FeatureCache, QueryView, Shelf};
+use fedcast::learning::{CacheFigures, FeatureCache, QueryView, Storage};
 use fedcast::model::{Adaptation, FrozenPart, Prefix};
 use fedcast::policy::Lab;
 
@@ -23,7 +23,7 @@ fn values(tensor: &Tensor) -> Vec<Vec<f32>> {
 }
 
 fn uncached(lab: &Lab) -> Lab {
-    Lab { cache: Arc::new(FeatureCache::new(Shelf::Off, 0, false)), ..lab.clone() }
+    Lab { cache: Arc::new(FeatureCache::new(Storage::Off, 0, false)), ..lab.clone() }
 }
 
 /// A prompt in block 1 leaves block 0 as it is: its output is kept, and what follows is the same.

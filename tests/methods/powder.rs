@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard, TaskView};
 use fedcast::learning::Classifier;
 use fedcast::methods::powder::{
-    Attention, Downlink, Lesson, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotPrompts,
+    Attention, Downlink, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotDown, SlotPrompts,
     SlotTable, is_own,
 };
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig, ops};
@@ -122,12 +122,12 @@ fn slots_lend_each_other_nothing_in_the_first_task_and_something_later() {
     let [with, without] = [&runs[0], &runs[1]].map(uploads);
     assert_eq!(with[..4], without[..4]);
     assert_ne!(with[4..], without[4..]);
-    let lessons = |run: &Engine| -> Vec<ParameterSet> {
+    let slot_downs = |run: &Engine| -> Vec<ParameterSet> {
         let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
         trained.map(|exchange| parameters_of(&exchange.down).unwrap()).collect()
     };
-    assert!(lessons(&runs[1]).iter().all(|lesson| lesson.get(OWN_SHARE).is_none()));
-    let second = &lessons(&runs[0])[4];
+    assert!(slot_downs(&runs[1]).iter().all(|slot_down| slot_down.get(OWN_SHARE).is_none()));
+    let second = &slot_downs(&runs[0])[4];
     let (share, tokens) = (second.get(OWN_SHARE).unwrap(), second.get(OWN_TOKENS).unwrap());
     assert!(share.values[0] > 0.0 && share.values[0] < 1.0, "{:?}", share.values);
     assert!((share.values[0] / tokens.values[0] - 3.0).abs() < 1e-4, "{:?}", tokens.values);
@@ -150,8 +150,8 @@ fn gradients_reach_the_own_slot_and_its_head_alone() {
     let mut run = engine(powder_with(|_| ()), 3);
     task(&mut run, 0, 2, 1);
     task(&mut run, 1, 2, 1);
-    let lesson = run.exchanges.iter().rfind(|exchange| exchange.phase == "train").unwrap();
-    let received = parameters_of(&lesson.down).unwrap();
+    let slot_down = run.exchanges.iter().rfind(|exchange| exchange.phase == "train").unwrap();
+    let received = parameters_of(&slot_down.down).unwrap();
     let foreign = received.iter().filter(|(name, _)| !is_own(name)).count();
     assert_eq!(foreign, 2 * 3 + 2); // three parts of two blocks, and two shares
     let prompting = Arc::new(SlotPrompts { blocks: 0..2, trains: true });
@@ -369,13 +369,13 @@ fn messages_that_are_something_else_are_refused() {
     let lab = lab(3, ClassOrder::Native);
     let mut run = Engine::new(powder_with(|_| ()), facts(), lab);
     task(&mut run, 0, 1, 1);
-    let lesson = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
-    let sent = Message::from_body(&lesson.down, &[]).unwrap();
-    assert!(Lesson::read(&sent).is_ok() && Looks::read(&sent).is_err());
+    let slot_down = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+    let sent = Message::from_body(&slot_down.down, &[]).unwrap();
+    assert!(SlotDown::read(&sent).is_ok() && Looks::read(&sent).is_err());
     let mut longer = sent.clone();
     longer.control.push(7);
-    assert!(Lesson::read(&longer).is_err());
-    assert!(Lesson::read(&Message { control: Vec::new(), ..sent }).is_err());
+    assert!(SlotDown::read(&longer).is_err());
+    assert!(SlotDown::read(&Message { control: Vec::new(), ..sent }).is_err());
 }
 
 /// Attention is as long as what was learnt; what does not fit the classes of its slot is refused, and nobody else is.

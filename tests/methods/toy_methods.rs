@@ -176,7 +176,7 @@ fn a_program_adds_methods_of_its_own_to_the_registry() {
     };
     let registry = Registry::builtin().with(entry);
     let text = "[first]\nname = \"fedavg\"\ntrain = \"prompt\"\nprompt_len = 4\nn_blocks = 2";
-    let section = MethodSection { name: "nearest-mean".into(), parameters: text.parse().unwrap() };
+    let section = MethodSection::new("nearest-mean", text.parse().unwrap());
     let method = registry.build(&section, &facts()).unwrap();
     let run = engine(method).run(2, 1);
     assert_eq!(run.last().phase, "statistics");

@@ -36,7 +36,7 @@ pub(super) fn build(
     entry: &MethodEntry,
     reference: &Reference,
 ) -> Option<Arc<dyn Method>> {
-    let section = MethodSection { name: entry.name.to_owned(), parameters: toml::Table::new() };
+    let section = MethodSection::new(entry.name, toml::Table::new());
     registry.build(&section, &reference.facts).ok()
 }
 

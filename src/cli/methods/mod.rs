@@ -27,10 +27,7 @@ pub struct MethodsArgs {
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Explain one method
-    Show {
-        /// Its name
-        name: String,
-    },
+    Show { name: String },
 }
 
 /// Lists or explains.

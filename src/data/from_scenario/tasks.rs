@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::data::{ClassOrder, Curriculum, DataError, SlotRules, Slots, TaskSizes};
-use crate::scenario::{
-    ArrivalChoice, ClassOrder as OrderKey, PartitionKind as KindKey, Scenario, TaskSplit,
-};
+use crate::data::{ClassOrder, Curriculum, DataError, SlotRules, Slots};
+use crate::scenario::{ArrivalChoice, ClassOrder as OrderKey, PartitionKind as KindKey, Scenario};
 
 impl Curriculum {
     /// The tasks of a scenario for a data set of this many classes. Where clients have tasks of their own they are
@@ -18,17 +16,11 @@ impl Curriculum {
         if let Some(rules) = SlotRules::from_scenario(scenario) {
             return Ok(Curriculum::of_slots(Arc::new(Slots::draw(rules, classes)?)));
         }
-        let sizes = match &section.split {
-            TaskSplit::Count(count) => TaskSizes::Even(*count as usize),
-            TaskSplit::Sizes(sizes) => {
-                TaskSizes::Explicit(sizes.iter().map(|&s| s as usize).collect())
-            }
-        };
         let order = match section.order {
             OrderKey::Native => ClassOrder::Native,
             OrderKey::Seeded => ClassOrder::Seeded(seed),
         };
-        Curriculum::new(classes, &order, &sizes)
+        Curriculum::new(classes, &order, &section.split)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::quantity::TaskId;
 /// `tasks` tasks over classes of these sizes, samples numbered class after class.
 fn world(sizes: &[usize], tasks: usize) -> (Curriculum, Vec<Vec<u32>>) {
     let curriculum =
-        Curriculum::new(sizes.len(), &ClassOrder::Seeded(3), &TaskSizes::Even(tasks)).unwrap();
+        Curriculum::new(sizes.len(), &ClassOrder::Seeded(3), &TaskSizes::Even(tasks as u32))
+            .unwrap();
     let mut next = 0u32;
     let by_class = sizes.iter().map(|&size| {
         next += size as u32;

@@ -16,7 +16,6 @@ pub enum Normalisation {
     Cifar100,
     /// Any other: one entry per channel, or one for all.
     Explicit {
-        /// Means.
         mean: Vec<f32>,
         /// Deviations, positive.
         deviation: Vec<f32>,

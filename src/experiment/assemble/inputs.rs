@@ -14,7 +14,7 @@ use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
 use crate::federation::{Rules, Setup, ShardSource};
-use crate::learning::{FeatureCache, Shelf};
+use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
 use crate::model::{
     Backbone, BackboneConfig, Bert, DeepResNet, ModelError, ParameterSet, ResNet, Vit,
@@ -30,7 +30,6 @@ pub struct Assembly {
     pub setup: Setup,
     /// The data set.
     pub data: Source,
-    /// The backbone.
     pub backbone: Source,
 }
 
@@ -163,14 +162,14 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
 /// Files are for the same program on the same class of machine: others round differently.
 fn feature_cache(section: &CacheSection) -> FeatureCache {
     let place = match (section.features, &section.folder) {
-        (CachePlace::Off, _) => Shelf::Off,
+        (CachePlace::Off, _) => Storage::Off,
         (CachePlace::File, Some(folder)) => {
             let Machine { cpu, gemm, features, platform, .. } = Machine::here();
             let program = env!("CARGO_PKG_VERSION");
             let class = format!("fedcast {program}, {platform}, {cpu}, {gemm}, {features:?}");
-            Shelf::File { folder: folder.clone(), class }
+            Storage::File { folder: folder.clone(), class }
         }
-        (CachePlace::Memory, _) | (CachePlace::File, None) => Shelf::Memory,
+        (CachePlace::Memory, _) | (CachePlace::File, None) => Storage::Memory,
     };
     FeatureCache::new(place, u64::from(section.limit_mb) * 1_000_000, section.tokens)
 }

@@ -7,14 +7,13 @@ use crate::federation::arrivals::ArrivalRules;
 use crate::federation::availability::{AvailabilityRules, Pattern, Trace};
 use crate::federation::privacy::{FixedPoint, Noise, NoiseTarget, PrivacyRules, SecureAggregation};
 use crate::federation::{
-    ClosingRules, ComputeRules, Enough, Fault, FaultKind, FaultRules, Late, LinkRules, Malice,
-    OverSelection, Participation, Restart, Rules, Staleness, UnitRules,
+    ClosingRules, ComputeRules, Enough, Fault, FaultRules, Late, LinkRules, OverSelection,
+    Participation, Rules, Staleness, UnitRules,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    ArrivalChoice, AvailabilityPattern, AvailabilitySection, Close, FaultChoice, FaultSection,
-    Forgery, LinksSection, Metric, ParticipationSection, PrivacySection, RoundSection, Scenario,
-    Stragglers, TimeSection,
+    ArrivalChoice, AvailabilityPattern, AvailabilitySection, Close, FaultSection, LinksSection,
+    Metric, ParticipationSection, PrivacySection, RoundSection, Scenario, Stragglers, TimeSection,
 };
 
 /// All rules of a run over these tasks.
@@ -92,24 +91,8 @@ fn faults(scenario: &Scenario) -> Vec<Fault> {
 
 /// One of them, for everybody.
 fn fault(section: &FaultSection) -> Fault {
-    let kind = match section.kind {
-        FaultChoice::Crash { when } => FaultKind::Crash(when),
-        FaultChoice::Lose { direction } => FaultKind::Lose(direction),
-        FaultChoice::Duplicate { direction } => FaultKind::Duplicate(direction),
-        FaultChoice::Corrupt { direction } => FaultKind::Corrupt(direction),
-        FaultChoice::BadUpdate { how } => FaultKind::Spoil(how),
-        FaultChoice::Malicious { how } => FaultKind::Lie(match how {
-            Forgery::Scaled { factor } => Malice::Scaled(factor),
-            Forgery::SignFlipped { factor } => Malice::Scaled(-factor),
-            Forgery::Noise { deviation } => Malice::Noisy(deviation),
-        }),
-        FaultChoice::ServerRestart { after_s, downtime_s } => FaultKind::Restart(Restart {
-            after: VirtualTime::from_seconds(after_s),
-            downtime: VirtualTime::from_seconds(downtime_s),
-        }),
-    };
     let rounds = section.rounds.iter().map(|round| Round(round - 1)).collect();
-    Fault { rate: section.rate, rounds, ..Fault::of(kind) }
+    Fault { rate: section.rate, rounds, ..Fault::of(section.kind) }
 }
 
 fn closing(section: &RoundSection) -> ClosingRules {

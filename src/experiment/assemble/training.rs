@@ -22,8 +22,9 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         }
     };
     // Of two methods it is the first that trains.
-    let trains = scenario.method.first().unwrap_or(&scenario.method.name);
-    let own = methods.find(trains).ok().and_then(|entry| entry.clip);
+    let first = scenario.method.first();
+    let trains = first.as_ref().unwrap_or(&scenario.method);
+    let own = methods.find(&trains.name).ok().and_then(|entry| entry.clip);
     TrainingPlan {
         epochs: section.epochs,
         batch: section.batch as usize,

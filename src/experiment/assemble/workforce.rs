@@ -39,7 +39,6 @@ pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workfor
 /// What a client trains.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientSize {
-    /// The backbone.
     pub backbone: BackboneConfig,
     /// Samples of a step.
     pub batch: usize,

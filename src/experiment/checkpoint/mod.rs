@@ -17,7 +17,7 @@ const ENDING: &str = "ckpt";
 
 /// The checkpoints of a run.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct Checkpoints {
     folder: PathBuf,
     keep: usize,
     share: f64,
@@ -25,11 +25,11 @@ pub struct Shelf {
     spent: Duration,
 }
 
-impl Shelf {
+impl Checkpoints {
     /// A folder, which need not be there yet.
-    pub fn new(folder: PathBuf, section: &CheckpointSection) -> Shelf {
+    pub fn new(folder: PathBuf, section: &CheckpointSection) -> Checkpoints {
         let (keep, share) = (section.keep as usize, section.share);
-        Shelf { folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
+        Checkpoints { folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
     }
 
     /// Whether one may be written without taking more than its share of the run's time.

@@ -17,7 +17,6 @@ pub struct Blueprint {
     pub name: String,
     /// Name of the method.
     pub method_name: String,
-    /// The method.
     pub method: Arc<dyn Method>,
     /// What layouts are made from.
     pub facts: ModelFacts,

@@ -41,9 +41,7 @@ impl PlannedFrame {
 pub struct FrameRange {
     /// How many.
     pub frames: u64,
-    /// The smallest.
     pub smallest: PlannedFrame,
-    /// The largest.
     pub largest: PlannedFrame,
     /// All of them together.
     pub sum: PlannedFrame,

@@ -73,7 +73,6 @@ pub struct Backbone {
     /// Blocks, of a transformer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<usize>,
-    /// Parameters.
     pub parameters: usize,
 }
 
@@ -133,7 +132,6 @@ pub struct OneClient {
 /// Sums over a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Total {
-    /// Rounds.
     pub rounds: u64,
     /// Jobs of local training.
     pub training_jobs: u64,

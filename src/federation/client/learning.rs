@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::federation::admission;
 use crate::federation::devices::{guard, note_part};
-use crate::federation::halving::Full;
+use crate::federation::retry::Full;
 use crate::federation::sink::JobKind;
 use crate::model::GpuMemory;
 use crate::policy::{Failure, Lab, Member, Method, Outcome};

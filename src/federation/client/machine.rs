@@ -8,9 +8,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::idler::{self, Idler};
 use super::memory::{KeptClient, Memory};
 use super::training::{self, Stop, Trained};
+use super::uncomputed::{self, Uncomputed};
 use super::upload::{self, tell_server};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
@@ -36,7 +36,7 @@ pub(crate) enum ToClient {
     /// Local work is over.
     Trained(Box<Trained>),
     /// Local work would be over, had anything been computed.
-    Idles(Box<Idler>),
+    Idles(Box<Uncomputed>),
     /// It goes away, or crashes, before the work of a seat is over.
     Stops(Arc<RoundContext>, SeatId, Failure),
 }
@@ -89,7 +89,7 @@ impl ClientMachine {
             ToClient::Asset(charge) => effects.push(Effect::Record(charge, None)),
             ToClient::Broadcast(broadcast) => self.receive(now, *broadcast, &mut effects),
             ToClient::Trained(trained) => self.finish(now, *trained, &mut effects),
-            ToClient::Idles(idler) => self.send_blank(now, *idler, &mut effects),
+            ToClient::Idles(uncomputed) => self.send_blank(now, *uncomputed, &mut effects),
             ToClient::Stops(context, seat, failure) => {
                 self.open -= 1;
                 self.fail(now, &context, seat, failure, &mut effects);
@@ -148,9 +148,11 @@ impl ClientMachine {
             return;
         }
         self.busy_until = end;
-        if let Some(idler) = idler::who_need_not_compute(&self.world, &broadcast, (work, end)) {
+        if let Some(uncomputed) =
+            uncomputed::who_need_not_compute(&self.world, &broadcast, (work, end))
+        {
             effects.push(out());
-            let message = Message::Client(ToClient::Idles(Box::new(idler)));
+            let message = Message::Client(ToClient::Idles(Box::new(uncomputed)));
             let (class, to) = (Class::Timer, ActorId::Client(self.id));
             effects.push(Effect::Tell { at: end, class, to, message });
             return;
@@ -251,8 +253,8 @@ impl ClientMachine {
     }
 
     /// Sends a frame of the right size with nothing in it.
-    fn send_blank(&mut self, now: VirtualTime, idler: Idler, effects: &mut Vec<Effect>) {
-        let Idler { context, seat, worked, bytes } = idler;
+    fn send_blank(&mut self, now: VirtualTime, uncomputed: Uncomputed, effects: &mut Vec<Effect>) {
+        let Uncomputed { context, seat, worked, bytes } = uncomputed;
         self.open -= 1;
         let (round, id) = (context.round, seat.id);
         let load = seat.kind == SeatKind::Load;

@@ -1,9 +1,9 @@
 //! A client: an actor that exists while it has something to do or to remember.
 
-mod idler;
 mod learning;
 mod machine;
 mod memory;
+mod uncomputed;
 
 mod training;
 mod upload;

@@ -15,10 +15,11 @@ use crate::federation::event::Direction;
 use crate::federation::faults::{damage, spoil};
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
-use crate::federation::halving::{Full, in_halves};
+use crate::federation::layouts::Sketch;
 use crate::federation::packs::Ticket;
 use crate::federation::privacy::{Masking, Noise};
 use crate::federation::queue::{ActorId, Class};
+use crate::federation::retry::{Full, in_halves};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
@@ -195,24 +196,25 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
 
 /// Makes an Up ready to travel.
 fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Result<Done, Stop> {
-    let own = outcome.up;
+    // The client's own model is the one without noise and lies.
+    let own = world.rules.bias.then(|| outcome.up.clone());
     let (context, seat) = (&*place.context, &member.seat);
     let (faults, seed) = (&world.rules.faults, world.rules.seed);
     let victim = world.victim(context.round, seat);
     let counts = world.holdings.counts_of(&world.curriculum, &member.shard);
     let exchange = Arc::new(world.exchange(context, seat, counts));
     let (down, up) = (&exchange.down.layout, &exchange.up.layout);
-    let (told, forged) = match faults.lies(seed, victim) {
+    let (update, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);
-            let lie = changed((&member.down, down), (&own, up), &mut change);
+            let lie = changed((&member.down, down), (&outcome.up, up), &mut change);
             (lie.map_err(Failure::from)?, Some(malice.to_string()))
         }
-        None => (own.clone(), None),
+        None => (outcome.up, None),
     };
-    let told = match &world.rules.privacy.noise {
-        Some(noise) => add_noise(noise, &told, up, member.key)?,
-        None => told,
+    let update = match &world.rules.privacy.noise {
+        Some(noise) => add_noise(noise, &update, up, member.key)?,
+        None => update,
     };
     let header = FrameHeader {
         kind: context.phase as u16,
@@ -224,19 +226,17 @@ fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Resu
         sequence: seat.id.0,
     };
     let body = match faults.spoils(seed, victim) {
-        Some((how, mut rng)) => spoil(told.body(), how, &mut rng),
-        None => told.body(),
+        Some((how, mut rng)) => spoil(update.body(), how, &mut rng),
+        None => update.body(),
     };
     let send = || match &place.masking {
         Some(masking) => {
-            let body = mask(masking, seat, (&member.down, down), (&told, up), &body)?;
+            let body = mask(masking, seat, (&member.down, down), (&update, &exchange.up), &body)?;
             Ok(send_masked(body, &world.coding, &header))
         }
-        None => Ok(send_up(body, up, &world.coding, &header)),
+        None => Ok(send_up(body, &exchange.up, &world.coding, &header)),
     };
     let sent = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
-    // The client's own model is the one without noise and lies.
-    let own = world.rules.bias.then_some(own);
     let sent = sent.map_err(|error| refused(seat, context, error))?;
     let mut sent = SentUp { own, exchange: Some(Arc::clone(&exchange)), ..sent };
     let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| world.charged);
@@ -271,7 +271,7 @@ fn mask(
     masking: &Masking,
     seat: &Seat,
     sent: (&PolicyMessage, &Layout),
-    (update, up): (&PolicyMessage, &Layout),
+    (update, up): (&PolicyMessage, &Sketch),
     body: &Body,
 ) -> Result<Body, Failure> {
     if let Some(tensor) = body.first_not_finite() {
@@ -280,7 +280,7 @@ fn mask(
     if let Some(fault) = shape_fault(body, up) {
         return Err(Failure::Policy(fault));
     }
-    let summand = summand(sent, (update, up))?;
+    let summand = summand(sent, (update, &up.layout))?;
     masking.mask(seat.id, &summand).map_err(Failure::OutOfRange)
 }
 

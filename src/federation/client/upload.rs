@@ -1,4 +1,4 @@
-//! An Up on its way: what becomes of it, and who is told when.
+//! An Up on its way: what becomes of it, and who is message_of when.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(super) fn damaged_down(world: &World, broadcast: &Broadcast) -> Option<Strin
     damage(encode(&header, &body, &world.coding.down).ok()?, &mut rng)
 }
 
-/// Sends a seat's Up; `arrived` makes what the server is told when it arrives, with its charge where
+/// Sends a seat's Up; `arrived` makes what the server is message_of when it arrives, with its charge where
 /// frames are charged.
 pub(super) fn send(
     world: &World,
@@ -81,11 +81,11 @@ pub(super) fn send(
         asset: None,
     };
     let (round, id) = (context.round, seat.id);
-    let told = move |charge| match fate.arrives {
+    let message_of = move |charge| match fate.arrives {
         true => arrived(charge),
         false => ToServer::Lost { round, seat: id, charge },
     };
-    let message = Box::new(|charge| Message::Server(told(Some(charge))));
+    let message = Box::new(|charge| Message::Server(message_of(Some(charge))));
     let parcel = Parcel { fate, charge, to: ActorId::Server, message };
     Effect::Send(Journey { direction: Direction::Up, parcels: [parcel].into() })
 }

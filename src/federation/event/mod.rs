@@ -92,7 +92,6 @@ pub enum Event {
     },
     /// A task arrives.
     TaskStarted {
-        /// The task.
         task: TaskId,
         /// Dataset class ids, in the order of their head rows; with slots one after the other those of every
         /// client's slot, begun or not.
@@ -103,18 +102,15 @@ pub enum Event {
     },
     /// The next task has reached nobody yet.
     TaskWaits {
-        /// The task.
         task: TaskId,
         /// Nanoseconds on the simulated clock when it reaches its first client.
         until: u64,
     },
     /// A phase of a task begins.
     PhaseStarted {
-        /// The task.
         task: TaskId,
         /// Index of the phase within the task.
         phase: u32,
-        /// Its name.
         name: String,
         /// Its rounds, at most.
         rounds: u32,
@@ -123,18 +119,14 @@ pub enum Event {
     RoundWaits {
         /// The round that is to open.
         round: Round,
-        /// Its task.
         task: TaskId,
         /// Nanoseconds on the simulated clock when somebody can be.
         until: u64,
     },
     /// The server drew a cohort and broadcast.
     RoundOpened {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// Its phase.
         phase: u32,
         /// The clients asked, sorted.
         cohort: Vec<ClientId>,
@@ -147,7 +139,6 @@ pub enum Event {
     },
     /// A client is asked for the first time, and it differs from others in what follows.
     ClientDrawn {
-        /// The client.
         client: ClientId,
         /// How many times longer it computes than a client of slowness 1, in millionths.
         slowness: u64,
@@ -170,15 +161,12 @@ pub enum Event {
     FrameCharged {
         /// The round it belongs to.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// Its phase.
         phase: u32,
         /// The seat it belongs to.
         seat: SeatId,
         /// The client at the other end of the server's link.
         client: ClientId,
-        /// Its direction.
         direction: Direction,
         /// What became of it.
         outcome: FrameOutcome,
@@ -200,15 +188,10 @@ pub enum Event {
     },
     /// A client finished its local work. Numbers: metrics and the digest of its upload.
     Trained {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// Its phase.
         phase: u32,
-        /// The seat.
         seat: SeatId,
-        /// The client.
         client: ClientId,
         /// Samples it holds for this seat.
         samples: u64,
@@ -220,13 +203,9 @@ pub enum Event {
     },
     /// A malicious client sends something else than what it just learnt.
     UpdateForged {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// The seat.
         seat: SeatId,
-        /// The client.
         client: ClientId,
         /// What it made of its update.
         how: String,
@@ -234,28 +213,19 @@ pub enum Event {
     /// A client would have finished its local work now, certainly too late for its round; it
     /// was not computed.
     Skipped {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// Its phase.
         phase: u32,
-        /// The seat.
         seat: SeatId,
-        /// The client.
         client: ClientId,
         /// Nanoseconds of simulated work.
         worked: u64,
     },
     /// A seat sends nothing.
     ClientFailed {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// The seat.
         seat: SeatId,
-        /// The client.
         client: ClientId,
         /// `crashed`, `lost`, `corrupt`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
         /// `excluded` (from secure aggregation, which had too few members) or `policy`.
@@ -266,13 +236,9 @@ pub enum Event {
     },
     /// An upload arrived that must not be folded.
     UpdateRejected {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// The seat.
         seat: SeatId,
-        /// The client.
         client: ClientId,
         /// What is wrong with it.
         why: String,
@@ -281,20 +247,15 @@ pub enum Event {
     UpdateStale {
         /// The round that asked for it.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// The seat.
         seat: SeatId,
-        /// The client.
         client: ClientId,
         /// The round it is folded into.
         into: Round,
     },
     /// Masked uploads were added; with enough members, uploads and answers the sum was opened.
     SumMasked {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
         /// Seats among whom uploads were masked.
         members: u32,
@@ -310,9 +271,7 @@ pub enum Event {
     /// The server is lost while a round is open, and comes back with what it had saved before
     /// that round, which then closes without an update.
     ServerRestarted {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
         /// Seats of the round whose updates had arrived, and are lost.
         lost: Vec<SeatId>,
@@ -324,11 +283,8 @@ pub enum Event {
     },
     /// The server folded what arrived and learned. Numbers: digest of the server's state.
     RoundClosed {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
-        /// Its phase.
         phase: u32,
         /// How many uploads were folded.
         folded: u32,
@@ -350,18 +306,13 @@ pub enum Event {
     /// How far client models were apart before synchronisation. Numbers: metrics
     /// `response_entropy`, `prototype_distance`.
     Bias {
-        /// The round.
         round: Round,
-        /// Its task.
         task: TaskId,
         /// How many client models were compared.
         clients: u32,
     },
     /// All phases of a task are over.
-    TaskEnded {
-        /// The task.
-        task: TaskId,
-    },
+    TaskEnded { task: TaskId },
     /// The last entry.
     RunEnded {
         /// Why.

@@ -44,7 +44,6 @@ pub struct TaskScore {
 pub struct SlotScore {
     /// The period of the slot.
     pub task: TaskId,
-    /// Its client.
     pub client: ClientId,
     /// Its first head row.
     pub row: u32,

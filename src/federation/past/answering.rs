@@ -58,9 +58,10 @@ impl Answers for Past {
 
     fn answers(&self, round: Round, seat: SeatId) -> bool {
         let known = || self.seats.get(&(round, seat));
-        let told = || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
+        let recorded =
+            || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
         // A whole past tells of everything, or of nothing at all.
-        !self.out.contains_key(&(round, seat)) && (self.snapshot.is_none() || told())
+        !self.out.contains_key(&(round, seat)) && (self.snapshot.is_none() || recorded())
     }
 
     /// With their tensors those only that somebody will learn from.

@@ -79,7 +79,6 @@ pub struct ProtocolFrame {
     pub latency: VirtualTime,
     /// Place of its seat in the round.
     pub seat: SeatId,
-    /// Its leg.
     pub leg: Leg,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
@@ -92,13 +91,10 @@ pub struct ProtocolFrame {
 /// Who takes part in a round, over which links.
 #[derive(Clone, Copy)]
 pub struct Room<'a> {
-    /// The links.
     pub links: &'a Links,
-    /// The round.
     pub round: Round,
     /// Its seats, in order.
     pub seats: &'a [Seat],
-    /// The rules.
     pub rules: &'a SecureAggregation,
 }
 
@@ -142,10 +138,10 @@ pub fn introduce(room: &Room<'_>, now: VirtualTime) -> Introduction {
     let mut walk = Walk { room, frames: Vec::new() };
     let everybody = room.seats.iter().map(|seat| (seat.id, now)).collect();
     let present = walk.leg(Leg::Keys, everybody, 0);
-    let told = together(walk.settled(now), &present);
+    let informed = together(walk.settled(now), &present);
     let others = present.len().saturating_sub(1);
-    let told = walk.leg(Leg::Roster, told, others);
-    let shared = walk.leg(Leg::Shares, told, others);
+    let informed = walk.leg(Leg::Roster, informed, others);
+    let shared = walk.leg(Leg::Shares, informed, others);
     let members: Vec<SeatId> = shared.iter().map(|(seat, _)| *seat).collect();
     let enough = members.len() >= room.rules.needed(room.seats.len());
     let ready = match enough {

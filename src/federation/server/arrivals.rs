@@ -1,6 +1,6 @@
 //! What comes back from the seats of a round, until the round can close.
 
-use super::machine::{ServerMachine, ToServer, here, told};
+use super::machine::{ServerMachine, ToServer, here, reply};
 use super::round::{Arrival, OpenRound};
 use super::stale::Stale;
 use crate::federation::closing::Late;
@@ -158,7 +158,7 @@ impl ServerMachine {
         self.doing = "waits for uploads to be merged";
         if let Some(answers) = &round.answers {
             let folded = Outcome { part: None, refused: answers.refused(number), broken: None };
-            return effects.push(told(now, ToServer::Folded(Ok(folded))));
+            return effects.push(reply(now, ToServer::Folded(Ok(folded))));
         }
         let pending = async move {
             let folded = folded.await.map_err(|_| "a worker is gone".to_string());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here, told};
+use super::machine::{ServerMachine, ToServer, here, reply};
 use super::steps::{self, Changed, Fold};
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
@@ -62,7 +62,7 @@ impl ServerMachine {
         let test = self.world.rules.curve == Curve::Round;
         if let Some(answers) = self.answers() {
             let changed = steps::answered_close(&**answers, context.round);
-            effects.push(told(now, ToServer::Closed(Ok((None, changed)))));
+            effects.push(reply(now, ToServer::Closed(Ok((None, changed)))));
             return Ok(());
         }
         self.doing = "waits for its policy to close a round";

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::acquaintances::Acquaintances;
+use super::met::Met;
 use super::restart::Loss;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::stale::Stale;
@@ -90,7 +90,7 @@ pub(crate) struct ServerMachine {
     pub(super) round_in_phase: u32,
     pub(super) next_round: Round,
     pub(super) participants: BTreeSet<ClientId>,
-    pub(super) acquaintances: Acquaintances,
+    pub(super) met: Met,
     /// Of the round that is being opened.
     pub(super) context: Option<Arc<RoundContext>>,
     pub(super) round: Option<OpenRound>,
@@ -133,7 +133,7 @@ impl ServerMachine {
             round_in_phase: 0,
             next_round: Round(0),
             participants: BTreeSet::new(),
-            acquaintances: Acquaintances::default(),
+            met: Met::default(),
             context: None,
             round: None,
             stragglers: BTreeMap::new(),
@@ -318,7 +318,7 @@ pub(super) fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
 }
 
 /// What the server is told where somebody answers at once.
-pub(super) fn told(now: VirtualTime, message: ToServer) -> Effect {
+pub(super) fn reply(now: VirtualTime, message: ToServer) -> Effect {
     let (at, class, to) = here(now);
     Effect::Tell { at, class, to, message: Message::Server(message) }
 }

@@ -1,10 +1,10 @@
 //! The server: an actor that opens rounds, accounts for every seat, and closes them.
 
-mod acquaintances;
 mod arrivals;
 mod closing;
 mod keeping;
 mod machine;
+mod met;
 mod opening;
 mod periods;
 mod restart;

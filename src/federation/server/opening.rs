@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here, told};
+use super::machine::{ServerMachine, ToServer, here, reply};
 use super::round::OpenRound;
 use super::steps::{self, Opening};
 use crate::federation::arrivals::Moment;
@@ -67,7 +67,7 @@ impl ServerMachine {
         let world = Arc::clone(&self.world);
         if let Some(answers) = self.answers() {
             let opening = steps::answered_opening(&world, &**answers, &context, cohort);
-            effects.push(told(now, ToServer::Opened(Ok((None, opening)))));
+            effects.push(reply(now, ToServer::Opened(Ok((None, opening)))));
             return Ok(());
         }
         let policy = self.lend();
@@ -95,7 +95,7 @@ impl ServerMachine {
         };
         effects.push(Effect::Record(event, None));
         let clients = opening.seats.iter().map(|seat| seat.client);
-        let drawn = self.acquaintances.meet(&self.world, clients);
+        let drawn = self.met.meet(&self.world, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         let working = opening.seats.iter().filter(|seat| seat.works()).count();
         let closing = self.world.rules.closing_of(&self.phases[self.phase], working);

@@ -1,6 +1,6 @@
 //! Periods: a task arrives, its phases follow each other, it ends and is tested.
 
-use super::machine::{ServerMachine, ToServer, here, told};
+use super::machine::{ServerMachine, ToServer, here, reply};
 use super::steps::{self, Changed};
 use crate::federation::effect::{Effect, Message, compute};
 use crate::federation::error::FederationError;
@@ -54,7 +54,7 @@ impl ServerMachine {
         self.caches.begin_task();
         self.doing = "waits for its policy to begin a task";
         if self.answers().is_some() {
-            effects.push(told(now, ToServer::Begun(Ok((None, Ok(()))))));
+            effects.push(reply(now, ToServer::Begun(Ok((None, Ok(()))))));
             return Ok(());
         }
         let policy = self.lend();
@@ -94,7 +94,7 @@ impl ServerMachine {
         self.doing = "waits for its policy to end a task";
         if let Some(answers) = self.answers() {
             let changed = steps::answered_end(&**answers, period.task);
-            effects.push(told(now, ToServer::PeriodEnded(Ok((None, changed)))));
+            effects.push(reply(now, ToServer::PeriodEnded(Ok((None, changed)))));
             return;
         }
         let policy = self.lend();

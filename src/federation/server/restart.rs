@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here, told};
+use super::machine::{ServerMachine, ToServer, here, reply};
 use super::steps;
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::{Effect, Message, compute};
@@ -56,7 +56,7 @@ impl ServerMachine {
         self.down = true;
         self.doing = "is down";
         if self.answers().is_some() {
-            return effects.push(told(back, ToServer::Restarted(Ok((None, Ok(()))))));
+            return effects.push(reply(back, ToServer::Restarted(Ok((None, Ok(()))))));
         }
         drop(self.lend());
         // Before its first round a server has nothing saved, and is made anew.

@@ -275,9 +275,10 @@ impl OpenRound {
         parcels.push_back(match fate.arrives {
             true => {
                 let broadcast = self.down(seat, down);
-                let told = move |charge| Broadcast { charge: Some(charge), ..broadcast };
-                let message =
-                    Box::new(|charge| Message::Client(ToClient::Broadcast(Box::new(told(charge)))));
+                let arrived = move |charge| Broadcast { charge: Some(charge), ..broadcast };
+                let message = Box::new(|charge| {
+                    Message::Client(ToClient::Broadcast(Box::new(arrived(charge))))
+                });
                 Parcel { fate, charge, to: client, message }
             }
             false => Parcel { fate, charge, to: ActorId::Server, message: Box::new(lost) },

@@ -38,7 +38,6 @@ pub(crate) struct Opening {
 pub(crate) struct Changed {
     /// Its whole state; nothing where it is told.
     pub saved: Body,
-    /// Digest of it.
     pub digest: u64,
     /// What the policy says about the round.
     pub figures: BTreeMap<String, Figure>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here, told};
+use super::machine::{ServerMachine, ToServer, here, reply};
 use super::round::OwnModel;
 use crate::federation::bias::{self, Comparison};
 use crate::federation::effect::{Effect, Message, answered};
@@ -31,7 +31,7 @@ impl ServerMachine {
                     answers.tested_task(self.world.curriculum.tasks[self.task].task)
                 }
             };
-            effects.push(told(now, ToServer::Tested(point, Ok(vec![tally?]))));
+            effects.push(reply(now, ToServer::Tested(point, Ok(vec![tally?]))));
             return Ok(());
         }
         let Some(predictor) = predictor else {
@@ -64,7 +64,7 @@ impl ServerMachine {
         if let Some(answers) = &round.answers {
             let bias = answers.bias(round.context.round);
             let comparison = bias.map(|(clients, figures)| Comparison { clients, figures });
-            return effects.push(told(now, ToServer::Compared(comparison)));
+            return effects.push(reply(now, ToServer::Compared(comparison)));
         }
         let mut models = std::mem::take(&mut round.models);
         models.sort_by_key(|model| model.seat.id);

@@ -31,7 +31,7 @@ pub(super) struct Inputs<'a> {
     pub split: &'a Split,
     pub transform: &'a Transform,
     pub part: FrozenPart,
-    /// The program and the class of machine, see [`Shelf::File`](super::Shelf::File).
+    /// The program and the class of machine, see [`Storage::File`](super::Storage::File).
     pub class: &'a str,
 }
 

@@ -61,7 +61,7 @@ use crate::model::{Backbone, FrozenPart};
 
 /// Where values are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Shelf {
+pub enum Storage {
     /// Nowhere: everything is computed per batch, to the same bits.
     Off,
     /// In memory, for this run.
@@ -83,7 +83,7 @@ const LIMIT: u64 = 1_000_000_000;
 /// The stores of a run. Shared by all workers.
 #[derive(Debug)]
 pub struct FeatureCache {
-    place: Shelf,
+    place: Storage,
     limit: u64,
     tokens: bool,
     stores: Mutex<Vec<Arc<FeatureStore>>>,
@@ -93,14 +93,14 @@ pub struct FeatureCache {
 impl Default for FeatureCache {
     /// Features and token streams in memory.
     fn default() -> FeatureCache {
-        FeatureCache::new(Shelf::Memory, LIMIT, true)
+        FeatureCache::new(Storage::Memory, LIMIT, true)
     }
 }
 
 impl FeatureCache {
     /// A cache whose stores take at most `limit` bytes each, in memory or on disk; larger ones are not
     /// made. `tokens` says whether streams of tokens are kept beside features.
-    pub fn new(place: Shelf, limit: u64, tokens: bool) -> FeatureCache {
+    pub fn new(place: Storage, limit: u64, tokens: bool) -> FeatureCache {
         let (stores, notices) = (Mutex::default(), Mutex::default());
         FeatureCache { place, limit, tokens, stores, notices }
     }
@@ -123,7 +123,8 @@ impl FeatureCache {
             (FrozenPart::Below(block), _) => self.tokens && block > 0 && backbone.vit().is_some(),
             (FrozenPart::Whole | FrozenPart::Adapted(_), _) => true,
         };
-        if !asked || self.place == Shelf::Off || !transform.is_deterministic() || split.is_empty() {
+        if !asked || self.place == Storage::Off || !transform.is_deterministic() || split.is_empty()
+        {
             return Ok(None);
         }
         let network = Network::of(backbone)?;
@@ -145,8 +146,8 @@ impl FeatureCache {
         }
         let blocks = Blocks::of(split);
         let file = match &self.place {
-            Shelf::Off | Shelf::Memory => None,
-            Shelf::File { folder, class } => {
+            Storage::Off | Storage::Memory => None,
+            Storage::File { folder, class } => {
                 let network = &network;
                 let key = Inputs { network, split, transform, part, class }.key()?;
                 let name = format!("{}-{}.features", &key.to_hex()[..32], part.name());

@@ -22,7 +22,6 @@ pub enum Direction {
 /// The rows of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Of the head.
     pub head: Range<usize>,
     /// Of parameters by task.
     pub pool: Range<usize>,

@@ -16,7 +16,6 @@ pub enum Rows {
 /// One parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name.
     pub name: String,
     /// Its extents, with all rows.
     pub shape: Vec<usize>,

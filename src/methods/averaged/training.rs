@@ -11,7 +11,6 @@ use crate::wire::{Kind, NamedTensor, Section, WireError};
 
 /// One seat of a pack.
 pub struct Client<'a, S> {
-    /// The seat.
     pub seat: &'a Seat,
     /// What the server sent.
     pub down: &'a Message,

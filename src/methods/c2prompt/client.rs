@@ -7,7 +7,7 @@ use super::moments::Gaussians;
 use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
-use crate::methods::powder::{Companion, Lesson, Pupil, Step};
+use crate::methods::powder::{Companion, Learner, SlotDown, Step};
 use crate::numerics::affinity::{ClassHistogram, Counting};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -23,21 +23,22 @@ pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
 }
 
 impl C2Prompt {
-    /// Trains slots; members with equal lessons and equal states are a pack.
+    /// Trains slots; members with equal slot_downs and equal states are a pack.
     pub(super) fn learn(
         &self,
         members: &[Member],
         states: &[Compensation],
         lab: &Lab,
     ) -> Vec<Result<Outcome, Failure>> {
-        let lesson =
-            |member: &Member| Lesson::read(&opened(member.phase, Message::clone(&member.down))?);
-        let lessons: Vec<Lesson> = match members.iter().map(lesson).collect::<Result<_, _>>() {
-            Ok(lessons) => lessons,
-            Err(error) => return Failure::of_all(members.len(), error),
-        };
-        let pupils = members.iter().zip(&lessons).map(Pupil::of);
-        let all: Vec<(Pupil<'_>, &Compensation)> = pupils.zip(states).collect();
+        let slot_down =
+            |member: &Member| SlotDown::read(&opened(member.phase, Message::clone(&member.down))?);
+        let slot_downs: Vec<SlotDown> =
+            match members.iter().map(slot_down).collect::<Result<_, _>>() {
+                Ok(slot_downs) => slot_downs,
+                Err(error) => return Failure::of_all(members.len(), error),
+            };
+        let learners = members.iter().zip(&slot_downs).map(Learner::of);
+        let all: Vec<(Learner<'_>, &Compensation)> = learners.zip(states).collect();
         let packs = all.chunk_by(|(one, state), (other, other_state)| {
             one.alike(other) && state.prompts().is_some() == other_state.prompts().is_some()
         });
@@ -46,15 +47,16 @@ impl C2Prompt {
 
     fn learn_together(
         &self,
-        pack: &[(Pupil<'_>, &Compensation)],
+        pack: &[(Learner<'_>, &Compensation)],
         lab: &Lab,
     ) -> Vec<Result<Outcome, Failure>> {
-        let (pupils, states): (Vec<Pupil<'_>>, Vec<&Compensation>) = pack.iter().copied().unzip();
-        let mut company = match Company::new(self, &pupils, &states, &lab.device) {
+        let (learners, states): (Vec<Learner<'_>>, Vec<&Compensation>) =
+            pack.iter().copied().unzip();
+        let mut company = match Company::new(self, &learners, &states, &lab.device) {
             Ok(company) => company,
-            Err(error) => return Failure::of_all(pupils.len(), error),
+            Err(error) => return Failure::of_all(learners.len(), error),
         };
-        let learnt = self.powder.learn(&pupils, lab, &mut company);
+        let learnt = self.powder.learn(&learners, lab, &mut company);
         let beside = |(member, outcome): (usize, Result<Outcome, Failure>)| {
             let mut outcome = outcome?;
             outcome.metrics.push(("compensated_steps", company.compensated[member] as f64));
@@ -112,12 +114,12 @@ struct Company<'a> {
 impl<'a> Company<'a> {
     fn new(
         method: &'a C2Prompt,
-        pupils: &[Pupil<'_>],
+        learners: &[Learner<'_>],
         states: &[&Compensation],
         device: &Device,
     ) -> Result<Company<'a>, PolicyError> {
         let config = &method.config;
-        let key = pupils.first().map_or(StreamKey::new(0, Domain::Method), |pupil| pupil.key);
+        let key = learners.first().map_or(StreamKey::new(0, Domain::Method), |learner| learner.key);
         let kept: Vec<&Prompts> = match config.compensates() {
             true => states.iter().filter_map(|state| state.prompts()).collect(),
             false => Vec::new(),
@@ -125,8 +127,8 @@ impl<'a> Company<'a> {
         let tensor = |prompts: &&Prompts| -> Result<Tensor, PolicyError> {
             Ok(Tensor::from_slice(&prompts.values, &prompts.shape[..], device)?)
         };
-        let sums = |pupil: &Pupil<'_>| {
-            let classes = pupil.lesson.relatives.len();
+        let sums = |learner: &Learner<'_>| {
+            let classes = learner.slot_down.relatives.len();
             let (components, blocks) =
                 (config.powder.components as usize, method.powder.shape.blocks.len());
             ClassHistogram::new(components, classes, blocks, Counting::default())
@@ -135,8 +137,8 @@ impl<'a> Company<'a> {
             config,
             key: key.domain(Domain::Method).task(0).unit(0).client(EVERYBODY.0),
             prompts: kept.iter().map(tensor).collect::<Result<_, _>>()?,
-            histograms: pupils.iter().filter(|_| config.cpa).map(sums).collect(),
-            compensated: vec![0; pupils.len()],
+            histograms: learners.iter().filter(|_| config.cpa).map(sums).collect(),
+            compensated: vec![0; learners.len()],
         })
     }
 

@@ -25,7 +25,6 @@ struct Kept {
 pub struct Prompts {
     /// The extents.
     pub shape: [usize; 3],
-    /// The values.
     pub values: Arc<[f32]>,
 }
 

@@ -40,7 +40,6 @@ pub struct PowderConfig {
     pub exponent: u32,
     /// Weight of the distillation.
     pub kd_weight: f64,
-    /// Its temperature.
     pub kd_temperature: f64,
     /// Which image a query is of, where training augments.
     pub query: QueryView,

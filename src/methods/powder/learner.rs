@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 
 use super::Powder;
 use super::distillation::{NotTrue, batch_shares};
-use super::messages::{Lesson, Looks, learnt};
+use super::messages::{Looks, SlotDown, learnt};
 use super::prompts::{SlotPrompts, is_own};
 use super::similarity::Attention;
 use crate::data::{Batch, Loader, Shard};
@@ -19,30 +19,29 @@ use crate::model::{FrozenPart, ParameterSet, prompts};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Failure, Lab, Member, Message, Outcome, PolicyError, Seat};
 
-/// One client and its lesson.
+/// One client and its slot_down.
 #[derive(Clone, Copy, Debug)]
-pub struct Pupil<'a> {
-    /// The seat.
+pub struct Learner<'a> {
     pub seat: &'a Seat,
     /// What it was sent.
-    pub lesson: &'a Lesson,
+    pub slot_down: &'a SlotDown,
     /// Its samples.
     pub shard: &'a Shard,
     /// The address of what is drawn.
     pub key: StreamKey,
 }
 
-impl<'a> Pupil<'a> {
+impl<'a> Learner<'a> {
     /// A member of a pack and what it was sent.
-    pub fn of((member, lesson): (&'a Member, &'a Lesson)) -> Pupil<'a> {
-        Pupil { seat: &member.seat, lesson, shard: &member.shard, key: member.key }
+    pub fn of((member, slot_down): (&'a Member, &'a SlotDown)) -> Learner<'a> {
+        Learner { seat: &member.seat, slot_down, shard: &member.shard, key: member.key }
     }
 
-    /// Whether two lessons can be learnt in one pack: equal shapes, and both or neither with a teacher.
-    pub fn alike(&self, other: &Pupil<'_>) -> bool {
-        let of = |pupil: &Pupil<'_>| {
-            let lesson = pupil.lesson;
-            (lesson.is_mixed(), lesson.teaches, lesson.relatives.len())
+    /// Whether two slot_downs can be learnt in one pack: equal shapes, and both or neither with a teacher.
+    pub fn alike(&self, other: &Learner<'_>) -> bool {
+        let of = |learner: &Learner<'_>| {
+            let slot_down = learner.slot_down;
+            (slot_down.is_mixed(), slot_down.teaches, slot_down.relatives.len())
         };
         of(self) == of(other)
     }
@@ -83,51 +82,51 @@ pub trait Companion {
 impl Companion for () {}
 
 impl Powder {
-    /// Trains the slots of pupils that are [alike](Pupil::alike), together; each may fail alone.
+    /// Trains the slots of learners that are [alike](Learner::alike), together; each may fail alone.
     pub fn learn(
         &self,
-        pupils: &[Pupil<'_>],
+        learners: &[Learner<'_>],
         lab: &Lab,
         companion: &mut dyn Companion,
     ) -> Vec<Result<Outcome, Failure>> {
-        match self.train_slots(pupils, lab, companion) {
+        match self.train_slots(learners, lab, companion) {
             Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
-            Err(error) => Failure::of_all(pupils.len(), error),
+            Err(error) => Failure::of_all(learners.len(), error),
         }
     }
 
     fn train_slots(
         &self,
-        pupils: &[Pupil<'_>],
+        learners: &[Learner<'_>],
         lab: &Lab,
         companion: &mut dyn Companion,
     ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
-        let Some(first) = pupils.first() else { return Ok(Vec::new()) };
-        let classes = first.lesson.relatives.len();
+        let Some(first) = learners.first() else { return Ok(Vec::new()) };
+        let classes = first.slot_down.relatives.len();
         let received: Vec<ParameterSet> =
-            pupils.iter().map(|pupil| pupil.lesson.received(&self.shape)).collect();
+            learners.iter().map(|learner| learner.slot_down.received(&self.shape)).collect();
         let model = |trains| {
             let prompting = Arc::new(self.prompting(trains));
             Classifier::pack_with(&lab.backbone, received.clone(), 0..classes, Some(prompting))
         };
         let student = model(true)?;
-        let distils = first.lesson.teaches && self.config.kd_weight > 0.0 && classes > 2;
+        let distils = first.slot_down.teaches && self.config.kd_weight > 0.0 && classes > 2;
         let teacher = distils.then(|| model(false)).transpose()?;
-        let loader = |pupil: &Pupil<'_>| {
-            let loader = lab.frozen(lab.train_loader(pupil.shard), student.frozen_part())?;
+        let loader = |learner: &Learner<'_>| {
+            let loader = lab.frozen(lab.train_loader(learner.shard), student.frozen_part())?;
             lab.queried(loader, self.config.query)
         };
-        let loaders = pupils.iter().map(loader).collect::<Result<Vec<Loader>, _>>()?;
+        let loaders = learners.iter().map(loader).collect::<Result<Vec<Loader>, _>>()?;
         let courses: Vec<Course<'_>> = loaders
             .iter()
-            .zip(pupils)
-            .map(|(loader, pupil)| Course { loader, key: pupil.key })
+            .zip(learners)
+            .map(|(loader, learner)| Course { loader, key: learner.key })
             .collect();
-        let lessons = Lessons { powder: self, pupils, lab, student: &student, teacher };
+        let slot_downs = SlotDowns { powder: self, learners, lab, student: &student, teacher };
         let plan = &lab.training;
         let mut optimiser = plan.optimiser.clone().over_pack(student.vars(), student.members());
         let reports = train_pack(plan, &mut optimiser, student.variables(), &courses, |batch| {
-            lessons.losses(batch, &loaders[0], companion)
+            slot_downs.losses(batch, &loaders[0], companion)
         })?;
         let layout = learnt(&self.shape, classes);
         let outcome = |(all, report): (ParameterSet, Result<_, LearningError>)| {
@@ -204,15 +203,15 @@ fn queries_of(batch: &Batch, lab: &Lab) -> Result<Tensor, PolicyError> {
 }
 
 /// A pack at work.
-struct Lessons<'a> {
+struct SlotDowns<'a> {
     powder: &'a Powder,
-    pupils: &'a [Pupil<'a>],
+    learners: &'a [Learner<'a>],
     lab: &'a Lab,
     student: &'a Classifier,
     teacher: Option<Classifier>,
 }
 
-impl Lessons<'_> {
+impl SlotDowns<'_> {
     /// The loss of each member, `(members)`.
     fn losses(
         &self,
@@ -235,7 +234,7 @@ impl Lessons<'_> {
             Ok(model.head().pack_logits(&features, groups)?)
         };
         let now = logits(self.student)?;
-        let width = self.pupils[0].lesson.relatives.len();
+        let width = self.learners[0].slot_down.relatives.len();
         let mut losses = ops::grouped_cross_entropy(&now, &classes, 0..width, groups)?;
         if let Some(teacher) = &self.teacher {
             let told = logits(teacher)?.flatten_all()?.to_vec1::<f32>()?;
@@ -250,11 +249,11 @@ impl Lessons<'_> {
     /// The class of each sample among those of its slot.
     fn classes(&self, PackBatch { batch, groups, .. }: &PackBatch) -> Vec<u32> {
         let labels = batch.labels();
-        let of_member = |(pupil, run): (&Pupil<'_>, std::ops::Range<usize>)| {
-            let first = pupil.seat.view.rows.start as u32;
+        let of_member = |(learner, run): (&Learner<'_>, std::ops::Range<usize>)| {
+            let first = learner.seat.view.rows.start as u32;
             labels[run].iter().map(move |row| row.wrapping_sub(first)).collect::<Vec<u32>>()
         };
-        self.pupils.iter().zip(groups.runs()).flat_map(of_member).collect()
+        self.learners.iter().zip(groups.runs()).flat_map(of_member).collect()
     }
 
     fn distillation(
@@ -265,16 +264,16 @@ impl Lessons<'_> {
     ) -> Result<Tensor, LearningError> {
         let config = &self.powder.config;
         let width = logits.dim(1)?;
-        let mut losses = Vec::with_capacity(self.pupils.len());
-        for (pupil, run) in self.pupils.iter().zip(step.batch.groups.runs()) {
+        let mut losses = Vec::with_capacity(self.learners.len());
+        for (learner, run) in self.learners.iter().zip(step.batch.groups.runs()) {
             if run.is_empty() {
                 losses.push(Tensor::zeros((), logits.dtype(), logits.device())?);
                 continue;
             }
             let labels = &step.classes[run.clone()];
-            let relatives = labels
-                .iter()
-                .map(|class| pupil.lesson.relatives.get(*class as usize).copied().unwrap_or(0.0));
+            let relatives = labels.iter().map(|class| {
+                learner.slot_down.relatives.get(*class as usize).copied().unwrap_or(0.0)
+            });
             let not_true = NotTrue {
                 teacher: &teacher[run.start * width..run.end * width],
                 labels,
@@ -292,7 +291,7 @@ impl Lessons<'_> {
         let (batch, variables) = (&step.batch.batch, self.student.variables());
         let queries =
             queries_of(batch, self.lab).map_err(|error| LearningError::Shape(error.to_string()))?;
-        let alone = self.pupils.len() == 1;
+        let alone = self.learners.len() == 1;
         for (member, run) in step.batch.groups.runs().enumerate() {
             if run.is_empty() {
                 continue;

@@ -18,7 +18,7 @@ const COUNTS: &str = "counts";
 
 /// A slot and what it needs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lesson {
+pub struct SlotDown {
     /// The slot's components and head, and what other slots give to its mixtures; nothing where there is a table.
     pub parameters: ParameterSet,
     /// All slots, from which the receiver takes the same.
@@ -42,8 +42,8 @@ pub struct SharedTable {
     pub mixes: bool,
 }
 
-impl Lesson {
-    /// A lesson in so many classes, which uses other slots or not, with a table of so many slots or without.
+impl SlotDown {
+    /// A slot_down in so many classes, which uses other slots or not, with a table of so many slots or without.
     pub fn layout(
         shape: &SlotShape,
         classes: usize,
@@ -74,11 +74,11 @@ impl Lesson {
     /// As it travels.
     ///
     /// # Errors
-    /// Where it is no lesson about slots of this shape.
+    /// Where it is no slot_down about slots of this shape.
     pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
         let (about, classes) = ((self.teaches, self.is_mixed()), self.relatives.len());
         let slots = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
-        let layout = Lesson::layout(shape, classes, about, slots);
+        let layout = SlotDown::layout(shape, classes, about, slots);
         let relatives = F32(self.relatives.into());
         match self.table {
             None => Message::filling(&layout, self.parameters, [relatives]),
@@ -89,18 +89,18 @@ impl Lesson {
         }
     }
 
-    /// The inverse of [`write`](Lesson::write).
+    /// The inverse of [`write`](SlotDown::write).
     ///
     /// # Errors
     /// Where a message is something else.
-    pub fn read(message: &Message) -> Result<Lesson, WireError> {
+    pub fn read(message: &Message) -> Result<SlotDown, WireError> {
         let mut fields = fields_of(message, false)?;
         let (teaches, shared, mixes) = (fields.bool()?, fields.bool()?, fields.bool()?);
         fields.finish()?;
         let relatives = message.tensor(Kind::Statistics, RELATIVES)?.as_f32()?.to_vec();
         let parameters = message.parameters.clone();
         if !shared {
-            return Ok(Lesson { parameters, table: None, teaches, relatives });
+            return Ok(SlotDown { parameters, table: None, teaches, relatives });
         }
         let slot = message.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
         let weights = message.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
@@ -109,7 +109,7 @@ impl Lesson {
             return Err(WireError::Malformed(format!("no slot {slot} in a table")));
         }
         let table = Some(SharedTable { parameters, slot, weights, mixes });
-        Ok(Lesson { parameters: ParameterSet::new(), table, teaches, relatives })
+        Ok(SlotDown { parameters: ParameterSet::new(), table, teaches, relatives })
     }
 
     /// Whether the slot uses others.

@@ -45,8 +45,8 @@ use std::sync::Arc;
 
 pub use config::{Downlink, PowderConfig};
 pub use distillation::{NotTrue, batch_shares};
-pub use learner::{Companion, Pupil, Step};
-pub use messages::{Lesson, Looks, SharedTable, learnt};
+pub use learner::{Companion, Learner, Step};
+pub use messages::{Looks, SharedTable, SlotDown, learnt};
 pub use predictor::{SlotModel, SlotModels};
 pub use prompts::{OWN_SHARE, OWN_TOKENS, SlotPrompts, is_own, others_name};
 pub use server::PowderServer;
@@ -142,7 +142,7 @@ impl Method for Powder {
         }
         let classes = facts.view.rows.len();
         let table = (self.config.downlink == Downlink::Table).then(|| self.slots(classes));
-        Lesson::layout(&self.shape, classes, (false, Powder::mixes(facts.phase)), table)
+        SlotDown::layout(&self.shape, classes, (false, Powder::mixes(facts.phase)), table)
     }
 
     /// A slot is what its owner last sent: all of it is kept.
@@ -187,13 +187,13 @@ impl Method for Powder {
             let look = |member: &Member| Ok(self.look(member, &member.down, lab)?);
             return members.iter().map(look).collect();
         }
-        let lessons = members.iter().map(|member| Lesson::read(&member.down));
-        let lessons: Vec<Lesson> = match lessons.collect::<Result<_, _>>() {
-            Ok(lessons) => lessons,
+        let slot_downs = members.iter().map(|member| SlotDown::read(&member.down));
+        let slot_downs: Vec<SlotDown> = match slot_downs.collect::<Result<_, _>>() {
+            Ok(slot_downs) => slot_downs,
             Err(error) => return Failure::of_all(members.len(), error),
         };
-        let pupils: Vec<Pupil<'_>> = members.iter().zip(&lessons).map(Pupil::of).collect();
-        pupils.chunk_by(Pupil::alike).flat_map(|pack| self.learn(pack, lab, &mut ())).collect()
+        let learners: Vec<Learner<'_>> = members.iter().zip(&slot_downs).map(Learner::of).collect();
+        learners.chunk_by(Learner::alike).flat_map(|pack| self.learn(pack, lab, &mut ())).collect()
     }
 
     fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {

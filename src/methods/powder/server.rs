@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::messages::{Lesson, Looks};
+use super::messages::{Looks, SlotDown};
 use super::predictor::{SlotModel, SlotModels};
 use super::table::{SlotKey, SlotTable};
 use super::{Attention, Downlink, OPENING, Powder};
@@ -69,7 +69,7 @@ impl Server for PowderServer {
             return Ok(shared(Looks { slots, parameters }.write(&method.shape)?, seats));
         }
         let mixes = Powder::mixes(round.phase);
-        let lesson = |slot: usize| {
+        let slot_down = |slot: usize| {
             let known = &self.table.slots()[slot];
             let (parameters, table) = match method.config.downlink {
                 Downlink::Table => {
@@ -81,10 +81,10 @@ impl Server for PowderServer {
                 Downlink::Needed => (known.parameters.clone(), None),
             };
             let (teaches, relatives) = (known.is_trained(), known.relatives.clone());
-            let lesson = Lesson { parameters, table, teaches, relatives };
-            Ok(Arc::new(lesson.write(&method.shape)?))
+            let slot_down = SlotDown { parameters, table, teaches, relatives };
+            Ok(Arc::new(slot_down.write(&method.shape)?))
         };
-        slots.into_iter().map(lesson).collect()
+        slots.into_iter().map(slot_down).collect()
     }
 
     fn end_round(

@@ -61,7 +61,6 @@ pub struct SlotTable {
 }
 
 impl SlotTable {
-    /// The slots.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }

@@ -10,7 +10,6 @@ pub struct ClassSums {
 }
 
 impl ClassSums {
-    /// Zeros.
     pub fn zeros(classes: usize, width: usize) -> ClassSums {
         ClassSums { width, values: vec![0.0; classes * width] }
     }

@@ -10,7 +10,6 @@ pub struct BertConfig {
     pub vocabulary: usize,
     /// Width.
     pub hidden: usize,
-    /// Layers.
     pub layers: usize,
     /// Attention heads; they divide the width.
     pub heads: usize,

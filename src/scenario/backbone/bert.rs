@@ -44,7 +44,6 @@ pub struct BertShape {
     pub vocabulary: u32,
     /// Width.
     pub hidden: u32,
-    /// Layers.
     pub layers: u32,
     /// Attention heads; they divide the width.
     pub heads: u32,

@@ -31,7 +31,6 @@ pub struct Diagnostic {
 pub struct Place {
     /// The file as it was named, or `--set`.
     pub file: String,
-    /// Line.
     pub line: usize,
     /// Column of the first character.
     pub column: usize,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use fedcast::federation::{
     AssetCache, Cadence, ClosingRules, ComputeRules, Digests, Enough, Entry, EventSink, Fault,
     FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participants,
-    Participation, Past, Restart, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness, simulate,
+    Participation, Past, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness, simulate,
 };
 use fedcast::federation::{CrashTime, Direction};
 use fedcast::quantity::VirtualTime;
@@ -150,16 +150,16 @@ fn over_selection_and_a_shared_line() {
 #[test]
 fn every_kind_of_fault() {
     let kinds = [
-        FaultKind::Crash(CrashTime::Before),
-        FaultKind::Crash(CrashTime::While),
-        FaultKind::Crash(CrashTime::After),
-        FaultKind::Lose(Direction::Up),
-        FaultKind::Duplicate(Direction::Down),
-        FaultKind::Duplicate(Direction::Up),
-        FaultKind::Corrupt(Direction::Down),
-        FaultKind::Corrupt(Direction::Up),
-        FaultKind::Spoil(Spoilage::NotANumber),
-        FaultKind::Spoil(Spoilage::WrongShape),
+        FaultKind::Crash { when: CrashTime::Before },
+        FaultKind::Crash { when: CrashTime::While },
+        FaultKind::Crash { when: CrashTime::After },
+        FaultKind::Lose { direction: Direction::Up },
+        FaultKind::Duplicate { direction: Direction::Down },
+        FaultKind::Duplicate { direction: Direction::Up },
+        FaultKind::Corrupt { direction: Direction::Down },
+        FaultKind::Corrupt { direction: Direction::Up },
+        FaultKind::BadUpdate { how: Spoilage::NotANumber },
+        FaultKind::BadUpdate { how: Spoilage::WrongShape },
     ];
     let fault =
         |kind| Fault { kind, rate: 0.1, clients: Default::default(), rounds: Default::default() };
@@ -170,7 +170,10 @@ fn every_kind_of_fault() {
 #[test]
 fn servers_that_restart() {
     let (after, downtime) = (VirtualTime::from_seconds(0.5), VirtualTime::from_seconds(3.0));
-    let restart = Fault::of(FaultKind::Restart(Restart { after, downtime }));
+    let restart = Fault::of(FaultKind::ServerRestart {
+        after_s: after.as_seconds(),
+        downtime_s: downtime.as_seconds(),
+    });
     let entries = vec![Fault { rate: 0.4, ..restart }];
     let faults = FaultRules { entries, lose_up: 0.05, ..FaultRules::default() };
     assert!(both("restart", &Rules { faults: faults.clone(), ..slow() }) > 0);

@@ -43,9 +43,9 @@ fn goes_on(scenario: &str) {
             .unwrap()
             .replace("\"done\"", "\"running\"");
         fs::write(path.join("manifest.json"), killed).unwrap();
-        let Resumed { run, told, .. } = resume(&path, &methods, None, false).unwrap();
-        assert!(told > 0, "from a checkpoint");
-        assert_eq!(execute(run), digests, "after {told} entries");
+        let Resumed { run, replayed, .. } = resume(&path, &methods, None, false).unwrap();
+        assert!(replayed > 0, "from a checkpoint");
+        assert_eq!(execute(run), digests, "after {replayed} entries");
         // Writing them again takes as long; the next one to try is the one before.
         for newer in fs::read_dir(path.join("checkpoints")).unwrap() {
             let newer = newer.unwrap().path();

@@ -46,7 +46,7 @@ fn no_cache_changes_a_bit_and_augmented_queries_do() {
         let run = |off: bool, augment: bool| {
             let mut lab = lab(3, ClassOrder::Native);
             if off {
-                lab.cache = Arc::new(FeatureCache::new(Shelf::Off, 0, false));
+                lab.cache = Arc::new(FeatureCache::new(Storage::Off, 0, false));
             }
             if augment {
                 let steps = vec![Step::Flip { probability: 0.5 }];

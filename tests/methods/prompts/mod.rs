@@ -15,7 +15,7 @@ use fedcast::learning::prompting::{
     general_name,
 };
 use fedcast::learning::{
-    Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Shelf,
+    Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Storage,
 };
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaged::{Averaged, Direction, Weights};

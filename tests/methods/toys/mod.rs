@@ -84,7 +84,7 @@ pub fn lab(tasks: usize, order: ClassOrder) -> Lab {
         (Arc::clone(name), parameter)
     });
     let vit = Vit::from_parameters(config(), &wider.collect()).unwrap();
-    let curriculum = Curriculum::new(CLASSES, &order, &TaskSizes::Even(tasks)).unwrap();
+    let curriculum = Curriculum::new(CLASSES, &order, &TaskSizes::Even(tasks as u32)).unwrap();
     Lab {
         training: plan(OptimiserConfig::adamw(1e-2)),
         evaluation_batch: 16,

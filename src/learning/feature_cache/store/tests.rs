@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::{Kernel, Stacked, Step, digits};
-use crate::learning::feature_cache::{BLOCK, FeatureCache, Shelf};
+use crate::learning::feature_cache::{BLOCK, FeatureCache, Storage};
 use crate::model::{Adaptation, FROZEN_BATCH, Vit, VitConfig};
 use crate::numerics::streams::{Domain, StreamKey};
 
@@ -71,7 +71,7 @@ fn rows_are_those_of_the_canonical_block_to_the_bit() {
 
 #[test]
 fn streams_below_a_block_continue_to_the_features() {
-    let (backbone, cache) = (backbone(1), FeatureCache::new(Shelf::Memory, 1 << 30, true));
+    let (backbone, cache) = (backbone(1), FeatureCache::new(Storage::Memory, 1 << 30, true));
     let store = store(&cache, &backbone, FrozenPart::Below(1));
     fill(&store, &backbone, &[3]).unwrap();
     assert_eq!(store.shape(), [5, 12]);
@@ -135,19 +135,19 @@ fn nothing_is_kept_of_what_draws_of_pixels_or_of_too_much() {
     assert!(made(&cache, &vit, plain.clone(), whole));
     assert!(!made(&cache, &vit, flip, whole));
     assert!(!made(&cache, &vit, plain.clone(), FrozenPart::Nothing));
-    let no_tokens = FeatureCache::new(Shelf::Memory, 1 << 30, false);
+    let no_tokens = FeatureCache::new(Storage::Memory, 1 << 30, false);
     assert!(made(&cache, &vit, plain.clone(), FrozenPart::Below(1)));
     assert!(!made(&no_tokens, &vit, plain.clone(), FrozenPart::Below(1)));
     let pixels = crate::model::PixelShape { channels: 1, image: 8 };
     assert!(!made(&cache, &Arc::new(Backbone::Pixels(pixels)), plain.clone(), whole));
-    assert!(!made(&FeatureCache::new(Shelf::Off, 1 << 30, true), &vit, plain.clone(), whole));
+    assert!(!made(&FeatureCache::new(Storage::Off, 1 << 30, true), &vit, plain.clone(), whole));
     let needed = (4 * 12 * split.len()) as u64;
-    assert!(made(&FeatureCache::new(Shelf::Memory, needed, true), &vit, plain.clone(), whole));
-    assert!(!made(&FeatureCache::new(Shelf::Memory, needed - 1, true), &vit, plain, whole));
+    assert!(made(&FeatureCache::new(Storage::Memory, needed, true), &vit, plain.clone(), whole));
+    assert!(!made(&FeatureCache::new(Storage::Memory, needed - 1, true), &vit, plain, whole));
 }
 
 fn in_folder(folder: &std::path::Path, class: &str) -> FeatureCache {
-    let place = Shelf::File { folder: folder.to_owned(), class: class.to_owned() };
+    let place = Storage::File { folder: folder.to_owned(), class: class.to_owned() };
     FeatureCache::new(place, 1 << 30, false)
 }
 

@@ -35,7 +35,6 @@ pub struct Objective<'a> {
 /// The terms of the objective, before they are weighted; sums over a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Value {
-    /// Of the heads.
     pub heads: Terms,
     /// `sum_b sum_i w_i(b) sum_j |rho_w - rho_i|^2`; 0 where it does not count.
     pub distance: f64,

@@ -12,7 +12,7 @@ use crate::policy::{RoundContext, Seat, SeatKind, UpSize};
 use crate::quantity::VirtualTime;
 
 /// A seat that works and sends on the simulated clock only.
-pub(crate) struct Idler {
+pub(crate) struct Uncomputed {
     pub context: Arc<RoundContext>,
     pub seat: Seat,
     pub worked: VirtualTime,
@@ -23,14 +23,15 @@ pub(crate) struct Idler {
 /// Shared lines round to whole nanoseconds at every change.
 const SLACK: VirtualTime = VirtualTime(1_000);
 
-/// The idler that a seat is whose work takes so long and ends then.
+/// The uncomputed that a seat is whose work takes so long and ends then.
 pub(super) fn who_need_not_compute(
     world: &World,
     broadcast: &Broadcast,
     (worked, end): (VirtualTime, VirtualTime),
-) -> Option<Idler> {
+) -> Option<Uncomputed> {
     let (context, seat) = (&broadcast.context, &broadcast.seat);
-    let idle = |bytes| Idler { context: Arc::clone(context), seat: seat.clone(), worked, bytes };
+    let idle =
+        |bytes| Uncomputed { context: Arc::clone(context), seat: seat.clone(), worked, bytes };
     if seat.kind == SeatKind::Load {
         return Some(idle(size(broadcast, world, &exchange(world, broadcast))));
     }

@@ -11,7 +11,7 @@ use fedcast::policy::UpSize;
 use fedcast::report::Summary;
 use fedcast::scenario::{Override, Scenario};
 
-use crate::cases::{BASE, Case};
+use super::cases::{BASE, Case};
 
 /// So many digits of a digest identify a run, as `fedcast run` prints them.
 const DIGITS: usize = 16;

@@ -7,9 +7,9 @@ use crate::federation::world::World;
 use crate::quantity::{ClientId, VirtualTime};
 
 #[derive(Default)]
-pub(super) struct Acquaintances(BTreeSet<ClientId>);
+pub(super) struct Met(BTreeSet<ClientId>);
 
-impl Acquaintances {
+impl Met {
     /// What is drawn for those of `clients` that are new; nothing where all are alike.
     pub fn meet(&mut self, world: &World, clients: impl Iterator<Item = ClientId>) -> Vec<Event> {
         let rules = &world.rules;

@@ -31,13 +31,13 @@ impl Case {
     /// A command that runs the same, for a look at its journal.
     pub fn command(&self) -> String {
         let sets = self.overrides.iter().map(|set| format!(" --set '{set}'"));
-        format!("fedcast run tests/frozen/base.toml{}", sets.collect::<String>())
+        format!("fedcast run tests/library/frozen/base.toml{}", sets.collect::<String>())
     }
 }
 
 /// Where the files of this test are.
 pub fn folder() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/frozen"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/library/frozen"))
 }
 
 /// Names of methods and variants, in the order of their file.

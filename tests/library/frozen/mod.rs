@@ -3,11 +3,11 @@
 //! down and up by kind; combinations that are refused stay refused.
 //!
 //! ```sh
-//! cargo test --test frozen                                # a selection: every method, every service
-//! FEDCAST_FROZEN=all cargo test --test frozen             # every case
-//! FEDCAST_FROZEN=all cargo test --test frozen prompts     # every case of one family of methods
-//! FEDCAST_FROZEN=record cargo test --test frozen          # runs every case and writes the table anew
-//! FEDCAST_FROZEN='l2p lean' cargo test --test frozen      # cases whose name contains these words
+//! cargo test --test library frozen                                # a selection: every method, every service
+//! FEDCAST_FROZEN=all cargo test --test library frozen             # every case
+//! FEDCAST_FROZEN=all cargo test --test library frozen::prompts     # every case of one family of methods
+//! FEDCAST_FROZEN=record cargo test --test library frozen          # runs every case and writes the table anew
+//! FEDCAST_FROZEN='l2p lean' cargo test --test library frozen      # cases whose name contains these words
 //! ```
 //!
 //! A case is a line of `methods.txt` with a line of `services.txt`, put as overrides over `base.toml`; both files say

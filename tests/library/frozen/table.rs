@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use fedcast::experiment::Machine;
 
-use crate::cases::{self, Case};
-use crate::outcome::{Figures, Outcome};
+use super::cases::{self, Case};
+use super::outcome::{Figures, Outcome};
 
 const COLUMNS: &str = "case,E,N,down,up";
 const REFUSED: &str = "refused";
@@ -61,7 +61,7 @@ impl Table {
     /// Writes the rows of the cases there are, in their order.
     pub fn write(&self) {
         let mut text = format!(
-            "# Written by `FEDCAST_FROZEN=record cargo test --test frozen`, never by hand.\n\
+            "# Written by `FEDCAST_FROZEN=record cargo test --test library frozen`, never by hand.\n\
              {CLASS}{}\n{COLUMNS}\n",
             self.class
         );
