@@ -24,8 +24,10 @@ pub struct Accuracy {
     pub forgetting: Option<f64>,
     /// `(1/(T-1)) sum_{i<T} [max_s a_si - a_Ti]`, never negative, as the STSA code counts.
     pub forgetting_from_best: Option<f64>,
-    /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, the F_N of HePCo's line.
+    /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, F_N as HePCo's line prints it.
     pub forgetting_consecutive: Option<f64>,
+    /// The same with `1/(s-1)`, as its releases compute it.
+    pub forgetting_consecutive_old: Option<f64>,
 }
 
 impl Accuracy {
@@ -46,6 +48,7 @@ impl Accuracy {
             forgetting: Some(stages.forgetting()),
             forgetting_from_best: Some(stages.forgetting_from_best_ever()),
             forgetting_consecutive: Some(stages.forgetting_consecutive()),
+            forgetting_consecutive_old: Some(stages.forgetting_consecutive_old()),
             matrix,
         }
     }
@@ -74,6 +77,8 @@ mod tests {
         assert!((accuracy.forgetting.unwrap() + 0.05).abs() < 1e-12); // it rose: negative
         assert_eq!(accuracy.forgetting_from_best, Some(0.0)); // never negative
         assert!((accuracy.forgetting_consecutive.unwrap() + 0.05).abs() < 1e-12);
+        // Two tasks: half of the drop, or all of it.
+        assert!((accuracy.forgetting_consecutive_old.unwrap() + 0.1).abs() < 1e-12);
         assert_eq!(Accuracy::of(&[]), Accuracy::default());
     }
 }

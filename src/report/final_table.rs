@@ -119,7 +119,8 @@ fn accuracies(summary: &Summary) -> String {
          average incremental accuracy (micro)                {:>6} %\n\
          forgetting since learnt (mean over all tasks)       {:>6} points\n\
          forgetting since best (mean over old tasks)         {:>6} points\n\
-         forgetting from task to task (mean drop)            {:>6} points\n",
+         forgetting from task to task (of all tasks)         {:>6} points\n\
+         forgetting from task to task (of old tasks)         {:>6} points\n",
         percent(accuracy.faa),
         percent(accuracy.micro),
         percent(accuracy.average_incremental),
@@ -127,6 +128,7 @@ fn accuracies(summary: &Summary) -> String {
         percent(accuracy.forgetting),
         percent(accuracy.forgetting_from_best),
         percent(accuracy.forgetting_consecutive),
+        percent(accuracy.forgetting_consecutive_old),
     )
 }
 

@@ -98,6 +98,7 @@ fn measured(
         ExpectedMetric::Forgetting => accuracy.forgetting,
         ExpectedMetric::ForgettingFromBest => accuracy.forgetting_from_best,
         ExpectedMetric::ForgettingConsecutive => accuracy.forgetting_consecutive,
+        ExpectedMetric::ForgettingConsecutiveOld => accuracy.forgetting_consecutive_old,
         ExpectedMetric::Avg => slots.map(|slots| slots.avg),
         ExpectedMetric::Aia => slots.map(|slots| slots.aia),
         ExpectedMetric::Fm => slots.map(|slots| slots.fm),

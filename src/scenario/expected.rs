@@ -50,8 +50,10 @@ pub enum ExpectedMetric {
     Forgetting,
     /// Forgetting since a task was known best.
     ForgettingFromBest,
-    /// Mean drop from task to task.
+    /// Mean drop from task to task, over all tasks.
     ForgettingConsecutive,
+    /// The same over old tasks.
+    ForgettingConsecutiveOld,
     /// Of slots, which are known at test: mean accuracy at the end.
     Avg,
     /// Mean of that over periods.
@@ -84,7 +86,12 @@ impl ExpectedMetric {
             (
                 "forgetting_consecutive",
                 ForgettingConsecutive,
-                "forgetting from task to task, points",
+                "forgetting from task to task (of all tasks), points",
+            ),
+            (
+                "forgetting_consecutive_old",
+                ForgettingConsecutiveOld,
+                "forgetting from task to task (of old tasks), points",
             ),
             ("avg", Avg, "Avg of slots (known at test), %"),
             ("aia", Aia, "AIA of slots (known at test), %"),

@@ -109,13 +109,21 @@ impl AccuracyMatrix {
         mean((0..last).map(|i| self.best(i, last + 1) - self.stages[last][i]))
     }
 
-    /// Mean consecutive drop, the F_N of HePCo's line (`protocol-others.md`, section 1):
-    /// `1/(T-1) sum_{s=2..T} 1/s sum_{i<s} (a_{s-1,i} - a_{s,i})`, `s` from 1.
+    /// Mean consecutive drop, as HePCo and CODA-Prompt print its formula:
+    /// `1/(T-1) sum_{s=2..T} 1/s sum_{i<s} (a_{s-1,i} - a_{s,i})`, `s` from 1: over all tasks, the new one too.
     pub fn forgetting_consecutive(&self) -> f64 {
-        mean((1..self.tasks()).map(|s| {
-            let drops = (0..s).map(|i| self.stages[s - 1][i] - self.stages[s][i]);
-            drops.sum::<f64>() / (s + 1) as f64
-        }))
+        mean((1..self.tasks()).map(|s| self.drop_at(s) / (s + 1) as f64))
+    }
+
+    /// The same over the tasks that can be forgotten: `1/(s-1)` in place of `1/s`. As the releases of HePCo and of
+    /// CODA-Prompt compute it.
+    pub fn forgetting_consecutive_old(&self) -> f64 {
+        mean((1..self.tasks()).map(|s| self.drop_at(s) / s as f64))
+    }
+
+    /// What a task (from 0) takes from those before it, all together.
+    fn drop_at(&self, task: usize) -> f64 {
+        (0..task).map(|i| self.stages[task - 1][i] - self.stages[task][i]).sum()
     }
 
     fn best(&self, task: usize, before: usize) -> f64 {

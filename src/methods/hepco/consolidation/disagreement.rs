@@ -21,6 +21,8 @@ use crate::model::prompts::cosines;
 pub struct Disagreement {
     blocks: Vec<Block>,
     pool: usize,
+    /// Numbers of a block's prompt.
+    entries: usize,
 }
 
 struct Block {
@@ -50,7 +52,14 @@ impl Disagreement {
             Ok(Block { keys: Tensor::cat(&keys, 0)?, products: products.collect::<Result<_>>()? })
         };
         let pool = server.keys.first().map_or(Ok(0), |keys| keys.dim(0))?;
-        Ok(Disagreement { blocks: (0..server.keys.len()).map(block).collect::<Result<_>>()?, pool })
+        let entries = server.prompts.first().map_or(Ok(0), |prompts| prompts.dim(1))?;
+        let blocks = (0..server.keys.len()).map(block).collect::<Result<_>>()?;
+        Ok(Disagreement { blocks, pool, entries })
+    }
+
+    /// Numbers of a block's prompt.
+    pub fn entries(&self) -> usize {
+        self.entries
     }
 
     /// `sum_b sum_i weights_i(b) sum_j |rho_w - rho_i|^2` of queries `(b, d)`, `[]`.

@@ -26,12 +26,25 @@ pub struct Terms {
     pub classification: f64,
     /// `sum_b sum_i w_i(b) KL`.
     pub divergence: f64,
+    /// `sum_b sum_i w_i(b)` where teacher `i` answers the label.
+    pub answered: f64,
+    /// `sum_b sum_i w_i(b)`.
+    pub weight: f64,
+}
+
+impl Terms {
+    /// How often teachers answer a pseudo-query as it was asked for, as they count; 0 where nobody counts.
+    pub fn accuracy(&self) -> f64 {
+        if self.weight > 0.0 { self.answered / self.weight } else { 0.0 }
+    }
 }
 
 impl AddAssign for Terms {
     fn add_assign(&mut self, other: Terms) {
         self.classification += other.classification;
         self.divergence += other.divergence;
+        self.answered += other.answered;
+        self.weight += other.weight;
     }
 }
 
@@ -95,7 +108,13 @@ fn row(
             KlForm::ServerClient => (&log_w, &log_i),
         };
         let kl: f64 = from.iter().zip(to).map(|(p, q)| libm::exp(*p) * (p - q)).sum();
-        terms += Terms { classification: -weight * log_i[label], divergence: weight * kl };
+        let hit = log_i.iter().all(|other| *other <= log_i[label]);
+        terms += Terms {
+            classification: -weight * log_i[label],
+            divergence: weight * kl,
+            answered: if hit { weight } else { 0.0 },
+            weight,
+        };
         for c in 0..seen {
             let (p_w, p_i) = (libm::exp(log_w[c]), libm::exp(log_i[c]));
             let hit = f64::from(u8::from(c == label));

@@ -10,7 +10,7 @@ use super::generator::{Generator, GeneratorShape};
 use super::models::{Model, Teacher};
 use crate::learning::optimiser::Adam;
 use crate::learning::{LearningError, OptimiserConfig};
-use crate::methods::hepco::consolidation::KlForm;
+use crate::methods::hepco::consolidation::{KlForm, MseGradient};
 use crate::numerics::streams::StreamKey;
 
 /// How much disagreement counts, and in which direction it is measured.
@@ -20,6 +20,8 @@ pub struct GenerationLoss {
     pub kl: f64,
     /// Lambda of the distance of weighted prompts.
     pub mse: f64,
+    /// What that does to a generator.
+    pub gradient: MseGradient,
     /// The arguments of the divergence.
     pub form: KlForm,
 }
@@ -55,21 +57,28 @@ impl<'a> Objective<'a> {
         Ok(Objective { teachers, heads: Heads::new(server, teachers)?, disagreement, loss })
     }
 
-    /// `classification - kl * divergence - mse * distance` of pseudo-queries `(b, d)` that were made for these
+    /// `classification - kl * divergence - mse * distance`, a mean of it or its value alone, of pseudo-queries `(b, d)` that were made for these
     /// labels, `[]`, and its terms.
     ///
     /// # Errors
     /// When queries have another width.
     pub fn value(&self, queries: &Tensor, labels: &[u32]) -> Result<(Tensor, Value)> {
-        let GenerationLoss { kl, mse, form } = self.loss;
+        let GenerationLoss { kl, mse, gradient, form } = self.loss;
         let weights: Vec<_> = self.teachers.iter().map(|t| t.weights_of(labels)).collect();
         let (total, heads) = self.heads.loss(queries, labels, &weights, (kl, form))?;
         let Some(disagreement) = &self.disagreement else {
             return Ok((total, Value { heads, distance: 0.0 }));
         };
-        let apart = disagreement.loss(queries, &weights)?;
+        let apart = match gradient {
+            MseGradient::Detached => disagreement.loss(&queries.detach(), &weights)?,
+            MseGradient::Mean | MseGradient::Sum => disagreement.loss(queries, &weights)?,
+        };
         let distance = f64::from(apart.to_scalar::<f32>()?);
-        Ok(((total - (apart * mse)?)?, Value { heads, distance }))
+        let terms = match gradient {
+            MseGradient::Mean => labels.len() * disagreement.entries(),
+            MseGradient::Detached | MseGradient::Sum => 1,
+        };
+        Ok(((total - (apart * (mse / terms.max(1) as f64))?)?, Value { heads, distance }))
     }
 }
 

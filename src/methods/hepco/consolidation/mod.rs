@@ -34,7 +34,7 @@ pub use divergence::Terms;
 pub use generation::{GenerationLoss, Steps, Value};
 pub use generator::{Generator, GeneratorShape};
 pub use models::omega;
-pub use settings::{KlForm, Settings, Weighting};
+pub use settings::{KlForm, MseGradient, OmegaForm, Settings, Weighting};
 
 use self::asked::Asked;
 use self::generation::{Objective, train_generator};
@@ -143,7 +143,7 @@ impl<'a> Consolidation<'a> {
         let totals: Vec<u64> = (0..classes).map(of_row).collect();
         let Some(new) = Conditions::new(&totals, config.noise as usize) else { return Ok(None) };
         let weights = match config.weighting {
-            Weighting::Omega => omega(&counts),
+            Weighting::Omega => omega(&counts, config.omega),
             Weighting::Plain => vec![vec![1.0; classes]; clients.len()],
         };
         let seen = view.seen();
@@ -182,11 +182,13 @@ impl<'a> Consolidation<'a> {
             ("generator_classification", heads.classification),
             ("generator_divergence", heads.divergence),
             ("generator_distance", distance),
+            ("generator_accuracy", heads.accuracy()),
         ];
         if let Some((_, Value { heads, distance })) = generators.old {
             figures.push(("old_generator_classification", heads.classification));
             figures.push(("old_generator_divergence", heads.divergence));
             figures.push(("old_generator_distance", distance));
+            figures.push(("old_generator_accuracy", heads.accuracy()));
         }
         let mut moved = ParameterSet::new();
         if self.config.prompt_steps > 0 {

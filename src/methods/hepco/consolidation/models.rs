@@ -2,6 +2,7 @@
 
 use candle_core::{Device, Tensor};
 
+use super::OmegaForm;
 use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
 use crate::model::{LinearHead, ModelError, ParameterSet};
 
@@ -58,9 +59,17 @@ impl Teacher {
     }
 }
 
-/// `omega_i(y) = n_i(y) / N` of clients' label counts by head row; all of them together are 1.
-pub fn omega(counts: &[Vec<u32>]) -> Vec<Vec<f32>> {
-    let all: u64 = counts.iter().flatten().map(|count| u64::from(*count)).sum();
+/// `omega_i(y) = n_i(y) / N` of clients' label counts by head row of all classes. Normalised, all of them together are 1;
+/// as released, `N = sum_y max(n(y), 1)` also counts classes that nobody has.
+pub fn omega(counts: &[Vec<u32>], form: OmegaForm) -> Vec<Vec<f32>> {
+    let of_class = |row: usize| counts.iter().map(|counts| u64::from(counts[row])).sum();
+    let classes = 0..counts.first().map_or(0, Vec::len);
+    let all: u64 = classes
+        .map(|row| match form {
+            OmegaForm::Release => u64::max(of_class(row), 1),
+            OmegaForm::Normalised => of_class(row),
+        })
+        .sum();
     let share = |count: &u32| (f64::from(*count) / all.max(1) as f64) as f32;
     counts.iter().map(|counts| counts.iter().map(share).collect()).collect()
 }

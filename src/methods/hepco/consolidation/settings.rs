@@ -33,17 +33,51 @@ pub enum KlForm {
 
 impl Choice for KlForm {}
 
+/// What the distance of weighted prompts does to a generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MseGradient {
+    /// Nothing: its value is reported.
+    ///
+    /// As released: the prompt module detaches the query, and weighted prompts depend on a pseudo-query through it alone.
+    Detached,
+    /// It leads it to where server and teachers differ, as a mean over queries and numbers of a prompt.
+    ///
+    /// The paper as written: a mean squared error.
+    Mean,
+    /// The same as plain sums, which outweigh the labels.
+    ///
+    /// It has no bound, and generated queries lose their labels; for study.
+    Sum,
+}
+
+impl Choice for MseGradient {}
+
+/// What label counts are divided by, for `weighting = "omega"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OmegaForm {
+    /// Samples of the round, and one for every class of the data set without any.
+    Release,
+    /// Samples of the round: all weights together are 1.
+    Normalised,
+}
+
+impl Choice for OmegaForm {}
+
 /// How the mean of pools and heads is repaired.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// How much each client counts in the server's losses.
     pub weighting: Weighting,
+    /// What label counts are divided by.
+    pub omega: OmegaForm,
     /// The arguments of the divergence.
     pub kl: KlForm,
     /// How much the divergence of heads counts for a generator; 0 is the ablation without it.
     pub lambda_kl: f64,
     /// How much the distance of weighted prompts counts for a generator; 0 is the ablation without it.
     pub lambda_mse: f64,
+    /// What that distance does to it.
+    pub mse_gradient: MseGradient,
     /// Old pseudo-queries per new one; 0 is the ablation without the previous server.
     pub replay_ratio: f64,
     /// Steps of the generator of new classes.
@@ -78,6 +112,9 @@ impl Settings {
         let (paper, code) = ("paper", "public code");
         let weighting =
             Param::new("weighting", Weighting::Omega, "how a client counts in server losses");
+        let omega = Param::new("omega", OmegaForm::Release, "what label counts are divided by");
+        let gradient = "what the distance of prompts does to a generator";
+        let mse_gradient = Param::new("mse_gradient", MseGradient::Detached, gradient);
         let kl = Param::new("kl", KlForm::ClientServer, "the arguments of the divergence");
         let lambda =
             |name, default, doc| Param::new(name, default, doc).source(paper).at_least(0.0);
@@ -95,9 +132,11 @@ impl Settings {
             ("width of the generators' noise", "width of the embedding of a class");
         Settings {
             weighting: table.get(&weighting.source("public code; the paper writes plain sums")),
+            omega: table.get(&omega.source(code)),
             kl: table.get(&kl.source("public code; the paper writes the other")),
             lambda_kl: table.get(&lambda("lambda_kl", 1.0, "weight of the divergence of heads")),
             lambda_mse: table.get(&lambda("lambda_mse", 0.1, "weight of the distance of prompts")),
+            mse_gradient: table.get(&mse_gradient.source("public code; the paper writes a mean")),
             replay_ratio: table.get(&lambda("replay_ratio", 0.5, replay).at_most(100.0)),
             generator_steps: table.get(&generator_steps.source(paper)),
             old_steps_per_task: table.get(&old_steps.source(code)),
@@ -126,6 +165,7 @@ impl Settings {
     }
 
     pub(super) fn generation_loss(&self) -> GenerationLoss {
-        GenerationLoss { kl: self.lambda_kl, mse: self.lambda_mse, form: self.kl }
+        let (kl, mse, gradient) = (self.lambda_kl, self.lambda_mse, self.mse_gradient);
+        GenerationLoss { kl, mse, gradient, form: self.kl }
     }
 }

@@ -134,13 +134,48 @@ fn without_lambdas_the_generator_is_a_plain_one() {
     let server = Model::new(&parameters(0), &SHAPE, 4).unwrap();
     let model = Model::new(&parameters(1), &SHAPE, 4).unwrap();
     let teachers = [Teacher { model, weights: vec![1.0; CLASSES] }];
-    let loss = GenerationLoss { kl: 0.0, mse: 0.0, form: config().kl };
+    let loss = GenerationLoss { kl: 0.0, mse: 0.0, ..config().generation_loss() };
     let objective = Objective::new(&server, &teachers, loss).unwrap();
     let queries = Tensor::from_vec(noise(16), (2, 8), &candle_core::Device::Cpu).unwrap();
     let (total, value) = objective.value(&queries, &[2, 3]).unwrap();
     let total = f64::from(total.to_scalar::<f32>().unwrap());
     assert!((total - value.heads.classification).abs() < 1e-6);
     assert_eq!(value.distance, 0.0);
+}
+
+/// Invariant 5: as released, the distance of prompts is a number and nothing more.
+#[test]
+fn the_distance_of_prompts_moves_a_generator_only_where_its_gradient_is_live() {
+    let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
+    let of = |mse_gradient, lambda_mse| {
+        let config = Settings { replay_ratio: 1.0, mse_gradient, lambda_mse, ..config() };
+        consolidated(&config, &averaged, &clients, Some(&previous()))
+    };
+    let without = of(MseGradient::Sum, 0.0);
+    assert_eq!(of(MseGradient::Detached, 0.1), without);
+    assert_ne!(of(MseGradient::Sum, 0.1), without);
+    // A mean over eight queries of the numbers of a prompt: a power of two, so the bits are those of the sum.
+    let entries = (8 * SHAPE.length * SHAPE.dim) as f64;
+    assert_eq!(of(MseGradient::Mean, 0.5), of(MseGradient::Sum, 0.5 / entries));
+    assert_ne!(of(MseGradient::Mean, 0.5), without);
+}
+
+/// What a generator is for: the teachers answer its pseudo-queries as they were asked for. (Random heads as these
+/// disagree about everything; here all are the server's.)
+#[test]
+fn teachers_answer_a_trained_generator_as_it_was_asked() {
+    let (averaged, clients) = (parameters(1), [client(1, [3, 4]), client(1, [6, 1])]);
+    let accuracy = |generator_steps, server_lr| {
+        let config = Settings { generator_steps, server_lr, server_batch: 32, ..config() };
+        let past = Previous { parameters: parameters(1), ..previous() };
+        let settings = (&config, SHAPE);
+        let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
+        let made = made.unwrap().unwrap().generators().unwrap();
+        [made.new_value, made.old.unwrap().1].map(|value| value.heads.accuracy())
+    };
+    let (before, after) = (accuracy(1, 0.0), accuracy(200, 1e-2));
+    assert!(before[0] < 0.9, "{before:?}");
+    assert!(after.iter().all(|share| *share > 0.97), "{after:?}");
 }
 
 fn noise(count: usize) -> Vec<f32> {
@@ -163,8 +198,15 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
         let nobody = Consolidation::new((&config, SHAPE), &view(), &averaged, &alone, None, key(9));
         assert!(nobody.unwrap().is_none());
     }
-    let shares = omega(&[a.counts.clone(), b.counts.clone(), idle.counts]);
+    let counts = [a.counts.clone(), b.counts.clone(), idle.counts];
+    let shares = omega(&counts, OmegaForm::Normalised);
     assert!((shares.iter().flatten().sum::<f32>() - 1.0).abs() < 1e-6);
+    // As released, four classes that nobody has count as one sample each.
+    let released = omega(&counts, OmegaForm::Release);
+    let (all, without) = (14.0, 4.0);
+    for (share, released) in shares.iter().flatten().zip(released.iter().flatten()) {
+        assert!((share * all / (all + without) - released).abs() < 1e-7, "{share} {released}");
+    }
     assert!(shares[2].iter().all(|share| *share == 0.0));
 
     let server = Model::new(&averaged, &SHAPE, 4).unwrap();
