@@ -269,9 +269,8 @@ pub fn damage(mut frame: Vec<u8>, rng: &mut ChaCha8Rng) -> Option<String> {
     let bit = below(rng, 8 * frame.len() as u64);
     *frame.get_mut((bit / 8) as usize)? ^= 1 << (bit % 8);
     let arrived = checksum(&frame);
-    (arrived != sent).then(|| {
-        format!("the frame is corrupt: its checksum is {arrived:016x} instead of {sent:016x}")
-    })
+    // Events name no checksum: it is of learnt numbers, and events are the same on every machine.
+    (arrived != sent).then(|| "the frame is corrupt: its checksum is wrong".to_owned())
 }
 
 #[cfg(test)]

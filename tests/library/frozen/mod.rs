@@ -7,6 +7,7 @@
 //! FEDCAST_FROZEN=all cargo test --test library frozen             # every case
 //! FEDCAST_FROZEN=all cargo test --test library frozen::prompts     # every case of one family of methods
 //! FEDCAST_FROZEN=record cargo test --test library frozen          # runs every case and writes the table anew
+//! FEDCAST_FROZEN='record corrupt' cargo test --test library frozen   # the rows of cases whose name contains this word
 //! FEDCAST_FROZEN='l2p lean' cargo test --test library frozen      # cases whose name contains these words
 //! ```
 //!
@@ -34,8 +35,8 @@ enum Mode {
     Default,
     /// Everything.
     All,
-    /// Everything, written down.
-    Record,
+    /// Cases by name, or everything, written down.
+    Record(String),
     /// Cases by name.
     Named(String),
 }
@@ -45,16 +46,18 @@ impl Mode {
         match std::env::var("FEDCAST_FROZEN").as_deref() {
             Err(_) | Ok("") => Mode::Default,
             Ok("all") => Mode::All,
-            Ok("record") => Mode::Record,
-            Ok(words) => Mode::Named(words.to_string()),
+            Ok(asked) => match asked.strip_prefix("record") {
+                Some(words) => Mode::Record(words.trim().to_string()),
+                None => Mode::Named(asked.to_string()),
+            },
         }
     }
 
     fn runs(&self, case: &Case) -> bool {
         match self {
             Mode::Default => case.by_default,
-            Mode::All | Mode::Record => true,
-            Mode::Named(words) => case.name().contains(words),
+            Mode::All => true,
+            Mode::Record(words) | Mode::Named(words) => case.name().contains(words),
         }
     }
 }
@@ -99,8 +102,8 @@ fn frozen(family: &str) {
     let mode = Mode::asked();
     let cases = cases::all().into_iter().filter(|case| case.family == family && mode.runs(case));
     let found = cases.map(|case| (outcome::of(&case), case));
-    match mode {
-        Mode::Record => record(family, found.collect()),
+    match &mode {
+        Mode::Record(words) => record(family, words, found.collect()),
         _ => compare(found.collect()),
     }
 }
@@ -108,14 +111,16 @@ fn frozen(family: &str) {
 /// One family after the other writes the file.
 static WRITING: Mutex<()> = Mutex::new(());
 
-fn record(family: &str, found: Vec<(Result<Outcome, String>, Case)>) {
+fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>) {
     let _writing = WRITING.lock().expect("nobody panics while writing");
     let mut table = Table::read();
     // Numbers of another machine do not stand beside ours: the other families write theirs, too.
     if table.class != class_here() {
+        assert!(words.is_empty(), "the table is of {}; record all of it", table.class);
         table = Table { class: class_here(), ..Table::default() };
     }
-    for case in cases::all().iter().filter(|case| case.family == family) {
+    let again = |case: &&Case| case.family == family && case.name().contains(words);
+    for case in cases::all().iter().filter(again) {
         table.rows.remove(&case.name());
     }
     let mut failed = Vec::new();
@@ -153,7 +158,7 @@ fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
 /// A case that is not in the table is not held, and a row without a case says nothing.
 #[test]
 fn the_table_has_a_row_for_every_case() {
-    if matches!(Mode::asked(), Mode::Record) {
+    if matches!(Mode::asked(), Mode::Record(_)) {
         return;
     }
     let cases: BTreeSet<String> = cases::all().iter().map(Case::name).collect();
@@ -164,7 +169,7 @@ fn the_table_has_a_row_for_every_case() {
 
 #[test]
 fn every_method_and_every_service_runs_by_default() {
-    if matches!(Mode::asked(), Mode::Record) {
+    if matches!(Mode::asked(), Mode::Record(_)) {
         return;
     }
     let registry = Registry::builtin();
