@@ -1,0 +1,85 @@
+//! A method as a scenario chose it: its settings are read, and what it asks of the rest of the scenario can be told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Recipe;
+use crate::data::TaskView;
+use crate::methods::{Needs, services};
+use crate::policy::{Method, ModelFacts, Period, Staged};
+use crate::quantity::TaskId;
+use crate::scenario::{ChosenMethod, Complaint, Scenario};
+
+/// A method upon the features of another, with the settings of both.
+pub(super) struct Upon {
+    pub first: Box<dyn Recipe>,
+    /// Rounds of the first, where not those of the scenario.
+    pub rounds: Option<u32>,
+    pub then: Box<dyn Recipe>,
+}
+
+impl Recipe for Upon {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        let staged = Staged::new(self.first.build(facts), self.then.build(facts));
+        Arc::new(staged.with_rounds(self.rounds))
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        self.then.needs()
+    }
+
+    fn first(&self) -> Option<&dyn Recipe> {
+        Some(&*self.first)
+    }
+}
+
+/// A method as a scenario chose it.
+pub(super) struct Chosen(pub Box<dyn Recipe>);
+
+impl ChosenMethod for Chosen {
+    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
+        let mut complaints = needed(&*self.0, scenario);
+        complaints.extend(check_units(&*self.0, scenario));
+        if complaints.is_empty() && services::wanted(scenario) {
+            let facts = services::facts(scenario);
+            complaints = services::complaints(scenario, &*self.0.build(&facts), &facts);
+        }
+        complaints
+    }
+}
+
+/// What of a scenario its method, or the first of two, cannot work with. The first is asked about the scenario as if it
+/// were the only one.
+fn needed(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<Complaint> {
+    let needs = recipe.needs().into_iter();
+    let mut complaints: Vec<Complaint> = needs.flat_map(|need| need.complaints(scenario)).collect();
+    if let (Some(first), Some(method)) = (recipe.first(), scenario.method.first()) {
+        complaints.extend(needed(first, &Scenario { method, ..scenario.clone() }));
+    }
+    complaints
+}
+
+/// Units act in phases that the method has.
+fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<Complaint> {
+    if scenario.federation.units.count < 2 {
+        return None;
+    }
+    // Which phases there are depends on no dimension.
+    let method = recipe.build(&services::facts(scenario));
+    let phases = |task: u16| {
+        let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
+        let period = Period::of(Arc::new(view), 2);
+        method.phases(&period, 1)
+    };
+    let known: BTreeSet<&str> =
+        [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();
+    let named = &scenario.federation.units.phases;
+    let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
+    let known: Vec<&str> = known.into_iter().collect();
+    Some(Complaint {
+        key: "federation.units.phases",
+        message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
+        label: "no units there".into(),
+        help: format!("its phases are {}", known.join(", ")),
+    })
+}
