@@ -1,7 +1,7 @@
 //! Layouts that seats of a round have in common, made once, with what their messages weigh.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::event::FrameBytes;
 use crate::policy::{Layout, Method, SketchFacts, UpSize};
@@ -63,20 +63,28 @@ impl LayoutCache {
     pub fn of(&self, method: &dyn Method, facts: &SketchFacts<'_>) -> (Arc<Sketch>, Arc<Sketch>) {
         let place = Place { phase: facts.phase, round_in_phase: facts.round_in_phase };
         let view = (facts.view.task, facts.view.rows.start, facts.view.rows.end);
+        let known = self.at(place).1.get(&view).cloned();
+        if let Some((down, Some(up))) = known {
+            return (down, up);
+        }
+        // Made without the lock: where they follow from samples, every seat makes its own.
+        let up = Sketch::of(method.up(facts));
+        let shared = (up.layout.size == UpSize::Static).then(|| Arc::clone(&up));
+        let down = match known {
+            Some((down, _)) if shared.is_none() => return (down, up),
+            Some((down, _)) => down,
+            None => Sketch::of(method.down(facts)),
+        };
+        self.at(place).1.insert(view, (Arc::clone(&down), shared));
+        (down, up)
+    }
+
+    /// What is known of a round; of another one nothing any more.
+    fn at(&self, place: Place) -> MutexGuard<'_, (Option<Place>, BTreeMap<View, Known>)> {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.0 != Some(place) {
             *cache = (Some(place), BTreeMap::new());
         }
-        let (down, up) =
-            cache.1.entry(view).or_insert_with(|| (Sketch::of(method.down(facts)), None));
-        let down = Arc::clone(down);
-        if let Some(up) = up {
-            return (down, Arc::clone(up));
-        }
-        let made = Sketch::of(method.up(facts));
-        if made.layout.size == UpSize::Static {
-            *up = Some(Arc::clone(&made));
-        }
-        (down, made)
+        cache
     }
 }

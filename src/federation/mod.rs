@@ -91,7 +91,7 @@ pub use rules::{
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};
-pub use sized::{SizedSeat, Sizing, size};
+pub use sized::{SizedSeat, size};
 pub use snapshot::{Cadence, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
-pub use world::Setup;
+pub use world::{Setup, Terms};

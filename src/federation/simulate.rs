@@ -35,6 +35,17 @@ pub fn simulate(
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let devices = Devices::start(setup.workers.labs(&setup.lab)?, setup.shaker, profile)?;
     let server = ServerMachine::new(Arc::clone(&world), Some(policy));
+    walk(world, server, devices, sink, interrupt)
+}
+
+/// Walks a run to its end.
+pub(super) fn walk(
+    world: Arc<World>,
+    server: ServerMachine,
+    devices: Devices,
+    sink: Box<dyn EventSink>,
+    interrupt: Interrupt,
+) -> Result<RunEnd, FederationError> {
     actix::System::new().block_on(async move {
         Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await
     })

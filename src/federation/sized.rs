@@ -8,79 +8,51 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::answers::{Answers, AtSeat, Closing, Learnt, Training};
-use super::conductor::{Conductor, RunEnd};
+use super::conductor::RunEnd;
 use super::devices::Devices;
 use super::error::FederationError;
 use super::event::{Direction, FrameBytes};
 use super::faults::{Spoilage, spoilt_sketch};
-use super::frames::{Coding, SentDown, SentUp, sketch_asset};
+use super::frames::{SentDown, SentUp, sketch_asset};
 use super::holdings::{CountSource, Holdings};
 use super::interrupt::Interrupt;
 use super::layouts::Sketch;
 use super::privacy::Masking;
-use super::recorder::Recorder;
 use super::rules::{Curve, OnBadUpdate, Rules};
 use super::server::ServerMachine;
+use super::simulate::walk;
 use super::sink::EventSink;
 use super::snapshot::Cadence;
 use super::world::{Terms, World};
-use crate::data::Curriculum;
-use crate::learning::TrainingPlan;
-use crate::policy::{Failure, Method, ModelFacts, RoundContext, Seat, UpSize};
+use crate::policy::{Failure, RoundContext, Seat, UpSize};
 use crate::quantity::Round;
 use crate::wire::{Body, FrameSize};
 
-/// A run that is only to be sized.
-pub struct Sizing {
-    /// Who is asked, how long things take, what fails. Nothing is tested, compared or kept.
-    pub rules: Rules,
-    /// The method's name.
-    pub name: String,
-    pub method: Arc<dyn Method>,
-    /// Class order and tasks.
-    pub curriculum: Arc<Curriculum>,
-    /// Local training.
-    pub training: TrainingPlan,
-    /// What layouts follow from.
-    pub facts: ModelFacts,
-    /// How messages travel.
-    pub coding: Coding,
-    /// Whether messages cross a link at all.
-    pub charged: bool,
-    /// Who holds how much.
-    pub counts: CountSource,
-}
-
 /// Walks through a run that is never computed. Entries go to `sink` as those of a run do, without numbers; seats go to
-/// `seats` as their rounds open.
+/// `seats` as their rounds open. Nothing is tested, compared or kept, whatever the rules say.
 ///
 /// # Errors
 /// What would end the run without a number being wrong: nobody can be reached, or the rules contradict each other.
 pub fn size(
-    sizing: Sizing,
+    terms: Terms,
+    counts: CountSource,
     seats: impl Fn(SizedSeat<'_>) + Send + Sync + 'static,
     sink: Box<dyn EventSink>,
 ) -> Result<RunEnd, FederationError> {
-    let Sizing { rules, name, method, curriculum, training, facts, coding, charged, counts } =
-        sizing;
     let rules = Rules {
         curve: Curve::Never,
         bias: false,
         pack: 1,
         on_bad_update: OnBadUpdate::Drop,
         snapshots: Cadence::Never,
-        ..rules
+        ..terms.rules
     };
-    let terms = Terms { rules, name, method, curriculum, training, facts, coding, charged };
-    let mut world = World::of(terms, Holdings::Counts(counts))?;
+    let mut world = World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?;
     world.answers = Some(Arc::new(LayoutAnswers { on_seat: seats, seats: Mutex::default() }));
     let world = Arc::new(world);
     let server = ServerMachine::new(Arc::clone(&world), None);
-    let (devices, interrupt) =
-        (Devices::start(Vec::new(), None, Box::new(()))?, Interrupt::default());
-    actix::System::new().block_on(async move {
-        Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await
-    })
+    let devices = Devices::start(Vec::new(), None, Box::new(()))?;
+    walk(world, server, devices, sink, Interrupt::default())
 }
 
 /// A seat of a round that opens.
@@ -126,7 +98,7 @@ impl<F> LayoutAnswers<F> {
             return known.clone();
         }
         drop(seats);
-        let exchange = world.exchange(context, seat, world.seat_counts(context.phase_name, seat));
+        let exchange = world.exchange(context, seat);
         let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
         Upload { samples: exchange.samples(), bytes }
     }
@@ -142,8 +114,7 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
         let (mut uploads, mut downs) = (Vec::new(), Vec::with_capacity(seats.len()));
         let mut last: Option<(Arc<Sketch>, Arc<SentDown>)> = None;
         for seat in seats {
-            let counts = world.seat_counts(context.phase_name, seat);
-            let exchange = world.exchange(context, seat, counts);
+            let exchange = world.exchange(context, seat);
             let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
             let passes = world.passes_over(context, seat, samples);
             (self.on_seat)(SizedSeat { context, seat, samples, passes, up_size });
@@ -201,8 +172,8 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
 
 /// What an upload weighs that a fault has made bad.
 fn spoilt_size(AtSeat { world, context, seat }: &AtSeat<'_>, how: Spoilage) -> Arc<FrameBytes> {
-    let exchange = world.exchange(context, seat, world.seat_counts(context.phase_name, seat));
-    let sketch = spoilt_sketch(exchange.up.layout.body(), how);
+    let exchange = world.exchange(context, seat);
+    let sketch = spoilt_sketch(exchange.up.body().clone(), how);
     Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &world.coding.up)))
 }
 

@@ -84,14 +84,22 @@ impl Setup {
 }
 
 /// What is known of a run whether it is computed or only sized.
-pub(super) struct Terms {
+#[derive(Clone)]
+pub struct Terms {
+    /// Who is asked, how long things take, what fails.
     pub rules: Rules,
+    /// The method's name.
     pub name: String,
     pub method: Arc<dyn Method>,
+    /// Class order and tasks.
     pub curriculum: Arc<Curriculum>,
+    /// Local training.
     pub training: TrainingPlan,
+    /// What layouts follow from.
     pub facts: ModelFacts,
+    /// How messages travel.
     pub coding: Coding,
+    /// Whether messages cross a link at all.
     pub charged: bool,
 }
 
@@ -227,8 +235,18 @@ impl World {
         self.holdings.shard(view, client)
     }
 
+    /// A seat's exchange.
+    pub fn exchange(&self, context: &RoundContext, seat: &Seat) -> Exchange {
+        self.exchange_over(context, seat, self.seat_counts(context.phase_name, seat))
+    }
+
     /// The exchange of a seat that holds so many samples of which row.
-    pub fn exchange(&self, context: &RoundContext, seat: &Seat, counts: ClassCounts) -> Exchange {
+    pub fn exchange_over(
+        &self,
+        context: &RoundContext,
+        seat: &Seat,
+        counts: ClassCounts,
+    ) -> Exchange {
         let place = (context.phase, context.round_in_phase);
         Exchange::new(self, &seat.view, place, counts)
     }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::toys::around::Around;
 use crate::toys::nearest_mean::NearestMean;
 use crate::toys::personal::Personal;
 use crate::toys::poison::Poison;
@@ -156,7 +157,7 @@ fn a_staged_run_goes_on_from_what_it_saved() {
 #[test]
 fn a_spoiled_update_is_not_finite_and_the_others_are() {
     let poison = Poison { inner: prompted(), spoils: |seat| seat.client.0 == 1 };
-    let run = engine(Arc::new(poison)).run(3, 1);
+    let run = engine(Arc::new(Around(poison))).run(3, 1);
     for exchange in &run.exchanges {
         let up = exchange.up.as_ref().unwrap();
         assert_eq!(up.is_finite(), exchange.seat.client.0 != 1);

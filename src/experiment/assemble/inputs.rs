@@ -8,7 +8,7 @@ use candle_core::Device;
 use super::blueprint::{Holders, curriculum, holders_of};
 use super::training::training_plan;
 use super::workforce::{ClientSize, pack, received_values, workforce};
-use super::{coding, rules};
+use super::{coding, facts, rules};
 use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
@@ -21,7 +21,7 @@ use crate::model::{
     backbone_config, embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, ModelFacts};
+use crate::policy::Lab;
 use crate::scenario::{BackboneSection, CachePlace, CacheSection, Scenario, StartWeights, Weights};
 
 /// A run that is ready to begin, and what it was made from.
@@ -58,13 +58,7 @@ pub fn assemble(
         fits(key, transform, &dataset.train, &config)?;
     }
     let rules = rules(scenario, &curriculum);
-    let facts = ModelFacts {
-        backbone: config,
-        classes: dataset.classes(),
-        tasks: curriculum.tasks.len(),
-        clients: rules.clients_of_a_task() as usize,
-        form: scenario.wire.form,
-    };
+    let facts = facts(scenario, config, &curriculum, &rules);
     let method = methods.build(&scenario.method, &facts)?;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let reported = match &shards {

@@ -20,9 +20,10 @@ pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::ExperimentError;
 use super::plan::Blueprint;
-use crate::federation::Coding;
+use crate::data::Curriculum;
+use crate::federation::{Coding, Rules, Terms};
 use crate::methods::Registry;
-use crate::model::backbone_config;
+use crate::model::{BackboneConfig, backbone_config};
 use crate::policy::ModelFacts;
 use crate::scenario::{Override, Scenario, ScenarioError};
 use crate::wire::CodecPlan;
@@ -44,32 +45,44 @@ fn coding(scenario: &Scenario) -> Result<Coding, ExperimentError> {
     Ok(Coding { down, up, verify: wire.verify })
 }
 
+/// What its method is told of the model.
+fn facts(
+    scenario: &Scenario,
+    backbone: BackboneConfig,
+    curriculum: &Curriculum,
+    rules: &Rules,
+) -> ModelFacts {
+    ModelFacts {
+        backbone,
+        classes: curriculum.classes(),
+        tasks: curriculum.tasks.len(),
+        clients: rules.clients_of_a_task() as usize,
+        form: scenario.wire.form,
+    }
+}
+
 /// Everything that follows from the scenario alone.
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
     let class_sizes = class_sizes(scenario)?;
     let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
     let class_sizes = curriculum.class_sizes(class_sizes);
     let rules = rules(scenario, &curriculum);
-    let facts = ModelFacts {
-        backbone: backbone_config(scenario),
-        classes: class_sizes.len(),
-        tasks: curriculum.tasks.len(),
-        clients: rules.clients_of_a_task() as usize,
-        form: scenario.wire.form,
-    };
+    let facts = facts(scenario, backbone_config(scenario), &curriculum, &rules);
     let method = methods.build(&scenario.method, &facts)?;
     let clients = scenario.federation.clients;
     Ok(Blueprint {
         name: scenario.name.clone(),
-        method_name: scenario.method.name.clone(),
-        charged: method.charged(),
-        method,
-        facts,
         holders: holders(scenario, clients, &curriculum)?,
-        rules,
-        curriculum,
         class_sizes,
-        training: training_plan(scenario, methods),
-        coding: coding(scenario)?,
+        terms: Terms {
+            rules,
+            name: scenario.method.name.clone(),
+            charged: method.charged(),
+            method,
+            curriculum,
+            training: training_plan(scenario, methods),
+            facts,
+            coding: coding(scenario)?,
+        },
     })
 }

@@ -4,36 +4,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tally::{Listener, Tally};
 use super::{Backbone, Plan};
-use crate::data::Curriculum;
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::Holders;
-use crate::federation::{Coding, FaultRules, Rules, SizedSeat, Sizing, size};
-use crate::learning::TrainingPlan;
-use crate::policy::{Method, ModelFacts};
+use crate::federation::{FaultRules, SizedSeat, Terms, size};
 
 /// A run as far as it is known without data and weights.
 pub struct Blueprint {
     /// Name of the scenario.
     pub name: String,
-    /// Name of the method.
-    pub method_name: String,
-    pub method: Arc<dyn Method>,
-    /// What layouts are made from.
-    pub facts: ModelFacts,
-    /// Class order and tasks.
-    pub curriculum: Arc<Curriculum>,
+    /// What is known of it.
+    pub terms: Terms,
     /// Training samples of every class id.
     pub class_sizes: Vec<usize>,
     /// Who holds them.
     pub holders: Holders,
-    /// Who is asked, how long things take.
-    pub rules: Rules,
-    /// Local training.
-    pub training: TrainingPlan,
-    /// Codecs of messages.
-    pub coding: Coding,
-    /// Whether messages cross a link at all.
-    pub charged: bool,
 }
 
 /// Whether a plan has the faults of its scenario.
@@ -51,35 +35,26 @@ pub enum Faults {
 /// # Errors
 /// What would end it: nobody can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentError> {
-    let Blueprint { method, facts, curriculum, class_sizes, .. } = blueprint;
-    let mut rules = blueprint.rules.clone();
+    let Blueprint { name, terms, class_sizes, holders } = blueprint;
+    let Terms { facts, curriculum, .. } = terms;
+    let mut sized = terms.clone();
     if faults == Faults::Off {
-        rules.faults = FaultRules::default();
+        sized.rules.faults = FaultRules::default();
     }
-    let sizing = Sizing {
-        rules,
-        name: blueprint.method_name.clone(),
-        method: Arc::clone(method),
-        curriculum: Arc::clone(curriculum),
-        training: blueprint.training.clone(),
-        facts: facts.clone(),
-        coding: blueprint.coding.clone(),
-        charged: blueprint.charged,
-        counts: blueprint.holders.counts(curriculum, class_sizes)?,
-    };
+    let counts = holders.counts(curriculum, class_sizes)?;
     let tally = Arc::new(Mutex::new(Tally::new(curriculum)));
     let seen = Arc::clone(&tally);
     let seated = move |seat: SizedSeat<'_>| {
         seen.lock().unwrap_or_else(PoisonError::into_inner).seat(&seat);
     };
-    size(sizing, seated, Box::new(Listener(Arc::clone(&tally))))?;
+    size(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
     let tally = std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner));
     let (one_client, total, phases) = tally.finish();
     let backbone = &facts.backbone;
     let [channels, _, image] = backbone.input();
     Ok(Plan {
-        name: blueprint.name.clone(),
-        method: blueprint.method_name.clone(),
+        name: name.clone(),
+        method: terms.name.clone(),
         backbone: Backbone {
             kind: backbone.kind(),
             channels,
@@ -89,10 +64,10 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentErr
             depth: backbone.vit().map(|vit| vit.depth),
             parameters: backbone.parameter_count(),
         },
-        clients: blueprint.rules.clients,
+        clients: terms.rules.clients,
         classes: curriculum.classes(),
         samples: class_sizes.iter().sum(),
-        charged: blueprint.charged,
+        charged: terms.charged,
         faults: faults == Faults::On,
         phases,
         one_client,

@@ -9,7 +9,6 @@ use crate::data::Curriculum;
 use crate::federation::{Direction, Entry, Event, EventSink, FrameBytes, SinkError, SizedSeat};
 use crate::policy::{SeatKind, UpSize};
 use crate::quantity::{ClientId, TaskId, VirtualTime};
-use crate::wire::Kind;
 
 /// The sums of a run under way.
 #[derive(Default)]
@@ -19,8 +18,6 @@ pub(super) struct Tally {
     phases: Vec<Phase>,
     /// Seats of a phase, which open before the entries of their round are told.
     asked: BTreeMap<(TaskId, u32), Asked>,
-    /// Uploads by client, for every name of a phase.
-    uploads: BTreeMap<String, BTreeMap<ClientId, Vec<Arc<FrameBytes>>>>,
     total: Total,
 }
 
@@ -36,7 +33,11 @@ struct Phase {
     index: u32,
     began: VirtualTime,
     row: PlannedPhase,
+    uploads: Uploads,
 }
+
+/// By client.
+type Uploads = BTreeMap<ClientId, Vec<Arc<FrameBytes>>>;
 
 impl Tally {
     pub fn new(curriculum: &Curriculum) -> Tally {
@@ -77,7 +78,8 @@ impl Tally {
                     up_size: UpSize::Static,
                     virtual_s: 0.0,
                 };
-                self.phases.push(Phase { task: *task, index: *phase, began: at, row });
+                let (task, index, uploads) = (*task, *phase, Uploads::new());
+                self.phases.push(Phase { task, index, began: at, row, uploads });
             }
             Event::RoundClosed { .. } => {
                 self.total.rounds += 1;
@@ -100,20 +102,16 @@ impl Tally {
     ) {
         // Stragglers belong to phases that are over.
         let of = |phase: &&mut Phase| (phase.task, phase.index) == (task, index);
-        let Some(Phase { row, .. }) = self.phases.iter_mut().rev().find(of) else { return };
-        let protocol = bytes.kinds.contains_key(Kind::SecureAggregation.name());
-        let range = match (direction, protocol) {
+        let Some(Phase { row, uploads, .. }) = self.phases.iter_mut().rev().find(of) else {
+            return;
+        };
+        let range = match (direction, bytes.is_protocol()) {
             (Direction::Down, true) => &mut row.protocol_down,
             (Direction::Up, true) => &mut row.protocol_up,
             (Direction::Down, false) if is_asset => &mut row.assets,
             (Direction::Down, false) => &mut row.down,
             (Direction::Up, false) => {
-                if !self.uploads.contains_key(&row.phase) {
-                    self.uploads.insert(row.phase.clone(), BTreeMap::new());
-                }
-                if let Some(clients) = self.uploads.get_mut(&row.phase) {
-                    clients.entry(client).or_default().push(Arc::clone(bytes));
-                }
+                uploads.entry(client).or_default().push(Arc::clone(bytes));
                 &mut row.up
             }
         };
@@ -122,8 +120,13 @@ impl Tally {
 
     /// The client that uploads most in phases of each name, the sums, and the phases.
     pub fn finish(self) -> (Vec<OneClient>, Total, Vec<PlannedPhase>) {
-        let Tally { phases, mut asked, uploads, mut total, .. } = self;
-        let with_seats = |Phase { task, index, row, .. }: Phase| {
+        let Tally { phases, mut asked, mut total, .. } = self;
+        let mut by_name: BTreeMap<String, Uploads> = BTreeMap::new();
+        let with_seats = |Phase { task, index, row, uploads, .. }: Phase| {
+            let of_name = by_name.entry(row.phase.clone()).or_default();
+            for (client, frames) in uploads {
+                of_name.entry(client).or_default().extend(frames);
+            }
             let Asked { seats, samples, up_size } =
                 asked.remove(&(task, index)).unwrap_or_default();
             PlannedPhase { seats, samples, up_size, ..row }
@@ -145,13 +148,13 @@ impl Tally {
         let bytes = |frames: &Vec<Arc<FrameBytes>>| -> u64 {
             frames.iter().map(|bytes| bytes.frame()).sum()
         };
-        let most = |(phase, clients): (String, BTreeMap<ClientId, Vec<Arc<FrameBytes>>>)| {
+        let most = |(phase, clients): (String, Uploads)| {
             let mut range = FrameRange::default();
             let of = clients.into_values().max_by_key(bytes)?;
             of.iter().for_each(|bytes| range.add(bytes));
             Some(OneClient { phase, frames: range.frames, up: range.sum })
         };
-        (uploads.into_iter().filter_map(most).collect(), total, rows)
+        (by_name.into_iter().filter_map(most).collect(), total, rows)
     }
 }
 

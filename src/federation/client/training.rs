@@ -202,7 +202,7 @@ fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Resu
     let (faults, seed) = (&world.rules.faults, world.rules.seed);
     let victim = world.victim(context.round, seat);
     let counts = world.holdings.counts_of(&world.curriculum, &member.shard);
-    let exchange = Arc::new(world.exchange(context, seat, counts));
+    let exchange = Arc::new(world.exchange_over(context, seat, counts));
     let (down, up) = (&exchange.down.layout, &exchange.up.layout);
     let (update, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {

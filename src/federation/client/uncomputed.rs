@@ -23,7 +23,7 @@ pub(crate) struct Uncomputed {
 /// Shared lines round to whole nanoseconds at every change.
 const SLACK: VirtualTime = VirtualTime(1_000);
 
-/// The uncomputed that a seat is whose work takes so long and ends then.
+/// A seat whose work takes so long and ends then, where it need not be computed.
 pub(super) fn who_need_not_compute(
     world: &World,
     broadcast: &Broadcast,
@@ -33,10 +33,10 @@ pub(super) fn who_need_not_compute(
     let idle =
         |bytes| Uncomputed { context: Arc::clone(context), seat: seat.clone(), worked, bytes };
     if seat.kind == SeatKind::Load {
-        return Some(idle(size(broadcast, world, &exchange(world, broadcast))));
+        return Some(idle(size(broadcast, world, &world.exchange(context, seat))));
     }
     let closes = broadcast.closes.filter(|_| world.method.stateless())?;
-    let exchange = exchange(world, broadcast);
+    let exchange = world.exchange(context, seat);
     if exchange.samples() == 0 || exchange.up.layout.size == UpSize::FromValues {
         return None;
     }
@@ -44,10 +44,6 @@ pub(super) fn who_need_not_compute(
     // Alone on the line; with others it takes longer.
     let arrival = end + upload::fate(world, context, seat, bytes.frame()).latency;
     (arrival > closes + SLACK).then(|| idle(bytes))
-}
-
-fn exchange(world: &World, Broadcast { context, seat, .. }: &Broadcast) -> Exchange {
-    world.exchange(context, seat, world.seat_counts(context.phase_name, seat))
 }
 
 fn size(broadcast: &Broadcast, world: &World, exchange: &Exchange) -> Arc<FrameBytes> {

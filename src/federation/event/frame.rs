@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::scenario::Direction;
+use crate::wire::Kind;
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,6 +42,11 @@ impl FrameBytes {
     /// `header + meta + table`.
     pub fn control(&self) -> u64 {
         self.header + self.meta + self.table
+    }
+
+    /// Whether it is a frame of secure aggregation, beside the uploads.
+    pub fn is_protocol(&self) -> bool {
+        self.kinds.contains_key(Kind::SecureAggregation.name())
     }
 
     /// Everything that crosses the link.

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use super::{Frame, Learnt, Past, RoundPast, SeatPast};
-use crate::federation::event::{
-    Direction, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome, Numbers,
-};
+use crate::federation::event::{Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Refusal;
 use crate::learning::Tally;
 use crate::quantity::{Round, SeatId};
-use crate::wire::Kind;
 
 /// What is known of the entries just read.
 #[derive(Default)]
@@ -79,7 +76,7 @@ impl Past {
         };
         self.reading.charged = true;
         // Those of secure aggregation come about without tensors.
-        if *outcome == FrameOutcome::Duplicate || is_protocol(bytes) {
+        if *outcome == FrameOutcome::Duplicate || bytes.is_protocol() {
             return;
         }
         let frame = Frame { bytes: Arc::clone(bytes), copy: *copy };
@@ -101,10 +98,6 @@ impl Past {
     fn round(&mut self, round: Round) -> &mut RoundPast {
         self.rounds.entry(round).or_default()
     }
-}
-
-fn is_protocol(bytes: &FrameBytes) -> bool {
-    bytes.kinds.contains_key(Kind::SecureAggregation.name())
 }
 
 fn digest(numbers: &Numbers) -> u64 {

@@ -51,7 +51,7 @@ impl OpenRound {
         caches: &mut AssetCaches,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(up) = self.first.as_ref().map(|first| first.up.layout.body()) else { return };
+        let Some(up) = self.first.as_ref().map(|first| first.up.body().clone()) else { return };
         let masks = Masks::new(self.context.run_seed, self.context.round);
         let seats = self.seats.len();
         self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, seats, up }));

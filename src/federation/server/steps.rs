@@ -138,10 +138,12 @@ fn opening(
 
 /// The first seat's exchange, where uploads are to be added in secret.
 fn first_exchange(world: &World, context: &RoundContext, seats: &[Seat]) -> Option<Arc<Exchange>> {
-    world.rules.privacy.secure.and(seats.first()).map(|seat| {
-        let counts = world.seat_counts(context.phase_name, seat);
-        Arc::new(world.exchange(context, seat, counts))
-    })
+    world
+        .rules
+        .privacy
+        .secure
+        .and(seats.first())
+        .map(|seat| Arc::new(world.exchange(context, seat)))
 }
 
 /// The same without asking the policy.

@@ -59,10 +59,11 @@ fn run(case: &Case) -> Result<Outcome, String> {
         simulate(assembly.setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
     end.map_err(|error| error.to_string())?;
     let mut summary = Summary::new("frozen");
-    for entry in memory.entries() {
-        summary.record(&entry).map_err(|error| error.to_string())?;
+    let entries = memory.entries();
+    for entry in &entries {
+        summary.record(entry).map_err(|error| error.to_string())?;
     }
-    was_planned(&loaded.scenario, &summary, &memory)?;
+    was_planned(&loaded.scenario, &summary, &entries)?;
     let digests = memory.digests();
     Ok(Outcome::Ran(Figures {
         events: digests.events[..DIGITS].to_string(),
@@ -74,19 +75,19 @@ fn run(case: &Case) -> Result<Outcome, String> {
 
 /// A plan with the faults of the run knows its bytes and its time beforehand; where the size of messages depends on what is
 /// learnt, the most that they come to.
-fn was_planned(scenario: &Scenario, ran: &Summary, memory: &Memory) -> Result<(), String> {
+fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<(), String> {
     let planned = blueprint(scenario, &Registry::builtin()).and_then(|b| plan(&b, Faults::On));
     let planned = planned.map_err(|error| format!("it ran and has no plan: {error}"))?;
     let exact = planned.phases.iter().all(|phase| phase.up_size != UpSize::FromValues);
     let bytes = |direction| ran.total(direction).bytes.0;
-    let ends = memory.entries().into_iter().filter_map(|entry| match entry.event {
+    let mut ends = entries.iter().filter_map(|entry| match entry.event {
         Event::RoundClosed { .. } => Some(entry.at.as_seconds()),
         _ => None,
     });
     let waits = |entry: &Entry| matches!(entry.event, Event::TaskWaits { .. });
-    let waited = memory.entries().iter().any(waits);
+    let waited = entries.iter().any(waits);
     let total = &planned.total;
-    let took = (ends.last().unwrap_or(0.0), total.virtual_s);
+    let took = (ends.next_back().unwrap_or(0.0), total.virtual_s);
     let (down, up) = (bytes(Direction::Down), bytes(Direction::Up));
     let same = match exact {
         false => down <= total.down && up <= total.up,

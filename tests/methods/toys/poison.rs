@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use fedcast::data::TaskView;
-use fedcast::learning::TrainingPlan;
-use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
-use fedcast::quantity::ClientId;
 use fedcast::wire::*;
+
+use super::around::Hooks;
 
 /// Spoils the uploads of every client for which `spoils` says so.
 pub struct Poison {
@@ -29,7 +27,11 @@ fn spoil(up: &Message) -> Result<Message, WireError> {
     Message::from_body(&body, &up.assets)
 }
 
-impl Method for Poison {
+impl Hooks for Poison {
+    fn inner(&self) -> &dyn Method {
+        &*self.inner
+    }
+
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         let outcomes = self.inner.train(members, lab);
         let spoiled = |(member, outcome): (&Member, Result<Outcome, Failure>)| {
@@ -40,62 +42,5 @@ impl Method for Poison {
             Ok(outcome)
         };
         members.iter().zip(outcomes).map(spoiled).collect()
-    }
-
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        self.inner.server(lab, init)
-    }
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
-        self.inner.phases(period, rounds)
-    }
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
-        self.inner.seats(round, cohort)
-    }
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.inner.down(facts)
-    }
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.inner.up(facts)
-    }
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.inner.folded(facts)
-    }
-    fn lift(
-        &self,
-        facts: &SketchFacts<'_>,
-        sent: &Message,
-        update: Message,
-    ) -> Result<Message, PolicyError> {
-        self.inner.lift(facts, sent, update)
-    }
-    fn vetoes(&self) -> Vec<Veto> {
-        self.inner.vetoes()
-    }
-    fn feature_sketch(&self) -> BodySketch {
-        self.inner.feature_sketch()
-    }
-    fn charged(&self) -> bool {
-        self.inner.charged()
-    }
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.inner.work(view, phase, samples, plan)
-    }
-    fn stateless(&self) -> bool {
-        self.inner.stateless()
-    }
-    fn kept_bytes(&self, state: &Body) -> u64 {
-        self.inner.kept_bytes(state)
-    }
-    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
-        self.inner.largest_pack(view, phase)
-    }
-    fn own_model(
-        &self,
-        facts: &SketchFacts<'_>,
-        sent: &Message,
-        own: &Message,
-        lab: &Lab,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        self.inner.own_model(facts, sent, own, lab)
     }
 }

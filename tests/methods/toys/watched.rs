@@ -7,19 +7,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::around::{Around, Hooks};
 use fedcast::data::{Loader, Shard, TaskView};
 use fedcast::federation::{
     Coding, Curve, Event, Interrupt, Memory, OnBadUpdate, Rules, Setup, simulate,
 };
+use fedcast::learning::Tally;
 use fedcast::learning::evaluation::evaluate;
-use fedcast::learning::{Tally, TrainingPlan};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
     Asset, ClassCounts, Failure, Folded, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
     Period, Phase, PolicyError, Predictor, RoundContext, Scope, Seat, Server, SketchFacts, UpSize,
 };
 use fedcast::quantity::{ClientId, Round, SeatId};
-use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
+use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
 
 pub const SEED: u64 = 5;
 
@@ -104,7 +105,7 @@ impl Engine {
             workers: 1.into(),
             ..Setup::new(
                 "watched",
-                Arc::new(watched.clone()),
+                Arc::new(Around(watched.clone())),
                 self.lab.clone(),
                 held.collect(),
                 rules,
@@ -245,7 +246,11 @@ impl Watched {
     }
 }
 
-impl Method for Watched {
+impl Hooks for Watched {
+    fn inner(&self) -> &dyn Method {
+        &*self.method
+    }
+
     fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(self.clone()))
     }
@@ -265,43 +270,6 @@ impl Method for Watched {
             true => self.method.seats(round, cohort),
             false => Vec::new(),
         }
-    }
-
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.method.down(facts)
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.method.up(facts)
-    }
-
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.method.folded(facts)
-    }
-
-    fn lift(
-        &self,
-        facts: &SketchFacts<'_>,
-        sent: &Message,
-        update: Message,
-    ) -> Result<Message, PolicyError> {
-        self.method.lift(facts, sent, update)
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        self.method.feature_sketch()
-    }
-
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.method.work(view, phase, samples, plan)
-    }
-
-    fn stateless(&self) -> bool {
-        self.method.stateless()
-    }
-
-    fn kept_bytes(&self, state: &Body) -> u64 {
-        self.method.kept_bytes(state)
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {

@@ -108,11 +108,11 @@ fn row(
             KlForm::ServerClient => (&log_w, &log_i),
         };
         let kl: f64 = from.iter().zip(to).map(|(p, q)| libm::exp(*p) * (p - q)).sum();
-        let hit = log_i.iter().all(|other| *other <= log_i[label]);
+        let answers = log_i.iter().all(|other| *other <= log_i[label]);
         terms += Terms {
             classification: -weight * log_i[label],
             divergence: weight * kl,
-            answered: if hit { weight } else { 0.0 },
+            answered: if answers { weight } else { 0.0 },
             weight,
         };
         for c in 0..seen {
