@@ -19,6 +19,7 @@ pub mod digits;
 mod error;
 pub mod folder;
 mod from_scenario;
+mod held_out;
 mod loader;
 pub mod partition;
 mod prepared;

@@ -498,3 +498,45 @@ fn images_may_keep_their_shape_until_they_are_cropped() {
         assert_eq!((again.hash(), &again), (scenario.hash(), &scenario));
     }
 }
+
+#[test]
+fn a_split_and_a_validation_set_say_one_thing_each() {
+    const CROPS: &str = "train = { crop = \"centre\", size = 224 }\ntest = { squash = 224 }";
+    for (lines, wanted) in [
+        ("split = { share = 1 }", "must be above 0 and below 1"),
+        ("split = { seed = 1 }", "lacks the key `share`"),
+        ("split = { train = \"a.yaml\" }", "lacks the key `test`"),
+        ("split = { list = \"a.json\", seed = 1 }", "`data.split.seed` has no meaning"),
+        ("split = { share = 0.5, layout = \"domain\" }", "did you mean \"domains\"?"),
+        ("validation = 0", "must be above 0 and below 1"),
+        ("evaluate = \"validation\"", "nothing is held out to measure accuracies on"),
+        ("validation = 0.2\nevaluate = \"valid\"", "did you mean \"validation\"?"),
+    ] {
+        let told = refusal(&of_folder(&format!("{lines}\n{CROPS}")), &[]);
+        assert!(told.contains(wanted), "{lines} gives\n{told}");
+    }
+    let told = refusal(GOOD, &["data.split={share=0.5}"]);
+    assert!(told.contains("`data.split` has no meaning with `source = \"digits\"`"), "{told}");
+    for (lines, kept) in [
+        ("split = { list = \"a.json\" }", "[data.split]\nlist = \"/a.json\""),
+        (
+            "split = { train = \"a.yaml\", test = \"b/c.yaml\" }",
+            "[data.split]\ntrain = \"/a.yaml\"\ntest = \"/b/c.yaml\"",
+        ),
+        (
+            "split = { share = 0.8, layout = \"domains\" }",
+            "[data.split]\nshare = 0.8\nseed = 0\nlayout = \"domains\"",
+        ),
+        ("validation = 0.25", "validation = 0.25\nstore"),
+        ("validation = 0.25\nevaluate = \"validation\"", "0.25\nevaluate = \"validation\""),
+    ] {
+        let text = of_folder(&format!("{lines}\n{CROPS}"));
+        let scenario = read(&text, &[]).expect("is right").scenario;
+        let effective = scenario.to_effective_toml();
+        assert!(effective.contains(kept), "{effective}");
+        let again = read(&effective, &[]).expect("is right, too").scenario;
+        assert_eq!((again.hash(), &again), (scenario.hash(), &scenario));
+        let plain = read(&of_folder(CROPS), &[]).expect("is right").scenario;
+        assert_ne!(plain.hash(), scenario.hash(), "{lines}");
+    }
+}
