@@ -77,7 +77,10 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
     let mut summary = Summary::new(&manifest.scenario.name);
     if let Ok(scenario) = scenario {
-        summary = summary.against(&scenario.record.trained_alone).beside(&scenario.expected);
+        summary = summary
+            .against(&scenario.record.trained_alone)
+            .beside(&scenario.expected)
+            .upon(&scenario.data);
     }
     // Held until the tables are written.
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;

@@ -58,7 +58,7 @@ pub struct Overrides {
     /// Override a key of the scenario; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Override seed.run
+    /// Override seed.run; partition and class order follow unless they have seeds of their own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
@@ -98,7 +98,7 @@ pub(super) fn drive(
         eprintln!("{}: {workers} {word}, into {into}", scenario.name);
     }
     let summary = Summary::new(&scenario.name).against(&scenario.record.trained_alone);
-    let summary = Shared::new(summary.beside(&scenario.expected));
+    let summary = Shared::new(summary.beside(&scenario.expected).upon(&scenario.data));
     let profile = Shared::new(Profile::create(run.directory())?);
     let histograms = Shared::new(Histograms::default());
     let clock = Shared::new(TaskClock::default());

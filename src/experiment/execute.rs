@@ -116,6 +116,7 @@ impl Run {
                 class_order: scenario.seed.class_order,
             },
             data: Some(data),
+            validation: scenario.data.validation_set(),
             backbone: Some(backbone),
             level: level(&setup.workers),
             workers: setup.workers.count(),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 use crate::federation::Digests;
+use crate::scenario::HeldOut;
 
 /// Layout version of the run directory.
 pub const FORMAT: u32 = 1;
@@ -79,7 +80,7 @@ pub struct ScenarioId {
 }
 
 /// The content of `manifest.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`] of the directory.
     pub format: u32,
@@ -96,6 +97,9 @@ pub struct Manifest {
     pub seeds: Seeds,
     /// The data set.
     pub data: Option<Source>,
+    /// What is held out of its training samples, and whether accuracies are of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation: Option<HeldOut>,
     pub backbone: Option<Source>,
     /// The level of sameness this run claims.
     pub level: Level,
@@ -152,6 +156,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Evaluated;
 
     #[test]
     fn a_running_manifest_carries_no_digests_and_reads_back() {
@@ -164,6 +169,7 @@ mod tests {
             method: "hgp".into(),
             seeds: Seeds { run: 1, partition: 2, class_order: 3 },
             data: Some(Source { name: "digits".into(), digest: "aa".into() }),
+            validation: Some(HeldOut { share: 0.2, evaluate: Evaluated::Validation }),
             backbone: None,
             level: Level::N,
             workers: 2,

@@ -60,6 +60,8 @@ pub enum Domain {
     Mask = 19,
     /// When tasks reach clients.
     Arrival = 20,
+    /// Which samples are held out: by `data.split` (step 0) and for validation (step 1, task the class).
+    HoldOut = 21,
 }
 
 /// The address of a stream: two equal keys give the same numbers, two different keys

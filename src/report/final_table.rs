@@ -9,6 +9,7 @@ use super::words::{CONTROL, direction_word, outcome_word, workers_word};
 use crate::federation::{Direction, EndReason};
 use crate::learning::CacheFigures;
 use crate::quantity::Bytes;
+use crate::scenario::Evaluated;
 
 /// More columns than this do not fit a terminal; the matrix is then left to `matrix.csv`.
 const WIDEST_MATRIX: usize = 12;
@@ -22,6 +23,9 @@ pub fn final_table(summary: &Summary) -> String {
         "{name}: {}, {} clients, {} tasks, {} rounds, seed {}\n",
         summary.method, summary.clients, summary.tasks, summary.rounds, summary.seed
     );
+    if let Some(held_out) = &summary.validation {
+        let _ = writeln!(text, "{held_out}\n");
+    }
     text.push_str(&matrix(summary));
     text.push_str(&accuracies(summary));
     text.push_str(&figures(summary));
@@ -87,7 +91,17 @@ fn matrix(summary: &Summary) -> String {
 /// What a matrix holds.
 fn measured(summary: &Summary) -> &'static str {
     let known = summary.slots.as_ref().is_some_and(|slots| slots.all.is_none());
-    if known { "accuracy % (slot known)" } else { "accuracy %" }
+    match (known, on_validation(summary)) {
+        (true, false) => "accuracy % (slot known)",
+        (true, true) => "validation % (slot known)",
+        (false, false) => "accuracy %",
+        (false, true) => "validation %",
+    }
+}
+
+/// Whether accuracies are of held-out training samples.
+fn on_validation(summary: &Summary) -> bool {
+    summary.validation.is_some_and(|held| held.evaluate == Evaluated::Validation)
 }
 
 /// Of a matrix too wide for a terminal: its first column, its diagonal and all classes seen.
@@ -114,7 +128,7 @@ fn accuracies(summary: &Summary) -> String {
     }
     format!(
         "\nfinal average accuracy (FAA, mean of the last row)  {:>6} %\n\
-         accuracy on all test samples (micro)                {:>6} %\n\
+         {:<52}{:>6} %\n\
          average incremental accuracy (macro)                {:>6} %\n\
          average incremental accuracy (micro)                {:>6} %\n\
          forgetting since learnt (mean over all tasks)       {:>6} points\n\
@@ -122,6 +136,11 @@ fn accuracies(summary: &Summary) -> String {
          forgetting from task to task (of all tasks)         {:>6} points\n\
          forgetting from task to task (of old tasks)         {:>6} points\n",
         percent(accuracy.faa),
+        if on_validation(summary) {
+            "accuracy on all held-out samples (micro)"
+        } else {
+            "accuracy on all test samples (micro)"
+        },
         percent(accuracy.micro),
         percent(accuracy.average_incremental),
         percent(accuracy.average_incremental_micro),

@@ -19,6 +19,9 @@ pub fn plan_table(plan: &Plan) -> String {
         grouped(plan.samples as u64),
         backbone(&plan.backbone)
     );
+    if let Some(held_out) = &plan.validation {
+        let _ = writeln!(text, "{held_out}\n");
+    }
     text.push_str(&phases(plan));
     text.push('\n');
     if plan.charged {

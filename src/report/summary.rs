@@ -15,7 +15,7 @@ use crate::federation::{
     SinkError, SlotScore, TaskScore,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::{DirectLine, ExpectedSection};
+use crate::scenario::{DataSection, DirectLine, ExpectedSection, HeldOut};
 
 /// Figures of a run; grows entry by entry.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -34,6 +34,9 @@ pub struct Summary {
     pub rounds: u64,
     /// Why the run ended; `None` while it has not.
     pub ended: Option<EndReason>,
+    /// What is held out of training, and whether accuracies are of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<HeldOut>,
     /// Accuracy and forgetting.
     pub accuracy: Accuracy,
     /// The measures of tasks of a client's own, where there are such.
@@ -127,6 +130,11 @@ impl Summary {
     /// The same, to be compared with published numbers.
     pub fn beside(self, expected: &ExpectedSection) -> Summary {
         Summary { published: Published::of(expected), ..self }
+    }
+
+    /// The same, measured on what `[data]` says.
+    pub fn upon(self, data: &DataSection) -> Summary {
+        Summary { validation: data.validation_set(), ..self }
     }
 
     /// Everything of one direction, whatever became of it.

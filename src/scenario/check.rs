@@ -275,7 +275,9 @@ impl Scenario {
         }
         // Exact for balanced sets only; others are judged by the partitioner.
         let balanced = matches!(self.data.source, DataSource::Cifar10 | DataSource::Cifar100);
-        let samples = u64::from(sizes.train / sizes.classes) * u64::from(smallest);
+        let of_class = (sizes.train / sizes.classes) as usize;
+        let of_class = (of_class - self.data.held_out(of_class)) as u64;
+        let samples = of_class * u64::from(smallest);
         let (clients, least) = (self.federation.clients, self.partition.min_samples);
         let needed = u64::from(clients) * u64::from(least);
         if balanced && self.participation.population == Population::Fixed && needed > samples {
@@ -301,7 +303,16 @@ impl Scenario {
             None => (format!("[data.test] gives {expected}"), " or the `size` of the crop"),
         };
         for (table, transform) in [("train", &self.data.train), ("test", &self.data.test)] {
-            let found = transform.output().unwrap_or(native);
+            if !self.data.is_square() && !transform.makes_squares() {
+                checker.reject(
+                    &[&format!("data.{table}"), "data.store", "data"],
+                    &format!("images keep their shape, and nothing in [data.{table}] makes squares of them"),
+                    "no crop",
+                    &format!("set `data.{table}.crop` and `size`, or `data.{table}.squash = {expected}`"),
+                );
+                continue;
+            }
+            let found = transform.output().or(native).unwrap_or(expected);
             if found != expected {
                 let key = |key: &str| format!("data.{table}.{key}");
                 checker.reject(
@@ -311,7 +322,9 @@ impl Scenario {
                     &format!("set `data.{table}.resize = {expected}`{ways}"),
                 );
             }
-            let room = transform.resize.unwrap_or(native) + 2 * transform.padding;
+            // Images of their own size are met when they are read.
+            let Some(room) = transform.squash.or(transform.resize).or(native) else { continue };
+            let room = room + 2 * transform.padding;
             let cut = matches!(transform.crop, Crop::Random | Crop::Centre);
             if let (true, Some(size)) = (cut, transform.size.filter(|size| *size > room)) {
                 checker.reject(

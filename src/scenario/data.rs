@@ -1,13 +1,15 @@
 //! `[data]`: which images or which text, where it lies, and what the network sees of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader};
-use super::{TextSection, TransformSection};
+use super::{SplitSection, StoredSize, TextSection, TransformSection};
+use crate::numerics::share::floor;
 
 /// Which images and their transforms, or which text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,9 +23,19 @@ pub struct DataSection {
     /// Keeps only the first so many training samples of every class. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<u32>,
-    /// Pixels of both sides that every image of a folder is first resized to. Default 224,
+    /// Share of every class's training samples, of those that `subset` leaves, that is held out to choose rates on;
+    /// which ones, `seed.partition` draws. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<f64>,
+    /// What accuracies are measured on. Default `test`.
+    #[serde(skip_serializing_if = "Evaluated::is_test")]
+    pub evaluate: Evaluated,
+    /// What every image of a folder is first resized to. Default `224`, a square,
     /// as the HGP benchmark's loader does.
-    pub store: u32,
+    pub store: StoredSize,
+    /// Which images of a folder are trained on. Default: those in its folder `train`; those in `test` are tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitSection>,
     /// Sizes to plan with while the data is absent. Known for digits and CIFAR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal: Option<NominalSizes>,
@@ -50,11 +62,56 @@ pub enum DataSource {
     Cifar10,
     /// CIFAR-100 in the official binary layout, folder or .tar.gz.
     Cifar100,
-    /// `train/CLASS/*` and `test/CLASS/*`, png or jpg.
+    /// `train/CLASS/*` and `test/CLASS/*`, png or jpg; with `data.split` undivided images.
     Folder,
     /// A play as plain text, speakers' lines under their names.
     Play,
 }
+
+/// What accuracies are measured on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evaluated {
+    /// The test set.
+    #[default]
+    Test,
+    /// What `data.validation` holds out of the training data; the test set is not looked at.
+    Validation,
+}
+
+/// What is held out of the training samples of every class, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// Of every class.
+    pub share: f64,
+    /// What accuracies are measured on.
+    pub evaluate: Evaluated,
+}
+
+impl fmt::Display for HeldOut {
+    /// One line for readers of tables.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = self.share;
+        match self.evaluate {
+            Evaluated::Validation => write!(
+                f,
+                "VALIDATION: accuracies are of held-out training samples ({share} of every class), not of the test set"
+            ),
+            Evaluated::Test => write!(
+                f,
+                "held out: {share} of every class's training samples, unused; accuracies are of the test set"
+            ),
+        }
+    }
+}
+
+impl Evaluated {
+    fn is_test(&self) -> bool {
+        *self == Evaluated::Test
+    }
+}
+
+impl Choice for Evaluated {}
 
 /// Sizes of a data set as published: numbers to plan with, spread evenly over classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,7 +137,7 @@ pub enum StatisticsTransform {
 }
 
 impl DataSection {
-    /// Sizes to plan with: those given, or those known of the source.
+    /// Sizes to plan with, before anything is held out: those given, or those known of the source.
     pub fn sizes(&self) -> Option<NominalSizes> {
         let known = match self.source {
             DataSource::Digits => Some((10, 1433, 364)),
@@ -96,14 +153,30 @@ impl DataSection {
         Some(NominalSizes { train, ..sizes })
     }
 
-    /// Pixels of both sides of its images before any transform.
-    pub fn side(&self) -> u32 {
+    /// What is held out, where anything is.
+    pub fn validation_set(&self) -> Option<HeldOut> {
+        self.validation.map(|share| HeldOut { share, evaluate: self.evaluate })
+    }
+
+    /// How many of a class's training samples are held out: the share, rounded down, but one at least and never all.
+    pub fn held_out(&self, samples: usize) -> usize {
+        let of = |share: f64| floor(share * samples as f64).max(1).min(samples.saturating_sub(1));
+        self.validation.map_or(0, of)
+    }
+
+    /// Pixels of the shorter side of its images before any transform; `None` where each has its own.
+    pub fn side(&self) -> Option<u32> {
         match self.source {
-            DataSource::Digits => 8,
-            DataSource::Cifar10 | DataSource::Cifar100 => 32,
-            DataSource::Folder => self.store,
-            DataSource::Play => 1,
+            DataSource::Digits => Some(8),
+            DataSource::Cifar10 | DataSource::Cifar100 => Some(32),
+            DataSource::Folder => self.store.side(),
+            DataSource::Play => Some(1),
         }
+    }
+
+    /// Whether all its images are squares before any transform.
+    pub fn is_square(&self) -> bool {
+        self.source != DataSource::Folder || matches!(self.store, StoredSize::Square(_))
     }
 
     /// Classes, where they are known without opening it.
@@ -129,7 +202,8 @@ impl DataSection {
 
     /// Pixels of both sides of what the network sees.
     pub fn output(&self) -> u32 {
-        self.test.output().unwrap_or(self.side())
+        // Images of shapes of their own without a crop are refused when the scenario is read.
+        self.test.output().or(self.side()).unwrap_or(224)
     }
 }
 
@@ -166,11 +240,29 @@ impl DataSection {
             _ => {}
         }
         let subset = Param::unset("subset", "training samples kept of every class").at_least(1.0);
-        let store = Param::new("store", 224, "pixels every image of a folder is first resized to");
         let text = match source {
             DataSource::Play => Some(table.table("text", TextSection::read)),
             _ => {
                 table.foreign(&["text"], &format!("source = \"{}\"", source.word()));
+                None
+            }
+        };
+        let validation = Param::unset("validation", "share of every class held out of training");
+        let validation: Option<f64> = table.optional(&validation.above(0.0).below(1.0));
+        let evaluate = Param::new("evaluate", Evaluated::Test, "what accuracies are measured on");
+        let evaluate = table.get(&evaluate);
+        if evaluate == Evaluated::Validation && !table.given("validation") {
+            table.reject(
+                "evaluate",
+                "nothing is held out to measure accuracies on",
+                "which samples?",
+                "add `validation = 0.2`: a fifth of every class's training samples",
+            );
+        }
+        let split = match source {
+            DataSource::Folder => table.optional_table("split", SplitSection::read),
+            _ => {
+                table.foreign(&["split"], &format!("source = \"{}\"", source.word()));
                 None
             }
         };
@@ -180,7 +272,10 @@ impl DataSection {
             source,
             path,
             subset: table.optional(&subset),
-            store: table.get(&store.at_least(1.0).at_most(4096.0)),
+            validation,
+            evaluate,
+            store: StoredSize::read(table),
+            split,
             nominal,
             test: table.table("test", |t| TransformSection::read(t, Some(&train))),
             train,

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{AvailabilityPattern, CachePlace, ExpectedSection, Scenario, ShapeSection, Workers};
+use super::{
+    AvailabilityPattern, CachePlace, ExpectedSection, Scenario, ShapeSection, SplitSection, Workers,
+};
 
 impl Scenario {
     /// The scenario with every default, as TOML. Reading it gives the same scenario and the
@@ -17,7 +19,7 @@ impl Scenario {
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
     /// `record.histograms`, `record.direct`, `[expected]`, whether features are kept in memory or in which folder, the folders of
-    /// `data.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; a run's manifest has
+    /// `data.path`, of its lists, `backbone.weights` and `backbone.vocabulary` (their last component counts; a run's manifest has
     /// digests of what lies there), and the names of CSV files
     /// (their values count).
     pub fn hash(&self) -> String {
@@ -29,6 +31,8 @@ impl Scenario {
         content.record.direct = None;
         content.expected = ExpectedSection::default();
         content.data.path = content.data.path.as_deref().map(last);
+        let lists = content.data.split.iter_mut().flat_map(SplitSection::files_mut);
+        lists.for_each(|(_, path)| *path = last(path));
         for (_, path) in content.backbone.files_mut() {
             *path = last(path);
         }

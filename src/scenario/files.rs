@@ -6,7 +6,9 @@ use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
 use super::law::{Bound, LawSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
-use super::{ArrivalChoice, LinksSection, Scenario, ShapeSection, TimeSection, arrival, direct};
+use super::{
+    ArrivalChoice, LinksSection, Scenario, ShapeSection, SplitSection, TimeSection, arrival, direct,
+};
 
 /// Distributions with their keys and what their values must be.
 type Laws<'a> = Vec<(&'static str, Bound, &'a mut LawSection)>;
@@ -48,6 +50,8 @@ impl Scenario {
         let Scenario { data, tasks, backbone, time, links, cache, availability, record, .. } = self;
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
+        let lists = data.split.iter_mut().flat_map(SplitSection::files_mut);
+        paths.extend(lists.map(|(key, path)| (key.to_owned(), path)));
         paths.extend(backbone.files_mut());
         paths.extend(cache.folder.as_mut().map(|path| ("cache.folder".to_owned(), path)));
         paths.extend(record.direct.as_mut().map(|path| ("record.direct".to_owned(), path)));

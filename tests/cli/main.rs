@@ -24,4 +24,5 @@ mod resume;
 mod slots_cli;
 mod stateless;
 mod text;
+mod validation;
 mod what_if;

@@ -207,6 +207,13 @@ fn the_hash_knows_content_from_form() {
     };
     assert_eq!(at("/a/set"), at("/b/set"));
     assert_ne!(at("/a/set"), at("/a/another"));
+    let listed = |path: &str| {
+        let source = ["data.source=folder", "data.path=/a", "data.store=8"].map(str::to_owned);
+        let overrides = [&source[..], &[format!("data.split.list={path}")]].concat();
+        read(BASE, "/folder", &overrides).unwrap_or_else(|e| panic!("{e}")).scenario.hash()
+    };
+    assert_eq!(listed("/a/one.json"), listed("/b/one.json"));
+    assert_ne!(listed("/a/one.json"), listed("/a/two.json"));
 }
 
 #[test]
@@ -296,7 +303,12 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         one_of("data.nominal", &["{classes=10,train=100,test=10}"]),
         one_of("data.statistics.transform", &["raw", "train", "test"]),
         one_of("data.train.normalise", &["none", "clip", "{mean=[0.1,0.2,0.3],std=[1,2,0.3]}"]),
-        one_of("data.train.interpolation", &["bicubic", "bicubic-torch", "bicubic-antialias"]),
+        one_of(
+            "data.train.interpolation",
+            &["bicubic", "bicubic-torch", "bicubic-antialias", "bilinear"],
+        ),
+        one_of("data.train.jitter", &["{brightness=0.247}", "{contrast=0.1,saturation=2}"]),
+        number("data.validation", 0.01, 0.99),
         number("data.train.flip", 0.0, 1.0),
         one_of("data.train.scale", &["[0.2,0.7]", "[1,1]"]),
         one_of("tasks", &["{sizes=[3,3,4]}", "{count=3}", "{count=2,order=\"seeded\"}"]),

@@ -442,3 +442,101 @@ fn a_folder_whose_name_is_no_text_is_refused_where_its_path_is_written() {
     let error = Scenario::from_toml(&text, "t", folder, &[], &AnyMethod).unwrap_err();
     assert!(error.render(false).contains("is not UTF-8"), "{}", error.render(false));
 }
+
+/// `GOOD` with a folder of images in place of the digits, and lines of `[data]` and below it.
+fn of_folder(lines: &str) -> String {
+    let data = format!(
+        "source = \"folder\"\npath = \"x\"\nnominal = {{ classes = 20, train = 2000, test = 200 }}\n{lines}\n"
+    );
+    changed("source = \"digits\"\n", &data)
+        + "[backbone]\nweights = \"w\"\narchitecture = \"vit-base-patch16-224\"\n"
+}
+
+#[test]
+fn transforms_that_make_no_sense_are_refused() {
+    for (lines, wanted) in [
+        ("train = { resize = 256, squash = 256 }", "`resize` keeps the shape of an image"),
+        ("train = { jitter = { brightness = 0 } }", "this colour jitter changes nothing"),
+        ("train = { jitter = { hue = 0.1 } }", "unknown key `hue` in [data.train.jitter]"),
+        ("train = { jitter = { contrast = -0.1 } }", "must be at least 0"),
+        ("test = { jitter = { contrast = 0.1 } }", "test images are not augmented"),
+        ("store = \"orginal\"", "did you mean \"original\"?"),
+        ("store = { shorter = 256, interpolation = \"bicubic-torch\" }", "kept as bytes"),
+        ("store = { longer = 256 }", "lacks the key `shorter`"),
+        ("store = { shorter = 224 }", "nothing in [data.train] makes squares"),
+        (
+            "store = \"original\"\ntrain = { crop = \"random-resized\", size = 224 }\ntest = { resize = 224 }",
+            "nothing in [data.test] makes squares",
+        ),
+        (
+            "store = { shorter = 200 }\ntrain = { squash = 224 }\ntest = { crop = \"centre\", size = 224 }",
+            "a crop of 224 pixels does not fit into an image of 200",
+        ),
+        ("train = { squash = 256 }", "[data.train] gives images of 256 pixels"),
+    ] {
+        let told = refusal(&of_folder(lines), &[]);
+        assert!(told.contains(wanted), "{lines} gives\n{told}");
+    }
+}
+
+#[test]
+fn images_may_keep_their_shape_until_they_are_cropped() {
+    let crops = "train = { crop = \"random-resized\", size = 224, jitter = { brightness = 0.247 } }\n\
+        test = { resize = 256, crop = \"centre\", size = 224, interpolation = \"bilinear\" }";
+    for (store, kept) in [
+        ("store = \"original\"", "store = \"original\""),
+        ("store = { shorter = 256 }", "[data.store]\nshorter = 256\ninterpolation = \"bicubic\""),
+        ("store = 224", "store = 224"),
+        ("", "store = 224"),
+    ] {
+        let text = of_folder(&format!("{store}\n{crops}"));
+        let scenario = read(&text, &[]).expect("is right").scenario;
+        let effective = scenario.to_effective_toml();
+        assert!(effective.contains(kept), "{effective}");
+        assert!(effective.contains("brightness = 0.247"), "{effective}");
+        let again = read(&effective, &[]).expect("is right, too").scenario;
+        assert_eq!((again.hash(), &again), (scenario.hash(), &scenario));
+    }
+}
+
+#[test]
+fn a_split_and_a_validation_set_say_one_thing_each() {
+    const CROPS: &str = "train = { crop = \"centre\", size = 224 }\ntest = { squash = 224 }";
+    for (lines, wanted) in [
+        ("split = { share = 1 }", "must be above 0 and below 1"),
+        ("split = { seed = 1 }", "lacks the key `share`"),
+        ("split = { train = \"a.yaml\" }", "lacks the key `test`"),
+        ("split = { list = \"a.json\", seed = 1 }", "`data.split.seed` has no meaning"),
+        ("split = { share = 0.5, layout = \"domain\" }", "did you mean \"domains\"?"),
+        ("validation = 0", "must be above 0 and below 1"),
+        ("evaluate = \"validation\"", "nothing is held out to measure accuracies on"),
+        ("validation = 0.2\nevaluate = \"valid\"", "did you mean \"validation\"?"),
+    ] {
+        let told = refusal(&of_folder(&format!("{lines}\n{CROPS}")), &[]);
+        assert!(told.contains(wanted), "{lines} gives\n{told}");
+    }
+    let told = refusal(GOOD, &["data.split={share=0.5}"]);
+    assert!(told.contains("`data.split` has no meaning with `source = \"digits\"`"), "{told}");
+    for (lines, kept) in [
+        ("split = { list = \"a.json\" }", "[data.split]\nlist = \"/a.json\""),
+        (
+            "split = { train = \"a.yaml\", test = \"b/c.yaml\" }",
+            "[data.split]\ntrain = \"/a.yaml\"\ntest = \"/b/c.yaml\"",
+        ),
+        (
+            "split = { share = 0.8, layout = \"domains\" }",
+            "[data.split]\nshare = 0.8\nseed = 0\nlayout = \"domains\"",
+        ),
+        ("validation = 0.25", "validation = 0.25\nstore"),
+        ("validation = 0.25\nevaluate = \"validation\"", "0.25\nevaluate = \"validation\""),
+    ] {
+        let text = of_folder(&format!("{lines}\n{CROPS}"));
+        let scenario = read(&text, &[]).expect("is right").scenario;
+        let effective = scenario.to_effective_toml();
+        assert!(effective.contains(kept), "{effective}");
+        let again = read(&effective, &[]).expect("is right, too").scenario;
+        assert_eq!((again.hash(), &again), (scenario.hash(), &scenario));
+        let plain = read(&of_folder(CROPS), &[]).expect("is right").scenario;
+        assert_ne!(plain.hash(), scenario.hash(), "{lines}");
+    }
+}

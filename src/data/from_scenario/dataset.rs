@@ -7,10 +7,31 @@ use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
 use crate::data::{DataError, Dataset, digits};
-use crate::scenario::{BackboneSection, BertSection, DataSection, DataSource, TextSection};
+use crate::scenario::{
+    BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
+};
 
 impl Dataset {
-    /// Opens what `[data]` names; `tokeniser` is for text.
+    /// What a scenario learns from and is measured on: the data that `[data]` names, less what is held out for
+    /// validation, which stands in place of the test set where `data.evaluate` says so.
+    ///
+    /// # Errors
+    /// Whatever is missing or damaged; classes too small to hold samples out.
+    pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
+        let section = &scenario.data;
+        let data = Dataset::open(section, tokeniser)?;
+        if section.validation.is_none() {
+            return Ok(data);
+        }
+        let held = |samples| section.held_out(samples);
+        let (data, validation) = data.hold_out(held, scenario.seed.partition)?;
+        Ok(match section.evaluate {
+            Evaluated::Test => data,
+            Evaluated::Validation => Dataset { test: validation, ..data },
+        })
+    }
+
+    /// Opens what `[data]` names, all of it; `tokeniser` is for text.
     ///
     /// # Errors
     /// Whatever is missing or damaged.
@@ -25,8 +46,8 @@ impl Dataset {
                 play::open(path(section)?, &play_options(&text), tokeniser)?
             }
             DataSource::Folder => {
-                let side = Some(section.store as usize);
-                let options = FolderOptions { side, subset, ..FolderOptions::default() };
+                let (size, split) = (section.store, section.split.clone());
+                let options = FolderOptions { size, split, subset, ..FolderOptions::default() };
                 return folder::open(path(section)?, &options);
             }
         };
@@ -80,15 +101,19 @@ fn path(section: &DataSection) -> Result<&Path, DataError> {
     })
 }
 
-/// Training samples of every class without the data at hand: those of the embedded digits, otherwise the
+/// Training samples of every class without the data at hand, less those that are held out: those of the embedded digits, otherwise the
 /// published total spread evenly (the first classes take the rest). `None` where no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
-        let data = Dataset::open(section, &Tokeniser::Characters);
-        return data.ok().map(|data| data.class_sizes());
+        let data = Dataset::open(section, &Tokeniser::Characters).ok()?;
+        let learnt = |whole: usize| whole - section.held_out(whole);
+        return Some(data.class_sizes().into_iter().map(learnt).collect());
     }
     let sizes = section.sizes()?;
     let (classes, train) = (sizes.classes as usize, sizes.train as usize);
-    let of = |class: usize| train / classes + usize::from(class < train % classes);
+    let of = |class: usize| {
+        let whole = train / classes + usize::from(class < train % classes);
+        whole - section.held_out(whole)
+    };
     (classes > 0).then(|| (0..classes).map(of).collect())
 }

@@ -1,19 +1,24 @@
+use std::path::Path;
+
 use super::*;
 use crate::data::text::Tokeniser;
-use crate::data::{Dataset, Kernel, Normalisation, Step};
+use crate::data::{Dataset, Jitter, Kernel, Normalisation, Split, Step};
 use crate::scenario::{
-    Crop, DataSection, DataSource, NominalSizes, Normalise, StatisticsTransform, TransformSection,
+    AnyMethod, Crop, DataSection, DataSource, Evaluated, JitterSection, NominalSizes, Normalise,
+    Scenario, Seeds, StatisticsTransform, StoredSize, TransformSection,
 };
 
 fn plain() -> TransformSection {
     TransformSection {
         resize: Some(256),
+        squash: None,
         crop: Crop::Centre,
         size: Some(224),
         padding: 0,
         scale: [0.08, 1.0],
         ratio: [0.75, 4.0 / 3.0],
         flip: 0.0,
+        jitter: None,
         interpolation: Kernel::Pillow,
         normalise: Normalise::Half,
     }
@@ -24,7 +29,10 @@ fn digits_section() -> DataSection {
         source: DataSource::Digits,
         path: None,
         subset: None,
-        store: 224,
+        validation: None,
+        evaluate: Evaluated::Test,
+        store: StoredSize::Square(224),
+        split: None,
         nominal: None,
         train: TransformSection { crop: Crop::RandomResized, flip: 0.5, ..plain() },
         test: plain(),
@@ -79,8 +87,74 @@ fn sections_become_the_steps_they_name() {
 }
 
 #[test]
+fn a_squash_stands_in_place_of_the_resize_and_jitter_comes_last() {
+    let jitter = Some(JitterSection { brightness: 0.1, contrast: 0.2, saturation: 0.3 });
+    let train = TransformSection {
+        resize: None,
+        squash: Some(256),
+        flip: 0.5,
+        jitter,
+        interpolation: Kernel::Bilinear,
+        ..plain()
+    };
+    let test = TransformSection { flip: 0.0, jitter: None, ..train.clone() };
+    let made = Transforms::from_scenario(&DataSection { train, test, ..digits_section() }, None);
+    let kernel = Kernel::Bilinear;
+    let (squash, crop) = (|side| Step::Squash { side, kernel }, Step::CentreCrop { side: 224 });
+    let jitter = Step::Jitter(Jitter { brightness: 0.1, contrast: 0.2, saturation: 0.3 });
+    assert_eq!(
+        made.train.steps,
+        [squash(256), crop.clone(), Step::Flip { probability: 0.5 }, jitter]
+    );
+    assert_eq!(made.statistics.steps, [squash(224), crop]);
+}
+
+#[test]
 fn a_data_set_without_a_path_says_so() {
     let section = DataSection { source: DataSource::Cifar100, ..digits_section() };
     let message = Dataset::open(&section, &Tokeniser::Characters).unwrap_err().to_string();
     assert!(message.contains("give data.path"), "{message}");
+}
+
+#[test]
+fn validation_takes_the_place_of_the_test_set_only_where_it_is_asked_for() {
+    let scenario = |evaluate, partition| {
+        let data = DataSection { validation: Some(0.2), evaluate, ..digits_section() };
+        let text = "schema = 1\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
+            kind = \"iid\"\n[method]\nname = \"any\"\n";
+        let read = Scenario::from_toml(text, "t", Path::new("/"), &[], &AnyMethod).unwrap();
+        let seed = Seeds { partition, ..read.scenario.seed };
+        Scenario { data, seed, ..read.scenario }
+    };
+    let open =
+        |scenario: &Scenario| Dataset::from_scenario(scenario, &Tokeniser::Characters).unwrap();
+    let whole = Dataset::open(&digits_section(), &Tokeniser::Characters).unwrap();
+    let origins = |split: &Split| -> Vec<u32> {
+        (0..split.len() as u32).map(|sample| split.origin(sample)).collect()
+    };
+    let tested = open(&scenario(Evaluated::Test, 3));
+    assert_eq!(tested.test.digest().unwrap(), whole.test.digest().unwrap());
+    let validated = open(&scenario(Evaluated::Validation, 3));
+    assert_eq!(origins(&tested.train), origins(&validated.train));
+    let mut both = [origins(&validated.train), origins(&validated.test)].concat();
+    both.sort_unstable();
+    assert_eq!(both, (0..whole.train.len() as u32).collect::<Vec<_>>());
+    let other = open(&scenario(Evaluated::Validation, 4));
+    assert_ne!(
+        origins(&other.test),
+        origins(&validated.test),
+        "the seed of the partition moves it"
+    );
+    // 142 training images of the first digit: 28.4 of them.
+    assert_eq!(validated.test.by_class()[0].len(), whole.class_sizes()[0] / 5);
+    let section = scenario(Evaluated::Validation, 3).data;
+    assert_eq!(nominal_class_sizes(&section), Some(validated.class_sizes()));
+}
+
+#[test]
+fn one_sample_at_least_is_held_out_and_never_all() {
+    let held =
+        |share, samples| DataSection { validation: share, ..digits_section() }.held_out(samples);
+    assert_eq!([held(Some(0.2), 4), held(Some(0.2), 10), held(Some(0.2), 14)], [1, 2, 2]);
+    assert_eq!([held(Some(0.99), 3), held(Some(0.5), 1), held(None, 10)], [2, 0, 0]);
 }

@@ -81,7 +81,7 @@ fn play_at_hand(scenario: &Scenario) -> Result<Option<Dataset>, DataError> {
         return Ok(None);
     }
     // Who says what does not depend on how it becomes tokens.
-    Dataset::open(&scenario.data, &Tokeniser::Characters).map(Some)
+    Dataset::from_scenario(scenario, &Tokeniser::Characters).map(Some)
 }
 
 /// Classes and tasks of a data set of so many classes.

@@ -43,7 +43,7 @@ pub fn assemble(
     let workers = workforce(&scenario.devices, asked)?;
     let backbone = open_backbone(scenario)?;
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
-    let dataset = Dataset::open(&scenario.data, &tokeniser)?;
+    let dataset = Dataset::from_scenario(scenario, &tokeniser)?;
     let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
     let config = backbone.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);

@@ -74,6 +74,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         name: scenario.name.clone(),
         holders: holders(scenario, clients, &curriculum)?,
         class_sizes,
+        validation: scenario.data.validation_set(),
         terms: Terms {
             rules,
             name: scenario.method.name.clone(),

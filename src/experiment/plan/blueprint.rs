@@ -7,6 +7,7 @@ use super::{Backbone, Plan};
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::Holders;
 use crate::federation::{FaultRules, SizedSeat, Terms, size};
+use crate::scenario::HeldOut;
 
 /// A run as far as it is known without data and weights.
 pub struct Blueprint {
@@ -16,6 +17,8 @@ pub struct Blueprint {
     pub terms: Terms,
     /// Training samples of every class id.
     pub class_sizes: Vec<usize>,
+    /// What is held out of them before.
+    pub validation: Option<HeldOut>,
     /// Who holds them.
     pub holders: Holders,
 }
@@ -35,7 +38,7 @@ pub enum Faults {
 /// # Errors
 /// What would end it: nobody can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentError> {
-    let Blueprint { name, terms, class_sizes, holders } = blueprint;
+    let Blueprint { name, terms, class_sizes, holders, validation } = blueprint;
     let Terms { facts, curriculum, .. } = terms;
     let mut sized = terms.clone();
     if faults == Faults::Off {
@@ -67,6 +70,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentErr
         clients: terms.rules.clients,
         classes: curriculum.classes(),
         samples: class_sizes.iter().sum(),
+        validation: *validation,
         charged: terms.charged,
         faults: faults == Faults::On,
         phases,

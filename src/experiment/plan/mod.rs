@@ -17,6 +17,7 @@ pub use frame::{FrameRange, PlannedFrame};
 
 use crate::policy::UpSize;
 use crate::quantity::Bytes;
+use crate::scenario::HeldOut;
 
 /// Everything `fedcast plan` knows about a run.
 #[derive(Clone, Debug, Serialize)]
@@ -31,8 +32,11 @@ pub struct Plan {
     pub clients: u32,
     /// Classes of the data set.
     pub classes: usize,
-    /// Training samples of the data set.
+    /// Training samples of the data set, less those that are held out.
     pub samples: usize,
+    /// What is held out, where anything is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<HeldOut>,
     /// Whether messages cross a link at all.
     pub charged: bool,
     /// Whether the faults of the scenario are in it.

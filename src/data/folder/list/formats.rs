@@ -1,0 +1,110 @@
+//! The published forms of a list.
+
+use std::path::Path;
+
+use super::{Line, Part, at, wrong};
+use crate::data::DataError;
+
+/// The lines of one part, `train` or `test`; a file of one part only has no name for it.
+pub(super) fn part(file: &Path, part: &str) -> Result<Part, DataError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| DataError::io(file, "the list of a split", error))?;
+    let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    let lines = match ending.as_deref() {
+        Some("yaml" | "yml") => yaml(file, &text),
+        Some("txt") => Ok(plain(&text)),
+        Some("json") => json(file, &text, part),
+        _ => {
+            return Err(DataError::unfit(
+                format!("{}: a list of unknown form", file.display()),
+                "give a list that ends with .yaml, .txt or .json",
+            ));
+        }
+    }?;
+    Ok(Part { file: file.to_owned(), lines })
+}
+
+/// `data:` and `targets:`, each with lines `- value`: what PyYAML writes of two lists.
+fn yaml(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
+    let (mut paths, mut classes) = (Vec::new(), Vec::new());
+    let mut open = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        let broken = |expected: &str| wrong(at(file, number), expected, format!("`{line}`"));
+        match (line, open) {
+            ("" | "---", _) => {}
+            ("data:" | "targets:", _) => open = Some(line),
+            (_, Some(list)) => {
+                let value = line.strip_prefix("- ").ok_or_else(|| broken("`- ` and a value"))?;
+                let value = value.trim().trim_matches(['\'', '"']);
+                if list == "data:" {
+                    paths.push((number, value.to_owned()));
+                } else {
+                    let class =
+                        value.parse().map_err(|_| broken("`- ` and the number of a class"))?;
+                    classes.push((number, class));
+                }
+            }
+            _ => return Err(broken("`data:` or `targets:`")),
+        }
+    }
+    if paths.len() != classes.len() {
+        // The first that has no partner.
+        let (number, found) = match paths.get(classes.len()) {
+            Some((number, _)) => (*number, "none for this image"),
+            None => (classes[paths.len()].0, "one for which there is no image"),
+        };
+        return Err(wrong(
+            at(file, number),
+            "a class in `targets` for every image of `data`",
+            found,
+        ));
+    }
+    let line = |((number, path), (_, class))| Line { number, path, class: Some(class), name: None };
+    Ok(paths.into_iter().zip(classes).map(line).collect())
+}
+
+/// `path class`, or `path`.
+fn plain(text: &str) -> Vec<Line> {
+    let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let line = |(number, line): (usize, &str)| {
+        let numbered = line.rsplit_once([' ', '\t', ',']).and_then(|(path, class)| {
+            Some((path.trim_end_matches([' ', '\t', ',']), class.parse().ok()?))
+        });
+        let (path, class) = numbered.map_or((line, None), |(path, class)| (path, Some(class)));
+        Line { number, path: path.to_owned(), class, name: None }
+    };
+    lines.map(line).collect()
+}
+
+/// `{"train": [[path, class, name], ..], "val": .., "test": ..}`.
+fn json(file: &Path, text: &str, part: &str) -> Result<Vec<Line>, DataError> {
+    let document: serde_json::Value = serde_json::from_str(text)
+        .map_err(|error| wrong(at(file, error.line()), "JSON", error.to_string()))?;
+    let Some(list) = document.get(part).and_then(serde_json::Value::as_array) else {
+        return Err(wrong(file.to_owned(), format!("a list `{part}`"), "none"));
+    };
+    // JSON forgets its lines: paths come in the order of the text, from the name of their list.
+    let mut end = text.find(&format!("\"{part}\"")).unwrap_or_default();
+    let mut number = 1 + text[..end].matches('\n').count();
+    let mut lines = Vec::with_capacity(list.len());
+    for entry in list {
+        let path = entry.get(0).and_then(serde_json::Value::as_str);
+        let quoted = path.map(|path| format!("\"{path}\""));
+        let found = quoted.and_then(|quoted| Some((text[end..].find(&quoted)?, quoted.len())));
+        if let Some((skipped, length)) = found {
+            number += text[end..end + skipped].matches('\n').count();
+            end += skipped + length;
+        }
+        let class = entry.get(1).and_then(serde_json::Value::as_u64);
+        let class = class.and_then(|class| u32::try_from(class).ok());
+        let (Some(path), Some(class)) = (path, class) else {
+            let expected = "[\"path\", class, \"name of the class\"]";
+            return Err(wrong(at(file, number), expected, entry.to_string()));
+        };
+        let name = entry.get(2).and_then(serde_json::Value::as_str).map(str::to_owned);
+        lines.push(Line { number, path: path.to_owned(), class: Some(class), name });
+    }
+    Ok(lines)
+}

@@ -1,0 +1,114 @@
+//! Training samples held out to choose rates on.
+
+use std::sync::Arc;
+
+use super::{DataError, Dataset, Split};
+use crate::numerics::distributions::choose;
+use crate::numerics::streams::{Domain, StreamKey};
+
+impl Dataset {
+    /// Divides the training samples class by class: `held` says how many of a class's samples are held out, drawn with
+    /// `seed`. The first data set keeps the others; its `test` stays what it is. The second part is what was held out.
+    ///
+    /// # Errors
+    /// A class with too few samples for both parts.
+    pub fn hold_out(
+        self,
+        held: impl Fn(usize) -> usize,
+        seed: u64,
+    ) -> Result<(Dataset, Arc<Split>), DataError> {
+        let (mut kept, mut out) = (Vec::new(), Vec::new());
+        for (class, samples) in self.train.by_class().iter().enumerate() {
+            let count = held(samples.len());
+            if count == 0 || count >= samples.len() {
+                return Err(DataError::unfit(
+                    format!(
+                        "class `{}` has {} training samples, too few to hold some out",
+                        self.class_names[class],
+                        samples.len()
+                    ),
+                    "change data.validation, or use more data",
+                ));
+            }
+            let key = StreamKey::new(seed, Domain::HoldOut).step(1).task(class as u32);
+            let chosen = choose(&mut key.rng(), samples.len() as u64, count as u64);
+            for (place, sample) in (0..).zip(samples) {
+                let part = if chosen.binary_search(&place).is_ok() { &mut out } else { &mut kept };
+                part.push(*sample);
+            }
+        }
+        let validation = part(&self.train, out)?;
+        Ok((Dataset { train: part(&self.train, kept)?, ..self }, validation))
+    }
+}
+
+/// Some samples of a split, in its order, with their labels and owners.
+fn part(of: &Arc<Split>, mut samples: Vec<u32>) -> Result<Arc<Split>, DataError> {
+    samples.sort_unstable();
+    let each = |values: &[u32]| samples.iter().map(|sample| values[*sample as usize]).collect();
+    let (labels, owners) = (each(of.labels()), of.owners().map(each));
+    let split = Split::chosen(of, samples, labels, of.by_class().len())?;
+    Ok(Arc::new(match owners {
+        Some(owners) => split.with_owners(owners),
+        None => split,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::data::digits;
+
+    /// Sample numbers of the whole training data.
+    fn origins(split: &Split) -> BTreeSet<u32> {
+        (0..split.len() as u32).map(|sample| split.origin(sample)).collect()
+    }
+
+    #[test]
+    fn both_parts_are_all_of_the_training_data_and_the_test_set_is_untouched() {
+        let whole = digits::embedded().unwrap();
+        let test = Arc::clone(&whole.test);
+        let (sizes, all) = (whole.class_sizes(), origins(&whole.train));
+        let train = Arc::clone(&whole.train);
+        let (learnt, validation) = whole.hold_out(|n| n / 5, 4).unwrap();
+        assert!(Arc::ptr_eq(&learnt.test, &test));
+        let (kept, held) = (origins(&learnt.train), origins(&validation));
+        assert!(kept.is_disjoint(&held));
+        assert_eq!(kept.union(&held).copied().collect::<BTreeSet<_>>(), all);
+        for (class, size) in sizes.iter().enumerate() {
+            assert_eq!(validation.by_class()[class].len(), size / 5);
+            assert_eq!(learnt.train.by_class()[class].len(), size - size / 5);
+        }
+        for sample in 0..validation.len() {
+            let origin = validation.origin(sample as u32) as usize;
+            assert_eq!(validation.labels()[sample], train.labels()[origin]);
+            assert_eq!(
+                validation.image(sample).unwrap().pixels,
+                train.image(origin).unwrap().pixels
+            );
+        }
+    }
+
+    #[test]
+    fn the_seed_moves_what_is_held_out() {
+        let held = |seed| {
+            let (_, validation) = digits::embedded().unwrap().hold_out(|n| n / 5, seed).unwrap();
+            origins(&validation)
+        };
+        assert_eq!(held(1), held(1));
+        let (one, two) = (held(1), held(2));
+        // By chance a fifth of them is in both.
+        let both = one.intersection(&two).count() as f64 / one.len() as f64;
+        assert!((0.1..0.3).contains(&both), "{both}");
+    }
+
+    #[test]
+    fn a_class_that_cannot_be_divided_is_named() {
+        for held in [0, 1_000] {
+            let error = digits::embedded().unwrap().hold_out(|_| held, 1).unwrap_err();
+            assert!(error.to_string().contains("class `0` has"), "{error}");
+        }
+    }
+}
