@@ -58,7 +58,7 @@ pub struct Overrides {
     /// Override a key of the scenario; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Override seed.run
+    /// Override seed.run; partition and class order follow unless they have seeds of their own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }

@@ -14,12 +14,13 @@
 //! ```
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use candle_core::{Device, Tensor};
 
-use super::folder;
+use super::folder::{self, StoredSize};
 use super::prepared::Prepared;
 use super::transform::Transform;
 use super::{DataError, Stacked};
@@ -82,12 +83,51 @@ pub struct Split {
 pub(crate) enum Store {
     /// All images in one buffer, one size.
     Buffer { bytes: Vec<u8>, shape: [usize; 3] },
-    /// Decoded at each access (and resized to a square of `side`, when given).
-    Files { paths: Vec<PathBuf>, side: Option<usize> },
+    /// Images of different sizes, one behind the other.
+    Ragged { bytes: Vec<u8>, shapes: Shapes },
+    /// Decoded at each access, and brought to `size`.
+    Files { paths: Vec<PathBuf>, size: StoredSize },
     /// Samples of another split, perhaps the same one more than once.
     Chosen { of: Arc<Split>, samples: Vec<u32> },
     /// Sequences of tokens, one behind the other, all of one length.
     Tokens { ids: Vec<u32>, length: usize },
+}
+
+/// The size of files in digests: of squares and originals as it always was.
+fn words_of(size: StoredSize) -> String {
+    match size {
+        StoredSize::Original => "None".to_owned(),
+        StoredSize::Square(side) => format!("Some({side})"),
+        StoredSize::Shorter { .. } => format!("{size:?}"),
+    }
+}
+
+/// Where images of different sizes lie, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    list: Vec<[usize; 3]>,
+    /// First byte of each.
+    starts: Vec<usize>,
+}
+
+impl Shapes {
+    /// The shape of an image and its bytes.
+    fn at(&self, i: usize) -> ([usize; 3], Range<usize>) {
+        let (shape, start) = (self.list[i], self.starts[i]);
+        (shape, start..start + shape.iter().product::<usize>())
+    }
+}
+
+impl From<Vec<[usize; 3]>> for Shapes {
+    fn from(list: Vec<[usize; 3]>) -> Shapes {
+        let mut end = 0;
+        let starts = list.iter().map(|shape| {
+            let start = end;
+            end += shape.iter().product::<usize>();
+            start
+        });
+        Shapes { starts: starts.collect(), list }
+    }
 }
 
 /// Prepared pixels may take this much per split.
@@ -153,7 +193,10 @@ impl Split {
     pub fn base(self: &Arc<Split>) -> Arc<Split> {
         match &self.store {
             Store::Chosen { of, .. } => Arc::clone(of),
-            Store::Buffer { .. } | Store::Files { .. } | Store::Tokens { .. } => Arc::clone(self),
+            Store::Buffer { .. }
+            | Store::Ragged { .. }
+            | Store::Files { .. }
+            | Store::Tokens { .. } => Arc::clone(self),
         }
     }
 
@@ -161,7 +204,10 @@ impl Split {
     pub fn origin(&self, sample: u32) -> u32 {
         match &self.store {
             Store::Chosen { samples, .. } => samples[sample as usize],
-            Store::Buffer { .. } | Store::Files { .. } | Store::Tokens { .. } => sample,
+            Store::Buffer { .. }
+            | Store::Ragged { .. }
+            | Store::Files { .. }
+            | Store::Tokens { .. } => sample,
         }
     }
 
@@ -180,7 +226,7 @@ impl Split {
         match &self.store {
             Store::Tokens { .. } => true,
             Store::Chosen { of, .. } => of.is_text(),
-            Store::Buffer { .. } | Store::Files { .. } => false,
+            Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => false,
         }
     }
 
@@ -195,7 +241,7 @@ impl Split {
                 let origins: Vec<u32> = samples.iter().map(|sample| self.origin(*sample)).collect();
                 of.tokens(&origins)
             }
-            Store::Buffer { .. } | Store::Files { .. } => None,
+            Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => None,
         }
     }
 
@@ -250,7 +296,12 @@ impl Split {
                 let pixels = Cow::Borrowed(&bytes[i * size..(i + 1) * size]);
                 Ok(Image { channels, height, width, pixels })
             }
-            Store::Files { paths, side } => folder::decode(&paths[i], *side),
+            Store::Ragged { bytes, shapes } => {
+                let ([channels, height, width], place) = shapes.at(i);
+                let pixels = Cow::Borrowed(&bytes[place]);
+                Ok(Image { channels, height, width, pixels })
+            }
+            Store::Files { paths, size } => folder::decode(&paths[i], *size),
             Store::Chosen { of, samples } => of.image(samples[i] as usize),
             Store::Tokens { .. } => Err(DataError::unfit(
                 "text has no pixels",
@@ -270,9 +321,15 @@ impl Split {
                 let images = kept.iter().flat_map(|i| &bytes[i * size..(i + 1) * size]);
                 Store::Buffer { bytes: images.copied().collect(), shape: *shape }
             }
-            Store::Files { paths, side } => Store::Files {
+            Store::Ragged { bytes, shapes } => {
+                let chosen = kept.iter().map(|&i| shapes.at(i));
+                let (shapes, places): (Vec<_>, Vec<_>) = chosen.unzip();
+                let bytes = places.into_iter().flat_map(|place| &bytes[place]).copied().collect();
+                Store::Ragged { bytes, shapes: shapes.into() }
+            }
+            Store::Files { paths, size } => Store::Files {
                 paths: kept.iter().map(|&i| paths[i].clone()).collect(),
-                side: *side,
+                size: *size,
             },
             Store::Chosen { of, samples } => Store::Chosen {
                 of: Arc::clone(of),
@@ -295,13 +352,16 @@ impl Split {
     pub fn image_shape(&self) -> Option<[usize; 3]> {
         match &self.store {
             Store::Buffer { shape, .. } => Some(*shape),
-            Store::Files { side, .. } => side.map(|s| [3, s, s]),
+            Store::Files { size: StoredSize::Square(side), .. } => {
+                Some([3, *side as usize, *side as usize])
+            }
+            Store::Files { .. } | Store::Ragged { .. } => None,
             Store::Chosen { of, .. } => of.image_shape(),
             Store::Tokens { .. } => None,
         }
     }
 
-    /// Bytes of one sample as it is stored here; of files that are decoded at each access, those of the first.
+    /// Bytes of one sample as it is stored here; of images of different sizes, those of the first.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -309,7 +369,7 @@ impl Split {
         match &self.store {
             Store::Tokens { length, .. } => return Ok(4 * *length as u64),
             Store::Chosen { of, .. } => return of.sample_bytes(),
-            Store::Buffer { .. } | Store::Files { .. } => {}
+            Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => {}
         }
         match self.image_shape() {
             Some(shape) => Ok(shape.iter().product::<usize>() as u64),
@@ -345,8 +405,14 @@ impl Split {
                     hasher.update(&token.to_le_bytes());
                 });
             }
-            Store::Files { paths, side } => {
-                hasher.update(format!("{side:?}").as_bytes());
+            Store::Ragged { bytes, shapes } => {
+                for extent in shapes.list.iter().flatten() {
+                    hasher.update(&(*extent as u64).to_le_bytes());
+                }
+                hasher.update(bytes);
+            }
+            Store::Files { paths, size } => {
+                hasher.update(words_of(*size).as_bytes());
                 for path in paths {
                     let bytes = std::fs::read(path)
                         .map_err(|error| DataError::io(path, "an image", error))?;

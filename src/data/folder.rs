@@ -2,23 +2,25 @@
 //!
 //! Class ids are the class folders sorted by name (byte order), samples the files sorted by class, then name, so a
 //! copy of the folder on another system gives the same data set. `train/` and `test/` must hold the
-//! same classes. With a stored `side` every image is resized once to a square of that many pixels (Pillow's bicubic,
-//! as the HGP benchmark's loader does) and kept in memory if all of them fit the budget; otherwise images
-//! are decoded whenever they are read.
+//! same classes. Every image is resized once to its [stored size](StoredSize): a square (Pillow's bicubic,
+//! as the HGP benchmark's loader does), a shorter side with the shape kept, or not at all. A split is kept in memory
+//! if all of its images fit the budget, 4 GiB; otherwise images are decoded whenever they are read, so that memory
+//! is bounded by the budget and one image per worker.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::dataset::Store;
-use super::transform::{Kernel, Table, resize_u8};
+use super::transform::{Kernel, Table, resize_u8, shorter_to};
 use super::{DataError, Dataset, Image, Split};
+pub use crate::scenario::StoredSize;
 
 /// How to read and keep a folder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FolderOptions {
-    /// Resize every image once to `side x side`; `None` keeps each image's own size.
-    pub side: Option<usize>,
+    /// What every image is resized to, once.
+    pub size: StoredSize,
     /// Keep only the first so many training images of every class.
     pub subset: Option<usize>,
     /// Keep decoded images in memory up to this many bytes per split.
@@ -28,7 +30,7 @@ pub struct FolderOptions {
 impl Default for FolderOptions {
     /// Own sizes, all images; 4 GiB per split.
     fn default() -> Self {
-        FolderOptions { side: None, subset: None, budget: 4 << 30 }
+        FolderOptions { size: StoredSize::Original, subset: None, budget: 4 << 30 }
     }
 }
 
@@ -101,13 +103,43 @@ fn split(root: &Path, classes: &[String], options: &FolderOptions) -> Result<Spl
         labels.extend(std::iter::repeat_n(class as u32, files.len()));
         paths.append(&mut files);
     }
-    let store = match options.side {
-        Some(side) if paths.len() * 3 * side * side <= options.budget => {
-            Store::Buffer { bytes: decode_all(&paths, side)?, shape: [3, side, side] }
+    Split::new(store(paths, options)?, labels, classes.len())
+}
+
+/// Images in memory where they fit the budget, otherwise only where they are.
+fn store(paths: Vec<PathBuf>, options: &FolderOptions) -> Result<Store, DataError> {
+    let size = options.size;
+    if let StoredSize::Square(side) = size {
+        let shape = [3, side as usize, side as usize];
+        let image = shape.iter().product();
+        if paths.len() * image > options.budget {
+            return Ok(Store::Files { paths, size });
         }
-        side => Store::Files { paths, side },
-    };
-    Split::new(store, labels, classes.len())
+        let bytes = decode_all(&paths, size, &vec![image; paths.len()])?;
+        return Ok(Store::Buffer { bytes, shape });
+    }
+    // Sizes of files come first: an image too many must not be decoded.
+    let (mut shapes, mut left) = (Vec::with_capacity(paths.len()), options.budget);
+    for path in &paths {
+        let (height, width) = stored(size, dimensions(path)?);
+        let Some(rest) = left.checked_sub(3 * height * width) else {
+            return Ok(Store::Files { paths, size });
+        };
+        left = rest;
+        shapes.push([3, height, width]);
+    }
+    let sizes: Vec<usize> = shapes.iter().map(|shape| shape.iter().product()).collect();
+    let bytes = decode_all(&paths, size, &sizes)?;
+    Ok(Store::Ragged { bytes, shapes: shapes.into() })
+}
+
+/// Rows and columns of an image of this size as it is stored.
+fn stored(size: StoredSize, (height, width): (usize, usize)) -> (usize, usize) {
+    match size {
+        StoredSize::Original => (height, width),
+        StoredSize::Square(side) => (side as usize, side as usize),
+        StoredSize::Shorter { side, .. } => shorter_to(height, width, side as usize),
+    }
 }
 
 fn is_image(path: &Path) -> bool {
@@ -116,22 +148,32 @@ fn is_image(path: &Path) -> bool {
 }
 
 /// All images in one buffer, decoded by as many threads as there are cores. Each image has its
-/// place, so the result does not depend on them.
-fn decode_all(paths: &[PathBuf], side: usize) -> Result<Vec<u8>, DataError> {
-    let size = 3 * side * side;
+/// place, so the result does not depend on them. `sizes` are their bytes as stored.
+fn decode_all(paths: &[PathBuf], size: StoredSize, sizes: &[usize]) -> Result<Vec<u8>, DataError> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let share = paths.len().div_ceil(threads).max(1);
-    let mut bytes = vec![0; paths.len() * size];
-    let decode_share = |(paths, bytes): (&[PathBuf], &mut [u8])| {
-        for (path, place) in paths.iter().zip(bytes.chunks_exact_mut(size)) {
-            place.copy_from_slice(&decode(path, Some(side))?.pixels);
+    let mut bytes = vec![0; sizes.iter().sum()];
+    let decode_share = |paths: &[PathBuf], sizes: &[usize], mut places: &mut [u8]| {
+        for (path, bytes) in paths.iter().zip(sizes) {
+            let (place, rest) = places.split_at_mut(*bytes);
+            let image = decode(path, size)?;
+            if image.pixels.len() != place.len() {
+                let found = format!("{} bytes", image.pixels.len());
+                return Err(DataError::corrupt(path, format!("{} bytes", place.len()), found));
+            }
+            place.copy_from_slice(&image.pixels);
+            places = rest;
         }
         Ok::<(), DataError>(())
     };
     std::thread::scope(|scope| {
-        let shares = paths.chunks(share).zip(bytes.chunks_mut(share * size));
-        let running: Vec<_> =
-            shares.map(|share| scope.spawn(move || decode_share(share))).collect();
+        let mut places = bytes.as_mut_slice();
+        let mut running = Vec::new();
+        for (paths, sizes) in paths.chunks(share).zip(sizes.chunks(share)) {
+            let (place, rest) = places.split_at_mut(sizes.iter().sum());
+            places = rest;
+            running.push(scope.spawn(move || decode_share(paths, sizes, place)));
+        }
         // In the order of the files: of several damaged ones the first is reported.
         running
             .into_iter()
@@ -140,20 +182,29 @@ fn decode_all(paths: &[PathBuf], side: usize) -> Result<Vec<u8>, DataError> {
     Ok(bytes)
 }
 
-/// Reads one file as red, green, blue (grey is repeated, transparency dropped); resized to a
-/// square of `side`, when given.
-pub(super) fn decode(path: &Path, side: Option<usize>) -> Result<Image<'static>, DataError> {
+/// A file as an image that is still to be decoded.
+fn opened(path: &Path) -> Result<image::ImageReader<Cursor<Vec<u8>>>, DataError> {
     let bytes = std::fs::read(path).map_err(|e| DataError::io(path, "an image", e))?;
-    let damaged = |found: String| DataError::corrupt(path, "a PNG or JPEG image", found);
     if bytes.is_empty() {
-        return Err(damaged("an empty file".to_owned()));
+        return Err(damaged(path, "an empty file"));
     }
-    let decoded = image::ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .map_err(|e| damaged(e.to_string()))?
-        .decode()
-        .map_err(|e| damaged(e.to_string()))?
-        .into_rgb8();
+    let reader = image::ImageReader::new(Cursor::new(bytes));
+    reader.with_guessed_format().map_err(|e| damaged(path, e))
+}
+
+fn damaged(path: &Path, found: impl ToString) -> DataError {
+    DataError::corrupt(path, "a PNG or JPEG image", found.to_string())
+}
+
+/// Rows and columns of a file, from its head.
+fn dimensions(path: &Path) -> Result<(usize, usize), DataError> {
+    let (width, height) = opened(path)?.into_dimensions().map_err(|e| damaged(path, e))?;
+    Ok((height as usize, width as usize))
+}
+
+/// Reads one file as red, green, blue (grey is repeated, transparency dropped), in its stored size.
+pub(super) fn decode(path: &Path, size: StoredSize) -> Result<Image<'static>, DataError> {
+    let decoded = opened(path)?.decode().map_err(|e| damaged(path, e))?.into_rgb8();
     let (width, height) = (decoded.width() as usize, decoded.height() as usize);
     let interleaved = decoded.into_raw();
     let mut planes = Vec::with_capacity(interleaved.len());
@@ -161,16 +212,18 @@ pub(super) fn decode(path: &Path, side: Option<usize>) -> Result<Image<'static>,
         planes.extend(interleaved.iter().skip(channel).step_by(3));
     }
     let image = Image { channels: 3, height, width, pixels: planes.into() };
-    match side {
-        Some(side) if (height, width) != (side, side) => {
-            let rows = Table::new(Kernel::Pillow, height, side);
-            let columns = Table::new(Kernel::Pillow, width, side);
-            let (mut middle, mut resized) = (Vec::new(), Vec::new());
-            resize_u8(&rows, &columns, &image.pixels, &mut middle, &mut resized);
-            Ok(Image { channels: 3, height: side, width: side, pixels: resized.into() })
-        }
-        _ => Ok(image),
+    let to = stored(size, (height, width));
+    if to == (height, width) {
+        return Ok(image);
     }
+    let kernel = match size {
+        StoredSize::Shorter { kernel, .. } => kernel,
+        StoredSize::Square(_) | StoredSize::Original => Kernel::Pillow,
+    };
+    let (rows, columns) = (Table::new(kernel, height, to.0), Table::new(kernel, width, to.1));
+    let (mut middle, mut resized) = (Vec::new(), Vec::new());
+    resize_u8(&rows, &columns, &image.pixels, &mut middle, &mut resized);
+    Ok(Image { channels: 3, height: to.0, width: to.1, pixels: resized.into() })
 }
 
 #[cfg(test)]
@@ -217,19 +270,44 @@ mod tests {
     #[test]
     fn memory_and_files_give_the_same_pixels() {
         let root = sample_folder();
-        let side = Some(8);
-        let kept =
-            open(root.path(), &FolderOptions { side, budget: 1 << 20, ..Default::default() })
-                .unwrap();
-        let lazy =
-            open(root.path(), &FolderOptions { side, budget: 0, ..Default::default() }).unwrap();
-        assert!(matches!(lazy.train.image(0).unwrap().pixels, std::borrow::Cow::Owned(_)));
-        assert!(matches!(kept.train.image(0).unwrap().pixels, std::borrow::Cow::Borrowed(_)));
-        for (a, b) in [(&kept.train, &lazy.train), (&kept.test, &lazy.test)] {
-            for i in 0..a.len() {
-                let (a, b) = (a.image(i).unwrap(), b.image(i).unwrap());
-                assert_eq!((a.height, a.width, a.pixels), (8, 8, b.pixels));
+        let shorter = StoredSize::Shorter { side: 3, kernel: Kernel::Bilinear };
+        for (size, first) in [
+            (StoredSize::Square(8), (8, 8)),
+            (StoredSize::Original, (4, 6)),
+            // 4 x 6: the shorter side becomes 3, the other 18 / 4 without its fraction.
+            (shorter, (3, 4)),
+        ] {
+            let open = |budget| {
+                super::open(root.path(), &FolderOptions { size, budget, subset: None }).unwrap()
+            };
+            let (kept, lazy) = (open(1 << 20), open(0));
+            assert!(matches!(lazy.train.image(0).unwrap().pixels, std::borrow::Cow::Owned(_)));
+            assert!(matches!(kept.train.image(0).unwrap().pixels, std::borrow::Cow::Borrowed(_)));
+            let image = kept.train.image(0).unwrap();
+            assert_eq!((image.height, image.width), first, "{size:?}");
+            for (a, b) in [(&kept.train, &lazy.train), (&kept.test, &lazy.test)] {
+                assert_eq!(a.sample_bytes().unwrap(), b.sample_bytes().unwrap());
+                for i in 0..a.len() {
+                    let (a, b) = (a.image(i).unwrap(), b.image(i).unwrap());
+                    assert_eq!(
+                        (a.height, a.width, a.pixels),
+                        (b.height, b.width, b.pixels),
+                        "{size:?}, image {i}"
+                    );
+                }
             }
         }
+    }
+
+    #[test]
+    fn a_budget_is_for_all_images_of_a_split() {
+        let root = sample_folder();
+        let is_kept = |budget| {
+            let options = FolderOptions { budget, ..FolderOptions::default() };
+            let data = open(root.path(), &options).unwrap();
+            matches!(data.train.image(2).unwrap().pixels, std::borrow::Cow::Borrowed(_))
+        };
+        // Three images of 4 x 6 pixels and three colours.
+        assert_eq!((is_kept(3 * 72), is_kept(3 * 72 - 1)), (true, false));
     }
 }

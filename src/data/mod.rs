@@ -36,7 +36,7 @@ pub use cifar::Cifar;
 pub use curriculum::{ClassOrder, Curriculum, TaskSizes, TaskView};
 pub use dataset::{Dataset, Image, Split};
 pub use error::DataError;
-pub use folder::FolderOptions;
+pub use folder::{FolderOptions, StoredSize};
 pub use from_scenario::{Transforms, nominal_class_sizes};
 pub use loader::{Batches, Loader};
 pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
@@ -45,7 +45,7 @@ pub use rows::{HeldRows, SampleRows};
 pub use slots::{Slot, SlotRules, Slots};
 pub use stack::Stacked;
 pub use text::Tokeniser;
-pub use transform::{Kernel, Normalisation, Step, Transform, Workspace};
+pub use transform::{Jitter, Kernel, Normalisation, Step, Transform, Workspace};
 
 /// The samples a client holds for a task: indices into the train split, ascending.
 pub type Shard = Arc<[u32]>;

@@ -301,7 +301,16 @@ impl Scenario {
             None => (format!("[data.test] gives {expected}"), " or the `size` of the crop"),
         };
         for (table, transform) in [("train", &self.data.train), ("test", &self.data.test)] {
-            let found = transform.output().unwrap_or(native);
+            if !self.data.is_square() && !transform.makes_squares() {
+                checker.reject(
+                    &[&format!("data.{table}"), "data.store", "data"],
+                    &format!("images keep their shape, and nothing in [data.{table}] makes squares of them"),
+                    "no crop",
+                    &format!("set `data.{table}.crop` and `size`, or `data.{table}.squash = {expected}`"),
+                );
+                continue;
+            }
+            let found = transform.output().or(native).unwrap_or(expected);
             if found != expected {
                 let key = |key: &str| format!("data.{table}.{key}");
                 checker.reject(
@@ -311,7 +320,9 @@ impl Scenario {
                     &format!("set `data.{table}.resize = {expected}`{ways}"),
                 );
             }
-            let room = transform.resize.unwrap_or(native) + 2 * transform.padding;
+            // Images of their own size are met when they are read.
+            let Some(room) = transform.squash.or(transform.resize).or(native) else { continue };
+            let room = room + 2 * transform.padding;
             let cut = matches!(transform.crop, Crop::Random | Crop::Centre);
             if let (true, Some(size)) = (cut, transform.size.filter(|size| *size > room)) {
                 checker.reject(

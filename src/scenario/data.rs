@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader};
-use super::{TextSection, TransformSection};
+use super::{StoredSize, TextSection, TransformSection};
 
 /// Which images and their transforms, or which text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,9 +21,9 @@ pub struct DataSection {
     /// Keeps only the first so many training samples of every class. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<u32>,
-    /// Pixels of both sides that every image of a folder is first resized to. Default 224,
+    /// What every image of a folder is first resized to. Default `224`, a square,
     /// as the HGP benchmark's loader does.
-    pub store: u32,
+    pub store: StoredSize,
     /// Sizes to plan with while the data is absent. Known for digits and CIFAR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal: Option<NominalSizes>,
@@ -96,14 +96,19 @@ impl DataSection {
         Some(NominalSizes { train, ..sizes })
     }
 
-    /// Pixels of both sides of its images before any transform.
-    pub fn side(&self) -> u32 {
+    /// Pixels of the shorter side of its images before any transform; `None` where each has its own.
+    pub fn side(&self) -> Option<u32> {
         match self.source {
-            DataSource::Digits => 8,
-            DataSource::Cifar10 | DataSource::Cifar100 => 32,
-            DataSource::Folder => self.store,
-            DataSource::Play => 1,
+            DataSource::Digits => Some(8),
+            DataSource::Cifar10 | DataSource::Cifar100 => Some(32),
+            DataSource::Folder => self.store.side(),
+            DataSource::Play => Some(1),
         }
+    }
+
+    /// Whether all its images are squares before any transform.
+    pub fn is_square(&self) -> bool {
+        self.source != DataSource::Folder || matches!(self.store, StoredSize::Square(_))
     }
 
     /// Classes, where they are known without opening it.
@@ -129,7 +134,8 @@ impl DataSection {
 
     /// Pixels of both sides of what the network sees.
     pub fn output(&self) -> u32 {
-        self.test.output().unwrap_or(self.side())
+        // Images of shapes of their own without a crop are refused when the scenario is read.
+        self.test.output().or(self.side()).unwrap_or(224)
     }
 }
 
@@ -166,7 +172,6 @@ impl DataSection {
             _ => {}
         }
         let subset = Param::unset("subset", "training samples kept of every class").at_least(1.0);
-        let store = Param::new("store", 224, "pixels every image of a folder is first resized to");
         let text = match source {
             DataSource::Play => Some(table.table("text", TextSection::read)),
             _ => {
@@ -180,7 +185,7 @@ impl DataSection {
             source,
             path,
             subset: table.optional(&subset),
-            store: table.get(&store.at_least(1.0).at_most(4096.0)),
+            store: StoredSize::read(table),
             nominal,
             test: table.table("test", |t| TransformSection::read(t, Some(&train))),
             train,

@@ -1,4 +1,4 @@
-//! `[data.train]` and `[data.test]`: resize, crop, flip, normalise, in this order.
+//! `[data.train]` and `[data.test]`: resize, crop, flip, jitter, normalise, in this order.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -11,6 +11,9 @@ pub struct TransformSection {
     /// The shorter side becomes this many pixels. Default: unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize: Option<u32>,
+    /// Both sides become this many pixels, whatever the image's shape; in place of `resize`. Default: unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub squash: Option<u32>,
     /// Which part is cut out. Default `none`.
     pub crop: Crop,
     /// Pixels of both sides of the cut; required with a crop.
@@ -24,6 +27,9 @@ pub struct TransformSection {
     pub ratio: [f64; 2],
     /// Probability of mirroring left and right. Default 0.
     pub flip: f64,
+    /// How far colours are moved, after the flip. Default: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterSection>,
     /// How pixels are interpolated. Default `bicubic`; in `[data.test]` that of `[data.train]`.
     pub interpolation: Kernel,
     /// What is subtracted and divided by. Default `half`; in `[data.test]` that of `[data.train]`.
@@ -44,7 +50,19 @@ pub enum Crop {
     Centre,
 }
 
-/// Which bicubic.
+/// torchvision's `ColorJitter`: a factor per property, uniform in `[max(0, 1 - x), 1 + x]`; which of them comes first is
+/// drawn, too. The hue is not moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct JitterSection {
+    /// Towards black. Default 0: unchanged.
+    pub brightness: f64,
+    /// Towards the mean grey of the image. Default 0.
+    pub contrast: f64,
+    /// Towards the grey image. Default 0.
+    pub saturation: f64,
+}
+
+/// How pixels are interpolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 pub enum Kernel {
     /// Pillow's, on bytes, bit for bit: what image loaders of most papers use.
@@ -60,6 +78,17 @@ pub enum Kernel {
     #[serde(rename = "bicubic-antialias")]
     #[value(name = "bicubic-antialias")]
     Antialias,
+    /// Pillow's bilinear, on bytes: torchvision's default for images.
+    #[serde(rename = "bilinear")]
+    #[value(name = "bilinear")]
+    Bilinear,
+}
+
+impl Kernel {
+    /// Whether it is Pillow's, made for bytes.
+    pub fn on_bytes(self) -> bool {
+        matches!(self, Kernel::Pillow | Kernel::Bilinear)
+    }
 }
 
 /// `(value - mean) / std` per channel, of values in `[0, 1]`.
@@ -147,6 +176,26 @@ impl Normalise {
     }
 }
 
+impl JitterSection {
+    fn read(table: &mut TableReader<'_>) -> JitterSection {
+        let share = |name, doc| Param::new(name, 0.0, doc).source("torchvision").at_least(0.0);
+        let jitter = JitterSection {
+            brightness: table.get(&share("brightness", "how far, towards black or brighter")),
+            contrast: table.get(&share("contrast", "how far, towards the mean grey or away")),
+            saturation: table.get(&share("saturation", "how far, towards grey or away")),
+        };
+        if jitter == JitterSection::default() && !table.given("hue") {
+            table.reject(
+                "brightness",
+                "this colour jitter changes nothing",
+                "all zero",
+                "give `brightness`, `contrast` or `saturation`, or remove `jitter`",
+            );
+        }
+        jitter
+    }
+}
+
 impl TransformSection {
     /// `train` is `[data.train]` where this is `[data.test]`: what the network expects of
     /// pixels does not change between the two unless the file says so.
@@ -154,6 +203,15 @@ impl TransformSection {
         let crop: Crop = table.get(&Param::new("crop", Crop::None, "which part is cut out"));
         let pixels = |name, doc| Param::<u32>::unset(name, doc).at_least(1.0).at_most(4096.0);
         let resize = table.optional(&pixels("resize", "pixels of the shorter side, first"));
+        let squash = table.optional(&pixels("squash", "pixels of both sides, whatever the shape"));
+        if resize.is_some() && squash.is_some() {
+            table.reject(
+                "squash",
+                "`resize` keeps the shape of an image and `squash` does not",
+                "says it a second time",
+                "remove one of the two",
+            );
+        }
         let size: Option<u32> = table.optional(&pixels("size", "pixels of both sides of the crop"));
         match (crop, size) {
             (Crop::None, Some(_)) => table.reject(
@@ -189,17 +247,19 @@ impl TransformSection {
         }
         let flip = Param::new("flip", 0.0, "probability of mirroring").at_least(0.0).at_most(1.0);
         let flip: f64 = table.get(&flip);
+        let jitter = table.optional_table("jitter", JitterSection::read);
         if train.is_some() {
             let random = [
                 ("crop", matches!(crop, Crop::RandomResized | Crop::Random)),
                 ("flip", flip > 0.0),
+                ("jitter", jitter.is_some()),
             ];
             for (name, _) in random.iter().filter(|(_, is_random)| *is_random) {
                 table.reject(
                     name,
                     "test images are not augmented: every evaluation must see the same pixels",
                     "random",
-                    "use `crop = \"centre\"` and no flip in [data.test]",
+                    "use `crop = \"centre\"`, no flip and no jitter in [data.test]",
                 );
             }
         }
@@ -207,20 +267,31 @@ impl TransformSection {
         let inherited = train.map_or(Normalise::Half, |train| train.normalise.clone());
         TransformSection {
             resize,
+            squash,
             crop,
             size,
             padding,
             scale,
             ratio,
             flip,
-            interpolation: table.get(&Param::new("interpolation", kernel, "which bicubic")),
+            jitter,
+            interpolation: table.get(&Param::new(
+                "interpolation",
+                kernel,
+                "how pixels are interpolated",
+            )),
             normalise: Normalise::read(table, &inherited),
         }
     }
 
     /// Pixels of both sides of what comes out of square images; `None`: as they went in.
     pub fn output(&self) -> Option<u32> {
-        self.size.or(self.resize)
+        self.size.or(self.squash).or(self.resize)
+    }
+
+    /// Whether squares come out of images of every shape.
+    pub fn makes_squares(&self) -> bool {
+        self.size.or(self.squash).is_some()
     }
 }
 

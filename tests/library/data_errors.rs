@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use fedcast::data::{Cifar, FolderOptions, cifar, folder};
+use fedcast::data::{Cifar, FolderOptions, StoredSize, cifar, folder};
 
 const RECORD: usize = 3_074;
 
@@ -163,7 +163,7 @@ fn image_folder() -> tempfile::TempDir {
 }
 
 fn open_images(root: &tempfile::TempDir) -> String {
-    let options = FolderOptions { side: Some(4), ..FolderOptions::default() };
+    let options = FolderOptions { size: StoredSize::Square(4), ..FolderOptions::default() };
     message(root.path(), folder::open(root.path(), &options))
 }
 
@@ -191,8 +191,9 @@ fn a_corrupt_image() {
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     insta::assert_snapshot!(open_images(&root), @"[root]/train/dog/1.png: expected a PNG or JPEG image, found unexpected end of file. Fetch or unpack the data set again");
-    // Without a stored size the image is met later, with the same message.
-    let data = folder::open(root.path(), &FolderOptions::default()).unwrap();
+    // Without room in memory the image is met later, with the same message.
+    let options = FolderOptions { budget: 0, ..FolderOptions::default() };
+    let data = folder::open(root.path(), &options).unwrap();
     insta::assert_snapshot!(message(root.path(), data.train.image(1)), @"[root]/train/dog/1.png: expected a PNG or JPEG image, found unexpected end of file. Fetch or unpack the data set again");
     fs::write(&path, "").unwrap();
     insta::assert_snapshot!(open_images(&root), @"[root]/train/dog/1.png: expected a PNG or JPEG image, found an empty file. Fetch or unpack the data set again");

@@ -442,3 +442,59 @@ fn a_folder_whose_name_is_no_text_is_refused_where_its_path_is_written() {
     let error = Scenario::from_toml(&text, "t", folder, &[], &AnyMethod).unwrap_err();
     assert!(error.render(false).contains("is not UTF-8"), "{}", error.render(false));
 }
+
+/// `GOOD` with a folder of images in place of the digits, and lines of `[data]` and below it.
+fn of_folder(lines: &str) -> String {
+    let data = format!(
+        "source = \"folder\"\npath = \"x\"\nnominal = {{ classes = 20, train = 2000, test = 200 }}\n{lines}\n"
+    );
+    changed("source = \"digits\"\n", &data)
+        + "[backbone]\nweights = \"w\"\narchitecture = \"vit-base-patch16-224\"\n"
+}
+
+#[test]
+fn transforms_that_make_no_sense_are_refused() {
+    for (lines, wanted) in [
+        ("train = { resize = 256, squash = 256 }", "`resize` keeps the shape of an image"),
+        ("train = { jitter = { brightness = 0 } }", "this colour jitter changes nothing"),
+        ("train = { jitter = { hue = 0.1 } }", "unknown key `hue` in [data.train.jitter]"),
+        ("train = { jitter = { contrast = -0.1 } }", "must be at least 0"),
+        ("test = { jitter = { contrast = 0.1 } }", "test images are not augmented"),
+        ("store = \"orginal\"", "did you mean \"original\"?"),
+        ("store = { shorter = 256, interpolation = \"bicubic-torch\" }", "kept as bytes"),
+        ("store = { longer = 256 }", "lacks the key `shorter`"),
+        ("store = { shorter = 224 }", "nothing in [data.train] makes squares"),
+        (
+            "store = \"original\"\ntrain = { crop = \"random-resized\", size = 224 }\ntest = { resize = 224 }",
+            "nothing in [data.test] makes squares",
+        ),
+        (
+            "store = { shorter = 200 }\ntrain = { squash = 224 }\ntest = { crop = \"centre\", size = 224 }",
+            "a crop of 224 pixels does not fit into an image of 200",
+        ),
+        ("train = { squash = 256 }", "[data.train] gives images of 256 pixels"),
+    ] {
+        let told = refusal(&of_folder(lines), &[]);
+        assert!(told.contains(wanted), "{lines} gives\n{told}");
+    }
+}
+
+#[test]
+fn images_may_keep_their_shape_until_they_are_cropped() {
+    let crops = "train = { crop = \"random-resized\", size = 224, jitter = { brightness = 0.247 } }\n\
+        test = { resize = 256, crop = \"centre\", size = 224, interpolation = \"bilinear\" }";
+    for (store, kept) in [
+        ("store = \"original\"", "store = \"original\""),
+        ("store = { shorter = 256 }", "[data.store]\nshorter = 256\ninterpolation = \"bicubic\""),
+        ("store = 224", "store = 224"),
+        ("", "store = 224"),
+    ] {
+        let text = of_folder(&format!("{store}\n{crops}"));
+        let scenario = read(&text, &[]).expect("is right").scenario;
+        let effective = scenario.to_effective_toml();
+        assert!(effective.contains(kept), "{effective}");
+        assert!(effective.contains("brightness = 0.247"), "{effective}");
+        let again = read(&effective, &[]).expect("is right, too").scenario;
+        assert_eq!((again.hash(), &again), (scenario.hash(), &scenario));
+    }
+}

@@ -25,8 +25,8 @@ impl Dataset {
                 play::open(path(section)?, &play_options(&text), tokeniser)?
             }
             DataSource::Folder => {
-                let side = Some(section.store as usize);
-                let options = FolderOptions { side, subset, ..FolderOptions::default() };
+                let size = section.store;
+                let options = FolderOptions { size, subset, ..FolderOptions::default() };
                 return folder::open(path(section)?, &options);
             }
         };

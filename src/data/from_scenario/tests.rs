@@ -1,19 +1,22 @@
 use super::*;
 use crate::data::text::Tokeniser;
-use crate::data::{Dataset, Kernel, Normalisation, Step};
+use crate::data::{Dataset, Jitter, Kernel, Normalisation, Step};
 use crate::scenario::{
-    Crop, DataSection, DataSource, NominalSizes, Normalise, StatisticsTransform, TransformSection,
+    Crop, DataSection, DataSource, JitterSection, NominalSizes, Normalise, StatisticsTransform,
+    StoredSize, TransformSection,
 };
 
 fn plain() -> TransformSection {
     TransformSection {
         resize: Some(256),
+        squash: None,
         crop: Crop::Centre,
         size: Some(224),
         padding: 0,
         scale: [0.08, 1.0],
         ratio: [0.75, 4.0 / 3.0],
         flip: 0.0,
+        jitter: None,
         interpolation: Kernel::Pillow,
         normalise: Normalise::Half,
     }
@@ -24,7 +27,7 @@ fn digits_section() -> DataSection {
         source: DataSource::Digits,
         path: None,
         subset: None,
-        store: 224,
+        store: StoredSize::Square(224),
         nominal: None,
         train: TransformSection { crop: Crop::RandomResized, flip: 0.5, ..plain() },
         test: plain(),
@@ -76,6 +79,29 @@ fn sections_become_the_steps_they_name() {
     assert_eq!(made.statistics.steps, [resize(224), Step::CentreCrop { side: 224 }]);
     assert_eq!(made.statistics.normalise, Normalisation::None);
     assert_eq!(made.test.output_shape([1, 8, 8]), [3, 224, 224]);
+}
+
+#[test]
+fn a_squash_stands_in_place_of_the_resize_and_jitter_comes_last() {
+    let jitter = Some(JitterSection { brightness: 0.1, contrast: 0.2, saturation: 0.3 });
+    let train = TransformSection {
+        resize: None,
+        squash: Some(256),
+        flip: 0.5,
+        jitter,
+        interpolation: Kernel::Bilinear,
+        ..plain()
+    };
+    let test = TransformSection { flip: 0.0, jitter: None, ..train.clone() };
+    let made = Transforms::from_scenario(&DataSection { train, test, ..digits_section() }, None);
+    let kernel = Kernel::Bilinear;
+    let (squash, crop) = (|side| Step::Squash { side, kernel }, Step::CentreCrop { side: 224 });
+    let jitter = Step::Jitter(Jitter { brightness: 0.1, contrast: 0.2, saturation: 0.3 });
+    assert_eq!(
+        made.train.steps,
+        [squash(256), crop.clone(), Step::Flip { probability: 0.5 }, jitter]
+    );
+    assert_eq!(made.statistics.steps, [squash(224), crop]);
 }
 
 #[test]

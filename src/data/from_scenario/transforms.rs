@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::data::{Normalisation, Step, Transform};
-use crate::scenario::{Crop, DataSection, Normalise, StatisticsTransform, TransformSection};
+use crate::data::{Jitter, Normalisation, Step, Transform};
+use crate::scenario::{
+    Crop, DataSection, JitterSection, Normalise, StatisticsTransform, TransformSection,
+};
 
 /// The three pipelines of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +38,10 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
     let kernel = section.interpolation;
     let cropped = section.size.filter(|_| section.crop != Crop::None);
     let mut steps = Vec::new();
-    if let Some(side) = cropped.or(section.resize) {
+    if let Some(side) = section.squash {
+        let side = cropped.unwrap_or(side) as usize;
+        steps.push(Step::Squash { side, kernel });
+    } else if let Some(side) = cropped.or(section.resize) {
         steps.push(Step::Resize { side: side as usize, kernel });
     }
     if let Some(side) = cropped {
@@ -46,12 +51,15 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
 }
 
 impl Transform {
-    /// The pipeline of one section: resize, crop, flip, normalise.
+    /// The pipeline of one section: resize, crop, flip, jitter, normalise.
     pub fn from_scenario(section: &TransformSection, channels: Option<usize>) -> Transform {
         let kernel = section.interpolation;
         let mut steps = Vec::new();
         if let Some(side) = section.resize {
             steps.push(Step::Resize { side: side as usize, kernel });
+        }
+        if let Some(side) = section.squash {
+            steps.push(Step::Squash { side: side as usize, kernel });
         }
         if let Some(side) = section.size {
             let side = side as usize;
@@ -71,6 +79,9 @@ impl Transform {
         }
         if section.flip > 0.0 {
             steps.push(Step::Flip { probability: section.flip });
+        }
+        if let Some(JitterSection { brightness, contrast, saturation }) = section.jitter {
+            steps.push(Step::Jitter(Jitter { brightness, contrast, saturation }));
         }
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect();
         let normalise = match &section.normalise {

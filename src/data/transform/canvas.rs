@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::crop::Window;
+use super::jitter::{self, Property};
 use super::resize::{Kernel, Table, resize_f32, resize_u8};
 use super::{DataError, Image, Normalisation};
 
@@ -38,7 +39,7 @@ struct Planes<T> {
 const MOST_TABLES: usize = 1_024;
 
 /// The size after the shorter side became `side` (torchvision truncates the longer one).
-pub(super) fn shorter_to(height: usize, width: usize, side: usize) -> (usize, usize) {
+pub(crate) fn shorter_to(height: usize, width: usize, side: usize) -> (usize, usize) {
     if height <= width {
         (side, (side * width / height.max(1)).max(1))
     } else {
@@ -75,7 +76,7 @@ impl Workspace {
             return;
         }
         // Pillow's arithmetic needs bytes; the others, and what already is floats, need floats.
-        if kernel != Kernel::Pillow {
+        if !kernel.on_bytes() {
             self.widen();
         }
         if self.tables.len() >= MOST_TABLES {
@@ -128,6 +129,15 @@ impl Workspace {
             Depth::Floats => {
                 self.floats.image.chunks_exact_mut(self.width).for_each(<[_]>::reverse)
             }
+        }
+    }
+
+    /// Moves the colours: each property in turn becomes `factor` times as strong.
+    pub(super) fn adjust(&mut self, property: Property, factor: f64) {
+        let planes = self.channels;
+        match self.depth {
+            Depth::Bytes => jitter::adjust_u8(&mut self.bytes.image, planes, property, factor),
+            Depth::Floats => jitter::adjust_f32(&mut self.floats.image, planes, property, factor),
         }
     }
 

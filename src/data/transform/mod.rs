@@ -1,8 +1,8 @@
-//! From bytes to what the network sees: resize, crop, flip, normalise.
+//! From bytes to what the network sees: resize, crop, flip, jitter, normalise.
 //!
 //! A [`Transform`] is a list of steps; the draws of one image come from one named stream, so
 //! the order in which images are read changes nothing. Images stay bytes until a step needs floats (Pillow's
-//! resize works on bytes, the other two on floats in `[0, 1]`).
+//! kernels work on bytes, the other two on floats in `[0, 1]`).
 //!
 //! ```
 //! use fedcast::data::{digits, Kernel, Normalisation, Step, Transform, Workspace};
@@ -21,10 +21,13 @@
 
 mod canvas;
 mod crop;
+mod jitter;
 mod normalise;
 mod resize;
 
 pub use canvas::Workspace;
+pub(crate) use canvas::shorter_to;
+pub use jitter::Jitter;
 pub use normalise::Normalisation;
 pub use resize::Kernel;
 pub(crate) use resize::{Table, resize_f32, resize_u8};
@@ -42,7 +45,14 @@ pub enum Step {
     Resize {
         /// Pixels of the shorter side.
         side: usize,
-        /// Which bicubic.
+        /// How pixels are interpolated.
+        kernel: Kernel,
+    },
+    /// Both sides become `side`, whatever the shape.
+    Squash {
+        /// Pixels of both sides.
+        side: usize,
+        /// How pixels are interpolated.
         kernel: Kernel,
     },
     /// The middle `side x side`.
@@ -65,7 +75,7 @@ pub enum Step {
         scale: [f64; 2],
         /// Smallest and largest width/height.
         ratio: [f64; 2],
-        /// Which bicubic.
+        /// How pixels are interpolated.
         kernel: Kernel,
     },
     /// Mirrors left and right.
@@ -73,6 +83,8 @@ pub enum Step {
         /// How often, 0.5 as a rule.
         probability: f64,
     },
+    /// Moves brightness, contrast and saturation (torchvision's `ColorJitter`).
+    Jitter(Jitter),
 }
 
 /// A pipeline: the steps in order, then normalisation.
@@ -89,7 +101,13 @@ pub struct Transform {
 impl Transform {
     /// Whether no step draws: the same image always gives the same pixels.
     pub fn is_deterministic(&self) -> bool {
-        self.steps.iter().all(|s| matches!(s, Step::Resize { .. } | Step::CentreCrop { .. }))
+        self.steps.iter().all(|step| match step {
+            Step::Resize { .. } | Step::Squash { .. } | Step::CentreCrop { .. } => true,
+            Step::RandomCrop { .. }
+            | Step::RandomResizedCrop { .. }
+            | Step::Flip { .. }
+            | Step::Jitter(_) => false,
+        })
     }
 
     /// `[channels, height, width]` of what comes out for an image of this shape; a random
@@ -99,10 +117,11 @@ impl Transform {
         for step in &self.steps {
             (h, w) = match *step {
                 Step::Resize { side, .. } => canvas::shorter_to(h, w, side),
-                Step::CentreCrop { side }
+                Step::Squash { side, .. }
+                | Step::CentreCrop { side }
                 | Step::RandomCrop { side, .. }
                 | Step::RandomResizedCrop { side, .. } => (side, side),
-                Step::Flip { .. } => (h, w),
+                Step::Flip { .. } | Step::Jitter(_) => (h, w),
             };
         }
         [self.channels.unwrap_or(channels), h, w]
@@ -142,11 +161,15 @@ impl Workspace {
                 let (height, width) = canvas::shorter_to(h, w, side);
                 self.resize(kernel, height, width);
             }
+            Step::Squash { side, kernel } => self.resize(kernel, side, side),
             Step::CentreCrop { side } => {
                 self.check_window(side)?;
                 self.cut(crop::centre(h, w, side));
             }
-            Step::RandomCrop { .. } | Step::RandomResizedCrop { .. } | Step::Flip { .. } => {
+            Step::RandomCrop { .. }
+            | Step::RandomResizedCrop { .. }
+            | Step::Flip { .. }
+            | Step::Jitter(_) => {
                 unreachable!("a transform with a random step has a generator")
             }
         }
@@ -171,7 +194,14 @@ impl Workspace {
                     self.mirror();
                 }
             }
-            Step::Resize { .. } | Step::CentreCrop { .. } => self.plain_step(step)?,
+            Step::Jitter(jitter) => {
+                for (property, factor) in jitter.draw(rng) {
+                    self.adjust(property, factor);
+                }
+            }
+            Step::Resize { .. } | Step::Squash { .. } | Step::CentreCrop { .. } => {
+                self.plain_step(step)?;
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Bicubic resizing, in the three variants that pretrained networks are fed with. They are not
+//! Resizing, in the variants that pretrained networks are fed with. They are not
 //! the same: at a strong edge they differ by several grey levels.
 //!
 //! | kernel | constant | border | arithmetic | who does it |
@@ -6,6 +6,7 @@
 //! | [`Kernel::Torch`] | A = -0.75, always 4 taps | indices clamped | float, overshoot kept | `interpolate(antialias=False)` |
 //! | [`Kernel::Antialias`] | A = -0.5, widened when shrinking | taps outside dropped, rest renormalised | float, overshoot kept | torchvision on tensors |
 //! | [`Kernel::Pillow`] | as `Antialias` | as `Antialias` | u8, 22-bit fixed point, clipped after each pass | Pillow, torchvision on images |
+//! | [`Kernel::Bilinear`] | triangle, widened when shrinking | as `Antialias` | as `Pillow` | the same, torchvision's default |
 //!
 //! All are separable: first along rows, then along columns.
 
@@ -22,7 +23,7 @@ pub struct Table {
     starts: Vec<usize>,
     /// `to * taps`; unused taps are zero and still lie inside the source line.
     weights: Vec<f32>,
-    /// The same, times 2^22 (`Pillow` only).
+    /// The same, times 2^22 (kernels on bytes only).
     fixed: Vec<i32>,
 }
 
@@ -32,7 +33,10 @@ impl Table {
         let lines: Vec<(usize, Vec<f64>)> = (0..to)
             .map(|o| match kernel {
                 Kernel::Torch => plain(o, from, to),
-                Kernel::Antialias | Kernel::Pillow => antialiased(o, from, to),
+                Kernel::Antialias | Kernel::Pillow => {
+                    antialiased(o, from, to, 2.0, |x| cubic(x, -0.5))
+                }
+                Kernel::Bilinear => antialiased(o, from, to, 1.0, triangle),
             })
             .collect();
         let taps = lines.iter().map(|(_, w)| w.len()).max().unwrap_or(0);
@@ -44,7 +48,7 @@ impl Table {
             line.resize(taps, 0.0);
             table.starts.push(start - shift);
             table.weights.extend(line.iter().map(|&w| w as f32));
-            if kernel == Kernel::Pillow {
+            if kernel.on_bytes() {
                 let scale = f64::from(1 << FIXED_BITS);
                 // `as` truncates towards zero, as C does.
                 table.fixed.extend(line.iter().map(|&w| (w * scale + 0.5f64.copysign(w)) as i32));
@@ -71,6 +75,11 @@ fn cubic(x: f64, a: f64) -> f64 {
     }
 }
 
+/// Linear interpolation between two pixels.
+fn triangle(x: f64) -> f64 {
+    (1.0 - x.abs()).max(0.0)
+}
+
 /// Four taps around the source coordinate; indices outside fall on the border pixel.
 fn plain(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
     let at = (o as f64 + 0.5) * from as f64 / to as f64 - 0.5;
@@ -84,16 +93,22 @@ fn plain(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
     (start, line)
 }
 
-/// Taps under the kernel, which widens with the shrinking factor; what is left sums to one.
-fn antialiased(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
+/// Taps under the kernel, zero beyond `reach`, which widens with the shrinking factor; what is left sums to one.
+fn antialiased(
+    o: usize,
+    from: usize,
+    to: usize,
+    reach: f64,
+    kernel: impl Fn(f64) -> f64,
+) -> (usize, Vec<f64>) {
     let scale = from as f64 / to as f64;
     let stretch = scale.max(1.0);
-    let support = 2.0 * stretch;
+    let support = reach * stretch;
     let centre = (o as f64 + 0.5) * scale;
     let start = (centre - support + 0.5).max(0.0) as usize;
     let end = ((centre + support + 0.5) as usize).min(from);
     let mut line: Vec<f64> =
-        (start..end).map(|i| cubic((i as f64 - centre + 0.5) / stretch, -0.5)).collect();
+        (start..end).map(|i| kernel((i as f64 - centre + 0.5) / stretch)).collect();
     let total: f64 = line.iter().sum();
     if total != 0.0 {
         line.iter_mut().for_each(|w| *w /= total);
@@ -134,7 +149,7 @@ pub fn resize_f32(
     }
 }
 
-/// [`resize_f32`] on bytes with Pillow's arithmetic; the tables must be `Pillow`'s.
+/// [`resize_f32`] on bytes with Pillow's arithmetic; the tables must be of a kernel on bytes.
 pub fn resize_u8(
     rows: &Table,
     columns: &Table,
@@ -178,7 +193,7 @@ mod tests {
     fn the_same_size_changes_nothing() {
         let line: Vec<u8> = (0..49).map(|i| (i * 37 % 256) as u8).collect();
         let floats: Vec<f32> = line.iter().map(|&v| f32::from(v)).collect();
-        for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow] {
+        for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow, Kernel::Bilinear] {
             let table = Table::new(kernel, 7, 7);
             let (mut middle, mut out) = (vec![], vec![]);
             resize_f32(&table, &table, &floats, &mut middle, &mut out);
@@ -193,7 +208,7 @@ mod tests {
     #[test]
     fn weights_sum_to_one_at_every_pair_of_sizes() {
         for (from, to) in [(1, 5), (2, 7), (8, 32), (32, 224), (224, 256), (256, 224), (90, 7)] {
-            for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow] {
+            for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow, Kernel::Bilinear] {
                 let table = Table::new(kernel, from, to);
                 for (o, line) in table.weights.chunks_exact(table.taps).enumerate() {
                     let sum: f32 = line.iter().sum();
@@ -202,5 +217,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Numbers of Pillow 13's `resize(.., BILINEAR)` of one 5 x 7 image: shrinking, and growing in part.
+    #[test]
+    fn bilinear_is_that_of_pillow() {
+        const IMAGE: [u8; 35] = [
+            200, 17, 68, 97, 16, 169, 44, 53, 70, 65, 206, 69, 166, 153, 106, 67, 174, 3, 66, 19,
+            206, 103, 176, 227, 0, 175, 72, 203, 212, 229, 224, 109, 228, 69, 56,
+        ];
+        let resized = |height, width| {
+            let rows = Table::new(Kernel::Bilinear, 5, height);
+            let columns = Table::new(Kernel::Bilinear, 7, width);
+            let (mut middle, mut out) = (vec![], vec![]);
+            resize_u8(&rows, &columns, &IMAGE, &mut middle, &mut out);
+            out
+        };
+        assert_eq!(resized(3, 4), [92, 83, 94, 121, 96, 116, 73, 133, 186, 176, 138, 103]);
+        assert_eq!(resized(3, 3), [80, 96, 113, 108, 88, 116, 196, 143, 116]);
+        let grown = resized(8, 10);
+        assert_eq!(grown[..10], [200, 99, 30, 65, 87, 69, 24, 131, 113, 44]);
+        assert_eq!(grown[40..50], [105, 103, 124, 186, 68, 36, 97, 52, 112, 205]);
     }
 }

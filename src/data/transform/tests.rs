@@ -151,3 +151,56 @@ fn the_shorter_side_rules() {
     assert_eq!(resize.output_shape([3, 20, 41]), [3, 10, 20]);
     assert_eq!(resize.output_shape([3, 41, 20]), [3, 20, 10]);
 }
+
+#[test]
+fn a_squash_forgets_the_shape_and_a_resize_keeps_it() {
+    let kernel = Kernel::Bilinear;
+    let input = noise([3, 20, 41]);
+    let squash =
+        Transform { steps: vec![Step::Squash { side: 10, kernel }], ..Transform::default() };
+    assert_eq!(squash.output_shape([3, 20, 41]), [3, 10, 10]);
+    assert!(squash.is_deterministic());
+    let squashed = apply(&squash, &image(&input, [3, 20, 41]), 0);
+    assert_eq!(squashed.len(), 300);
+    // The middle columns of a squashed image come from all of it, those of a crop from its middle.
+    let kept = Transform {
+        steps: vec![Step::Resize { side: 10, kernel }, Step::CentreCrop { side: 10 }],
+        ..Transform::default()
+    };
+    let mut left = vec![0; 20 * 41];
+    left.chunks_exact_mut(41).for_each(|row| row[..8].fill(255));
+    let sum =
+        |transform: &Transform| apply(transform, &image(&left, [1, 20, 41]), 0).iter().sum::<f32>();
+    // 8 of 41 columns are white; the crop drops five columns of 20 at either side.
+    assert!((sum(&squash) - 100.0 * 8.0 / 41.0).abs() < 1.0, "{}", sum(&squash));
+    assert_eq!(sum(&kept), 0.0);
+}
+
+#[test]
+fn jitter_comes_after_the_flip_and_moves_none_of_its_draws() {
+    let jitter = Step::Jitter(Jitter { brightness: 0.5, ..Jitter::default() });
+    let flip = Step::Flip { probability: 0.5 };
+    let make = |steps| Transform { steps, ..Transform::default() };
+    let (plain, moved) = (make(vec![flip.clone()]), make(vec![flip, jitter]));
+    assert!(!moved.is_deterministic());
+    let pixels = [40, 200, 120, 80];
+    let mut factors = Vec::new();
+    for step in 0..200 {
+        let (before, after) = (
+            apply(&plain, &image(&pixels, [1, 1, 4]), step),
+            apply(&moved, &image(&pixels, [1, 1, 4]), step),
+        );
+        // 80 cannot leave the bytes at a factor of 1.5 at most, so that it tells the factor.
+        let place = before.iter().position(|v| *v == 80.0 / 255.0).unwrap();
+        let factor = after[place] * 255.0 / 80.0;
+        for (before, after) in before.iter().zip(&after) {
+            let expected = (before * factor).min(1.0);
+            assert!((after - expected).abs() < 4.0 / 255.0, "{step}: {before} {after} {factor}");
+        }
+        factors.push(factor);
+    }
+    assert!(factors.iter().all(|f| (0.48..=1.5).contains(f)));
+    let mean = factors.iter().sum::<f32>() / 200.0;
+    assert!((0.93..1.07).contains(&mean), "{mean}");
+    assert!(factors.iter().any(|f| *f < 0.6) && factors.iter().any(|f| *f > 1.4));
+}

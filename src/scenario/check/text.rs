@@ -4,7 +4,7 @@ use super::Checker;
 use crate::scenario::reader::defaults;
 use crate::scenario::{
     BackboneSection, BertSection, CHARACTER_TOKENS, PartitionKind, Scenario, StartWeights,
-    StatisticsTransform, TextSection, TransformSection,
+    StatisticsTransform, StoredSize, TextSection, TransformSection,
 };
 
 impl Scenario {
@@ -46,7 +46,7 @@ impl Scenario {
         let test = defaults(|table| TransformSection::read(table, Some(&train)));
         let data = &self.data;
         for (key, given) in [
-            ("data.store", data.store != 224),
+            ("data.store", data.store != StoredSize::Square(224)),
             ("data.subset", data.subset.is_some()),
             ("data.train", data.train != train),
             ("data.test", data.test != test),

@@ -1,0 +1,75 @@
+//! `data.store`: the size at which images of a folder are kept.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::Kernel;
+use super::reader::{Choice, Param, TableReader};
+
+/// What every image of a folder is resized to, once, before any transform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoredSize {
+    /// `"original"`: as it lies on the disk, for crops of the image itself.
+    Original,
+    /// `224`: a square of so many pixels, whatever the image's shape (Pillow's bicubic).
+    #[serde(untagged)]
+    Square(u32),
+    /// `{ shorter = 256 }`: the shorter side has so many pixels, the other follows in proportion.
+    #[serde(untagged)]
+    Shorter {
+        /// Pixels of the shorter side.
+        #[serde(rename = "shorter")]
+        side: u32,
+        /// How they are interpolated, on bytes. Default `bicubic`.
+        #[serde(rename = "interpolation")]
+        kernel: Kernel,
+    },
+}
+
+/// [`StoredSize`] as a word.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Word {
+    /// As it lies on the disk.
+    Original,
+}
+
+impl Choice for Word {}
+
+impl StoredSize {
+    /// Pixels of the shorter side; `None` where each image has its own.
+    pub fn side(self) -> Option<u32> {
+        match self {
+            StoredSize::Original => None,
+            StoredSize::Square(side) | StoredSize::Shorter { side, .. } => Some(side),
+        }
+    }
+
+    pub(super) fn read(table: &mut TableReader<'_>) -> StoredSize {
+        let doc = "what every image of a folder is first resized to: a square of so many pixels, { shorter }, \"original\"";
+        if table.given_table("store") {
+            return table.table("store", StoredSize::read_shorter);
+        }
+        if table.given_string("store") {
+            table.get(&Param::new("store", Word::Original, doc));
+            return StoredSize::Original;
+        }
+        StoredSize::Square(table.get(&Param::new("store", 224, doc).at_least(1.0).at_most(4096.0)))
+    }
+
+    fn read_shorter(table: &mut TableReader<'_>) -> StoredSize {
+        let side = Param::required("shorter", 256, "pixels of the shorter side");
+        let side = table.get(&side.at_least(1.0).at_most(4096.0));
+        let kernel = Param::new("interpolation", Kernel::Pillow, "how pixels are interpolated");
+        let kernel: Kernel = table.get(&kernel);
+        if !kernel.on_bytes() {
+            table.reject(
+                "interpolation",
+                "images are kept as bytes, and this kernel gives fractions",
+                "not for bytes",
+                "use \"bicubic\" or \"bilinear\" here",
+            );
+        }
+        StoredSize::Shorter { side, kernel }
+    }
+}
