@@ -4,37 +4,61 @@
 //! cuts as the run does.
 //!
 //! ```
-//! use fedcast::data::units;
+//! use fedcast::data::units::{self, UnitRule};
 //! use fedcast::quantity::{ClientId, TaskId};
-//! let parts = units::cut(7, 3, units::key(1, TaskId(0), ClientId(4)));
-//! assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [3, 2, 2]);
-//! assert_eq!(units::cut(2, 3, units::key(1, TaskId(0), ClientId(4))).len(), 2); // none is empty
+//! let key = || units::key(1, TaskId(0), ClientId(4));
+//! let sizes = |samples, rule| -> Vec<usize> {
+//!     units::cut(samples, 3, rule, key()).iter().map(Vec::len).collect()
+//! };
+//! assert_eq!(sizes(11, UnitRule::Even), [4, 4, 3]);
+//! assert_eq!(sizes(11, UnitRule::RemainderLast), [3, 3, 5]);
+//! assert_eq!(sizes(2, UnitRule::Even), [1, 1]); // none is empty
+//! assert_eq!(sizes(2, UnitRule::RemainderLast), [0, 0, 2]);
+//! assert_eq!(units::numbers(2, 3, UnitRule::RemainderLast), 2..3); // the others act nowhere
 //! ```
+
+use std::ops::Range;
 
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, TaskId};
+pub use crate::scenario::UnitRule;
 
 /// Where a client's cut of a task is drawn.
 pub fn key(seed: u64, task: TaskId, client: ClientId) -> StreamKey {
     StreamKey::new(seed, Domain::Units).task(u32::from(task.0)).client(client.0)
 }
 
-/// The places `0..samples` in at most `units` random parts of nearly equal size, the larger ones
-/// first and none empty; each part ascending.
-pub fn cut(samples: usize, units: u32, key: StreamKey) -> Vec<Vec<u32>> {
-    let units = (units as usize).min(samples);
+/// The numbers of the units that a shard of so many samples has; each of them holds one at least.
+pub fn numbers(samples: usize, units: u32, rule: UnitRule) -> Range<u32> {
+    match rule {
+        UnitRule::Even => 0..(units as usize).min(samples) as u32,
+        UnitRule::RemainderLast if samples == 0 => units..units,
+        UnitRule::RemainderLast if samples < units as usize => units.saturating_sub(1)..units,
+        UnitRule::RemainderLast => 0..units,
+    }
+}
+
+/// The places `0..samples` in random parts, by number of the unit and each ascending; those that
+/// [`numbers`] does not name are empty.
+pub fn cut(samples: usize, units: u32, rule: UnitRule, key: StreamKey) -> Vec<Vec<u32>> {
+    let parts = numbers(samples, units, rule).end as usize;
     let mut places: Vec<u32> = (0..samples as u32).collect();
     shuffle(&mut key.rng(), &mut places);
     let mut rest = places.as_slice();
     let part = |unit: usize| {
-        let (mine, others) = rest.split_at(samples / units + usize::from(unit < samples % units));
+        let size = match rule {
+            UnitRule::Even => samples / parts + usize::from(unit < samples % parts),
+            UnitRule::RemainderLast if unit + 1 == parts => rest.len(),
+            UnitRule::RemainderLast => samples / parts,
+        };
+        let (mine, others) = rest.split_at(size);
         rest = others;
         let mut mine = mine.to_vec();
         mine.sort_unstable();
         mine
     };
-    (0..units).map(part).collect()
+    (0..parts).map(part).collect()
 }
 
 #[cfg(test)]
@@ -43,7 +67,7 @@ mod tests {
 
     #[test]
     fn parts_are_disjoint_nearly_equal_and_random() {
-        let drawn = |seed| cut(103, 10, key(seed, TaskId(1), ClientId(2)));
+        let drawn = |seed| cut(103, 10, UnitRule::Even, key(seed, TaskId(1), ClientId(2)));
         let parts = drawn(1);
         let sizes: Vec<usize> = parts.iter().map(Vec::len).collect();
         assert_eq!(sizes, [11, 11, 11, 10, 10, 10, 10, 10, 10, 10]);
@@ -55,5 +79,29 @@ mod tests {
         assert!(parts.iter().all(|part| part.is_sorted()));
         // No part is a stretch of neighbours.
         assert!(parts.iter().all(|part| part[part.len() - 1] - part[0] > 30));
+    }
+
+    /// STSA's code: steps of `n / S`, the last takes the rest; fewer samples than parts are one unit.
+    #[test]
+    fn as_released_the_last_takes_the_rest() {
+        let drawn =
+            |samples| cut(samples, 10, UnitRule::RemainderLast, key(1, TaskId(1), ClientId(2)));
+        for (samples, step, last) in
+            [(103, 10, 13), (109, 10, 19), (110, 11, 11), (10, 1, 1), (9, 0, 9)]
+        {
+            let parts = drawn(samples);
+            let sizes: Vec<usize> = parts.iter().map(Vec::len).collect();
+            assert_eq!(sizes, [&[step; 9][..], &[last]].concat(), "{samples}");
+            let mut all = parts.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..samples as u32).collect::<Vec<u32>>());
+            let named = numbers(samples, 10, UnitRule::RemainderLast);
+            let held = (0..10u32).filter(|unit| sizes[*unit as usize] > 0);
+            assert_eq!(named.collect::<Vec<u32>>(), held.collect::<Vec<u32>>(), "{samples}");
+        }
+        assert_eq!(drawn(0).concat(), [0u32; 0]);
+        assert!(numbers(0, 10, UnitRule::RemainderLast).is_empty());
+        assert!(drawn(103).iter().all(|part| part.is_sorted()));
+        assert!(drawn(103)[9].windows(2).any(|pair| pair[1] > pair[0] + 1), "not a stretch");
     }
 }

@@ -87,7 +87,7 @@ pub use past::Past;
 pub use robust::FoldRule;
 pub use rules::{
     AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participants,
-    Participation, Population, Rules, SlotsKnown, Unit, UnitRules,
+    Participation, Population, Rules, SlotsKnown, Unit, UnitRule, UnitRules,
 };
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};

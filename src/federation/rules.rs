@@ -19,7 +19,7 @@ use crate::numerics::share::least_share_of;
 use crate::policy::{CohortRule, Phase};
 use crate::scenario::Together;
 pub use crate::scenario::{
-    AssetCache, Curve, OnBadUpdate, Participants, Population, SlotsKnown, Unit,
+    AssetCache, Curve, OnBadUpdate, Participants, Population, SlotsKnown, Unit, UnitRule,
 };
 
 /// Who is asked.
@@ -159,6 +159,8 @@ impl LinkRules {
 pub struct UnitRules {
     /// Parts of a shard; below 2 there are none.
     pub count: u32,
+    /// How a shard is cut.
+    pub rule: UnitRule,
     /// Names of the phases in which they act.
     pub phases: Vec<String>,
 }

@@ -5,6 +5,7 @@
 //! nothing of it is folded. It stands for a client that has data, whose shard gives its frames
 //! their size and its work its length.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::error::FederationError;
@@ -16,10 +17,11 @@ use crate::policy::{ClassCounts, Period, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId};
 
 impl UnitRules {
-    /// How many units a shard of so many samples has in a phase; `None` where it acts as a whole.
-    pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<u32> {
+    /// Numbers of the units that a shard of so many samples has in a phase; `None` where it acts as a
+    /// whole.
+    pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<Range<u32>> {
         let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
-        cut.then(|| self.count.min(samples() as u32))
+        cut.then(|| units::numbers(samples(), self.count, self.rule))
     }
 }
 
@@ -86,7 +88,8 @@ impl World {
     /// A unit's places among the samples of its client, sorted by head row.
     fn places(&self, seat: &Seat, samples: usize, unit: u32) -> Vec<u32> {
         let key = units::key(self.rules.seed, seat.view.task, self.rules.holder(seat.client));
-        std::mem::take(&mut units::cut(samples, self.rules.units.count, key)[unit as usize])
+        let UnitRules { count, rule, .. } = self.rules.units;
+        std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
     }
 
     /// Every seat of a phase with units becomes a seat per unit, in place.
@@ -106,7 +109,7 @@ impl World {
                 )));
             }
             let unit = |unit| Seat { unit: Some(unit), kind: SeatKind::Unit, ..seat.clone() };
-            split.extend((0..units).map(unit));
+            split.extend(units.map(unit));
         }
         let numbered = split.into_iter().enumerate();
         Ok(numbered.map(|(place, seat)| Seat { id: SeatId(place as u32), ..seat }).collect())
@@ -123,7 +126,7 @@ impl World {
             let samples = || self.holdings.samples(&view, holder);
             let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
                 None => vec![None],
-                Some(units) => (0..units).map(Some).collect(),
+                Some(units) => units.map(Some).collect(),
             };
             for unit in units {
                 let id = SeatId((seats.len() + load.len()) as u32);

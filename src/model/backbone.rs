@@ -366,7 +366,13 @@ mod tests {
 
     #[test]
     fn a_member_of_a_pack_gets_the_convolutions_it_gets_alone() -> Result<(), ModelError> {
-        let config = ResNetConfig { image: 8, channels: 3, width: 4, blocks: [1; 4] };
+        let config = ResNetConfig {
+            image: 8,
+            channels: 3,
+            width: 4,
+            blocks: [1; 4],
+            ..ResNetConfig::default()
+        };
         let set = ResNet::initial_parameters(&config, StreamKey::new(1, Domain::Init));
         let network: Backbone = ResNet::from_parameters(config, &set)?.into();
         let values: Vec<f32> = (0..3 * 3 * 64).map(|i| (i as f32 * 0.7).sin()).collect();

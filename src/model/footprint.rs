@@ -10,7 +10,9 @@
 
 use candle_core::DType;
 
-use super::{BackboneConfig, BertConfig, DeepResNetConfig, PixelShape, ResNetConfig, VitConfig};
+use super::{
+    BackboneConfig, BertConfig, DeepResNetConfig, PixelShape, ResNetConfig, Stem, VitConfig,
+};
 
 const F32: usize = 4;
 
@@ -18,9 +20,17 @@ const F32: usize = 4;
 pub fn bytes_per_sample(backbone: &BackboneConfig, compute: DType) -> u64 {
     let bytes = match *backbone {
         BackboneConfig::Vit(vit) => transformer(&vit, compute),
-        BackboneConfig::ResNet(ResNetConfig { image, width, .. }) => {
+        BackboneConfig::ResNet(ResNetConfig { image, width, stem: Stem::Small, .. }) => {
             image * image * width * (4 + 9) * F32
         }
+        // Half as high and wide behind the first convolution, which unfolds windows of 7 x 7.
+        BackboneConfig::ResNet(ResNetConfig {
+            image,
+            width,
+            channels,
+            stem: Stem::ImageNet,
+            ..
+        }) => image.div_ceil(2).pow(2) * (4 * width + 49 * channels) * F32,
         // Widest behind the stem: a quarter of the pixels with 64 channels, which a convolution unfolds.
         BackboneConfig::DeepResNet(DeepResNetConfig { image, .. }) => {
             image * image / 4 * 64 * (4 + 9) * F32

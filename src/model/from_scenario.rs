@@ -17,6 +17,7 @@ pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
             image,
             channels,
             width: section.width as usize,
+            stem: section.stem,
             ..ResNetConfig::default()
         }),
         BackboneSection::ResNet50(_) => deep(Depth::Fifty),

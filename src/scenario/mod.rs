@@ -82,7 +82,7 @@ pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
     Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,
-    Pooling, ResNetSection, StartWeights, VitSection, VitShape, Weights,
+    Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, ChosenMethod, Complaint, MethodCatalogue};
@@ -116,7 +116,7 @@ pub use tasks::{ClassOrder, TaskSizes, TasksSection};
 pub use text::{CHARACTER_TOKENS, TextSection};
 pub use time::TimeSection;
 pub use transform::{Crop, JitterSection, Kernel, Normalise, TransformSection};
-pub use units::UnitsSection;
+pub use units::{UnitRule, UnitsSection};
 pub use wire::{AssetCache, Codec, Direction, DirectionSection, KINDS, WireForm, WireSection};
 
 use serde::Serialize;

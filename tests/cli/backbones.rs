@@ -70,8 +70,14 @@ fn what_needs_blocks_is_refused_where_the_backbone_is_named() {
 
 #[test]
 fn keys_of_a_transformer_have_no_meaning_with_pixels() {
-    for key in ["weights=embedded", "architecture=vit-tiny-patch16-224", "resolution=8", "heads=1"]
-    {
+    for key in [
+        "weights=embedded",
+        "architecture=vit-tiny-patch16-224",
+        "resolution=8",
+        "heads=1",
+        "width=4",
+        "stem=small",
+    ] {
         let error = load(&[&format!("backbone.{key}")]).expect_err("a foreign key").to_string();
         assert!(error.contains("no meaning with `kind = \"pixels\"`"), "{error}");
     }
@@ -122,6 +128,15 @@ fn the_bytes_of_a_residual_network_are_planned_without_data() {
     let plan: Value = serde_json::from_str(&told.out).unwrap();
     assert_eq!(plan["backbone"]["parameters"], 11_168_832);
     let payload = 4 * (11_168_832 + 9_600 + 20 + 100 * 513);
+    assert_eq!(plan["phases"][0]["down"]["largest"]["payload"], payload);
+    // STSA on Tiny-ImageNet: windows of 7 x 7 in place of 3 x 3, and nothing else is larger.
+    let stem = "backbone.stem=imagenet";
+    let args = [&args[..], &set(sets[0]), &set(sets[1]), &set(stem)].concat();
+    let told = tell(folder.path(), &args);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(plan["backbone"]["parameters"], 11_168_832 + (49 - 9) * 3 * 64);
+    let payload = payload + 4 * (49 - 9) * 3 * 64;
     assert_eq!(plan["phases"][0]["down"]["largest"]["payload"], payload);
 }
 

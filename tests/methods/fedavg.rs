@@ -49,7 +49,8 @@ fn one_client_is_central_training() {
 /// batches behind them.
 #[test]
 fn running_statistics_are_averaged_like_weights() {
-    let network = ResNetConfig { image: 8, channels: 1, width: 4, blocks: [1; 4] };
+    let network =
+        ResNetConfig { image: 8, channels: 1, width: 4, blocks: [1; 4], ..ResNetConfig::default() };
     let facts = ModelFacts { backbone: BackboneConfig::ResNet(network), ..facts() };
     let start = ResNet::initial_parameters(&network, StreamKey::new(3, Domain::Init));
     let backbone = ResNet::from_parameters(network, &start).unwrap();

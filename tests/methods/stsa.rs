@@ -10,7 +10,7 @@ use fedcast::methods::stsa::{
 use fedcast::model::FrozenPart;
 use fedcast::numerics::projection::Projection;
 use fedcast::numerics::ridge::{Penalty, ridge};
-use fedcast::numerics::symmetric::Gram;
+use fedcast::numerics::symmetric::{Gram, Symmetric};
 use fedcast::policy::Method;
 use fedcast::wire::{Body, Kind};
 
@@ -31,9 +31,25 @@ pub fn exact() -> StsaConfig {
 }
 
 pub fn estimated() -> StsaConfig {
-    let estimation =
-        Estimation { unit_count: UnitCount::Nonempty, one_unit: OneUnit::Mean, diagnostics: true };
+    let estimation = Estimation {
+        unit_count: UnitCount::Nonempty,
+        one_unit: OneUnit::Mean,
+        diagnostics: true,
+        head_error: false,
+    };
     StsaConfig { variant: Variant::Estimated(estimation), ..exact() }
+}
+
+/// STSA-E that compares its head with STSA's.
+fn compared() -> StsaConfig {
+    let Variant::Estimated(estimation) = estimated().variant else { unreachable!() };
+    let variant = Variant::Estimated(Estimation { head_error: true, ..estimation });
+    StsaConfig { variant, ..exact() }
+}
+
+fn figure(engine: &Engine, name: &str) -> f64 {
+    let found = engine.server.figures().into_iter().find(|(found, _)| *found == name);
+    found.unwrap_or_else(|| panic!("no figure `{name}`")).1
 }
 
 fn engine(config: StsaConfig, tasks: usize, order: ClassOrder) -> Engine {
@@ -159,38 +175,79 @@ fn one_sample_per_unit_makes_both_variants_equal() {
                 (0..train.len() as u32).filter(held).map(|i| Shard::from([i])).collect();
             engine.task(task, &shards, 1);
         }
-        let figures = engine.server.figures();
-        (values(&engine.server.save(), "weights"), figures)
+        (values(&engine.server.save(), "weights"), engine)
     };
-    let ((exact, _), (estimate, figures)) = (head(exact()), head(estimated()));
+    let ((exact, _), (estimate, engine)) = (head(exact()), head(compared()));
     assert!(far(&estimate, &exact) < 1e-9, "{}", far(&estimate, &exact));
-    let error = figures.iter().find(|(name, _)| *name == "gram_error").unwrap().1;
-    assert!(error < 1e-9, "the diagnostics say so: {error}");
+    for name in ["gram_error", "head_error", "gram_expected"] {
+        let error = figure(&engine, name);
+        assert!(error < 1e-9, "the diagnostics say so: {name} {error}");
+    }
 }
 
 /// More units, smaller error; the diagnostics measure it.
 #[test]
 fn the_estimate_comes_closer_with_more_units() {
-    let error = |clients: u32| {
-        let engine = run(estimated(), PartitionKind::Iid, clients);
-        engine.server.figures().iter().find(|(name, _)| *name == "gram_error").unwrap().1
-    };
+    let error = |clients: u32| figure(&run(estimated(), PartitionKind::Iid, clients), "gram_error");
     let (few, many) = (error(3), error(40));
     assert!(many < 0.5 * few && many > 0.0, "{few} with 3 units, {many} with 40");
 }
 
-/// Invariant 3, `D = d`: plain ridge on the features themselves.
+/// What the simulator reports beside the estimate is the distance to the head that STSA has, of which the
+/// bound is larger; after both tasks, not the last one alone.
+#[test]
+fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
+    let kind = || PartitionKind::Dirichlet { beta: 1.0 };
+    let (few, plain) = (run(compared(), kind(), 4), run(estimated(), kind(), 4));
+    let ours = values(&few.server.save(), "weights");
+    assert_eq!(ours, values(&plain.server.save(), "weights"), "looking changes nothing");
+    let theirs = values(&run(exact(), kind(), 4).server.save(), "weights");
+    let wanted = far(&ours, &theirs);
+    let found = figure(&few, "head_error");
+    assert!(wanted > 1e-3 && (found / wanted - 1.0).abs() < 1e-6, "{found} and not {wanted}");
+    assert!(figure(&few, "head_bound") > found);
+    let head = values(&few.server.save(), "exact.sums");
+    assert!(far(&head, &values(&run(exact(), kind(), 4).server.save(), "sums")) < 1e-9);
+    let many = run(compared(), kind(), 40);
+    assert!(figure(&many, "head_error") < 0.7 * found, "more units, smaller error");
+    assert!(figure(&many, "gram_expected") < 0.7 * figure(&few, "gram_expected"));
+    let none = run(estimated(), kind(), 4);
+    assert!(none.server.figures().iter().all(|(name, _)| !name.starts_with("head")));
+}
+
+/// Invariant 3, `D = d`: plain ridge on the features themselves, of either sign.
 #[test]
 fn the_backbone_s_own_width_switches_the_layer_off() {
-    let config = StsaConfig { width: config().dim as u32, ..exact() };
-    let engine = run(config, PartitionKind::Iid, 2);
-    let sums = values(&engine.server.save(), "sums");
-    assert!(sums.iter().any(|sum| *sum < 0.0), "no ReLU");
+    let width = config().dim;
+    let engine = run(StsaConfig { width: width as u32, ..exact() }, PartitionKind::Iid, 2);
+    let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
+    let mut gram = vec![0.0; width * width];
+    let mut sums = vec![0.0; CLASSES * width];
+    for batch in engine.lab.statistics_loader(&all).in_order(1) {
+        let batch = batch.unwrap();
+        let pixels = engine.lab.pixels(&batch).unwrap();
+        let feature = engine.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let feature = feature.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let row = batch.labels()[0] as usize * width;
+        for (i, h) in feature.iter().enumerate() {
+            sums[row + i] += f64::from(*h);
+            for (j, other) in feature.iter().enumerate() {
+                gram[i * width + j] += f64::from(*h) * f64::from(*other);
+            }
+        }
+    }
+    let saved = engine.server.save();
+    assert!(far(&values(&saved, "sums"), &sums) < 1e-12);
+    let gram = Symmetric::from_full(width, &gram).unwrap();
+    assert!(far(&values(&saved, "gram"), gram.packed()) < 1e-12);
+    let head = ridge(&gram, &sums, Penalty::Relative(1e-3), 0).unwrap().weights;
+    assert!(far(&values(&saved, "weights"), &head) < 1e-9);
+    assert!(sums.iter().filter(|sum| **sum < 0.0).count() > sums.len() / 10, "no ReLU");
 }
 
 #[test]
 fn a_server_read_back_from_its_checkpoint_is_the_same() {
-    for config in [exact(), StsaConfig { head_mode: HeadMode::Linear, ..estimated() }] {
+    for config in [exact(), StsaConfig { head_mode: HeadMode::Linear, ..estimated() }, compared()] {
         let done = run(config, PartitionKind::Dirichlet { beta: 0.5 }, 4);
         let saved = done.server.save();
         let mut other = engine(config, 2, ClassOrder::Native);

@@ -25,6 +25,7 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
         load: scenario.federation.load,
         units: UnitRules {
             count: scenario.federation.units.count,
+            rule: scenario.federation.units.rule,
             phases: scenario.federation.units.phases.clone(),
         },
         rounds: scenario.federation.rounds,

@@ -47,7 +47,7 @@ impl Choice for Payload {}
 pub enum UnitCount {
     /// Units that hold a sample of the class: unbiased.
     Nonempty,
-    /// All units of the round (the released code).
+    /// All parts of the round's clients, empty ones too (the released code).
     ///
     /// The covariance comes out too small.
     Total,
@@ -87,6 +87,8 @@ pub struct Estimation {
     pub one_unit: OneUnit,
     /// Whether the estimate is compared with the true matrix in every round.
     pub diagnostics: bool,
+    /// Whether the head is compared with that of the exact statistics in every round.
+    pub head_error: bool,
 }
 
 /// The `[method]` table of STSA and STSA-E.
@@ -120,10 +122,16 @@ impl StsaConfig {
         let one_unit = Param::new("one_unit", OneUnit::Mean, "scatter of a class of one unit");
         let diagnostics =
             Param::new("diagnostics", false, "compare the estimate with the true G every round");
+        let head_error = Param::new(
+            "head_error",
+            false,
+            "compare the head with that of the true G and P every round, and with the bound",
+        );
         let estimation = Estimation {
             unit_count: table.get(&unit_count.source("nonempty is unbiased; the code has total")),
             one_unit: table.get(&one_unit),
             diagnostics: table.get(&diagnostics),
+            head_error: table.get(&head_error.source("Proposition 3.2, Theorem 3.3")),
         };
         StsaConfig::read(table, Variant::Estimated(estimation))
     }

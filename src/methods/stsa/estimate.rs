@@ -36,8 +36,9 @@ impl Unit {
     }
 }
 
-/// The estimate of a task's Gram matrix from all its units.
-pub fn estimate(units: &[Unit], width: usize, rule: &Estimation) -> Symmetric {
+/// The estimate of a task's Gram matrix from its units. `all` is how many parts the clients cut, those
+/// without samples too, which [`UnitCount::Total`] takes for `U`.
+pub fn estimate(units: &[Unit], all: usize, width: usize, rule: &Estimation) -> Symmetric {
     let classes = units.iter().map(|unit| unit.counts.len()).max().unwrap_or(0);
     let classes: Vec<Class<'_>> = (0..classes).map(|class| Class::of(units, class)).collect();
     let pooled = match rule.one_unit {
@@ -48,7 +49,7 @@ pub fn estimate(units: &[Unit], width: usize, rule: &Estimation) -> Symmetric {
     for class in classes.iter().filter(|class| class.total > 0.0) {
         let (scatter, mean) = match rule.unit_count {
             UnitCount::Nonempty => class.weights(class.units.len() as f64),
-            UnitCount::Total => class.weights(units.len() as f64),
+            UnitCount::Total => class.weights(all as f64),
         };
         gram.add(&class.rows(scatter + pooled, mean, width));
     }

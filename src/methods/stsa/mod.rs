@@ -13,7 +13,9 @@
 //! ```
 //! One round a task. Any partition over any number of clients gives STSA the same head, that of
 //! the ridge regression on all data together. STSA-E's estimate is the better the more units
-//! there are, so few clients cut their shards at random into units (`federation.units`).
+//! there are, so few clients cut their shards at random into units (`federation.units`). What it misses
+//! can be looked at: `diagnostics` compares its matrix, `head_error` its head with those of all samples
+//! ([`head_error()`] says with which bound); neither is anything that a server could know.
 //!
 //! The network is what a first method makes of the backbone in the first task (`[method.first]`: adapters on a
 //! transformer and full training of a residual network, unless another is named), or the backbone as loaded
@@ -25,6 +27,7 @@
 mod class_sums;
 mod config;
 mod estimate;
+mod exactness;
 mod features;
 mod head;
 mod messages;
@@ -40,6 +43,7 @@ use rand::RngCore;
 pub use class_sums::ClassSums;
 pub use config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
 pub use estimate::{Unit, estimate};
+pub use exactness::{HeadError, Statistics, expected_square, head_error};
 pub use head::RidgeHead;
 
 use self::features::collect;

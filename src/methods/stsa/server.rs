@@ -1,20 +1,25 @@
 //! STSA's server: adds sums up over clients and tasks and solves for the head.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::class_sums::ClassSums;
 use super::config::{Estimation, Variant};
 use super::estimate::{Unit, estimate};
-use super::features::{Frozen, collect};
+use super::exactness::{Exact, Statistics, expected_square, head_error};
+use super::features::{Collected, Frozen, collect};
 use super::head::{RidgeHead, Scorer};
 use super::{Stsa, messages};
 use crate::data::{Shard, TaskView};
-use crate::numerics::ridge::ridge;
+use crate::numerics::ridge::{Ridge, ridge};
 use crate::numerics::symmetric::{Symmetric, packed_len};
 use crate::policy::{
     Folded, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
 };
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+const EXACT_GRAM: &str = "exact.gram";
+const EXACT_SUMS: &str = "exact.sums";
 
 /// What the server knows.
 pub struct StsaServer {
@@ -26,14 +31,20 @@ pub struct StsaServer {
     sums: ClassSums,
     /// `W`, `(classes, D)`; rows not seen yet are zero.
     weights: Vec<f64>,
+    /// What the head is compared with, where it is: a diagnostic of the simulator, no part of the method.
+    exact: Option<Exact>,
     figures: Vec<(&'static str, f64)>,
 }
 
 impl StsaServer {
     pub(super) fn new(method: Stsa, seed: u64) -> StsaServer {
         let (classes, width) = (method.classes, method.width());
+        let compared = matches!(method.config.variant, Variant::Estimated(rule) if rule.head_error);
+        let exact =
+            || Exact { gram: Symmetric::zeros(width), sums: ClassSums::zeros(classes, width) };
         StsaServer {
             seed,
+            exact: compared.then(exact),
             gram: Symmetric::zeros(width),
             sums: ClassSums::zeros(classes, width),
             weights: vec![0.0; classes * width],
@@ -42,49 +53,109 @@ impl StsaServer {
         }
     }
 
-    /// `G` and `P^T` of what arrived from units: the matrix is estimated.
+    /// `G` and `P^T` of what arrived from units: the matrix is estimated. `all` counts empty units, too.
     fn estimated(
         &mut self,
-        units: &[Unit],
+        (units, all): (&[Unit], usize),
         (rule, view): (&Estimation, &TaskView),
         lab: &Lab,
     ) -> Result<(Symmetric, ClassSums), PolicyError> {
         let width = self.method.width();
         let mut sums = ClassSums::zeros(view.rows.len(), width);
         units.iter().for_each(|unit| sums.add(&unit.sums));
-        let gram = estimate(units, width, rule);
+        let gram = estimate(units, all, width, rule);
         if rule.diagnostics {
-            let truth = self.truth(view, lab)?;
+            let truth = self.truth(view, &view.classes, lab)?.gram.unwrap_or_default();
             let mut gap = gram.clone();
             gap.add_scaled(-1.0, &truth);
             self.figures.push(("gram_error", gap.norm() / truth.norm()));
             self.figures.push(("gram_trace", gram.trace() / truth.trace()));
         }
+        if rule.head_error {
+            self.know_exactly(units, view, lab)?;
+        }
         Ok((gram, sums))
     }
 
-    /// The Gram matrix of all training samples of a task, which no server of a federation could know.
-    fn truth(&self, view: &TaskView, lab: &Lab) -> Result<Symmetric, PolicyError> {
+    /// Sums over all training samples of some classes of a task, which no server of a federation could know.
+    fn truth(&self, view: &TaskView, classes: &[u32], lab: &Lab) -> Result<Collected, PolicyError> {
         let by_class = lab.dataset.train.by_class();
-        let samples = view.classes.iter().flat_map(|class| &by_class[*class as usize]);
+        let samples = classes.iter().flat_map(|class| &by_class[*class as usize]);
         let mut samples: Vec<u32> = samples.copied().collect();
         samples.sort_unstable();
         let shard: Shard = samples.into();
-        let found = collect(lab, &shard, view, &self.method.layer(self.seed), true)?;
-        Ok(found.gram.unwrap_or_default())
+        collect(lab, &shard, view, &self.method.layer(self.seed), true)
+    }
+
+    /// Adds the exact sums of a task, class by class, and says what error Proposition 3.2 expects.
+    fn know_exactly(
+        &mut self,
+        units: &[Unit],
+        view: &TaskView,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        let mut task = Symmetric::zeros(self.method.width());
+        let mut expected = 0.0;
+        for class in &view.classes {
+            let found = self.truth(view, &[*class], lab)?;
+            let gram = found.gram.unwrap_or_default();
+            for (place, samples) in found.unit.counts.iter().enumerate() {
+                if *samples == 0.0 {
+                    continue;
+                }
+                let holders = units.iter().filter(|unit| unit.counts[place] >= 1.0).count();
+                let sum = found.unit.sums.row(place);
+                expected += expected_square(&gram, sum, *samples, holders as f64);
+                if let Some(exact) = &mut self.exact {
+                    let row = exact.sums.row_mut(view.rows.start + place);
+                    row.iter_mut().zip(sum).for_each(|(to, sum)| *to += sum);
+                }
+            }
+            task.add(&gram);
+        }
+        self.figures.push(("gram_expected", expected.sqrt() / task.norm()));
+        if let Some(exact) = &mut self.exact {
+            exact.gram.add(&task);
+        }
+        Ok(())
     }
 
     /// `W^T = (G + lambda I)^-1 P` over the classes seen.
     fn solve(&mut self, seen: usize) -> Result<(), PolicyError> {
-        let (config, width) = (&self.method.config, self.method.width());
-        let correlation = &self.sums.values[..seen * width];
-        let solution = ridge(&self.gram, correlation, config.lambda, config.raises)
-            .map_err(|error| PolicyError::Unsupported(error.to_string()))?;
+        let width = self.method.width();
+        let solution = self.head(&self.gram, &self.sums.values[..seen * width])?;
         self.weights[..seen * width].copy_from_slice(&solution.weights);
         self.figures.push(("lambda", solution.penalty));
         self.figures.push(("lambda_raised", f64::from(solution.raised)));
+        if let Some(Exact { gram, sums }) = &self.exact {
+            let correlation = &sums.values[..seen * width];
+            let head = self.head(gram, correlation)?;
+            let exact = Statistics { gram, correlation, head: &head };
+            let correlation = &self.sums.values[..seen * width];
+            let estimated = Statistics { gram: &self.gram, correlation, head: &solution };
+            let found = head_error(&estimated, &exact);
+            self.figures.push(("head_error", found.error));
+            if found.bound.is_finite() {
+                self.figures.push(("head_bound", found.bound));
+            }
+        }
         Ok(())
     }
+
+    fn head(&self, gram: &Symmetric, correlation: &[f64]) -> Result<Ridge, PolicyError> {
+        let config = &self.method.config;
+        ridge(gram, correlation, config.lambda, config.raises)
+            .map_err(|error| PolicyError::Unsupported(error.to_string()))
+    }
+}
+
+/// How many parts the clients cut that these uploads come from. A client with few samples has fewer
+/// than the others; it cut as many all the same.
+pub(super) fn cut_by(folded: &Folded) -> usize {
+    let seats = || folded.kept.iter().map(|kept| &kept.meta.seat);
+    let clients: BTreeSet<_> = seats().map(|seat| seat.client).collect();
+    let each = seats().map(|seat| seat.unit.map_or(1, |unit| unit + 1)).max().unwrap_or(0);
+    clients.len() * each as usize
 }
 
 impl Server for StsaServer {
@@ -111,7 +182,7 @@ impl Server for StsaServer {
             Variant::Estimated(rule) => {
                 let units = folded.kept.iter().map(|kept| messages::unit_of(&kept.update));
                 let units: Vec<Unit> = units.collect::<Result<_, _>>()?;
-                self.estimated(&units, (&rule, view), lab)?
+                self.estimated((&units, cut_by(&folded)), (&rule, view), lab)?
             }
         };
         self.gram.add(&gram);
@@ -142,8 +213,13 @@ impl Server for StsaServer {
             NamedTensor::f64("sums", rows, &self.sums.values[..]),
             NamedTensor::f64("weights", rows, &self.weights[..]),
         ];
-        let tensors = tensors.map(|tensor| tensor.expect("sums fill their shapes"));
-        Body::new(meta.finish(), vec![Section::new(Kind::Statistics, tensors.into())])
+        let mut tensors: Vec<_> = tensors.into();
+        if let Some(Exact { gram, sums }) = &self.exact {
+            tensors.push(NamedTensor::f64(EXACT_GRAM, [packed_len(width)], gram.packed()));
+            tensors.push(NamedTensor::f64(EXACT_SUMS, rows, &sums.values[..]));
+        }
+        let tensors = tensors.into_iter().map(|tensor| tensor.expect("sums fill their shapes"));
+        Body::new(meta.finish(), vec![Section::new(Kind::Statistics, tensors.collect())])
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
@@ -155,10 +231,17 @@ impl Server for StsaServer {
             saved.tensor(Kind::Statistics, name)?.shaped(shape)?.as_f64().map(|v| v.to_vec())
         };
         let rows = [self.method.classes, width];
-        let gram = Symmetric::from_packed(width, values("gram", &[packed_len(width)])?);
-        self.gram = gram.ok_or_else(|| WireError::Malformed("`gram` is no triangle".into()))?;
+        let triangle = |name: &str| {
+            let gram = Symmetric::from_packed(width, values(name, &[packed_len(width)])?);
+            gram.ok_or_else(|| WireError::Malformed(format!("`{name}` is no triangle")))
+        };
+        self.gram = triangle("gram")?;
         self.sums = ClassSums { width, values: values("sums", &rows)? };
         self.weights = values("weights", &rows)?;
+        if let Some(exact) = &mut self.exact {
+            exact.gram = triangle(EXACT_GRAM)?;
+            exact.sums = ClassSums { width, values: values(EXACT_SUMS, &rows)? };
+        }
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use super::estimate::{Unit, estimate};
 use super::features::Collected;
 use super::head::Scorer;
 use super::messages::{down, of_seed, seed_of, sums_of, unit_of, upload};
+use super::server::cut_by;
 use super::{ClassSums, Stsa};
 use crate::data::TaskView;
 use crate::golden::Golden;
@@ -18,12 +19,16 @@ use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::{Folded, ModelFacts, Seat, Service, UpMeta, WireForm, refusal};
+use crate::policy::{Folded, Kept, Message, ModelFacts, Seat, Service, UpMeta, WireForm, refusal};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::scenario::reader::defaults;
 
-const NONEMPTY: Estimation =
-    Estimation { unit_count: UnitCount::Nonempty, one_unit: OneUnit::Mean, diagnostics: false };
+const NONEMPTY: Estimation = Estimation {
+    unit_count: UnitCount::Nonempty,
+    one_unit: OneUnit::Mean,
+    diagnostics: false,
+    head_error: false,
+};
 const TOTAL: Estimation = Estimation { unit_count: UnitCount::Total, ..NONEMPTY };
 
 /// Random features with a class and a unit each.
@@ -45,7 +50,8 @@ impl Samples {
     }
 
     fn estimate(&self, rule: &Estimation) -> Symmetric {
-        estimate(&self.units(), self.width, rule)
+        let units = self.units();
+        estimate(&units, units.len(), self.width, rule)
     }
 
     fn gram(&self) -> Symmetric {
@@ -89,9 +95,12 @@ fn golden_estimates() {
         let units = samples.units();
         assert!(name != "dummy" || units.len() == 20 - 1, "the last chunk is empty");
         golden.assert_close(&format!("{name}.gram_nonempty"), &samples.estimate(&NONEMPTY).full());
-        let mut all = units;
-        all.resize(if name == "e" { 5 } else { 20 }, Unit::empty(6, 64));
-        golden.assert_close(&format!("{name}.gram_total"), &estimate(&all, 64, &TOTAL).full());
+        // Empty units count without being there.
+        let all = if name == "e" { 5 } else { 20 };
+        let total = estimate(&units, all, 64, &TOTAL);
+        golden.assert_close(&format!("{name}.gram_total"), &total.full());
+        let nonempty = estimate(&units, all, 64, &NONEMPTY);
+        assert_eq!(nonempty, samples.estimate(&NONEMPTY), "and change nothing else");
     }
     let mut samples = golden_samples(&golden, "client");
     samples.units = (0..samples.classes.len()).collect();
@@ -255,12 +264,12 @@ fn a_class_of_one_unit_takes_its_mean_or_the_pooled_scatter() {
 fn units_of_less_than_a_sample_say_nothing() {
     let samples = drawn(7, &[4, 5, 6], 5);
     let mut units = samples.units();
-    let clean = estimate(&units, 5, &NONEMPTY);
+    let clean = estimate(&units, 3, 5, &NONEMPTY);
     let noise = Unit { sums: ClassSums { width: 5, values: vec![9.0; 5] }, counts: vec![-0.4] };
     units.push(noise.clone());
     units.push(Unit { counts: vec![0.9], ..noise });
-    assert_eq!(estimate(&units, 5, &NONEMPTY), clean);
-    assert_eq!(estimate(&[], 5, &NONEMPTY), Symmetric::zeros(5));
+    assert_eq!(estimate(&units, 5, 5, &NONEMPTY), clean);
+    assert_eq!(estimate(&[], 0, 5, &NONEMPTY), Symmetric::zeros(5));
 }
 
 fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {
@@ -268,6 +277,37 @@ fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {
     let facts = ModelFacts { backbone, classes: 10, tasks: 5, clients: 1, form: WireForm::Full };
     let config = StsaConfig { width: 5, payload, variant, ..defaults(StsaConfig::exact) };
     (Stsa::new(config, &facts), facts)
+}
+
+fn seat(id: u32, client: u32, unit: Option<u32>) -> Seat {
+    let view = TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] };
+    Seat {
+        id: SeatId(id),
+        client: ClientId(client),
+        role: Default::default(),
+        unit,
+        kind: Default::default(),
+        view: Arc::new(view),
+    }
+}
+
+/// The release's `K`: clients times parts, also those that had nothing to send.
+#[test]
+fn empty_parts_of_a_client_count_among_all_units() {
+    let of = |seats: &[(u32, Option<u32>)]| {
+        let kept = |(id, (client, unit)): (usize, &(u32, Option<u32>))| Kept {
+            meta: UpMeta::timely(seat(id as u32, *client, *unit), Round(0)),
+            sent: Arc::new(Message::default()),
+            update: Message::default(),
+        };
+        let kept = seats.iter().enumerate().map(kept).collect();
+        cut_by(&Folded { kept, ..Folded::default() })
+    };
+    assert_eq!(of(&[]), 0);
+    assert_eq!(of(&[(3, None), (5, None)]), 2);
+    assert_eq!(of(&[(0, Some(0)), (0, Some(1)), (0, Some(2)), (4, Some(2))]), 6);
+    // A shard of fewer samples than parts is the last of them.
+    assert_eq!(of(&[(1, Some(9)), (2, Some(9))]), 20);
 }
 
 /// What an upload is sent as, and what the engine makes of two of them.
@@ -293,16 +333,7 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
         let fold = |(at, found): (usize, &Collected)| {
             let update = upload(&layout, found).unwrap();
             assert!(update.body().fills(&layout.body()), "{payload:?} {variant:?}");
-            let view = TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] };
-            let seat = Seat {
-                id: SeatId(at as u32),
-                client: ClientId(at as u32),
-                role: Default::default(),
-                unit: None,
-                kind: Default::default(),
-                view: Arc::new(view),
-            };
-            let meta = UpMeta::timely(seat, Round(0));
+            let meta = UpMeta::timely(seat(at as u32, at as u32, None), Round(0));
             Folded::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
         let folded = found.iter().enumerate().map(fold).reduce(Folded::merge).unwrap();

@@ -30,7 +30,18 @@ pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Res
 /// Windows side by side, and one product: candle's own convolution has a slow gradient of its input on
 /// every device and no `bf16` on the CPU.
 fn composition(x: &Tensor, weight: &Tensor, geometry: Geometry) -> Result<Tensor> {
-    let Geometry { samples, outputs, kernel: [kh, kw], stride, padding, .. } = geometry;
+    let Geometry { samples, outputs, .. } = geometry;
+    let [height, width] = geometry.output();
+    let rows = Tensor::cat(&taps(x, geometry)?, 3)?.contiguous()?;
+    let weight = weight.permute((0, 2, 3, 1))?.contiguous()?.reshape((outputs, ()))?;
+    linear(&rows.reshape((samples * height * width, ()))?, &weight, None)?
+        .reshape((samples, height, width, outputs))
+}
+
+/// For every place of a window, by lines, what all windows have there: `(b, h', w', c)` each, zero beyond
+/// the edge.
+pub(super) fn taps(x: &Tensor, geometry: Geometry) -> Result<Vec<Tensor>> {
+    let Geometry { kernel: [kh, kw], stride, padding, .. } = geometry;
     let [height, width] = geometry.output();
     // Room for the last window and for the rest of the last step.
     let (below, beside) = (height * stride + kh, width * stride + kw);
@@ -43,10 +54,7 @@ fn composition(x: &Tensor, weight: &Tensor, geometry: Geometry) -> Result<Tensor
             taps.push(every(&lines, 2, kx, width, stride)?);
         }
     }
-    let rows = Tensor::cat(&taps, 3)?.contiguous()?;
-    let weight = weight.permute((0, 2, 3, 1))?.contiguous()?.reshape((outputs, ()))?;
-    linear(&rows.reshape((samples * height * width, ()))?, &weight, None)?
-        .reshape((samples, height, width, outputs))
+    Ok(taps)
 }
 
 /// `count` places of a dimension from `from` on, `stride` apart.

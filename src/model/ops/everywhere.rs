@@ -44,6 +44,7 @@ fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
             grouped_attention(&t[0], 2, Some((&keys, &values)), 5, &groups())
         }),
         ("conv2d", vec![image.clone(), vec![4, 3, 3, 3]], |t| conv2d(&t[0], &t[1], 2, 1)),
+        ("max_pool", vec![image.clone()], |t| max_pool(&t[0], 3, 2, 1)),
         ("channel_moments", vec![image.clone(), vec![3], vec![3]], normalised),
         ("batch_norm", vec![image.clone(), vec![3], vec![3], image], normalised),
         ("cross_entropy", vec![vec![4, 9]], |t| cross_entropy(&t[0], &LABELS, 3..7)),
@@ -77,7 +78,7 @@ fn the_list_names_every_public_op() {
         .filter(|word| !["pub", "use", "without_kernels", "storage", "groups"].contains(word))
         .collect();
     let listed: Vec<&str> = all().into_iter().map(|(name, ..)| name).collect();
-    assert!(exported.len() >= 12, "{exported:?}");
+    assert!(exported.len() >= 13, "{exported:?}");
     for op in exported {
         assert!(listed.contains(&op), "{op} is not in the list");
     }

@@ -12,6 +12,7 @@
 //! | [`relu()`] | `max(x, 0)`, slope 0 at 0 | `x` |
 //! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
 //! | [`conv2d()`] | convolution of channels-last images | `x` and weight where they are variables |
+//! | [`max_pool()`] | largest value of every window of channels-last images | `x` |
 //! | [`batch_norm()`] | normalised channels, affine, residual, rectified | `x`, residual, and the affine where it is a variable |
 //! | [`cross_entropy()`] | mean softmax cross-entropy on a slice of columns | logits |
 //!
@@ -56,6 +57,7 @@ mod groups;
 mod layer_norm;
 mod linear;
 pub(crate) mod matrix;
+mod max_pool;
 mod relu;
 mod storage;
 #[cfg(test)]
@@ -73,6 +75,7 @@ pub use gelu::gelu;
 pub use groups::Groups;
 pub use layer_norm::layer_norm;
 pub use linear::{grouped_linear, linear};
+pub use max_pool::max_pool;
 pub use relu::relu;
 pub(crate) use storage::served;
 pub use storage::without_kernels;

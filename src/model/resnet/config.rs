@@ -1,6 +1,7 @@
 //! The dimensions of a residual network and the shapes of its parameters.
 
 use crate::model::ModelError;
+pub use crate::scenario::Stem;
 
 /// Residual stages: each but the first halves the image and doubles the channels.
 pub(super) const STAGES: usize = 4;
@@ -16,11 +17,33 @@ pub struct ResNetConfig {
     pub width: usize,
     /// Blocks of every stage.
     pub blocks: [usize; STAGES],
+    /// What stands in front of them.
+    pub stem: Stem,
+}
+
+/// Sides and steps of a stem's windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StemShape {
+    /// Side of the convolution.
+    pub kernel: usize,
+    /// Its step.
+    pub stride: usize,
+    /// Kernel, stride and padding of the maximum behind it.
+    pub pool: Option<[usize; 3]>,
+}
+
+impl StemShape {
+    pub fn of(stem: Stem) -> StemShape {
+        match stem {
+            Stem::Small => StemShape { kernel: 3, stride: 1, pool: None },
+            Stem::ImageNet => StemShape { kernel: 7, stride: 2, pool: Some([3, 2, 1]) },
+        }
+    }
 }
 
 impl Default for ResNetConfig {
     fn default() -> Self {
-        ResNetConfig { image: 32, channels: 3, width: 64, blocks: [2; STAGES] }
+        ResNetConfig { image: 32, channels: 3, width: 64, blocks: [2; STAGES], stem: Stem::Small }
     }
 }
 
@@ -69,7 +92,9 @@ impl ResNetConfig {
 
     /// Name and shape of every parameter and buffer, in torchvision's names, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
-        let mut shapes = vec![("conv1.weight".to_owned(), vec![self.width, self.channels, 3, 3])];
+        let StemShape { kernel, .. } = StemShape::of(self.stem);
+        let stem = vec![self.width, self.channels, kernel, kernel];
+        let mut shapes = vec![("conv1.weight".to_owned(), stem)];
         norm_shapes("bn1", self.width, &mut shapes);
         for block in self.block_shapes() {
             let BlockShape { inputs, outputs, .. } = block;
@@ -139,6 +164,20 @@ mod tests {
         assert_eq!(of("layer3.0.downsample.0.weight"), [256, 128, 1, 1]);
         assert_eq!(of("layer4.1.bn2.num_batches_tracked"), [0usize; 0]);
         assert!(!shapes.iter().any(|(name, _)| name.starts_with("layer1.0.downsample")));
+    }
+
+    /// The release of STSA on Tiny-ImageNet: only the first convolution has more weights.
+    #[test]
+    fn the_stem_of_imagenet_has_windows_of_seven() {
+        let small = ResNetConfig::default();
+        let config = ResNetConfig { stem: Stem::ImageNet, ..small };
+        assert_eq!(config.parameter_count(), 11_168_832 - 3 * 3 * 3 * 64 + 7 * 7 * 3 * 64);
+        // torchvision's ResNet-18 without its classifier of 1000 classes.
+        assert_eq!(config.parameter_count(), 11_689_512 - 513 * 1000);
+        let (with, without) = (config.parameter_shapes(), small.parameter_shapes());
+        let differing = with.iter().zip(&without).filter(|(a, b)| a != b);
+        let differing: Vec<_> = differing.map(|(a, _)| a.clone()).collect();
+        assert_eq!(differing, [("conv1.weight".to_owned(), vec![64, 3, 7, 7])]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Residual networks for small images, trained from scratch (He et al. 2016, torchvision's names): a 3 x 3
-//! stem without max-pool, four stages of basic blocks, global average.
+//! Residual networks that train from scratch (He et al. 2016, torchvision's names): a stem of 3 x 3 without
+//! max-pool for small images, or the paper's of 7 x 7 with one, four stages of basic blocks, global average.
 
 mod block;
 mod config;
@@ -8,5 +8,5 @@ mod golden;
 mod initialise;
 mod network;
 
-pub use config::{ResNetConfig, is_buffer};
+pub use config::{ResNetConfig, Stem, is_buffer};
 pub use network::ResNet;

@@ -8,11 +8,11 @@ use candle_core::{DType, Tensor, Var};
 
 use super::ResNetConfig;
 use super::block::{Block, Unit};
-use super::config::{BATCHES, MEAN, VARIANCE, is_buffer};
+use super::config::{BATCHES, MEAN, StemShape, VARIANCE, is_buffer};
 use crate::model::norm::{Norm, Running};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
 use crate::model::weights_file::{read_file, read_parameters};
-use crate::model::{ModelError, Place};
+use crate::model::{ModelError, Place, ops};
 
 /// A residual network with torchvision's parameters, frozen or over variables.
 ///
@@ -145,7 +145,7 @@ impl ResNet {
             let norm = Norm { weight, bias, running: state, trains };
             Ok(Unit { weight: named[&*format!("{convolution}.weight")].clone(), norm, stride })
         };
-        let stem = unit("conv1", "bn1", 1)?;
+        let stem = unit("conv1", "bn1", StemShape::of(config.stem).stride)?;
         let mut blocks = Vec::new();
         for shape in config.block_shapes() {
             let name = |layer: &str| format!("{}{layer}", shape.prefix());
@@ -238,6 +238,9 @@ impl ResNet {
         // Channels last from here on, as the convolutions want them.
         let mut x = pixels.to_dtype(self.place.compute)?.permute((0, 2, 3, 1))?.contiguous()?;
         x = self.stem.forward(&x, None, true)?;
+        if let Some([kernel, stride, padding]) = StemShape::of(self.config.stem).pool {
+            x = ops::max_pool(&x, kernel, stride, padding)?;
+        }
         for block in &self.blocks {
             x = block.forward(&x)?;
         }
@@ -248,8 +251,11 @@ impl ResNet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Stem;
     use crate::numerics::streams::{Domain, StreamKey};
     use candle_core::Device;
+    use candle_nn::{Module, VarBuilder};
+    use candle_transformers::models::resnet::resnet18_no_final_layer;
 
     fn small() -> (ResNetConfig, ParameterSet) {
         let config = ResNetConfig { image: 8, width: 4, ..ResNetConfig::default() };
@@ -275,6 +281,69 @@ mod tests {
             let gradient = grads.get(variable).unwrap_or_else(|| panic!("{name} does not train"));
             let size = gradient.sqr()?.sum_all()?.to_scalar::<f32>()?;
             assert!(size.is_finite() && size > 0.0, "{name}: {size}");
+        }
+        Ok(())
+    }
+
+    /// candle's network of the same name has the stem of the paper and evaluates only.
+    #[test]
+    fn with_the_stem_of_imagenet_it_is_candle_s_resnet18() -> Result<(), ModelError> {
+        let config = ResNetConfig { image: 32, stem: Stem::ImageNet, ..ResNetConfig::default() };
+        let mut set = ResNet::initial_parameters(&config, StreamKey::new(2, Domain::Init));
+        // Shifts of both signs in front of the maximum, so that zeros are not most of its input.
+        let shape = vec![config.width];
+        let values = (0..config.width).map(|c| (c as f32 * 0.9).sin()).collect();
+        set.insert("bn1.bias", Parameter { shape, values });
+        let tensors = set.iter().map(|(name, p)| Ok((name.to_string(), p.tensor(&Device::Cpu)?)));
+        let tensors = tensors.collect::<Result<_, ModelError>>()?;
+        let tensors = VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu);
+        let theirs = resnet18_no_final_layer(tensors)?;
+        let values: Vec<f32> = (0..2 * 3 * 36 * 32).map(|i| (i as f32 * 0.7).sin()).collect();
+        let images = Tensor::from_vec(values, (2, 3, 36, 32), &Device::Cpu)?;
+        let own = ResNet::from_parameters(config, &set)?.features(&images)?;
+        assert_eq!(own.dims(), [2, 512]);
+        let theirs = theirs.forward(&images)?.flatten_all()?.to_vec1::<f32>()?;
+        let largest = theirs.iter().fold(0f32, |m, v| m.max(v.abs()));
+        for (a, b) in own.flatten_all()?.to_vec1::<f32>()?.iter().zip(&theirs) {
+            assert!((a - b).abs() <= 1e-4 * largest, "{a} {b}");
+        }
+        Ok(())
+    }
+
+    /// Through the maximum the gradient of the first convolution is the slope of the loss.
+    #[test]
+    fn the_stem_of_imagenet_trains() -> Result<(), ModelError> {
+        let config =
+            ResNetConfig { image: 32, width: 4, blocks: [1; 4], stem: Stem::ImageNet, ..small().0 };
+        let set = ResNet::initial_parameters(&config, StreamKey::new(1, Domain::Init));
+        let values: Vec<f32> = (0..6 * 3072).map(|i| (i as f32 * 0.7).sin()).collect();
+        let images = Tensor::from_vec(values, (6, 3, 32, 32), &Device::Cpu)?;
+        let loss = |network: &ResNet| -> Result<Tensor, ModelError> {
+            Ok(network.features(&images)?.powf(2.0)?.sum_all()?)
+        };
+        let network = ResNet::with_trainables(config, &set)?;
+        let grads = loss(&network)?.backward()?;
+        let of = |wanted: &str| {
+            let found = network.variables().iter().find(|(name, _)| &**name == wanted);
+            found.map(|(_, variable)| grads.get(variable).expect("a gradient").clone()).unwrap()
+        };
+        for name in ["conv1.weight", "bn1.weight", "bn1.bias"] {
+            let gradient = of(name).flatten_all()?.to_vec1::<f32>()?;
+            // Along the gradient itself the slope is its length.
+            let length = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+            let step = 2e-4;
+            let moved = |sign: f64| -> Result<f64, ModelError> {
+                let mut set = set.clone();
+                let old = set.get(name).expect("a parameter").clone();
+                let shift =
+                    |(v, g): (&f32, &f32)| v + (sign * step / length * f64::from(*g)) as f32;
+                let values = old.values.iter().zip(&gradient).map(shift).collect();
+                set.insert(name, Parameter { values, ..old });
+                let network = ResNet::with_trainables(config, &set)?;
+                Ok(f64::from(loss(&network)?.to_scalar::<f32>()?))
+            };
+            let slope = (moved(1.0)? - moved(-1.0)?) / (2.0 * step);
+            assert!((slope / length - 1.0).abs() < 0.03, "{name}: {slope} beside {length}");
         }
         Ok(())
     }

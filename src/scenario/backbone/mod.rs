@@ -12,7 +12,7 @@ use serde::Serialize;
 
 pub use bert::{BertSection, BertShape, Pooling};
 pub use extractor::ExtractorSection;
-pub use resnet::{ResNetSection, StartWeights};
+pub use resnet::{ResNetSection, StartWeights, Stem};
 pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
 
 use super::reader::{Choice, Param, TableReader, defaults};
@@ -44,7 +44,7 @@ pub enum BackboneSection {
 enum Kind {
     /// A pretrained vision transformer.
     Vit,
-    /// ResNet-18 with a 3x3 stem for small images.
+    /// ResNet-18, with a 3x3 stem for small images unless another is named.
     #[value(name = "resnet18")]
     ResNet18,
     /// A pretrained ResNet-50 that gives features only.
@@ -69,11 +69,11 @@ impl BackboneSection {
         }
         match kind {
             Kind::Bert => {
-                table.foreign(&["resolution", "heads", "width"], "kind = \"bert\"");
+                table.foreign(&["resolution", "heads", "width", "stem"], "kind = \"bert\"");
                 BackboneSection::Bert(BertSection::read(table))
             }
             Kind::Vit => {
-                table.foreign(&["width"], "kind = \"vit\"");
+                table.foreign(&["width", "stem"], "kind = \"vit\"");
                 BackboneSection::Vit(VitSection::read(table))
             }
             Kind::ResNet18 => {
@@ -81,7 +81,7 @@ impl BackboneSection {
                 BackboneSection::ResNet18(ResNetSection::read(table))
             }
             Kind::ResNet50 | Kind::ResNet152 => {
-                let foreign = ["architecture", "resolution", "heads", "width"];
+                let foreign = ["architecture", "resolution", "heads", "width", "stem"];
                 table.foreign(&foreign, &format!("kind = \"{}\"", kind.word()));
                 let section = ExtractorSection::read(table);
                 match kind {
@@ -91,7 +91,7 @@ impl BackboneSection {
             }
             Kind::Pixels => {
                 table.foreign(&VitSection::KEYS, "kind = \"pixels\"");
-                table.foreign(&["width"], "kind = \"pixels\"");
+                table.foreign(&["width", "stem"], "kind = \"pixels\"");
                 BackboneSection::Pixels
             }
         }

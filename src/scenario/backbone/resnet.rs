@@ -2,17 +2,44 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::scenario::reader::{Param, TableReader};
+use crate::scenario::reader::{Choice, Param, TableReader};
 
-/// ResNet-18 with a 3 x 3 stem and no max-pool, for images of any size.
+/// ResNet-18 for images of any size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ResNetSection {
     /// What it starts from. Default `random`.
     pub weights: StartWeights,
     /// Channels of the first stage; a feature has eight times as many. Default 64.
     pub width: u32,
+    /// What stands in front of the first stage. Default `small`.
+    #[serde(skip_serializing_if = "Stem::is_small")]
+    pub stem: Stem,
+}
+
+/// What stands in front of the first stage of a residual network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stem {
+    /// A convolution of 3 x 3, for images of 32 pixels: all of them reach the first stage.
+    #[default]
+    Small,
+    /// He et al. 2016: a convolution of 7 x 7 in steps of 2, then a maximum over 3 x 3 in steps of 2.
+    ///
+    /// A sixteenth of the pixels reach the first stage.
+    #[value(name = "imagenet")]
+    #[serde(rename = "imagenet")]
+    ImageNet,
+}
+
+impl Choice for Stem {}
+
+impl Stem {
+    fn is_small(&self) -> bool {
+        *self == Stem::Small
+    }
 }
 
 /// Where start values come from.
@@ -38,6 +65,8 @@ impl ResNetSection {
             .source("He et al. 2016")
             .at_least(1.0)
             .at_most(1024.0);
-        ResNetSection { weights, width: table.get(&width) }
+        let stem = Param::new("stem", Stem::Small, "what stands in front of the first stage")
+            .source("STSA's code: small for CIFAR-100, imagenet for Tiny-ImageNet");
+        ResNetSection { weights, width: table.get(&width), stem: table.get(&stem) }
     }
 }
