@@ -3,23 +3,32 @@
 //!
 //! The folder is `FEDCAST_GOLDEN`, else `../shared/data/golden` beside the package. Every datum, tolerance
 //! and the `phase_offset` of the formula fills is read from it, so another folder of the same
-//! layout is checked by changing the path only. A test of these vectors is named `golden_*` and begins
+//! layout is checked by changing the path only. Without a folder every test run says once per file what it did
+//! not check, and `FEDCAST_GOLDEN_REQUIRED=1` makes that a failure. A test of these vectors is named `golden_*`
+//! and begins
 //!
 //! ```ignore
 //! let Some(golden) = Golden::open("vit_prefix") else { return };
 //! golden.assert_close("loss", &[loss]);
 //! ```
+//! A small set of the same layout belongs to the package, `tests/vectors` (made by `tools/vectors.py`), so that a
+//! fresh clone proves numbers, too: [`Golden::own`]. That every vector of both sets is read by a test, or waits for
+//! a method that is not here yet, is tested by [`usage`].
 
 // A tool box: not every reader is used by a test of every build.
 #![allow(dead_code)]
 
+mod usage;
+
 use std::path::{Path, PathBuf};
 
+use candle_core::{Device, Tensor, Var};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 /// One file of golden vectors with its tolerances.
 pub(crate) struct Golden {
+    folder: PathBuf,
     file: String,
     bytes: Vec<u8>,
     tolerances: Value,
@@ -36,32 +45,49 @@ pub(crate) enum Wave {
 }
 
 impl Golden {
-    /// Opens `FILE.safetensors` of the golden folder, or says why the test is skipped. A folder
-    /// that is named by `FEDCAST_GOLDEN` but is not there fails instead: a typing error must not pass.
+    /// Opens `FILE.safetensors` of the golden folder, or says past the capture of test output that it was not
+    /// checked. A folder that is named by `FEDCAST_GOLDEN` but is not there fails instead: a typing error must not
+    /// pass.
     pub fn open(file: &str) -> Option<Golden> {
-        let Some(folder) = folder() else {
-            println!("skipped: no golden vectors here (set FEDCAST_GOLDEN to their folder)");
-            return None;
-        };
+        match folder() {
+            Some(folder) => Some(Golden::read(&folder, file)),
+            None => {
+                usage::not_checked(&format!("golden vectors {file}.safetensors"));
+                None
+            }
+        }
+    }
+
+    /// Opens `FILE.safetensors` of the package's own vectors, which are always there.
+    pub fn own(file: &str) -> Golden {
+        Golden::read(&own_folder(), file)
+    }
+
+    fn read(folder: &Path, file: &str) -> Golden {
         let read = |name: &str| {
             let path = folder.join(name);
             std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
         };
         let tolerances: Value =
             serde_json::from_slice(&read("tolerances.json")).expect("tolerances.json is JSON");
-        let fills = read("fills.safetensors");
-        let phase_offset = {
-            let fills = SafeTensors::deserialize(&fills).expect("fills.safetensors");
-            let view = fills.tensor("phase_offset").expect("phase_offset");
-            f64::from_le_bytes(view.data().try_into().expect("phase_offset is one f64"))
+        let phase_offset = match folder.join("fills.safetensors").exists() {
+            false => 0.0,
+            true => {
+                let fills = read("fills.safetensors");
+                let fills = SafeTensors::deserialize(&fills).expect("fills.safetensors");
+                usage::note(folder, "fills", "phase_offset");
+                let view = fills.tensor("phase_offset").expect("phase_offset");
+                f64::from_le_bytes(view.data().try_into().expect("phase_offset is one f64"))
+            }
         };
         let bytes = read(&format!("{file}.safetensors"));
-        Some(Golden {
+        Golden {
+            folder: folder.to_owned(),
             file: file.to_owned(),
             bytes,
             tolerances: tolerances[file].clone(),
             phase_offset,
-        })
+        }
     }
 
     /// The shape of a stored tensor; a scalar has shape `[]`.
@@ -84,7 +110,7 @@ impl Golden {
 
     /// Those of `FILE.keys.json`, where vectors of several networks share a file.
     pub fn keys_of(&self, file: &str) -> Vec<(String, Vec<usize>)> {
-        let path = folder().expect("it was opened").join(format!("{file}.keys.json"));
+        let path = self.folder.join(format!("{file}.keys.json"));
         let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let keys: Value = serde_json::from_slice(&bytes).expect("keys.json is JSON");
         let entry = |key: &Value| {
@@ -114,6 +140,21 @@ impl Golden {
         self.with(name, Some(Dtype::I64), |_, bytes| {
             bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap())).collect()
         })
+    }
+
+    /// A stored f32 tensor on the CPU.
+    pub fn tensor(&self, name: &str) -> Tensor {
+        Tensor::from_vec(self.f32(name), self.shape(name), &Device::Cpu).expect("its shape")
+    }
+
+    /// The same as a variable.
+    pub fn variable(&self, name: &str) -> Var {
+        Var::from_tensor(&self.tensor(name)).expect("a variable")
+    }
+
+    /// Stored labels or head rows.
+    pub fn labels(&self, name: &str) -> Vec<u32> {
+        self.i64(name).into_iter().map(|label| u32::try_from(label).expect("a label")).collect()
     }
 
     /// A stored u8 tensor, row-major.
@@ -169,6 +210,22 @@ impl Golden {
         assert_close(&format!("{}: {name}", self.file), &got, &stored, tolerance);
     }
 
+    /// Asserts that a tensor is the stored one.
+    #[track_caller]
+    pub fn assert_tensor(&self, name: &str, got: &Tensor) {
+        let got = got.flatten_all().and_then(|flat| flat.to_vec1::<f32>());
+        self.assert_close(name, &got.expect("f32 values"));
+    }
+
+    /// Asserts that a loss is `NAME`, and its gradient in `of` `NAME.grad`.
+    #[track_caller]
+    pub fn assert_loss(&self, name: &str, loss: &Tensor, of: &Var) {
+        self.assert_tensor(name, loss);
+        let gradients = loss.backward().expect("a graph");
+        let gradient = gradients.get(of).unwrap_or_else(|| panic!("{name} has no gradient"));
+        self.assert_tensor(&format!("{name}.grad"), gradient);
+    }
+
     /// `fill(NAME, shape, scale)` of the README: `scale * w_i(NAME)`, rounded once to f32.
     pub fn fill(&self, name: &str, shape: &[usize], scale: f64) -> Vec<f32> {
         self.map_wave(Wave::Chirp, name, shape, |w| scale * w)
@@ -214,11 +271,13 @@ impl Golden {
     }
 
     fn dtype(&self, name: &str) -> Dtype {
+        usage::note(&self.folder, &self.file, name);
         let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
         file.tensor(name).unwrap_or_else(|e| panic!("{}: {name}: {e}", self.file)).dtype()
     }
 
     fn with<R>(&self, name: &str, dtype: Option<Dtype>, read: impl Fn(&[usize], &[u8]) -> R) -> R {
+        usage::note(&self.folder, &self.file, name);
         let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
         let view = file.tensor(name).unwrap_or_else(|e| panic!("{}: {name}: {e}", self.file));
         if let Some(dtype) = dtype {
@@ -253,9 +312,14 @@ pub(crate) fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64
 pub(crate) fn shared_data(path: &str) -> Option<PathBuf> {
     let found = folder().map(|f| f.join("..").join(path)).filter(|p| p.exists());
     if found.is_none() {
-        println!("skipped: no {path} beside the golden vectors");
+        usage::not_checked(&format!("{path} beside the golden vectors"));
     }
     found
+}
+
+/// The package's own vectors.
+fn own_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
 }
 
 fn folder() -> Option<PathBuf> {

@@ -61,6 +61,9 @@ pub fn compensation_losses(features: &Tensor, mean: &Tensor, precision: &Tensor)
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use candle_core::{Device, Var};

@@ -156,6 +156,9 @@ pub fn proximal(w: &Tensor, anchor: &[f32], mu: f64) -> Result<Tensor> {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::golden::Golden;

@@ -326,3 +326,5 @@ pub(super) fn entry() -> MethodEntry {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

@@ -119,6 +119,9 @@ fn mean_diagonal(gram: &Symmetric) -> f64 {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::golden::Golden;

@@ -24,3 +24,6 @@ pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32, beta: 
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -192,3 +192,16 @@ fn golden_optimisers_rebalancing() {
     golden.assert_close_f32("rebalance.losses", &losses);
     golden.assert_close_f32("rebalance.plain_W", &run(HeadLoss::Plain).0.weight);
 }
+
+#[test]
+fn golden_own_gradients_of_the_head() {
+    let golden = Golden::own("losses");
+    let head = Head { weight: golden.f32("head.weight"), bias: golden.f32("head.bias") };
+    let (h, y) = (golden.f32("head.h"), golden.labels("head.labels"));
+    for (name, loss) in [("head.plain", HeadLoss::Plain), ("head.normalised", NORMALISED)] {
+        let mut work = HeadGradient::new(y.len(), 4, 5);
+        golden.assert_close(name, &[work.compute(&head, 1..5, &h, &y, loss)]);
+        golden.assert_close(&format!("{name}.grad_weight"), &work.weight);
+        golden.assert_close(&format!("{name}.grad_bias"), &work.bias);
+    }
+}

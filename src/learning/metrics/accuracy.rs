@@ -172,6 +172,13 @@ mod tests {
         golden.assert_close("forget_max_before", &[matrix.forgetting_from_best()]);
         golden.assert_close("forget_max_any", &[matrix.forgetting_from_best_ever()]);
         golden.assert_close("forget_consecutive", &[matrix.forgetting_consecutive()]);
+        let old = [matrix.forgetting_consecutive_old()];
+        golden.assert_close("forget_consecutive_old", &old);
+        // Figures that are others by a factor or a sign.
+        golden.assert_close(
+            "forget_last_mean_old",
+            &[matrix.drops().iter().sum::<f64>() / last as f64],
+        );
         let forgetting = stages(&|j| matrix.forgetting_from_best_after(j));
         golden.assert_close("forget_stage", &forgetting);
     }

@@ -70,6 +70,8 @@ mod experts;
 mod golden;
 mod pool;
 mod selected;
+#[cfg(test)]
+mod vectors;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

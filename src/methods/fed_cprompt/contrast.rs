@@ -68,6 +68,9 @@ fn norm(squared: &Tensor) -> Result<Tensor> {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::golden::Golden;

@@ -199,3 +199,5 @@ impl Objective<'_> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

@@ -74,6 +74,9 @@ pub fn batch_shares(relatives: impl Iterator<Item = f32>) -> Vec<f64> {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use candle_core::{Device, Var};
 

@@ -102,7 +102,27 @@ fn golden_estimates() {
         let nonempty = estimate(&units, all, 64, &NONEMPTY);
         assert_eq!(nonempty, samples.estimate(&NONEMPTY), "and change nothing else");
     }
-    let mut samples = golden_samples(&golden, "client");
+    let clients = golden_samples(&golden, "client");
+    let units = clients.units();
+    let sums: Vec<f64> = units.iter().flat_map(|unit| unit.sums.values.clone()).collect();
+    golden.assert_close("e.sum", &sums);
+    let transposed = |unit: &Unit| -> Vec<f64> {
+        let at = |place: usize| unit.sums.row(place % 6)[place / 6];
+        (0..64 * 6).map(at).collect()
+    };
+    golden.assert_close("client_corr", &units.iter().flat_map(transposed).collect::<Vec<f64>>());
+    let counts: Vec<f64> = units.iter().flat_map(|unit| unit.counts.clone()).collect();
+    golden.assert_close("e.count", &counts);
+    let holders = |class: usize| units.iter().filter(|unit| unit.counts[class] > 0.0).count();
+    golden.assert_close("e.units", &(0..6).map(|c| holders(c) as f64).collect::<Vec<f64>>());
+    let trace = |client: usize| {
+        let rows = clients.rows.chunks(64).zip(&clients.units);
+        let mut gram = Gram::new(64);
+        rows.filter(|(_, unit)| **unit == client).for_each(|(row, _)| gram.add(row));
+        gram.finish().trace()
+    };
+    golden.assert_close("client_gram_trace", &(0..5).map(trace).collect::<Vec<f64>>());
+    let mut samples = clients;
     samples.units = (0..samples.classes.len()).collect();
     golden.assert_close("single.gram_nonempty", &samples.estimate(&NONEMPTY).full());
 }

@@ -111,3 +111,15 @@ proptest! {
         assert_close("hot", &all(Affinity::of(&apart, 2, RowScale::Unit, 1e9)), &everywhere, 1e-5);
     }
 }
+
+/// A score below zero, rows of unlike lengths: a transposed or unscaled product has other weights.
+#[test]
+fn golden_own_affinity_of_components() {
+    let golden = Golden::own("statistics");
+    let (h, p) = (golden.f64("cpa.histograms"), golden.f32("cpa.components"));
+    for (name, scale) in [("cpa.raw", RowScale::Raw), ("cpa.unit", RowScale::Unit)] {
+        let affinity = Affinity::of(&h, 3, scale, 0.3);
+        golden.assert_close(name, &affinity.weights);
+        golden.assert_close(&format!("{name}.mixed"), &affinity.mix(&p, 6));
+    }
+}

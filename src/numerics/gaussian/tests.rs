@@ -251,3 +251,24 @@ fn a_class_of_one_client_keeps_its_moments_and_one_of_nobody_has_none() {
     assert_eq!(ClassMoments::pooled(2, &[nothing.clone(), only.clone()]), only);
     assert_eq!(ClassMoments::pooled(2, &[nothing]).count, 0);
 }
+
+#[test]
+fn golden_own_gaussians_of_two_clients() {
+    let golden = Golden::own("statistics");
+    let rows =
+        |name: &str| -> Vec<Vec<f64>> { golden.f64(name).chunks(3).map(<[f64]>::to_vec).collect() };
+    let (one, other) = (rows("gauss.one"), rows("gauss.other"));
+    let parts = [Diagonal::fit(3, &one), Diagonal::fit(3, &other)];
+    let both = parts[0].merge(&parts[1]);
+    golden.assert_close("gauss.mean", &both.mean);
+    golden.assert_close("gauss.variance", &both.variance);
+    golden.assert_close("gauss.biased", &both.biased_variance());
+    let full = Full::fit(3, &one).merge(&Full::fit(3, &other));
+    golden.assert_close("gauss.covariance", &full.covariance);
+    let weighted = parts
+        .each_ref()
+        .map(|part| (part.count as f64 / both.count as f64, &part.mean[..], &part.variance[..]));
+    let (mean, variance) = mixture_moments(3, weighted, 3.0);
+    golden.assert_close("gauss.mixture_mean", &mean);
+    golden.assert_close("gauss.mixture_variance", &variance);
+}

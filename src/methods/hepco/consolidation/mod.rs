@@ -26,6 +26,8 @@ mod prompt_distillation;
 mod settings;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 
 use std::sync::Arc;
 

@@ -1,0 +1,179 @@
+//! Which golden vectors were read, which were not checked, and which wait for their method.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+
+use safetensors::SafeTensors;
+
+use super::{folder, own_folder};
+
+/// Set to 1, an absent vector is a failure.
+const REQUIRED: &str = "FEDCAST_GOLDEN_REQUIRED";
+
+/// A file to which a process writes every vector that it reads; set by the test below only.
+const LOG: &str = "FEDCAST_GOLDEN_LOG";
+
+/// Vectors that no test reads, because nothing here computes their number: file, entry (a `*` at its end stands for
+/// any rest) and what they wait for.
+const WAITING: &[(&str, &str, &str)] = &[
+    (
+        "adapter",
+        "sequential.*",
+        "adapters that are fed by the output of the layers they stand behind",
+    ),
+    ("bert_small", "pooled", "BERT's pooler; methods take tokens"),
+    ("cfed", "*", "CFed"),
+    ("control", "*", "SCAFFOLD and FedDC"),
+    ("ewc", "*", "EWC"),
+    ("fedproto", "*", "FedProto"),
+    ("fedweit", "*", "FedWEIT"),
+    ("gradma", "*", "GradMA"),
+    ("inversion", "*", "MFCL, TARGET and LANDER"),
+    ("lga", "*", "LGA"),
+    ("lora", "*", "LoRM and PILoRA"),
+    ("losses", "fedproto*", "FedProto"),
+    ("losses", "fp.*", "FedProto"),
+    ("losses", "glfc*", "GLFC"),
+    ("losses", "lwf_mc*", "FedLwF.MC"),
+    ("metrics", "baseline", "Lopez-Paz's forward transfer"),
+    ("metrics", "bwt", "backward transfer, the mean drop of old tasks with the other sign"),
+    ("metrics", "forget_max_any_T", "FedHAF's forgetting over all tasks"),
+    ("metrics", "fwt_zero_shot", "Lopez-Paz's forward transfer"),
+    ("metrics", "lander.*", "LANDER"),
+    ("metrics", "learning_accuracy", "the mean accuracy of tasks when they were learnt"),
+    (
+        "metrics",
+        "proto.mean_all_pairs",
+        "a mean over pairs; the protocol recommends that over classes",
+    ),
+    ("pip", "*", "PIP"),
+    ("rehearsal", "*", "ER, DER++ and iCaRL"),
+    ("resnet152", "r152.stage_*", "nothing: outputs of stages, which place a mistake"),
+    ("resnet152", "r50.stage_*", "nothing: outputs of stages, which place a mistake"),
+    ("statistics", "fisher.*", "FisherAVG"),
+    ("statistics", "gauss.pip", "PIP"),
+    ("statistics", "gauss.u", "PIP"),
+    ("statistics", "lorm.*", "LoRM"),
+    ("statistics", "pilora.*", "PILoRA"),
+    ("statistics", "reg.*", "RegMean"),
+    ("stsa", "dummy.perm", "nothing: the units cut by this order are vectors themselves"),
+    ("vit_tiny_real_inputs", "labels", "nothing: no vector of these images depends on a label"),
+];
+
+/// Says once per process that something is not here to check against, past the capture of the output of tests that
+/// pass; fails where `FEDCAST_GOLDEN_REQUIRED` is set.
+pub(super) fn not_checked(what: &str) {
+    let required = std::env::var(REQUIRED).is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
+    assert!(
+        !required,
+        "{REQUIRED} is set and {what} are not here (FEDCAST_GOLDEN names their folder)"
+    );
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap().insert(what.to_owned()) {
+        // `eprintln!` would be captured. Nobody can be told when even this fails.
+        let line = format!("not checked: {what} (not here; FEDCAST_GOLDEN names their folder)\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+}
+
+/// Remembers that a test read a vector, where somebody wants to know.
+pub(super) fn note(folder: &Path, file: &str, name: &str) {
+    let Some(log) = std::env::var_os(LOG) else { return };
+    let line = format!("{}\n", line(folder, file, name));
+    static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut noted = NOTED.lock().unwrap();
+    if !noted.contains(&line) {
+        let mut log = OpenOptions::new().append(true).create(true).open(log).expect("the log");
+        log.write_all(line.as_bytes()).expect("the log");
+        noted.insert(line);
+    }
+}
+
+fn line(folder: &Path, file: &str, name: &str) -> String {
+    let set = if folder == own_folder() { "own" } else { "shared" };
+    format!("{set} {file} {name}")
+}
+
+/// Every vector of a folder, by file.
+fn stored(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "safetensors"))
+        .map(|path| {
+            let bytes = std::fs::read(&path).expect("vectors");
+            let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+            let mut names: Vec<String> = file.names().iter().map(|n| n.to_string()).collect();
+            names.sort();
+            (path.file_stem().expect("a name").to_string_lossy().into_owned(), names)
+        })
+        .collect()
+}
+
+/// Whether a line of [`WAITING`] means this vector.
+fn means((file, pattern, _): &(&str, &str, &str), of: &str, name: &str) -> bool {
+    *file == of
+        && match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => *pattern == name,
+        }
+}
+
+/// What all golden tests of this program read, run once more in a process of their own: in this one other tests may
+/// not have come to it yet, or were not chosen.
+fn read_by_tests() -> BTreeSet<String> {
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let program = std::env::current_exe().expect("this program");
+    let run =
+        Command::new(program).arg("golden_").env(LOG, log.path()).output().expect("its tests");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+    let read = std::fs::read_to_string(log.path()).expect("the log");
+    read.lines().map(str::to_owned).collect()
+}
+
+/// A vector that nobody compares with anything proves nothing.
+#[test]
+fn every_vector_is_read_or_waits_for_its_method() {
+    let read = read_by_tests();
+    let mut wrong = Vec::new();
+    for (file, names) in stored(&own_folder()) {
+        let unread = names.iter().filter(|name| !read.contains(&line(&own_folder(), &file, name)));
+        wrong.extend(
+            unread.map(|name| format!("tests/vectors/{file}: `{name}` is read by no test")),
+        );
+    }
+    let Some(shared) = folder() else {
+        not_checked("golden vectors that no test reads");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        return;
+    };
+    let mut met = vec![false; WAITING.len()];
+    for (file, names) in stored(&shared) {
+        for name in names {
+            let waits: Vec<usize> =
+                (0..WAITING.len()).filter(|i| means(&WAITING[*i], &file, &name)).collect();
+            waits.iter().for_each(|i| met[*i] = true);
+            match (read.contains(&line(&shared, &file, &name)), waits.first()) {
+                (false, None) => {
+                    wrong.push(format!("{file}: `{name}` is read by no test and waits for nothing"))
+                }
+                (true, Some(i)) => {
+                    wrong.push(format!(
+                        "{file}: `{name}` waits for {} and is read by a test",
+                        WAITING[*i].2
+                    ));
+                }
+                _ => (),
+            }
+        }
+    }
+    let gone = WAITING.iter().zip(met).filter(|(_, met)| !met);
+    wrong.extend(
+        gone.map(|((file, entry, _), _)| format!("{file}: nothing is called `{entry}` (WAITING)")),
+    );
+    assert!(wrong.is_empty(), "{} of them\n{}", wrong.len(), wrong.join("\n"));
+}

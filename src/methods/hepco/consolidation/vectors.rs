@@ -1,0 +1,97 @@
+//! Terms, signs, weights and directions of the server's losses against the package's own vectors.
+
+use candle_core::{Tensor, Var};
+
+use super::generation::{GenerationLoss, Objective};
+use super::head_distillation::HeadStudent;
+use super::models::{Model, Teacher, omega};
+use super::prompt_distillation::{Lesson, Student};
+use super::{KlForm, MseGradient, OmegaForm};
+use crate::golden::Golden;
+
+fn model(golden: &Golden, name: &str) -> Model {
+    let of = |part: &str| golden.tensor(&format!("{name}.{part}"));
+    let blocks = |part: &str| (0..2).map(|j| of(part).get(j).unwrap()).collect();
+    let (keys, prompts) = (blocks("keys"), blocks("prompts"));
+    Model { keys, prompts, weight: of("weight"), bias: of("bias") }
+}
+
+fn shares(golden: &Golden, form: OmegaForm) -> Vec<Vec<f32>> {
+    let counts: Vec<Vec<u32>> = golden.labels("counts").chunks(6).map(<[u32]>::to_vec).collect();
+    omega(&counts, form)
+}
+
+/// Two clients that count by so much.
+fn clients(golden: &Golden, weights: Vec<Vec<f32>>) -> Vec<Teacher> {
+    let teacher = |(i, weights)| Teacher { model: model(golden, &format!("client{i}")), weights };
+    weights.into_iter().enumerate().map(teacher).collect()
+}
+
+#[test]
+fn golden_own_shares_of_clients() {
+    let golden = Golden::own("hepco");
+    for (name, form) in
+        [("omega.release", OmegaForm::Release), ("omega.normalised", OmegaForm::Normalised)]
+    {
+        golden.assert_close(name, &shares(&golden, form).concat());
+    }
+}
+
+#[test]
+fn golden_own_objective_of_a_generator() {
+    let golden = Golden::own("hepco");
+    let (server, labels) = (model(&golden, "server"), golden.labels("labels"));
+    let counted = clients(&golden, shares(&golden, OmegaForm::Normalised));
+    let alike = clients(&golden, vec![vec![1.0; 6]; 2]);
+    use KlForm::{ClientServer, ServerClient};
+    for (name, teachers, form, gradient) in [
+        ("detached", &counted, ClientServer, MseGradient::Detached),
+        ("mean", &counted, ClientServer, MseGradient::Mean),
+        ("sum", &counted, ClientServer, MseGradient::Sum),
+        ("paper", &alike, ServerClient, MseGradient::Sum),
+    ] {
+        let loss = GenerationLoss { kl: 0.7, mse: 0.3, gradient, form };
+        let objective = Objective::new(&server, teachers, loss).unwrap();
+        let z = golden.variable("z");
+        let (total, value) = objective.value(&z, &labels).unwrap();
+        golden.assert_loss(name, &total, &z);
+        if form == ClientServer {
+            golden.assert_close("terms.classification", &[value.heads.classification]);
+            golden.assert_close("terms.client_server", &[value.heads.divergence]);
+            golden.assert_close("terms.distance", &[value.distance]);
+            golden.assert_close("terms.accuracy", &[value.heads.accuracy()]);
+        }
+    }
+    let loss =
+        GenerationLoss { kl: 1.0, mse: 0.0, gradient: MseGradient::Detached, form: ServerClient };
+    let objective = Objective::new(&server, &counted, loss).unwrap();
+    let value = objective.value(&golden.tensor("z"), &labels).unwrap().1;
+    golden.assert_close("terms.server_client", &[value.heads.divergence]);
+}
+
+#[test]
+fn golden_own_distillation_of_prompts_and_head() {
+    let golden = Golden::own("hepco");
+    let (server, z, z_old) = (model(&golden, "server"), golden.tensor("z"), golden.tensor("z_old"));
+    let (labels, labels_old) = (golden.labels("labels"), golden.labels("labels_old"));
+    let counted = clients(&golden, shares(&golden, OmegaForm::Normalised));
+    let previous = [Teacher { model: model(&golden, "previous"), weights: vec![1.0; 6] }];
+    let lessons = [
+        Lesson { queries: z.clone(), labels: labels.clone(), teachers: &counted },
+        Lesson { queries: z_old.clone(), labels: labels_old.clone(), teachers: &previous },
+    ];
+    let mut student = Student::new(&server).unwrap();
+    let (loss, by_keys) = student.gradients(&lessons).unwrap();
+    golden.assert_close("distillation", &[loss]);
+    golden.assert_close("distillation.grad_keys", &by_keys.concat());
+    golden.assert_close("distillation.grad_prompts", &student.by_prompts.concat());
+
+    let head = HeadStudent::new(&server).unwrap();
+    let all = Tensor::cat(&[&z, &z_old], 0).unwrap();
+    let loss = head.loss(&all, &[labels, labels_old].concat()).unwrap();
+    golden.assert_tensor("head", &loss);
+    let gradients = loss.backward().unwrap();
+    let of = |variable: &Var| gradients.get(variable).unwrap().clone();
+    golden.assert_tensor("head.grad_weight", &of(&head.weight));
+    golden.assert_tensor("head.grad_bias", &of(&head.bias));
+}
