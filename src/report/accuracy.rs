@@ -20,10 +20,16 @@ pub struct Accuracy {
     pub average_incremental: Option<f64>,
     /// Mean over stages of the accuracy on everything seen (micro).
     pub average_incremental_micro: Option<f64>,
+    /// The macro mean over stages without the first; `None` where there is no other.
+    pub average_from_second_stage: Option<f64>,
+    /// The same of the micro accuracy, as FedHAF's tables have it.
+    pub average_from_second_stage_micro: Option<f64>,
     /// `(1/T) sum_i [a_ii - a_Ti]`, as the HGP code counts.
     pub forgetting: Option<f64>,
     /// `(1/(T-1)) sum_{i<T} [max_s a_si - a_Ti]`, never negative, as the STSA code counts.
     pub forgetting_from_best: Option<f64>,
+    /// The same over all tasks, `(1/T) sum_i`, as FedHAF says it.
+    pub forgetting_from_best_of_all: Option<f64>,
     /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, F_N as HePCo's line prints it.
     pub forgetting_consecutive: Option<f64>,
     /// The same with `1/(s-1)`, as its releases compute it.
@@ -39,14 +45,19 @@ impl Accuracy {
             scores.iter().map(|row| row.iter().map(share).collect()).collect();
         let mut stages = AccuracyMatrix::new(last.iter().map(|score| score.total).collect());
         matrix.iter().for_each(|row| stages.push_stage(row));
+        let several = stages.tasks() > 1;
         Accuracy {
             seen: (0..stages.tasks()).map(|after| stages.micro(after)).collect(),
             faa: Some(stages.faa()),
             micro: Some(stages.micro(stages.tasks() - 1)),
             average_incremental: Some(stages.average_incremental_accuracy()),
             average_incremental_micro: Some(stages.average_incremental_accuracy_micro()),
+            average_from_second_stage: several.then(|| stages.average_from_second_stage()),
+            average_from_second_stage_micro: several
+                .then(|| stages.average_from_second_stage_micro()),
             forgetting: Some(stages.forgetting()),
             forgetting_from_best: Some(stages.forgetting_from_best_ever()),
+            forgetting_from_best_of_all: Some(stages.forgetting_from_best_of_all()),
             forgetting_consecutive: Some(stages.forgetting_consecutive()),
             forgetting_consecutive_old: Some(stages.forgetting_consecutive_old()),
             matrix,
@@ -74,11 +85,18 @@ mod tests {
         assert_eq!(accuracy.faa, Some((0.9 + 10.0 / 30.0) / 2.0));
         assert_eq!(accuracy.micro, Some(19.0 / 40.0));
         assert_eq!(accuracy.average_incremental_micro, Some((0.8 + 19.0 / 40.0) / 2.0));
+        assert_eq!(accuracy.average_from_second_stage_micro, Some(19.0 / 40.0));
+        assert_eq!(accuracy.average_from_second_stage, accuracy.faa);
         assert!((accuracy.forgetting.unwrap() + 0.05).abs() < 1e-12); // it rose: negative
         assert_eq!(accuracy.forgetting_from_best, Some(0.0)); // never negative
         assert!((accuracy.forgetting_consecutive.unwrap() + 0.05).abs() < 1e-12);
         // Two tasks: half of the drop, or all of it.
         assert!((accuracy.forgetting_consecutive_old.unwrap() + 0.1).abs() < 1e-12);
         assert_eq!(Accuracy::of(&[]), Accuracy::default());
+        // From 9 to 6 of 10: over one old task, or over both tasks.
+        let fell = Accuracy::of(&scores(&[&[(9, 10)], &[(6, 10), (10, 30)]]));
+        assert!((fell.forgetting_from_best.unwrap() - 0.3).abs() < 1e-12);
+        assert!((fell.forgetting_from_best_of_all.unwrap() - 0.15).abs() < 1e-12);
+        assert_eq!(Accuracy::of(&scores(&[&[(8, 10)]])).average_from_second_stage, None);
     }
 }

@@ -131,8 +131,11 @@ fn accuracies(summary: &Summary) -> String {
          {:<52}{:>6} %\n\
          average incremental accuracy (macro)                {:>6} %\n\
          average incremental accuracy (micro)                {:>6} %\n\
+         average accuracy from the second stage on (macro)   {:>6} %\n\
+         average accuracy from the second stage on (micro)   {:>6} %\n\
          forgetting since learnt (mean over all tasks)       {:>6} points\n\
          forgetting since best (mean over old tasks)         {:>6} points\n\
+         forgetting since best (mean over all tasks)         {:>6} points\n\
          forgetting from task to task (of all tasks)         {:>6} points\n\
          forgetting from task to task (of old tasks)         {:>6} points\n",
         percent(accuracy.faa),
@@ -144,8 +147,11 @@ fn accuracies(summary: &Summary) -> String {
         percent(accuracy.micro),
         percent(accuracy.average_incremental),
         percent(accuracy.average_incremental_micro),
+        percent(accuracy.average_from_second_stage),
+        percent(accuracy.average_from_second_stage_micro),
         percent(accuracy.forgetting),
         percent(accuracy.forgetting_from_best),
+        percent(accuracy.forgetting_from_best_of_all),
         percent(accuracy.forgetting_consecutive),
         percent(accuracy.forgetting_consecutive_old),
     )

@@ -46,10 +46,16 @@ pub enum ExpectedMetric {
     AverageIncremental,
     /// Mean over stages of the micro accuracy.
     AverageIncrementalMicro,
+    /// Mean of the macro accuracy over stages without the first.
+    AverageFromSecondStage,
+    /// The same of the micro accuracy.
+    AverageFromSecondStageMicro,
     /// Forgetting since a task was learnt.
     Forgetting,
     /// Forgetting since a task was known best.
     ForgettingFromBest,
+    /// The same over all tasks, the last one, too.
+    ForgettingFromBestOfAll,
     /// Mean drop from task to task, over all tasks.
     ForgettingConsecutive,
     /// The same over old tasks.
@@ -81,8 +87,23 @@ impl ExpectedMetric {
                 AverageIncrementalMicro,
                 "average incremental accuracy (micro), %",
             ),
+            (
+                "average_from_second_stage",
+                AverageFromSecondStage,
+                "average accuracy (macro) from the second stage on, %",
+            ),
+            (
+                "average_from_second_stage_micro",
+                AverageFromSecondStageMicro,
+                "average accuracy (micro) from the second stage on, %",
+            ),
             ("forgetting", Forgetting, "forgetting since learnt, points"),
             ("forgetting_from_best", ForgettingFromBest, "forgetting since best, points"),
+            (
+                "forgetting_from_best_of_all",
+                ForgettingFromBestOfAll,
+                "forgetting since best (of all tasks), points",
+            ),
             (
                 "forgetting_consecutive",
                 ForgettingConsecutive,

@@ -80,6 +80,18 @@ impl AccuracyMatrix {
         mean((0..self.tasks()).map(|j| self.micro(j)))
     }
 
+    /// [`average_incremental_accuracy`](AccuracyMatrix::average_incremental_accuracy) without the first stage, after
+    /// which nothing can have been forgotten; 0 where there is no other.
+    pub fn average_from_second_stage(&self) -> f64 {
+        mean((1..self.tasks()).map(|j| self.r#macro(j)))
+    }
+
+    /// The same of the micro accuracies. FedHAF's tables print nine values of ten tasks, of which the first already
+    /// depends on losses that the first task has not: so they begin after the second.
+    pub fn average_from_second_stage_micro(&self) -> f64 {
+        mean((1..self.tasks()).map(|j| self.micro(j)))
+    }
+
     /// `A_i^i - A_i^T` of every task; the last entry is 0.
     pub fn drops(&self) -> Vec<f64> {
         let Some(last) = self.last() else { return Vec::new() };
@@ -107,6 +119,12 @@ impl AccuracyMatrix {
     pub fn forgetting_from_best_ever(&self) -> f64 {
         let Some(last) = self.last() else { return 0.0 };
         mean((0..last).map(|i| self.best(i, last + 1) - self.stages[last][i]))
+    }
+
+    /// The same over all `T` tasks, of which the last has nothing to forget (FedHAF, section 4.1).
+    pub fn forgetting_from_best_of_all(&self) -> f64 {
+        let Some(last) = self.last() else { return 0.0 };
+        mean((0..=last).map(|i| self.best(i, last + 1) - self.stages[last][i]))
     }
 
     /// Mean consecutive drop, as HePCo and CODA-Prompt print its formula:
@@ -199,9 +217,29 @@ mod tests {
         assert_eq!(matrix.at(1, 0), None);
     }
 
+    /// FedHAF card, section 9: the first stage is the highest and is left out; forgetting is over T tasks, by the
+    /// factor (T-1)/T less than over the old ones.
+    #[test]
+    fn stages_after_the_first_and_forgetting_over_all_tasks() {
+        let mut a = AccuracyMatrix::new(vec![100, 300, 100]);
+        a.push_stage(&[90.0]);
+        a.push_stage(&[40.0, 60.0]);
+        a.push_stage(&[50.0, 70.0, 20.0]);
+        // Macro 90, 50, 140/3; micro 90, 55, 56.
+        assert!((a.average_from_second_stage() - (50.0 + 140.0 / 3.0) / 2.0).abs() < 1e-12);
+        assert!((a.average_from_second_stage_micro() - 55.5).abs() < 1e-12);
+        // Task 1 fell by 40, task 2 rose to its best at the end, task 3 is new.
+        assert!((a.forgetting_from_best_ever() - 20.0).abs() < 1e-12);
+        assert!((a.forgetting_from_best_of_all() - 40.0 / 3.0).abs() < 1e-12);
+    }
+
     #[test]
     fn an_empty_matrix_has_no_opinion() {
         let matrix = AccuracyMatrix::new(vec![1]);
+        assert_eq!(
+            (matrix.average_from_second_stage(), matrix.forgetting_from_best_of_all()),
+            (0.0, 0.0)
+        );
         assert_eq!(
             (matrix.faa(), matrix.forgetting(), matrix.forgetting_from_best()),
             (0.0, 0.0, 0.0)
