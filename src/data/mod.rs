@@ -43,7 +43,7 @@ pub use loader::{Batches, Loader};
 pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};
-pub use slots::{Slot, SlotRules, Slots};
+pub use slots::{SliceBy, Slot, SlotRules, Slots};
 pub use stack::Stacked;
 pub use text::Tokeniser;
 pub use transform::{Jitter, Kernel, Normalisation, Step, Transform, Workspace};

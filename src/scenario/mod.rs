@@ -104,7 +104,7 @@ pub use load::Loaded;
 pub use method::MethodSection;
 pub use overrides::Override;
 pub use participation::{Participants, ParticipationSection, Population, Unit};
-pub use partition::{Leftover, PartitionKind, PartitionSection};
+pub use partition::{Leftover, PartitionKind, PartitionSection, SliceBy};
 pub use preset::Preset;
 pub use privacy::{Modulus, NoiseSection, PrivacySection};
 pub use record::{Curve, Metric, RecordSection, SlotsKnown};

@@ -82,8 +82,24 @@ pub enum PartitionKind {
     Slices {
         /// Share of a class's training images. Default 0.2.
         share: f64,
+        /// What the slice of a slot is counted by. Default `period`.
+        by: SliceBy,
     },
 }
+
+/// Which of the slices of its classes a slot has: always a number modulo how many slices there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum SliceBy {
+    /// The slot's period: clients that share a class in a period hold the same images of it.
+    Period,
+    /// The slot's number among all, client by client: no two slots share a slice, where there are enough.
+    Slot,
+    /// The slot's client: it meets the same images of a class again, and shares none with others.
+    Client,
+}
+
+impl Choice for SliceBy {}
 
 /// What becomes of owners of data that are no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -163,7 +179,9 @@ impl PartitionSection {
             Some(Kind::Slices) => {
                 let share = Param::new("share", 0.2, "share of a class's training images");
                 let share = share.source("Powder's release").above(0.0).at_most(1.0);
-                PartitionKind::Slices { share: table.get(&share) }
+                let by = Param::new("by", SliceBy::Period, "what the slice of a slot is counted by");
+                let by = by.source("Powder's release: the period on ImageNet-R, the slot on DomainNet");
+                PartitionKind::Slices { share: table.get(&share), by: table.get(&by) }
             }
         };
         let of_other_kinds = [
@@ -178,6 +196,7 @@ impl PartitionSection {
             "imbalance",
             "counts_only",
             "share",
+            "by",
         ];
         table.foreign(&of_other_kinds, &format!("kind = \"{word}\""));
         let min_samples = Param::new("min_samples", 6, "samples every client has of every task");

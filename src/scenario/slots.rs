@@ -80,7 +80,7 @@ impl Scenario {
                 &format!("set `slot_classes` to at most {}", sizes.classes),
             );
         }
-        let PartitionKind::Slices { share } = self.partition.kind else { return };
+        let PartitionKind::Slices { share, .. } = self.partition.kind else { return };
         let each = sizes.train / sizes.classes.max(1);
         if share * f64::from(each) < 1.0 {
             checker.reject(

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::data::{ClassOrder, Curriculum, DataError, SlotRules, Slots};
-use crate::scenario::{ArrivalChoice, ClassOrder as OrderKey, PartitionKind as KindKey, Scenario};
+use crate::scenario::{
+    ArrivalChoice, ClassOrder as OrderKey, PartitionKind as KindKey, Scenario, SliceBy,
+};
 
 impl Curriculum {
     /// The tasks of a scenario for a data set of this many classes. Where clients have tasks of their own they are
@@ -30,17 +32,19 @@ impl SlotRules {
         let ArrivalChoice::Powder { slot_classes, overlap, moving } = scenario.tasks.arrival else {
             return None;
         };
+        let (share, slices) = match scenario.partition.kind {
+            KindKey::Slices { share, by } => (share, by),
+            // Refused when the scenario is read.
+            _ => (1.0, SliceBy::Period),
+        };
         Some(SlotRules {
             periods: scenario.tasks.count() as usize,
             clients: scenario.federation.clients,
             classes: slot_classes as usize,
             overlap: overlap as usize,
             moving,
-            share: match scenario.partition.kind {
-                KindKey::Slices { share } => share,
-                // Refused when the scenario is read.
-                _ => 1.0,
-            },
+            share,
+            slices,
             seed: scenario.seed.class_order,
         })
     }

@@ -4,37 +4,53 @@ use super::SlotRules;
 use crate::numerics::distributions::{below, choose};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// The class ids of every slot by number, ascending within a slot.
+/// The class ids of every slot by number, ascending within a slot. They are drawn client by client, as the release of
+/// Powder does, so that all slots but one overlap an earlier one.
 pub(super) fn draw(rules: &SlotRules, classes: usize) -> Vec<Vec<u32>> {
-    let count = rules.periods * rules.clients as usize;
-    let mut lists: Vec<Vec<u32>> = Vec::with_capacity(count);
-    for number in 0..count {
-        let client = number as u32 % rules.clients;
+    let clients = rules.clients as usize;
+    let mut lists = vec![Vec::new(); rules.periods * clients];
+    // The number of a slot by when it is drawn.
+    let number = |at: usize| at % rules.periods * clients + at / rules.periods;
+    for at in 0..lists.len() {
+        let (client, period) = (at / rules.periods, at % rules.periods);
         let key = StreamKey::new(rules.seed, Domain::ClassOrder);
         // Step 0 of task 0 is the order of classes.
-        let key = key.task(number as u32 / rules.clients).client(client).step(1);
-        let mut rng = key.rng();
-        let first_period = number < rules.clients as usize;
-        let mut list = match first_period {
-            true => taken(&mut rng, &(0..classes as u32).collect::<Vec<_>>(), rules.classes),
-            false => {
-                let like = &lists[below(&mut rng, number as u64) as usize];
-                let new = classes - rules.classes;
-                // Where too few other classes are there, more are shared.
-                let least = rules.overlap.max(rules.classes.saturating_sub(new));
-                let choices = (rules.classes - least + 1) as u64;
-                let shared = least + below(&mut rng, choices) as usize;
-                let rest: Vec<u32> =
-                    (0..classes as u32).filter(|class| !like.contains(class)).collect();
-                let mut list = taken(&mut rng, like, shared);
-                list.extend(taken(&mut rng, &rest, rules.classes - shared));
-                list
+        let mut rng = key.task(period as u32).client(client as u32).step(1).rng();
+        let list = match at {
+            0 => from_all(&mut rng, rules, classes),
+            _ => {
+                let like: &Vec<u32> = &lists[number(below(&mut rng, at as u64) as usize)];
+                overlapping(&mut rng, rules, classes, like)
             }
         };
-        list.sort_unstable();
-        lists.push(list);
+        lists[number(at)] = list;
+        lists[number(at)].sort_unstable();
     }
     lists
+}
+
+fn from_all(rng: &mut impl rand::RngCore, rules: &SlotRules, classes: usize) -> Vec<u32> {
+    taken(rng, &(0..classes as u32).collect::<Vec<_>>(), rules.classes)
+}
+
+/// So many classes of an earlier slot, and the rest from others. Who shares none may well draw some of them.
+fn overlapping(
+    rng: &mut impl rand::RngCore,
+    rules: &SlotRules,
+    classes: usize,
+    like: &[u32],
+) -> Vec<u32> {
+    let new = classes - rules.classes;
+    // Where too few other classes are there, more are shared.
+    let least = rules.overlap.max(rules.classes.saturating_sub(new));
+    let shared = least + below(rng, (rules.classes - least + 1) as u64) as usize;
+    if shared == 0 {
+        return from_all(rng, rules, classes);
+    }
+    let rest: Vec<u32> = (0..classes as u32).filter(|class| !like.contains(class)).collect();
+    let mut list = taken(rng, like, shared);
+    list.extend(taken(rng, &rest, rules.classes - shared));
+    list
 }
 
 /// So many of them.

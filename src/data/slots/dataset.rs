@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Slots;
+use super::{SliceBy, Slot, Slots};
 use crate::data::{DataError, Dataset, Shard, Split};
 use crate::numerics::share::floor;
 use crate::quantity::{ClientId, TaskId};
@@ -20,17 +20,26 @@ impl Slots {
         if !self.begins_at(row) {
             return 0..0;
         }
-        let slice = (row / self.rules.classes) % self.rules.slices();
+        let slice = self.slice_of(self.slot(row / self.rules.classes)) % self.rules.slices();
         let end =
             |slices: usize| floor(slices as f64 * self.rules.share * samples as f64).min(samples);
         end(slice)..end(slice + 1)
+    }
+
+    /// What the slice of a slot is counted by.
+    fn slice_of(&self, slot: Slot) -> usize {
+        match self.rules.slices {
+            SliceBy::Period => slot.period.index(),
+            SliceBy::Slot => slot.client.index() * self.rules.periods + slot.period.index(),
+            SliceBy::Client => slot.client.index(),
+        }
     }
 
     /// What every client holds of a period: nothing where it does not begin the slot.
     pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
-            let slot = super::Slot { period, client: ClientId(client) };
+            let slot = Slot { period, client: ClientId(client) };
             let rows = self.view(slot).rows.clone();
             let mut samples: Vec<u32> = by_class[rows].concat();
             samples.sort_unstable();

@@ -10,17 +10,22 @@
 //! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the slot
 //! client 1 (0, 1)     (1, 1)     (1, 1)         (1, 0), (2, 1) are never begun
 //! ```
-//! Classes of a slot: those of the first period are drawn from all; later an earlier slot is drawn, `u` of its classes
-//! with `u` uniform from `overlap` to all, and the rest from the other classes. Training images of a class in slot
-//! number `g` are its slice number `g` modulo the number of slices of size `share`; test images are all of them.
+//! Classes of a slot are drawn client by client, all periods of a client before the next client's: for the very first
+//! slot from all, for every other one `u` of those of a slot drawn before it, with `u` uniform from `overlap` to all,
+//! and the rest from the other classes. So clients share classes in every period, the first one too.
+//!
+//! Training images of a class are cut into slices of size `share`; which one a slot has is counted by its period (clients
+//! that share a class in a period have the same images, and one that meets a class again has others), by its number or
+//! by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release, `fl_main_hard.py`.
 //!
 //! The labels are those of a data set of their own ([`Dataset::for_slots`](super::Dataset::for_slots)), in which
 //! the class ids are head rows; nothing else has to know that a class may have several.
 //!
 //! ```
-//! use fedcast::data::{Slot, SlotRules, Slots};
+//! use fedcast::data::{SliceBy, Slot, SlotRules, Slots};
 //! use fedcast::quantity::{ClientId, TaskId};
-//! let rules = SlotRules { periods: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, seed: 7 };
+//! let rules = SlotRules { periods: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Period,
+//!     seed: 7 };
 //! let slots = Slots::draw(rules, 200)?;
 //! assert_eq!((slots.count(), slots.rows()), (25, 500));
 //! assert_eq!(slots.movers(TaskId(1)).len(), 2); // two of five
@@ -39,6 +44,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{DataError, TaskView};
+pub use crate::scenario::SliceBy;
 use crate::numerics::distributions::choose;
 use crate::numerics::share::{floor, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
@@ -68,6 +74,8 @@ pub struct SlotRules {
     pub moving: f64,
     /// Share of a class's training images that a slot has.
     pub share: f64,
+    /// Which share that is.
+    pub slices: SliceBy,
     /// Of the classes and of who moves.
     pub seed: u64,
 }

@@ -8,7 +8,8 @@ use crate::data::{Curriculum, digits};
 
 fn rules() -> SlotRules {
     let (periods, clients, classes) = (5, 5, 20);
-    SlotRules { periods, clients, classes, overlap: 0, moving: 0.5, share: 0.2, seed: 3 }
+    let slices = SliceBy::Period;
+    SlotRules { periods, clients, classes, overlap: 0, moving: 0.5, share: 0.2, slices, seed: 3 }
 }
 
 fn period(number: u16) -> TaskId {
@@ -38,13 +39,16 @@ fn other_runs_draw_other_slots_and_the_same_the_same() {
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1).classes, draw(2).classes);
     assert_ne!(draw(1).movers, draw(2).movers);
-    // Periods that come later change nothing before them.
+    // Who moves does not depend on periods that come later. Classes do, but for those of the client that draws first.
     let longer = Slots::draw(SlotRules { periods: 9, ..rules() }, 200).unwrap();
     let slots = Slots::draw(rules(), 200).unwrap();
-    assert_eq!(
-        (&longer.classes[..500], &longer.movers[..5]),
-        (&slots.classes[..], &slots.movers[..])
-    );
+    assert_eq!(longer.movers[..5], slots.movers[..]);
+    let of = |slots: &Slots, client: usize, period: usize| {
+        let first = (period * 5 + client) * 20;
+        slots.classes[first..first + 20].to_vec()
+    };
+    assert!((0..5).all(|period| of(&longer, 0, period) == of(&slots, 0, period)));
+    assert_ne!(of(&longer, 1, 0), of(&slots, 1, 0));
 }
 
 #[test]
@@ -66,7 +70,7 @@ proptest! {
     fn every_begun_slot_is_held_and_finished_once(
         clients in 1u32..40, periods in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
     ) {
-        let rules = SlotRules { periods, clients, classes: 4, overlap, moving, share: 0.2, seed };
+        let rules = SlotRules { periods, clients, classes: 4, overlap, moving, seed, ..rules() };
         let moves = rules.moving() as usize;
         prop_assume!(moves > 0);
         let slots = Slots::draw(rules, 11).unwrap();
@@ -87,16 +91,20 @@ proptest! {
         prop_assert!(once.into_iter().eq(slots.begun(last)));
     }
 
-    /// Later slots share at least `overlap` classes with an earlier one, and no slot has a class twice.
+    /// All slots but the very first share at least `overlap` classes with one drawn before it, client by client, and no
+    /// slot has a class twice.
     #[test]
     fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
         let rules = SlotRules { classes: 6, overlap, seed, clients: 3, ..rules() };
         let slots = Slots::draw(rules, 40).unwrap();
-        let lists: Vec<BTreeSet<u32>> = slots.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
-        for (number, list) in lists.iter().enumerate() {
+        let by_number: Vec<BTreeSet<u32>> = slots.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
+        let lists: Vec<&BTreeSet<u32>> = (0..15).map(|at| &by_number[at % 5 * 3 + at / 5]).collect();
+        for (at, list) in lists.iter().enumerate() {
             prop_assert_eq!(list.len(), 6);
-            let most = lists[..number].iter().map(|other| other.intersection(list).count()).max();
-            prop_assert!(number < 3 || most >= Some(overlap));
+            let most = lists[..at].iter().map(|other| other.intersection(list).count()).max();
+            prop_assert!(at == 0 || most >= Some(overlap));
+            // Whoever shares everything shares it in the first period, too.
+            prop_assert!(overlap < 6 || *list == lists[0]);
         }
     }
 }
@@ -127,13 +135,19 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
         );
         assert_eq!(curriculum.row_of(row as u32), row as u32);
     }
-    // Slices are those of the clients, as five of them make a whole: the clients of a class share no image.
-    for class in 0..10u32 {
-        let rows = (0..15).filter(|row| slots.class_at(*row) == class);
-        let held: Vec<u32> = rows.flat_map(|row| data.train.by_class()[row].clone()).collect();
-        let images: BTreeSet<u32> = held.iter().map(|sample| data.train.origin(*sample)).collect();
-        assert_eq!(images.len(), held.len(), "class {class}");
+    // Five slices for three periods: who shares a class in a period has the same images of it, and other periods others.
+    let held = images_by_row(&data);
+    for (row, images) in held.iter().enumerate() {
+        let class = slots.class_at(row);
         assert!(images.iter().all(|image| train.labels()[*image as usize] == class));
+        for (other, others) in held.iter().enumerate() {
+            if slots.class_at(other) != class || images.is_empty() || others.is_empty() {
+                continue;
+            }
+            let one_period = slots.slot(row / 3).period == slots.slot(other / 3).period;
+            assert_eq!(one_period, images == others, "rows {row} and {other}");
+            assert!(one_period || images.is_disjoint(others), "rows {row} and {other}");
+        }
     }
     // Shards are the samples of a client's own rows; images are those of the original.
     let shards = slots.shards(TaskId(0), &data);
@@ -147,6 +161,42 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
             assert_eq!(image, train.image(origin).unwrap().pixels.into_owned());
         }
     }
+}
+
+/// The images of the original data set that every head row trains on.
+fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
+    let rows = data.train.by_class().iter();
+    rows.map(|held| held.iter().map(|sample| data.train.origin(*sample)).collect()).collect()
+}
+
+/// Counted by client, a client has the same images of a class in all periods; counted by slot, number 5 of client 1 in the
+/// last of three periods comes round to the first of five slices, and with enough of them no two slots share an image.
+#[test]
+fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
+    let draw = |by, share: f64, overlap| {
+        let rules = SlotRules { classes: 3, clients: 5, periods: 3, moving: 1.0, ..rules() };
+        let rules = SlotRules { slices: by, share, overlap, ..rules };
+        let slots = Arc::new(Slots::draw(rules, 10).unwrap());
+        let data =
+            Curriculum::of_slots(Arc::clone(&slots)).dataset(digits::embedded().unwrap()).unwrap();
+        // All slots have the same classes: the rows of the first of them.
+        (0..15).map(|slot| images_by_row(&data)[slot * 3].clone()).collect::<Vec<_>>()
+    };
+    let at = |period: usize, client: usize| period * 5 + client;
+    let by_client = draw(SliceBy::Client, 0.2, 3);
+    let by_slot = draw(SliceBy::Slot, 0.2, 3);
+    for (period, client) in (0..3).flat_map(|period| (0..5).map(move |client| (period, client))) {
+        assert_eq!(by_client[at(period, client)], by_client[at(0, client)]);
+        assert!(client == 0 || by_client[at(period, client)].is_disjoint(&by_client[at(period, 0)]));
+        let number = client * 3 + period;
+        assert_eq!(by_slot[at(period, client)], by_slot[at(number % 5 % 3, number % 5 / 3)]);
+    }
+    assert_eq!(by_slot[at(2, 1)], by_slot[at(0, 0)]);
+    assert!(by_slot[at(1, 0)].is_disjoint(&by_slot[at(0, 0)]));
+    let enough = draw(SliceBy::Slot, 0.06, 3);
+    assert!(enough.iter().all(|images| !images.is_empty()));
+    let all: BTreeSet<u32> = enough.iter().flatten().copied().collect();
+    assert_eq!(all.len(), enough.iter().map(BTreeSet::len).sum::<usize>());
 }
 
 /// What is kept of a frozen network is kept per image, however many slots have it, and a loader finds it.
