@@ -11,8 +11,8 @@ more than Powder, counted in several ways.
 Everything after `--set` goes to fedcast as it is. Runs stay below --out; those that are there already are run again,
 or, with --keep, read again if they have ended.
 
-Measures are those of summary.json, with the slot known, and AIA among the rows of all slots, too. FT compares with slots
-that are trained alone: Powder without transfer, one more run per seed.
+Measures are those of summary.json, with the slot known, and AIA among the rows of all slots, too. FT compares with every
+slot alone, one round of the row's own method (`fedcast run --direct`).
 """
 
 import argparse
@@ -27,7 +27,8 @@ STUDY = ROOT / "scenarios/studies/c2prompt-cifar100-vit-tiny.toml"
 PUBLISHED = ROOT / "scenarios/c2prompt"
 POWDER = 'method={name="powder", components=8, prompt_len=2'
 ROWS = {
-    "fed-codap": ['method={name="coda-prompt", prompt_len=4}'],
+    "fed-codap": ['method={name="coda-prompt", ownership="slot", prompt_len=4}'],
+    "fed-codap-averaged": ['method={name="coda-prompt", prompt_len=4}'],
     "powder": [POWDER + "}"],
     "lcdc": ["method.cpa=false"],
     "cpa": ["method.lcdc=false"],
@@ -36,7 +37,6 @@ ROWS = {
 }
 PUBLISHED_ROWS = list(ROWS)[:-1]
 PERCENT = 100
-DIRECT = [POWDER + ", transfer=false}"]
 
 
 def arguments():
@@ -64,17 +64,15 @@ def run(args, name, overrides, seed):
     if args.keep and told.exists() and json.loads(told.read_text())["ended"] == "done":
         return out, json.loads(told.read_text())
     seeds = [f"seed.run={seed}", f"seed.class_order={seed}"]
-    command = [args.fedcast, "run", STUDY, "-q", "--force", "--workers", "1", "-o", out]
+    command = [args.fedcast, "run", STUDY, "-q", "--direct", "--force", "--workers", "1", "-o", out]
     command = with_sets(command, [*overrides, *seeds, *args.set])
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return out, json.loads(told.read_text())
 
 
 def seed_of(args, seed):
-    """All runs of a seed: first the slots alone, against which forward transfer is measured."""
-    alone, _ = run(args, "direct", DIRECT, seed)
-    direct = f"record.direct={(alone / 'slots.csv').resolve()}"
-    return {name: run(args, name, [*ROWS[name], direct], seed)[1] for name in args.rows}
+    """All runs of a seed."""
+    return {name: run(args, name, ROWS[name], seed)[1] for name in args.rows}
 
 
 def measures(summary):

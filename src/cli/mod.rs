@@ -4,6 +4,7 @@
 //! is the one place where an error becomes a documented exit code.
 
 mod check;
+mod direct;
 mod exit;
 mod failure;
 mod interrupt;
@@ -41,6 +42,7 @@ enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
     Plan(plan::PlanArgs),
+    Direct(direct::DirectArgs),
     Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
     Methods(methods::MethodsArgs),
@@ -85,6 +87,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(args) => run::execute(&args),
         Command::Check(args) => check::execute(&args),
         Command::Plan(args) => plan::execute(&args),
+        Command::Direct(args) => direct::execute(&args),
         Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Methods(args) => methods::execute(&args),

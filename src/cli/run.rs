@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
-use super::{Exit, Format, print};
+use super::{Exit, Format, direct, print};
 use crate::experiment::assemble::load;
-use crate::experiment::{Finished, Run, RunDirectory, RunOptions, names};
+use crate::experiment::{Finished, Run, RunDirectory, RunOptions, default_directory, names};
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
@@ -44,6 +44,9 @@ pub struct RunArgs {
     /// Replace a run of another scenario in the run directory
     #[arg(long)]
     pub force: bool,
+    /// Train every slot alone first (as `fedcast direct`), for forward transfer; into DIR-direct.csv
+    #[arg(long)]
+    pub direct: bool,
     /// No progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
@@ -75,7 +78,15 @@ impl Overrides {
 /// Runs the scenario.
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
-    let scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    let mut scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    if args.direct {
+        let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
+        let path = direct::beside(&run);
+        let lines = direct::into_file(&scenario, &methods, args.workers, &path, args.quiet)?;
+        // A replay looks for it wherever it is called.
+        scenario.record.direct = Some(std::path::absolute(&path).unwrap_or(path));
+        scenario.record.trained_alone = lines.into();
+    }
     let options = RunOptions { workers: args.workers, out: args.out.clone(), force: args.force };
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)

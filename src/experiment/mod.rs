@@ -32,6 +32,7 @@
 
 pub mod assemble;
 mod checkpoint;
+mod direct;
 mod error;
 mod execute;
 mod journal_file;
@@ -47,6 +48,7 @@ mod trace;
 mod verify;
 mod what_if;
 
+pub use direct::{direct, direct_table};
 pub use error::ExperimentError;
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use journal_file::{JournalError, JournalReader, JournalWriter};

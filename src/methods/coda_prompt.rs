@@ -12,21 +12,29 @@
 //! ```
 //! Keys are taken by every party from the server, so that all clients of a task begin with the same orthogonal
 //! rows. Uploads in the lean form hold rows `[s, f)` alone.
+//!
+//! # Where clients have tasks of their own
+//! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "slot"`, after `CodaPrompt` of Powder's
+//! release, whose similarities are the identity): every slot has `slot_components` components of its own that its owner
+//! alone trains, and the prefix is the sum over the components of all slots begun, those of others frozen, divided by the
+//! number of these slots. There is no distillation. It is [`Powder`] without similarities; a Down holds the table of all
+//! slots. With `ownership = "task"` all clients of a period train and average one block of rows.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Averaging, Begun, Direction, Needs, Parameters};
+use super::averaged::{Averaged, Averaging, Base, Begun, Direction, Needs, Parameters};
+use super::powder::{Powder, PowderConfig};
 use super::prompted::{self, PoolForm, Prompted};
-use super::registry::MethodEntry;
+use super::registry::{MethodEntry, Recipe};
 use crate::learning::prompting::{ComponentPart, Components};
 use crate::learning::{Prompting, QueryView, TrainingPlan};
 use crate::model::{Parameter, ParameterSet, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, WireForm};
+use crate::policy::{Lab, Method, ModelFacts, PolicyError, WireForm};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// When rows are made orthogonal.
@@ -41,6 +49,20 @@ pub enum Orthogonal {
 }
 
 impl Choice for Orthogonal {}
+
+/// Whose components are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Ownership {
+    /// A task's; all clients that learn it train and average them.
+    #[default]
+    Task,
+    /// A slot's, the task of one client: nothing is averaged.
+    ///
+    /// For `tasks.arrival = "powder"`; Fed-CODAP as Powder's release has it.
+    Slot,
+}
+
+impl Choice for Ownership {}
 
 /// The `[method]` table of CODA-Prompt.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +83,10 @@ pub struct CodaPrompt {
     pub orthogonal: Orthogonal,
     /// Which components a Down carries.
     pub components: PoolForm,
+    /// Whose components are.
+    pub ownership: Ownership,
+    /// Components of a slot in a block, where slots own them.
+    pub slot_components: u32,
     /// What it shares with other prompts.
     pub prompted: Prompted,
 }
@@ -71,6 +97,13 @@ impl Default for CodaPrompt {
     }
 }
 
+/// Components of a slot in Powder's release.
+const SLOT_COMPONENTS: u32 = 10;
+
+/// Keys about components that several clients train.
+const AVERAGED_KEYS: [&str; 7] =
+    ["pool", "mu", "attention_softmax", "orthogonal", "components", "weights", "head"];
+
 impl CodaPrompt {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> CodaPrompt {
@@ -80,13 +113,39 @@ impl CodaPrompt {
             Param::new("attention_softmax", false, "attention passes a softmax over its entries");
         let orthogonal =
             Param::new("orthogonal", Orthogonal::Task, "when rows are made orthogonal");
+        let ownership = Param::new("ownership", Ownership::Task, "whose components are");
+        let ownership = table.get(&ownership.source("HGP, STSA; Powder's release has slot"));
+        let slot_components = "components of a slot in a block, where slots own them";
+        let slot_components = Param::new("slot_components", SLOT_COMPONENTS, slot_components)
+            .source("Powder's release")
+            .at_least(1.0)
+            .at_most(1000.0);
+        let slot_components = table.get(&slot_components);
         let config = CodaPrompt {
+            ownership,
+            slot_components,
             mu: table.get(&mu.at_least(0.0)),
             attention_softmax: table.get(&softmax.source("CODA-Prompt; Fed-CPrompt has true")),
             orthogonal: table.get(&orthogonal.source("CODA-Prompt; Fed-CPrompt has once")),
             ..CodaPrompt::sizes(table)
         };
-        CodaPrompt { prompted: Prompted::read(table), ..config }
+        let config = CodaPrompt { prompted: Prompted::read(table), ..config };
+        config.keys_without_meaning(table);
+        config
+    }
+
+    /// Refuses what says something about averaging where nothing is averaged, and about slots where none own anything.
+    fn keys_without_meaning(&self, table: &mut TableReader<'_>) {
+        let keys: &[&'static str] = match self.ownership {
+            Ownership::Task => &["slot_components"],
+            Ownership::Slot => &AVERAGED_KEYS,
+        };
+        let given: Vec<_> = keys.iter().filter(|key| table.given(key)).collect();
+        for key in given {
+            let owner = self.ownership.word();
+            let message = format!("`{key}` has no meaning with `ownership = \"{owner}\"`");
+            table.reject(key, &message, "says nothing here", "remove this line");
+        }
     }
 
     /// The keys of a pool of components; what is particular to CODA-Prompt or shared stays at its default.
@@ -107,6 +166,8 @@ impl CodaPrompt {
             mu: 0.0,
             attention_softmax: false,
             orthogonal: Orthogonal::Task,
+            ownership: Ownership::Task,
+            slot_components: SLOT_COMPONENTS,
             prompted: Prompted::default(),
         };
         prompted::prompt_has_halves(table, config.prompt_len);
@@ -243,6 +304,45 @@ impl Averaged for CodaPrompt {
     }
 }
 
+impl CodaPrompt {
+    /// The same with components that slots own: Powder's slots, side by side.
+    pub fn side_by_side(&self, facts: &ModelFacts) -> Powder {
+        let config = PowderConfig {
+            components: self.slot_components,
+            prompt_len: self.prompt_len,
+            first_block: self.first_block,
+            n_blocks: self.n_blocks,
+            kd_weight: 0.0,
+            query: self.prompted.query,
+            ..PowderConfig::default()
+        };
+        Powder::side_by_side(config, facts)
+    }
+}
+
+impl Recipe for CodaPrompt {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        match self.ownership {
+            Ownership::Task => Arc::new(Base::new(self.clone(), facts)),
+            Ownership::Slot => Arc::new(self.side_by_side(facts)),
+        }
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        match self.ownership {
+            Ownership::Task => Averaged::needs(self),
+            Ownership::Slot => vec![
+                prompted::NEEDS_BLOCKS,
+                Needs::SlotsOfTheirOwn {
+                    key: "method.ownership",
+                    why: "a slot is a task of one client, and tasks that all clients share have no owner",
+                    otherwise: "set `ownership = \"task\"`",
+                },
+            ],
+        }
+    }
+}
+
 /// Its line in the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
@@ -252,6 +352,6 @@ pub(super) fn entry() -> MethodEntry {
                  Rehearsal-Free Continual Learning, CVPR 2023; averaged as in HGP, arXiv 2406.02447, \
                  and as Fed-CODAP in STSA, arXiv 2506.01327",
         state: prompted::STATE,
-        ..MethodEntry::averaging("coda-prompt", CodaPrompt::read)
+        ..MethodEntry::of("coda-prompt", CodaPrompt::read)
     }
 }

@@ -1,8 +1,9 @@
-//! `record.direct`: accuracies of tasks of a client's own that were trained alone, from the `slots.csv` of another run.
+//! `record.direct`: accuracies of tasks of a client's own that were trained alone, from the table of `fedcast direct` or
+//! the `slots.csv` of another run.
 //!
-//! Forward transfer compares what a slot comes to among others with what it comes to alone ("direct"). The other run has
-//! the same slots (the same `tasks`, `partition`, clients and `seed.class_order`) and a method whose slots share nothing;
-//! of its table the lines in which a slot is finished count, among the slot's own rows.
+//! Forward transfer compares what a slot comes to among others with what one round of the same method comes to alone
+//! ("direct"). The table is about the same slots (the same `tasks`, `partition`, clients and `seed.class_order`); of it the
+//! lines in which a slot is finished count, among the slot's own rows.
 
 use super::csv::{self, CsvFault};
 

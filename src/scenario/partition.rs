@@ -179,8 +179,10 @@ impl PartitionSection {
             Some(Kind::Slices) => {
                 let share = Param::new("share", 0.2, "share of a class's training images");
                 let share = share.source("Powder's release").above(0.0).at_most(1.0);
-                let by = Param::new("by", SliceBy::Period, "what the slice of a slot is counted by");
-                let by = by.source("Powder's release: the period on ImageNet-R, the slot on DomainNet");
+                let by =
+                    Param::new("by", SliceBy::Period, "what the slice of a slot is counted by");
+                let by =
+                    by.source("Powder's release: the period on ImageNet-R, the slot on DomainNet");
                 PartitionKind::Slices { share: table.get(&share), by: table.get(&by) }
             }
         };

@@ -24,7 +24,8 @@ pub struct RecordSection {
     pub histograms: bool,
     /// From where a killed run can go on.
     pub checkpoint: CheckpointSection,
-    /// The `slots.csv` of a run whose tasks of a client's own were trained alone, for forward transfer. Changes no result.
+    /// The table of `fedcast direct`, or the `slots.csv` of a run whose tasks of a client's own were trained alone, for
+    /// forward transfer. Changes no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<PathBuf>,
     /// What is in it; read when the scenario is loaded.
@@ -86,7 +87,7 @@ impl RecordSection {
         let slots = Param::new("slots", SlotsKnown::Both, slots);
         let histograms = Param::new("histograms", true, "of sizes and times");
         let direct =
-            "the slots.csv of a run whose slots were trained alone: gives forward transfer";
+            "table of `fedcast direct` or slots.csv of slots trained alone: gives forward transfer";
         let direct = table.optional(&Param::<String>::unset("direct", direct));
         RecordSection {
             metrics: table.get(&Param::new("metrics", Vec::new(), "beside the usual ones")),

@@ -31,11 +31,14 @@ pub enum Kind {
     Settings = 9,
     /// Keys, shares and member lists of secure aggregation.
     SecureAggregation = 10,
+    /// What travels only to find out which slots are similar, where clients do that themselves: bytes of fedcast's own
+    /// way of doing it, which the release of Powder does not have.
+    Similarity = 11,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
 
     /// Every kind, in order.
     pub const ALL: [Kind; Kind::COUNT] = [
@@ -49,6 +52,7 @@ impl Kind {
         Kind::Exemplars,
         Kind::Settings,
         Kind::SecureAggregation,
+        Kind::Similarity,
     ];
 
     /// Every kind, in order.
@@ -69,6 +73,7 @@ impl Kind {
             Kind::Exemplars => "exemplars",
             Kind::Settings => "settings",
             Kind::SecureAggregation => "secure_aggregation",
+            Kind::Similarity => "similarity",
         }
     }
 

@@ -130,3 +130,59 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
         assert!(told.code == 3 && told.err.contains(why), "{}{}", told.out, told.err);
     }
 }
+
+/// The table that `fedcast direct` writes, with some keys changed.
+fn alone(folder: &Path, more: &[&str]) -> String {
+    fs::write(folder.join("a.toml"), SCENARIO).unwrap();
+    let told = tell(folder, &[&["direct", "a.toml", "-q", "-o", "direct.csv"], more].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    read(folder.join("direct.csv"))
+}
+
+/// A slot alone is one round of its own client: what other rounds, clients and slots do is nothing to it.
+#[test]
+fn a_slot_alone_is_one_round_of_its_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let table = alone(folder, &[]);
+    assert_eq!(table.lines().count(), 1 + 9, "{table}");
+    assert_eq!(alone(folder, &["--set", "federation.rounds=5", "--workers", "1"]), table);
+    assert_ne!(alone(folder, &["--set", "client.epochs=3"]), table);
+    // Other clients move; the slots of the first period are what they were.
+    let more = alone(folder, &["--set", "tasks.moving=1.0"]);
+    assert!(more.lines().count() == 1 + 15 && more.lines().take(6).eq(table.lines().take(6)));
+    // A federation of one client that has one slot is nothing else.
+    let one = ["--set", "federation.clients=1", "--set", "federation.rounds=1"];
+    let one = [&one[..], &["--set", "tasks.count=1", "--set", "preset=ideal"]].concat();
+    let table = alone(folder, &one);
+    run(folder, "one", &one);
+    let slots = read(folder.join("one/slots.csv"));
+    let own = |text: &str| {
+        let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let place = columns.iter().position(|name| *name == "accuracy_own").unwrap();
+        text.lines().nth(1).unwrap().split(',').nth(place).unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!(own(&table), own(&slots), "{table}{slots}");
+    assert!(own(&table) > 0.0, "{table}");
+    // Tasks that are everybody's have nobody who could learn them alone.
+    let everybodys = ["--set", "tasks={count=2}", "--set", "partition={kind=\"iid\"}"];
+    let told = tell(folder, &[&["direct", "a.toml"], &everybodys[..]].concat());
+    assert!(told.code == 3 && told.err.contains("tasks are everybody's"), "{}", told.err);
+}
+
+#[test]
+fn a_run_trains_its_slots_alone_first_where_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = run(folder, "with", &["--direct"]);
+    run(folder, "without", &[]);
+    assert_eq!(read(folder.join("with-direct.csv")), alone(folder, &[]));
+    let slots = &summary(folder, "with")["slots"]["own"];
+    assert!(slots["ft"].as_f64().is_some() && slots["tt"].as_f64().is_some(), "{slots}");
+    assert!(summary(folder, "without")["slots"]["own"]["ft"].is_null());
+    assert_eq!(summary(folder, "with")["digests"], summary(folder, "without")["digests"]);
+    let replayed = tell(folder, &["replay", "with"]);
+    let line = |text: &str| text.lines().find(|line| line.starts_with("FT")).map(str::to_owned);
+    assert!(line(&told.out).is_some_and(|line| !line.contains('·')), "{}", told.out);
+    assert_eq!(line(&told.out), line(&replayed.out));
+}

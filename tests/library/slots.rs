@@ -104,7 +104,16 @@ fn planned(scenario: &Scenario) -> Plan {
 
 #[test]
 fn a_plan_knows_the_slots() {
-    for overrides in [&[][..], &["wire.form=\"lean\"", "participation={count=3}"]] {
+    // Slots that own their components get the table of all slots, begun or not.
+    let owned = [
+        "method={name=\"coda-prompt\",ownership=\"slot\",slot_components=2,prompt_len=2,n_blocks=1}",
+        "backbone={kind=\"vit\",weights=\"embedded\"}",
+        "tasks={count=2,arrival=\"powder\",slot_classes=2}",
+        "data.subset=10",
+        "federation.rounds=1",
+        "record.evaluate=task",
+    ];
+    for overrides in [&[][..], &["wire.form=\"lean\"", "participation={count=3}"], &owned] {
         let scenario = read(overrides).expect("is right");
         let planned = planned(&scenario);
         let (entries, _) = ran_with(&scenario, 2, None);
@@ -170,12 +179,22 @@ fn what_contradicts_slots_is_told_at_its_place() {
         ("privacy.secure_aggregation=true", "look alike"),
         ("record.direct=a.csv", "cannot read"),
         ("record.slots=\"all\"", "`both` or `known`"),
+        ("partition.by=\"week\"", "`client`"),
+        ("method={name=\"coda-prompt\",ownership=\"slot\",pool=5}", "`pool` has no meaning"),
+        ("method={name=\"coda-prompt\",slot_components=5}", "`slot_components` has no meaning"),
         ("tasks={count=3,ahead=0.5,arrival=\"powder\",slot_classes=4}", "no meaning"),
         ("tasks={sizes=[5,5],arrival=\"powder\",slot_classes=4}", "all of `slot_classes`"),
     ] {
         let told = read(&[override_]).expect_err(override_);
         assert!(told.contains(why), "{override_}: {told}");
     }
-    let nobodys = ["tasks={count=2}", "partition={kind=\"iid\"}", "record.slots=\"known\""];
-    assert!(read(&nobodys).expect_err("no slots").contains("no slots to be told"));
+    for (override_, why) in [
+        ("record.slots=\"known\"", "no slots to be told"),
+        ("method={name=\"powder\",similarity=\"server\"}", "finds the images of a slot"),
+        ("method={name=\"coda-prompt\",ownership=\"slot\"}", "have no owner"),
+    ] {
+        let nobodys = ["tasks={count=2}", "partition={kind=\"iid\"}", override_];
+        let told = read(&nobodys).expect_err("no slots");
+        assert!(told.contains(why), "{override_}: {told}");
+    }
 }

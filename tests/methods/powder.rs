@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard, TaskView};
 use fedcast::learning::Classifier;
 use fedcast::methods::powder::{
-    Attention, Downlink, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, SlotDown, SlotPrompts,
-    SlotTable, is_own,
+    Attention, Downlink, Lend, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, Similarity,
+    SlotDown, SlotForm, SlotPrompts, SlotTable, is_own,
 };
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig, ops};
 use fedcast::policy::{
@@ -14,7 +14,7 @@ use fedcast::policy::{
     SketchFacts, UpSize, WireForm, parameters_of, refusal,
 };
 use fedcast::quantity::{ClientId, Round, TaskId};
-use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize};
+use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::gradients::every_variable_has_a_gradient;
 use crate::toys::watched::Engine;
@@ -110,11 +110,128 @@ pub fn context(run: &Engine, task: usize, phase: usize) -> RoundContext {
     }
 }
 
-/// In the first period, and where nothing is transferred, a slot learns from itself alone.
+fn downs<'a>(run: &'a Engine, phase: &'a str) -> impl Iterator<Item = Message> + 'a {
+    let of_phase = run.exchanges.iter().filter(move |exchange| exchange.phase == phase);
+    of_phase.map(|exchange| Message::from_body(&exchange.down, &[]).unwrap())
+}
+
+fn values<'a>(set: &'a ParameterSet, name: &str) -> &'a [f32] {
+    &set.get(name).unwrap().values
+}
+
+/// Card, invariant 8: two clients with the same images in the first task are alike from its first round on, and what each
+/// of them lends is what it sent last.
 #[test]
-fn slots_lend_each_other_nothing_in_the_first_task_and_something_later() {
+fn slots_that_begin_together_lend_each_other_at_once() {
+    let mut run = engine(powder_with(|_| ()), 3);
+    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+    run.task(0, &[Arc::clone(&shard), shard], 2);
+    let slots = table(&run);
+    for slot in 0..2 {
+        let weights = slots.weights(slot);
+        assert!(weights.iter().all(|weight| (weight - 0.5).abs() < 1e-6), "{weights:?}");
+        // Both classes have a twin in the other slot, and perhaps another relative there.
+        let shares = &slots.slots()[slot].class_shares;
+        assert!(shares.iter().all(|share| (0.33..0.500_001).contains(share)), "{shares:?}");
+    }
+    let received: Vec<ParameterSet> = downs(&run, "train").map(|down| down.parameters).collect();
+    let sent = uploads(&run);
+    assert_eq!((received.len(), sent.len()), (4, 4));
+    // Of three mixtures two are there; each leaves half to the slot itself.
+    for parameters in &received {
+        let shares = values(parameters, OWN_SHARE);
+        assert!((shares[0] - 0.5).abs() < 1e-6 && (shares[1] - 0.5).abs() < 1e-6);
+        assert_eq!(shares[2], 0.0);
+    }
+    for (client, other) in [(0, 1), (1, 0)] {
+        let lent = values(&received[2 + client], "prompt.01.key.others");
+        let last = values(&sent[other], "prompt.01.key");
+        let half: Vec<f32> = last.iter().map(|value| value / 2.0).collect();
+        assert!(
+            far(&lent[..half.len()], &half) < 1e-6 && far(&half, &vec![0.0; half.len()]) > 0.01
+        );
+    }
+    // Who learns from others learns something else, from the first round on.
+    let mut alone = engine(powder_with(|c| c.transfer = false), 3);
+    let shard = deal(&alone.lab, &alone.view(0), 1).remove(0);
+    alone.task(0, &[Arc::clone(&shard), shard], 1);
+    assert!(uploads(&alone).iter().zip(&sent).all(|(alone, with)| alone != with));
+}
+
+/// What is scored is what slots mixed when they were last worked on; a slot that begins is scored as it is.
+#[test]
+fn samples_are_scored_on_mixed_components() {
+    let mut run = engine(powder_with(|_| ()), 3);
+    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+    run.task(0, &[Arc::clone(&shard), shard], 1);
+    let looks: Vec<Looks> = downs(&run, "look").map(|down| Looks::read(&down).unwrap()).collect();
+    assert_eq!(looks.len(), 4); // as the period begins, and as it ends
+    let sent = uploads(&run);
+    let keys = [0, 1].map(|client| values(&sent[client], "prompt.00.key"));
+    let mean: Vec<f32> = keys[0].iter().zip(keys[1]).map(|(a, b)| (a + b) / 2.0).collect();
+    let closing = values(&looks[2].parameters, "prompt.00.key");
+    assert!(far(closing, &[&mean[..], &mean[..]].concat()) < 1e-6);
+    assert!(far(keys[0], &mean) > 1e-3);
+    // Rows of unit length, orthogonal: as they were drawn.
+    let opening = values(&looks[0].parameters, "prompt.00.key");
+    for (at, row) in opening.chunks(16).enumerate() {
+        let norm: f32 = row.iter().map(|value| value * value).sum();
+        assert!((norm - 1.0).abs() < 1e-5, "{at}: {norm}");
+    }
+    assert_eq!(opening.len(), 2 * 3 * 16);
+}
+
+/// What a client would answer that was sent keys and attention of these slots, all as they are.
+fn answered(run: &Engine, mut slots: SlotTable, task: usize) -> Attention {
+    (0..slots.slots().len()).for_each(|slot| slots.slot_mut(slot).row.clear());
+    let shape = Powder::new(small(), &facts()).shape;
+    let (numbers, parameters) = slots.looks(&shape, Lend::Begun);
+    let down = Looks { slots: numbers, parameters }.write(&shape).unwrap();
+    let view = run.view(task);
+    let seats = run.method.seats(&context(run, task, 3), &[ClientId(0)]);
+    let mut member = Member {
+        phase: 3,
+        down: Arc::new(down),
+        state: Default::default(),
+        shard: deal(&run.lab, &view, 1).remove(0),
+        key: seats[0].key(5, Round(9)),
+        missed: Vec::new(),
+        seat: seats[0].clone(),
+    };
+    let found = run.method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
+    Attention::read(&found.up).unwrap()
+}
+
+/// The server that looks itself finds what clients would tell it, and nothing of it travels.
+#[test]
+fn a_server_that_sees_images_finds_what_clients_tell() {
+    let method = powder_with(|c| c.similarity = Similarity::Server);
+    let mut run = engine(method, 3);
+    task(&mut run, 0, 1, 2);
+    assert!(run.exchanges.iter().all(|exchange| exchange.phase == "train"));
+    let left = answered(&run, table(&run), 0);
+    assert_eq!(left.over, [0]);
+    run.server.begin_period(&Period::of(run.view(1), 3), &run.lab).unwrap();
+    let context = context(&run, 1, 2);
+    let seats = run.method.seats(&context, &[ClientId(0)]);
+    run.server.broadcast(&context, &seats, &run.lab).unwrap();
+    let slots = table(&run);
+    // The slot that was left is scored again on what it has become, the new one on both.
+    assert_eq!(slots.slots()[0].attention, Some(left));
+    let new = answered(&run, slots.clone(), 1);
+    assert_eq!((&new.over[..], slots.slots()[1].attention.as_ref()), (&[0, 1][..], Some(&new)));
+    let weights = slots.weights(1);
+    assert!((weights[0] + weights[1] - 1.0).abs() < 1e-9 && weights[0] > 0.0, "{weights:?}");
+    assert_eq!(slots.slots()[1].row, weights);
+}
+
+/// Slots that were not trained before a period lend nothing in it where that is asked: in the first one, and where
+/// nothing is transferred, a slot learns from itself alone.
+#[test]
+fn slots_that_lend_once_trained_lend_nothing_in_the_first_task_and_something_later() {
     let runs = [true, false].map(|transfer| {
-        let mut run = engine(powder_with(|c| c.transfer = transfer), 3);
+        let method = powder_with(|c| (c.transfer, c.lend) = (transfer, Lend::Trained));
+        let mut run = engine(method, 3);
         task(&mut run, 0, 2, 2);
         task(&mut run, 1, 2, 1);
         run
@@ -154,7 +271,7 @@ fn gradients_reach_the_own_slot_and_its_head_alone() {
     let received = parameters_of(&slot_down.down).unwrap();
     let foreign = received.iter().filter(|(name, _)| !is_own(name)).count();
     assert_eq!(foreign, 2 * 3 + 2); // three parts of two blocks, and two shares
-    let prompting = Arc::new(SlotPrompts { blocks: 0..2, trains: true });
+    let prompting = Arc::new(SlotPrompts { blocks: 0..2, trains: true, form: SlotForm::Tokens });
     let model =
         Classifier::pack_with(&run.lab.backbone, vec![received], 0..2, Some(prompting)).unwrap();
     let shard = deal(&run.lab, &run.view(1), 1).remove(0);
@@ -183,8 +300,20 @@ fn a_client_that_gets_all_slots_mixes_them_itself() {
     assert!(bytes(&runs[1]) < bytes(&runs[0])); // three slots are fewer than one and three sums
 }
 
+/// What arrives teaches in every round but the run's first, also a new slot that nobody has trained.
 #[test]
-fn a_slot_teaches_itself_from_its_second_round_on() {
+fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
+    let runs = [1.0, 0.0].map(|weight| {
+        // Three classes a task: two of them can be wrong.
+        let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
+        task(&mut run, 0, 1, 1);
+        task(&mut run, 1, 1, 1);
+        let taught = downs(&run, "train").map(|down| SlotDown::read(&down).unwrap().teaches);
+        assert_eq!(taught.collect::<Vec<_>>(), [false, true]);
+        uploads(&run)
+    });
+    assert_eq!(runs[0][0], runs[1][0]);
+    assert_ne!(runs[0][1], runs[1][1]);
     let runs = [1.0, 0.0].map(|weight| {
         let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
         task(&mut run, 0, 1, 2);
@@ -192,6 +321,44 @@ fn a_slot_teaches_itself_from_its_second_round_on() {
     });
     assert_eq!(runs[0][0], runs[1][0]);
     assert_ne!(runs[0][1], runs[1][1]);
+}
+
+/// Fed-CODAP as Powder's benchmark has it: slots stand side by side, each with its owner, and nobody looks at anything.
+#[test]
+fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
+    // Places for six slots of two classes.
+    let wide = ModelFacts { classes: 12, ..facts() };
+    let config = PowderConfig { kd_weight: 0.0, ..small() };
+    let mut run = engine(Arc::new(Powder::side_by_side(config, &wide)), 3);
+    task(&mut run, 0, 2, 2);
+    task(&mut run, 1, 2, 1);
+    assert!(run.exchanges.iter().all(|exchange| exchange.phase == "train"));
+    let (slots, sent) = (table(&run), uploads(&run));
+    let kept: Vec<&ParameterSet> = slots.slots().iter().map(|slot| &slot.parameters).collect();
+    assert_eq!(kept, [&sent[2], &sent[3], &sent[4], &sent[5]]);
+    // An even share of everyone who has begun; places of the others are empty.
+    let shares = downs(&run, "train").map(|down| SlotDown::read(&down).unwrap().table.unwrap());
+    let shares: Vec<Vec<f64>> = shares.map(|table| table.weights).collect();
+    assert_eq!(shares[0], [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(shares[5], [0.25, 0.25, 0.25, 0.25, 0.0, 0.0]);
+    // It is a prefix, no tokens: what a slot answers depends on the others.
+    let scores = |run: &Engine| {
+        let loader = run.lab.statistics_loader(&(0..12).collect());
+        let batch = loader.in_order(12).next().unwrap().unwrap();
+        let predictor = run.server.predictor(&run.lab).unwrap();
+        let scope = fedcast::policy::Scope::Task(2..4);
+        let found = predictor.batch_scores(&batch, &run.lab.device, &scope).unwrap();
+        found.flatten_all().unwrap().to_vec1::<f32>().unwrap()
+    };
+    let before = scores(&run);
+    let mut others = slots.clone();
+    let first = others.slot_mut(0);
+    let key = first.parameters.get("prompt.00.key").unwrap().clone();
+    let turned = key.values.iter().map(|value| -value).collect();
+    let turned = fedcast::model::Parameter { values: turned, ..key };
+    first.parameters.insert("prompt.00.key", turned);
+    run.server.load(&others.save()).unwrap();
+    assert_ne!(before, scores(&run));
 }
 
 /// Invariant 7: without tokens the network is the frozen one, and only heads train.
@@ -362,6 +529,21 @@ fn powder_sends_the_bytes_of_its_card() {
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
     assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
     assert_eq!(looks.up.size, UpSize::FromValues);
+    // All of that is of a kind of its own, for the release sends nothing for it.
+    let kinds = |body: &BodySketch| body.sections.iter().map(|of| of.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&looks.down), [Kind::Similarity]);
+    assert_eq!(kinds(&looks.up.body()), [Kind::Similarity]);
+    assert!(!kinds(&of(20, 2).down).contains(&Kind::Similarity));
+    // A server that sees images needs no such phase.
+    let rounds = |similarity, task: u16| {
+        let config = PowderConfig { similarity, ..PowderConfig::default() };
+        let view = Arc::new(TaskView { task: TaskId(task), rows: 0..2, classes: vec![0, 1] });
+        let phases = Powder::new(config, &facts()).phases(&Period::of(view, 5), 3);
+        phases.iter().map(|phase| phase.rounds).collect::<Vec<_>>()
+    };
+    assert_eq!(rounds(Similarity::Clients, 0), [1, 0, 3, 1]);
+    assert_eq!(rounds(Similarity::Clients, 4), [1, 0, 3, 0]);
+    assert_eq!(rounds(Similarity::Server, 0), [0, 0, 3, 0]);
 }
 
 #[test]

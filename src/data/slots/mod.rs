@@ -44,11 +44,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{DataError, TaskView};
-pub use crate::scenario::SliceBy;
 use crate::numerics::distributions::choose;
 use crate::numerics::share::{floor, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, TaskId};
+pub use crate::scenario::SliceBy;
 
 /// A task of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

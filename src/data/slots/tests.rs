@@ -187,7 +187,9 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     let by_slot = draw(SliceBy::Slot, 0.2, 3);
     for (period, client) in (0..3).flat_map(|period| (0..5).map(move |client| (period, client))) {
         assert_eq!(by_client[at(period, client)], by_client[at(0, client)]);
-        assert!(client == 0 || by_client[at(period, client)].is_disjoint(&by_client[at(period, 0)]));
+        assert!(
+            client == 0 || by_client[at(period, client)].is_disjoint(&by_client[at(period, 0)])
+        );
         let number = client * 3 + period;
         assert_eq!(by_slot[at(period, client)], by_slot[at(number % 5 % 3, number % 5 / 3)]);
     }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `ACC_p` | mean over begun slots; Avg is that of the last point, AIA the mean over points |
 //! | `FM_p` | mean over begun slots of (best at an *earlier* point - now), 0 at a slot's first; may be negative |
-//! | `FT_p` | mean over the slots that finish now of `E[p][g]` - that of the same slots trained alone ("direct") |
+//! | `FT_p` | mean over the slots that finish now of `E[p][g]` - that of the same slots after one round alone ("direct") |
 //! | `BT_p` | mean over the slots that finished *before* of (now - when they finished), 0 for none |
 //! | `TT_p` | `FT_p + BT_p`, at the last point `FT_p` alone |
 //!

@@ -128,7 +128,7 @@ impl<'a> Company<'a> {
             Ok(Tensor::from_slice(&prompts.values, &prompts.shape[..], device)?)
         };
         let sums = |learner: &Learner<'_>| {
-            let classes = learner.slot_down.relatives.len();
+            let classes = learner.slot_down.class_shares.len();
             let (components, blocks) =
                 (config.powder.components as usize, method.powder.shape.blocks.len());
             ClassHistogram::new(components, classes, blocks, Counting::default())

@@ -21,6 +21,37 @@ pub enum Downlink {
 
 impl Choice for Downlink {}
 
+/// Which slots others may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Lend {
+    /// All that have begun.
+    ///
+    /// Slots that begin together learn from each other at once, in the first period too.
+    #[default]
+    Begun,
+    /// Those that were trained before the period began.
+    ///
+    /// In the first period a slot learns from itself alone.
+    Trained,
+}
+
+impl Choice for Lend {}
+
+/// Who finds out which slots are similar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Similarity {
+    /// Clients, in rounds of their own; no image leaves them.
+    #[default]
+    Clients,
+    /// The server, from the clients' images.
+    ///
+    /// As the release has it. Nothing of that travels in the simulation, and no federation that is to keep images
+    /// where they are could do it.
+    Server,
+}
+
+impl Choice for Similarity {}
+
 /// The `[method]` table of Powder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowderConfig {
@@ -34,6 +65,10 @@ pub struct PowderConfig {
     pub n_blocks: u32,
     /// Whether slots use what other slots have learnt.
     pub transfer: bool,
+    /// Which slots others use.
+    pub lend: Lend,
+    /// Who finds out which slots are similar.
+    pub similarity: Similarity,
     /// Slots whose mixed components a slot uses, its own included.
     pub top: u32,
     /// The power of cosines between slots.
@@ -71,6 +106,9 @@ impl PowderConfig {
         let first = Param::new("first_block", 4, "the first block with tokens, from 0");
         let blocks = Param::new("n_blocks", 3, "blocks with tokens, as many as there are");
         let transfer = Param::new("transfer", true, "slots use what similar slots have learnt");
+        let lend = Param::new("lend", Lend::Begun, "which slots others use");
+        let similarity =
+            Param::new("similarity", Similarity::Clients, "who finds out which slots are similar");
         let top = Param::new("top", 3, "slots whose mixed components are used, the own included");
         let exponent = Param::new("exponent", 30, "power of the cosines between slots");
         let weight = Param::new("kd_weight", 1.0, "weight of the not-true distillation; 0: none");
@@ -83,6 +121,8 @@ impl PowderConfig {
             first_block: table.get(&first.source(release).at_most(99.0)),
             n_blocks: table.get(&blocks.source(release).at_least(1.0).at_most(99.0)),
             transfer: table.get(&transfer.source("Powder; false is the ablation without")),
+            lend: table.get(&lend.source(release)),
+            similarity: table.get(&similarity.source("ours; the release looks at the server")),
             top: table.get(&top.source(release).at_least(1.0).at_most(100.0)),
             exponent: table.get(&exponent.source(release).at_least(1.0).at_most(1000.0)),
             kd_weight: table.get(&weight.source(release).at_least(0.0)),

@@ -65,9 +65,10 @@ fn log_softmax_without(z: &[f32], without: usize, temperature: f64) -> Vec<f64> 
     (0..z.len()).map(|class| if class == without { 0.0 } else { scaled(class) - log_sum }).collect()
 }
 
-/// `v`: the softmax over a batch of one minus how close each sample's class is to a class of another slot.
-pub fn batch_shares(relatives: impl Iterator<Item = f32>) -> Vec<f64> {
-    let mut shares: Vec<f64> = relatives.map(|close| libm::exp(1.0 - f64::from(close))).collect();
+/// `v`: the softmax over a batch of one minus the share of each sample's class in its own row (see
+/// [`Likeness::class_shares`](super::Likeness::class_shares)), so that classes with relatives are distilled more.
+pub fn batch_shares(class_shares: impl Iterator<Item = f32>) -> Vec<f64> {
+    let mut shares: Vec<f64> = class_shares.map(|own| libm::exp(1.0 - f64::from(own))).collect();
     let sum: f64 = shares.iter().sum();
     shares.iter_mut().for_each(|share| *share /= sum);
     shares
@@ -142,10 +143,12 @@ mod tests {
         assert_eq!(not_true.loss(&student).unwrap().to_scalar::<f32>().unwrap(), 0.0);
     }
 
+    /// A class without relatives has all of its row to itself, one with two twins a third.
     #[test]
-    fn classes_with_relatives_elsewhere_count_less() {
-        let shares = batch_shares([0.0, 0.5, 0.0].into_iter());
+    fn classes_with_relatives_elsewhere_are_distilled_more() {
+        let shares = batch_shares([1.0, 1.0 / 3.0, 1.0].into_iter());
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        assert!(shares[1] < shares[0] && shares[0] == shares[2]);
+        assert_eq!(shares[0], shares[2]);
+        assert!((shares[1] / shares[0] - (2.0f64 / 3.0).exp()).abs() < 1e-6, "{shares:?}");
     }
 }

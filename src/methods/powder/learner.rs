@@ -1,5 +1,6 @@
 //! What a client of Powder does with a slot, alone or in a pack.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
@@ -41,7 +42,7 @@ impl<'a> Learner<'a> {
     pub fn alike(&self, other: &Learner<'_>) -> bool {
         let of = |learner: &Learner<'_>| {
             let slot_down = learner.slot_down;
-            (slot_down.is_mixed(), slot_down.teaches, slot_down.relatives.len())
+            (slot_down.is_mixed(), slot_down.teaches, slot_down.class_shares.len())
         };
         of(self) == of(other)
     }
@@ -102,7 +103,7 @@ impl Powder {
         companion: &mut dyn Companion,
     ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
         let Some(first) = learners.first() else { return Ok(Vec::new()) };
-        let classes = first.slot_down.relatives.len();
+        let classes = first.slot_down.class_shares.len();
         let received: Vec<ParameterSet> =
             learners.iter().map(|learner| learner.slot_down.received(&self.shape)).collect();
         let model = |trains| {
@@ -139,7 +140,7 @@ impl Powder {
     /// How slots are prompted; without tokens nothing of them trains.
     pub(super) fn prompting(&self, trains: bool) -> SlotPrompts {
         let blocks = self.shape.blocks.clone();
-        SlotPrompts { blocks, trains: trains && self.shape.length > 0 }
+        SlotPrompts { blocks, trains: trains && self.shape.length > 0, form: self.shape.form }
     }
 
     /// Answers what the samples of a member attend to in what it was sent.
@@ -147,26 +148,28 @@ impl Powder {
     /// # Errors
     /// When samples cannot be read.
     pub fn look(&self, member: &Member, down: &Message, lab: &Lab) -> Result<Outcome, PolicyError> {
-        let found = self.attention(member, &Looks::read(down)?, lab)?;
+        let (rows, looks) = (&member.seat.view.rows, Looks::read(down)?);
+        let found = self.attention(rows, &member.shard, &looks, lab)?;
         Ok(Outcome { up: found.write(&self.shape)?, metrics: Vec::new() })
     }
 
-    fn attention(
+    /// What the samples of a shard, all of these head rows, attend to.
+    pub(super) fn attention(
         &self,
-        member: &Member,
+        rows: &Range<usize>,
+        shard: &Shard,
         looks: &Looks,
         lab: &Lab,
     ) -> Result<Attention, PolicyError> {
-        let view = &member.seat.view;
-        let (classes, shape) = (view.rows.len(), &self.shape);
+        let (classes, shape) = (rows.len(), &self.shape);
         let width = shape.scores(looks.slots.len());
         let (mut sums, mut counts) = (vec![0f64; classes * width], vec![0u32; classes]);
-        let loader = lab.queried(lab.statistics_loader(&member.shard), QueryView::Clean)?;
+        let loader = lab.queried(lab.statistics_loader(shard), QueryView::Clean)?;
         for batch in loader.in_order(lab.evaluation_batch) {
             let batch = batch?;
             let queries = queries_of(&batch, lab)?;
             let mut first = 0;
-            // Nobody may have trained a slot yet.
+            // No slot may lend yet.
             for block in shape.blocks.clone().filter(|_| !looks.slots.is_empty()) {
                 let part = |part: ComponentPart| -> Result<Tensor, PolicyError> {
                     let name = part.name(block);
@@ -179,13 +182,13 @@ impl Powder {
                     (part(ComponentPart::Key)?, part(ComponentPart::Attention)?);
                 let scores = prompts::attended_cosines(&queries, &keys, &attention)?;
                 for (row, scores) in batch.labels().iter().zip(scores.to_vec2::<f32>()?) {
-                    let class = *row as usize - view.rows.start;
+                    let class = *row as usize - rows.start;
                     let to = &mut sums[class * width + first..];
                     to.iter_mut().zip(&scores).for_each(|(sum, v)| *sum += f64::from(*v));
                 }
                 first += looks.slots.len() * shape.components;
             }
-            batch.labels().iter().for_each(|row| counts[*row as usize - view.rows.start] += 1);
+            batch.labels().iter().for_each(|row| counts[*row as usize - rows.start] += 1);
         }
         let mean =
             |(at, sum): (usize, f64)| (sum / f64::from(counts[at / width.max(1)].max(1))) as f32;
@@ -234,7 +237,7 @@ impl SlotDowns<'_> {
             Ok(model.head().pack_logits(&features, groups)?)
         };
         let now = logits(self.student)?;
-        let width = self.learners[0].slot_down.relatives.len();
+        let width = self.learners[0].slot_down.class_shares.len();
         let mut losses = ops::grouped_cross_entropy(&now, &classes, 0..width, groups)?;
         if let Some(teacher) = &self.teacher {
             let told = logits(teacher)?.flatten_all()?.to_vec1::<f32>()?;
@@ -249,7 +252,7 @@ impl SlotDowns<'_> {
     /// The class of each sample among those of its slot.
     fn classes(&self, PackBatch { batch, groups, .. }: &PackBatch) -> Vec<u32> {
         let labels = batch.labels();
-        let of_member = |(learner, run): (&Learner<'_>, std::ops::Range<usize>)| {
+        let of_member = |(learner, run): (&Learner<'_>, Range<usize>)| {
             let first = learner.seat.view.rows.start as u32;
             labels[run].iter().map(move |row| row.wrapping_sub(first)).collect::<Vec<u32>>()
         };
@@ -271,13 +274,13 @@ impl SlotDowns<'_> {
                 continue;
             }
             let labels = &step.classes[run.clone()];
-            let relatives = labels.iter().map(|class| {
-                learner.slot_down.relatives.get(*class as usize).copied().unwrap_or(0.0)
+            let class_shares = labels.iter().map(|class| {
+                learner.slot_down.class_shares.get(*class as usize).copied().unwrap_or(1.0)
             });
             let not_true = NotTrue {
                 teacher: &teacher[run.start * width..run.end * width],
                 labels,
-                shares: &batch_shares(relatives),
+                shares: &batch_shares(class_shares),
                 temperature: config.kd_temperature,
             };
             let own = logits.narrow(0, run.start, run.len())?.contiguous()?;

@@ -2,15 +2,17 @@
 //!
 //! Messages begin with whether they are about looking or about training.
 
+use std::sync::Arc;
+
 use super::prompts::OWN_SHARE;
 use super::shape::SlotShape;
 use super::similarity::Attention;
-use crate::model::{LinearHead, ParameterSet};
+use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::policy::{Layout, Message, Place, UpSize};
 use crate::wire::Values::{F32, F64, U32};
-use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, WireError};
+use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, WireError};
 
-const RELATIVES: &str = "relatives";
+const CLASS_SHARES: &str = "class_shares";
 const SLOT: &str = "slot";
 const WEIGHTS: &str = "weights";
 const MEANS: &str = "attention";
@@ -23,10 +25,10 @@ pub struct SlotDown {
     pub parameters: ParameterSet,
     /// All slots, from which the receiver takes the same.
     pub table: Option<SharedTable>,
-    /// Whether somebody has trained the slot before, so that what arrives teaches.
+    /// Whether what arrives teaches: in every round but the run's first.
     pub teaches: bool,
-    /// How close each class is to a class of another slot.
-    pub relatives: Vec<f32>,
+    /// The share of each class in its row of classes, smaller for those that have relatives in other slots.
+    pub class_shares: Vec<f32>,
 }
 
 /// All slots of a run, begun or not, as everybody gets them.
@@ -50,7 +52,7 @@ impl SlotDown {
         (teaches, mixes): (bool, bool),
         table: Option<usize>,
     ) -> Layout {
-        let mut extra = vec![statistic(RELATIVES, &[classes], Dtype::F32)];
+        let mut extra = vec![statistic(CLASS_SHARES, &[classes], Dtype::F32)];
         let mut parameters = shape.own(classes);
         match table {
             None if mixes => parameters.extend(shape.others()),
@@ -76,14 +78,14 @@ impl SlotDown {
     /// # Errors
     /// Where it is no slot_down about slots of this shape.
     pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
-        let (about, classes) = ((self.teaches, self.is_mixed()), self.relatives.len());
+        let (about, classes) = ((self.teaches, self.is_mixed()), self.class_shares.len());
         let slots = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
         let layout = SlotDown::layout(shape, classes, about, slots);
-        let relatives = F32(self.relatives.into());
+        let class_shares = F32(self.class_shares.into());
         match self.table {
-            None => Message::filling(&layout, self.parameters, [relatives]),
+            None => Message::filling(&layout, self.parameters, [class_shares]),
             Some(SharedTable { parameters, slot, weights, .. }) => {
-                let values = [relatives, U32([slot].into()), F64(weights.into())];
+                let values = [class_shares, U32([slot].into()), F64(weights.into())];
                 Message::filling(&layout, parameters, values)
             }
         }
@@ -97,19 +99,19 @@ impl SlotDown {
         let mut fields = fields_of(message, false)?;
         let (teaches, shared, mixes) = (fields.bool()?, fields.bool()?, fields.bool()?);
         fields.finish()?;
-        let relatives = message.tensor(Kind::Statistics, RELATIVES)?.as_f32()?.to_vec();
+        let class_shares = message.tensor(Kind::Statistics, CLASS_SHARES)?.as_f32()?.to_vec();
         let parameters = message.parameters.clone();
         if !shared {
-            return Ok(SlotDown { parameters, table: None, teaches, relatives });
+            return Ok(SlotDown { parameters, table: None, teaches, class_shares });
         }
         let slot = message.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
         let weights = message.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
         let rows = parameters.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len());
-        if slot as usize >= rows / relatives.len().max(1) {
+        if slot as usize >= rows / class_shares.len().max(1) {
             return Err(WireError::Malformed(format!("no slot {slot} in a table")));
         }
         let table = Some(SharedTable { parameters, slot, weights, mixes });
-        Ok(SlotDown { parameters: ParameterSet::new(), table, teaches, relatives })
+        Ok(SlotDown { parameters: ParameterSet::new(), table, teaches, class_shares })
     }
 
     /// Whether the slot uses others.
@@ -121,7 +123,7 @@ impl SlotDown {
     /// The slot's parameters and what is mixed with them, wherever they come from.
     pub fn received(&self, shape: &SlotShape) -> ParameterSet {
         let Some(table) = &self.table else { return self.parameters.clone() };
-        let slots = shape.slots_of(&table.parameters, self.relatives.len());
+        let slots = shape.slots_of(&table.parameters, self.class_shares.len());
         let place = table.slot as usize;
         let mut received = slots[place].clone();
         if table.mixes {
@@ -144,7 +146,7 @@ pub fn learnt(shape: &SlotShape, classes: usize) -> Layout {
     Layout { control: control.finish(), ..Layout::of(parameters) }
 }
 
-/// Keys and attention of slots.
+/// Keys and attention of slots, each as it mixed them when it was last worked on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Looks {
     /// The slots, by number, rising.
@@ -156,8 +158,9 @@ pub struct Looks {
 impl Looks {
     /// Components of these slots.
     pub fn layout(shape: &SlotShape, slots: &[u32]) -> Layout {
-        let parameters = places(shape.looks(slots.len()));
-        Layout { control: looking_at(slots), ..Layout::of(parameters) }
+        let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
+        let extra = shape.looks(slots.len()).into_iter().map(place).collect();
+        Layout { control: looking_at(slots), extra, ..Layout::default() }
     }
 
     /// As they travel.
@@ -165,7 +168,13 @@ impl Looks {
     /// # Errors
     /// Where they are not components of this shape.
     pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
-        Message::filling(&Looks::layout(shape, &self.slots), self.parameters, [])
+        let layout = Looks::layout(shape, &self.slots);
+        let values = layout.extra.iter().map(|place| {
+            let found = self.parameters.get(&place.name);
+            F32(found.map(|parameter| Arc::clone(&parameter.values)).unwrap_or_default())
+        });
+        let values: Vec<_> = values.collect();
+        Message::filling(&layout, ParameterSet::new(), values)
     }
 
     /// The inverse of [`write`](Looks::write).
@@ -176,7 +185,13 @@ impl Looks {
         let mut fields = fields_of(message, true)?;
         let slots = fields.u32s()?;
         fields.finish()?;
-        Ok(Looks { slots, parameters: message.parameters.clone() })
+        let all = message.extra.iter().filter(|section| section.kind == Kind::Similarity);
+        let parameter = |tensor: &NamedTensor| -> Result<(Arc<str>, Parameter), WireError> {
+            let (shape, values) = (tensor.shape().to_vec(), tensor.as_f32()?.to_vec().into());
+            Ok((Arc::clone(tensor.name()), Parameter { shape, values }))
+        };
+        let parameters = all.flat_map(|section| &section.tensors).map(parameter);
+        Ok(Looks { slots, parameters: parameters.collect::<Result<_, _>>()? })
     }
 }
 
@@ -185,8 +200,8 @@ impl Attention {
     /// knows beforehand how many there are.
     pub fn layout(shape: &SlotShape, classes: usize, slots: &[u32]) -> Layout {
         let extra = vec![
-            statistic(MEANS, &[classes, shape.scores(slots.len())], Dtype::F32).kept(),
-            statistic(COUNTS, &[classes], Dtype::U32).kept(),
+            similarity(MEANS, &[classes, shape.scores(slots.len())], Dtype::F32).kept(),
+            similarity(COUNTS, &[classes], Dtype::U32).kept(),
         ];
         let size = UpSize::FromValues;
         Layout { control: looking_at(slots), extra, size, ..Layout::default() }
@@ -210,14 +225,20 @@ impl Attention {
         let mut fields = fields_of(message, true)?;
         let over = fields.u32s()?;
         fields.finish()?;
-        let means = message.tensor(Kind::Statistics, MEANS)?.as_f32()?.to_vec();
-        let counts = message.tensor(Kind::Statistics, COUNTS)?.as_u32()?.to_vec();
+        let means = message.tensor(Kind::Similarity, MEANS)?.as_f32()?.to_vec();
+        let counts = message.tensor(Kind::Similarity, COUNTS)?.as_u32()?.to_vec();
         Ok(Attention { over, means, counts })
     }
 }
 
 fn statistic(name: &str, shape: &[usize], dtype: Dtype) -> Place {
     Place::new(Kind::Statistics, name, shape, dtype)
+}
+
+/// What travels for similarities alone, of a kind of its own: the release computes them where the images are and sends
+/// nothing, so that these bytes are not Powder's.
+fn similarity(name: &str, shape: &[usize], dtype: Dtype) -> Place {
+    Place::new(Kind::Similarity, name, shape, dtype)
 }
 
 fn places(parameters: Vec<(String, Vec<usize>)>) -> Vec<Place> {

@@ -13,20 +13,27 @@
 //!          E epochs: minimise CE over the classes of the slot + tau^2 sum_b v_b KL(teacher || student, without y_b)
 //! server   slot g <- what its owner sends
 //! ```
-//! Only `K_g`, `A_g`, `P_g` and the head rows of `g` train. The teacher is the slot as it arrived, from the second round
-//! of a slot on; `v`, a softmax over the batch, is smaller for classes that have a close relative in another slot.
+//! Only `K_g`, `A_g`, `P_g` and the head rows of `g` train. The teacher is the slot as it arrived, in every round but the
+//! run's first; `v`, a softmax over the batch, is larger for classes that have close relatives in other slots.
+//!
+//! Slots that begin in a period take part in `W` and lend at once (`lend`), in the first period too: what they lend is
+//! what their owners last sent.
 //!
 //! # What it needs beside training
-//! Scores of a slot's samples on the components of all trained slots are found by its client, which alone has the
-//! samples: in a phase `look` of one round as a period ends, before clients move on, and in one as the next begins, so
-//! that a new slot can use old ones from its first round on. Keys and attention of all trained slots travel
-//! then. Similarities hold for a period.
+//! Scores of a slot's samples on the components of all slots, as each mixed them when it was last worked on. The release
+//! computes them at the server from the clients' images (`similarity = "server"`), and nothing of it travels. Here, by
+//! default, clients find them, who alone have the samples: in a phase `look` of one round as a period ends, before
+//! clients move on, and in one as the next begins, so that a new slot can use others from its first round on. Keys and
+//! attention travel then as bytes of a kind of their own, `similarity`: they are fedcast's, not Powder's. Both give the
+//! same `W`, which holds for a period.
 //!
 //! # Choices where the sources are silent
 //! * `downlink = "needed"`: a Down holds the slot and, instead of all others, the three sums over `j != g` above.
-//! * A slot that nobody looked at, and all slots in the first period, use their own components alone.
-//! * Closeness of a class is its share in its row of the class counterpart of `W`, over itself and all classes of
-//!   other slots.
+//! * A slot that nobody looked at uses its own components alone.
+//! * A negative cosine is no similarity, though its 30th power is positive. Samples are scored as the statistics
+//!   transform sees them; the release scores augmented ones, and means over batches.
+//! * The published script compares slots 10 to 14 among each other on the last five slots alone; here all that both were
+//!   scored against count.
 //! * Rows of new components are orthogonal to as many earlier ones as there is room for in their width.
 //! * Without a task id every slot answers for its own rows and the largest score wins.
 
@@ -43,14 +50,14 @@ mod table;
 
 use std::sync::Arc;
 
-pub use config::{Downlink, PowderConfig};
+pub use config::{Downlink, Lend, PowderConfig, Similarity};
 pub use distillation::{NotTrue, batch_shares};
 pub use learner::{Companion, Learner, Step};
 pub use messages::{Looks, SharedTable, SlotDown, learnt};
 pub use predictor::{SlotModel, SlotModels};
 pub use prompts::{OWN_SHARE, OWN_TOKENS, SlotPrompts, is_own, others_name};
 pub use server::PowderServer;
-pub use shape::SlotShape;
+pub use shape::{SlotForm, SlotShape};
 pub use similarity::{Attention, Likeness, most_similar};
 pub use table::{Slot, SlotKey, SlotTable};
 
@@ -90,6 +97,15 @@ impl Powder {
         Powder { config, shape, classes: facts.classes }
     }
 
+    /// Fed-CODAP as Powder's benchmark has it (`CodaPrompt` of its release, whose similarities are the identity): a slot
+    /// per client and task, prefixes of all slots' components side by side, no similarities.
+    pub fn side_by_side(config: PowderConfig, facts: &ModelFacts) -> Powder {
+        let downlink = Downlink::Table;
+        let mut powder = Powder::new(PowderConfig { downlink, top: 1, ..config }, facts);
+        powder.shape.form = SlotForm::Prefixes;
+        powder
+    }
+
     /// All slots of a run, begun or not, where each has so many head rows of its own.
     fn slots(&self, rows: usize) -> usize {
         self.classes / rows.max(1)
@@ -103,6 +119,11 @@ impl Powder {
     /// Whether slots arrive in a phase with what others give to them.
     fn mixes(phase: usize) -> bool {
         phase == MIXED
+    }
+
+    /// Whether the server finds out which slots are similar.
+    fn looks_at_server(&self) -> bool {
+        self.shape.form == SlotForm::Tokens && self.config.similarity == Similarity::Server
     }
 
     fn likeness(&self) -> Likeness {
@@ -125,11 +146,13 @@ impl Method for Powder {
 
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         let (first, last) = (period.task.index() == 0, period.task.index() + 1 == period.tasks);
-        let mixes = self.config.transfer && !first;
+        let similar = self.shape.form == SlotForm::Tokens;
+        let mixes = self.config.transfer && (self.config.lend == Lend::Begun || !first);
+        let asks = similar && self.config.similarity == Similarity::Clients;
         let phase = |name, rounds, cohort| Phase { name, rounds, cohort };
-        let closes = self.config.transfer && !last;
+        let closes = self.config.transfer && asks && !last;
         vec![
-            phase("look", u32::from(mixes), CohortRule::Sampled),
+            phase("look", u32::from(mixes && asks), CohortRule::Sampled),
             phase("train", if mixes { 0 } else { rounds }, CohortRule::Sampled),
             phase("train", if mixes { rounds } else { 0 }, CohortRule::Sampled),
             phase("look", u32::from(closes), CohortRule::Participants),
@@ -209,6 +232,14 @@ impl Recipe for PowderConfig {
     /// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
     fn needs(&self) -> Vec<Needs> {
         let mut needs = vec![NEEDS_BLOCKS];
+        if self.similarity == Similarity::Server {
+            needs.push(Needs::SlotsOfTheirOwn {
+                key: "method.similarity",
+                why: "the server finds the images of a slot by its head rows, and of tasks that all \
+                      clients share it does not know who has which",
+                otherwise: "set `similarity = \"clients\"`",
+            });
+        }
         if self.downlink == Downlink::Table {
             needs.push(Needs::SlotsOfTheirOwn {
                 key: "method.downlink",

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use candle_core::Tensor;
 
+use super::shape::SlotForm;
 use crate::learning::prompting::ComponentPart;
 use crate::learning::{PromptTensors, Prompting};
-use crate::model::{Adaptation, ModelError, prompts};
+use crate::model::{Adaptation, ModelError, Prefix, prompts};
 
 /// How much of the own components is in each mixture, `(top)`.
 pub const OWN_SHARE: &str = "prompt.mix";
@@ -31,6 +32,8 @@ pub struct SlotPrompts {
     pub blocks: Range<usize>,
     /// Whether the own components train.
     pub trains: bool,
+    /// What components become.
+    pub form: SlotForm,
 }
 
 impl SlotPrompts {
@@ -47,6 +50,14 @@ impl SlotPrompts {
             ComponentPart::Prompt => pool.get(OWN_TOKENS)?,
             ComponentPart::Key | ComponentPart::Attention => pool.get(OWN_SHARE)?,
         };
+        if self.form == SlotForm::Prefixes {
+            let own = own.broadcast_mul(share)?;
+            // The first slot of a run may be alone.
+            return Ok(match others.elem_count() {
+                0 => own,
+                _ => Tensor::cat(&[&own, others], 0)?,
+            });
+        }
         let count = share.dim(0)?;
         let flat = own.reshape((1, own.elem_count()))?;
         let shared = share.reshape((count, 1))?.broadcast_mul(&flat)?;
@@ -64,18 +75,25 @@ impl Prompting for SlotPrompts {
     }
 
     fn adapt(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Adaptation, ModelError> {
-        let mut block_tokens = vec![None; self.blocks.end];
+        let mut prompted = vec![None; self.blocks.end];
         for block in self.blocks.clone() {
-            let components = self.mixed(pool, block, ComponentPart::Prompt)?;
-            if components.elem_count() == 0 {
+            if pool.get(&ComponentPart::Prompt.name(block))?.elem_count() == 0 {
                 continue;
             }
+            let components = self.mixed(pool, block, ComponentPart::Prompt)?;
             let keys = self.mixed(pool, block, ComponentPart::Key)?;
             let attention = self.mixed(pool, block, ComponentPart::Attention)?;
             let weights = prompts::attended_cosines(queries, &keys, &attention)?;
-            block_tokens[block] = Some(prompts::weighted(&weights, &components)?);
+            prompted[block] = Some(prompts::weighted(&weights, &components)?);
         }
-        Ok(Adaptation { block_tokens, ..Adaptation::none() })
+        let halves = |prompt: &Option<Tensor>| prompt.as_ref().map(Prefix::halves).transpose();
+        Ok(match self.form {
+            SlotForm::Tokens => Adaptation { block_tokens: prompted, ..Adaptation::none() },
+            SlotForm::Prefixes => {
+                let prefix = prompted.iter().map(halves).collect::<Result<_, _>>()?;
+                Adaptation { prefix, ..Adaptation::none() }
+            }
+        })
     }
 }
 
@@ -88,7 +106,9 @@ mod tests {
     use crate::numerics::streams::{Domain, StreamKey};
     use candle_core::Device;
 
-    const SHAPE: SlotShape = SlotShape { blocks: 0..2, components: 3, length: 2, dim: 16, top: 3 };
+    const FORM: SlotForm = SlotForm::Tokens;
+    const SHAPE: SlotShape =
+        SlotShape { blocks: 0..2, components: 3, length: 2, dim: 16, top: 3, form: FORM };
 
     fn slots() -> Vec<ParameterSet> {
         let key = StreamKey::new(1, Domain::Method);
@@ -103,7 +123,7 @@ mod tests {
         let all = sets.iter().flat_map(|set| set.iter());
         let pool = all.map(|(name, values)| Ok((name.clone(), values.tensor(&Device::Cpu)?)));
         let pool = pool.collect::<Result<PromptTensors, ModelError>>()?;
-        let prompts = SlotPrompts { blocks: SHAPE.blocks, trains: true };
+        let prompts = SlotPrompts { blocks: SHAPE.blocks, trains: true, form: FORM };
         let blocks = prompts.adapt(&pool, &queries)?.block_tokens;
         let values = |tokens: &Tensor| Ok(tokens.flatten_all()?.to_vec1::<f32>()?);
         Ok(blocks.iter().flatten().map(values).collect::<Result<Vec<_>, ModelError>>()?.concat())
@@ -126,10 +146,46 @@ mod tests {
     #[test]
     fn only_the_slot_itself_trains() {
         let names = |shapes: Vec<(String, Vec<usize>)>| shapes.into_iter().map(|(name, _)| name);
-        let trained =
-            |trains, name: &str| SlotPrompts { blocks: SHAPE.blocks, trains }.trained(name, 3);
+        let trained = |trains, name: &str| {
+            SlotPrompts { blocks: SHAPE.blocks, trains, form: FORM }.trained(name, 3)
+        };
         assert!(names(SHAPE.own(4)).all(|name| trained(true, &name) == (0..3)));
         assert!(names(SHAPE.own(4)).all(|name| trained(false, &name).is_empty()));
         assert!(names(SHAPE.others()).all(|name| trained(true, &name).is_empty()));
+    }
+
+    /// Fed-CODAP: the prefix of a slot among three is a third of what all components side by side give.
+    #[test]
+    fn prefixes_are_those_of_all_slots_side_by_side() -> Result<(), ModelError> {
+        let shape = SlotShape { form: SlotForm::Prefixes, top: 1, ..SHAPE };
+        let slots = slots();
+        let all: Vec<&ParameterSet> = slots.iter().collect();
+        let mut queries = vec![0f32; 4 * SHAPE.dim];
+        fill_normal(&mut StreamKey::new(2, Domain::Method).rng(), &mut queries);
+        let queries = Tensor::from_vec(queries, (4, SHAPE.dim), &Device::Cpu)?;
+        let pool = |sets: &[&ParameterSet]| -> Result<PromptTensors, ModelError> {
+            let all = sets.iter().flat_map(|set| set.iter());
+            all.map(|(name, values)| Ok((name.clone(), values.tensor(&Device::Cpu)?))).collect()
+        };
+        let prefixes = |sets: &[&ParameterSet]| -> Result<Vec<Tensor>, ModelError> {
+            let form = SlotForm::Prefixes;
+            let prompts = SlotPrompts { blocks: SHAPE.blocks, trains: true, form };
+            let found = prompts.adapt(&pool(sets)?, &queries)?;
+            assert!(found.block_tokens.is_empty());
+            Ok(found.prefix.into_iter().flatten().map(|prefix| prefix.keys).collect())
+        };
+        let third = 1.0 / 3.0;
+        let beside = prefixes(&[&slots[1], &shape.mix(&[&[third; 3]], 1, &all)])?;
+        let alone = slots.iter().map(|slot| prefixes(&[slot])).collect::<Result<Vec<_>, _>>()?;
+        for (block, found) in beside.iter().enumerate() {
+            let sum = ((&alone[0][block] + &alone[1][block])? + &alone[2][block])?;
+            let gap = ((sum * third)? - found)?.abs()?.max_all()?.to_scalar::<f32>()?;
+            assert!(gap < 1e-5, "{gap}");
+        }
+        // Slots that have not begun have no share and no place.
+        let two = shape.mix(&[&[0.5, 0.5, 0.0]], 1, &all);
+        let name = others_name(0, ComponentPart::Key);
+        assert_eq!(two.get(&name).unwrap().values, slots[0].get("prompt.00.key").unwrap().values);
+        Ok(())
     }
 }

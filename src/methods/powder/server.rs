@@ -44,6 +44,55 @@ impl PowderServer {
         self.table.begin(key, rows, &self.method.shape, self.init)
     }
 
+    /// `W` of the period that begins for these slots.
+    fn compare(&mut self, asked: &[usize]) {
+        self.table.compare(&self.method.likeness(), self.method.config.lend, asked);
+        self.note(asked);
+    }
+
+    /// Looks at the samples of slots that clients leave in this round for others, which begin now.
+    fn look_at_left(&mut self, seats: &[Seat], lab: &Lab) -> Result<(), PolicyError> {
+        let latest = |seat: &Seat| {
+            let slots = self.table.slots();
+            let beginner = self.table.find(SlotKey::of(seat)).is_none();
+            slots.iter().rposition(|slot| beginner && slot.key.client == seat.client)
+        };
+        let left: Vec<usize> = seats.iter().filter_map(latest).collect();
+        self.look_at(&left, lab)
+    }
+
+    /// Looks at the samples of slots that clients work on: of all as a period begins, later of those that begin then.
+    fn look_at_held(
+        &mut self,
+        round: &RoundContext,
+        slots: &[usize],
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        let opens = round.round_in_phase == 0;
+        let new = |slot: &&usize| self.table.slots()[**slot].attention.is_none();
+        let asked: Vec<usize> = slots.iter().filter(|slot| opens || new(slot)).copied().collect();
+        self.look_at(&asked, lab)?;
+        if !asked.is_empty() {
+            self.compare(&asked);
+        }
+        Ok(())
+    }
+
+    /// What clients would answer in a phase of their own.
+    fn look_at(&mut self, slots: &[usize], lab: &Lab) -> Result<(), PolicyError> {
+        let (numbers, parameters) = self.table.looks(&self.method.shape, self.method.config.lend);
+        let looks = Looks { slots: numbers, parameters };
+        for slot in slots {
+            let rows = self.table.slots()[*slot].rows.clone();
+            // The classes of the data set of slots are their head rows.
+            let mut samples = lab.dataset.train.by_class()[rows.clone()].concat();
+            samples.sort_unstable();
+            let found = self.method.attention(&rows, &samples.into(), &looks, lab)?;
+            self.table.slot_mut(*slot).attention = Some(found);
+        }
+        Ok(())
+    }
+
     /// The mean weight that slots leave to themselves, over those that were asked.
     fn note(&mut self, asked: &[usize]) {
         let own: f64 = asked.iter().map(|slot| self.table.weights(*slot)[*slot]).sum();
@@ -60,15 +109,24 @@ impl Server for PowderServer {
         &mut self,
         round: &RoundContext,
         seats: &[Seat],
-        _lab: &Lab,
+        lab: &Lab,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let method = Arc::clone(&self.method);
+        let here = Powder::mixes(round.phase) && method.looks_at_server();
+        if here {
+            self.look_at_left(seats, lab)?;
+        }
         let slots: Vec<usize> = seats.iter().map(|seat| self.begin(seat)).collect();
+        if here {
+            self.look_at_held(round, &slots, lab)?;
+        }
         if !Powder::trains(round.phase) {
-            let (slots, parameters) = self.table.looks(&method.shape);
+            let (slots, parameters) = self.table.looks(&method.shape, method.config.lend);
             return Ok(shared(Looks { slots, parameters }.write(&method.shape)?, seats));
         }
         let mixes = Powder::mixes(round.phase);
+        // The release distils in every round but the run's first, also what nobody has trained yet.
+        let teaches = round.period.task.index() > 0 || round.round_in_phase > 0;
         let slot_down = |slot: usize| {
             let known = &self.table.slots()[slot];
             let (parameters, table) = match method.config.downlink {
@@ -80,8 +138,8 @@ impl Server for PowderServer {
                 Downlink::Needed if mixes => (self.table.mixed(slot, &method.shape), None),
                 Downlink::Needed => (known.parameters.clone(), None),
             };
-            let (teaches, relatives) = (known.is_trained(), known.relatives.clone());
-            let slot_down = SlotDown { parameters, table, teaches, relatives };
+            let class_shares = known.class_shares.clone();
+            let slot_down = SlotDown { parameters, table, teaches, class_shares };
             Ok(Arc::new(slot_down.write(&method.shape)?))
         };
         slots.into_iter().map(slot_down).collect()
@@ -109,8 +167,7 @@ impl Server for PowderServer {
             }
         }
         if round.phase == OPENING {
-            self.table.compare(&self.method.likeness(), &asked);
-            self.note(&asked);
+            self.compare(&asked);
         }
         Ok(())
     }

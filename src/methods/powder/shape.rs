@@ -1,7 +1,6 @@
 //! Names and sizes of what a slot has.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::prompts::{OWN_SHARE, OWN_TOKENS, others_name};
 use crate::learning::prompting::ComponentPart;
@@ -11,6 +10,17 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::ModelFacts;
 
 use super::PowderConfig;
+
+/// What components become, and what of other slots stands beside them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlotForm {
+    /// Tokens of mixtures with the components of similar slots: Powder.
+    #[default]
+    Tokens,
+    /// Prefixes of all slots' components side by side, divided by the number of slots: Fed-CODAP as Powder's benchmark
+    /// has it.
+    Prefixes,
+}
 
 /// The dimensions of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +35,8 @@ pub struct SlotShape {
     pub dim: usize,
     /// Mixtures a slot uses at most.
     pub top: usize,
+    /// What its components become.
+    pub form: SlotForm,
 }
 
 impl SlotShape {
@@ -38,6 +50,7 @@ impl SlotShape {
             length: config.prompt_len as usize,
             dim: facts.backbone.dim(),
             top: config.top as usize,
+            form: SlotForm::Tokens,
         }
     }
 
@@ -142,19 +155,24 @@ impl SlotShape {
         set
     }
 
-    /// Keys and attention of slots, one behind the other.
-    pub fn looks_of(&self, slots: &[&ParameterSet]) -> ParameterSet {
+    /// Keys and attention of mixtures of slots, one behind the other: each the sum over `slots` by a row of weights.
+    pub fn looks_of(&self, mixtures: &[Vec<f64>], slots: &[&ParameterSet]) -> ParameterSet {
         let joined = |(name, shape): (String, Vec<usize>)| {
-            let rows = slots.iter().filter_map(|slot| slot.get(&name));
-            let values: Arc<[f32]> = rows.flat_map(|rows| rows.values.iter().copied()).collect();
-            (name, Parameter { shape, values })
+            let width = shape.iter().product::<usize>() / mixtures.len().max(1);
+            let of = |weights: &Vec<f64>| sum_of(&name, width, weights.iter().copied().zip(slots));
+            let values: Vec<f32> = mixtures.iter().flat_map(of).map(|value| value as f32).collect();
+            (name, Parameter { shape, values: values.into() })
         };
-        self.looks(slots.len()).into_iter().map(joined).collect()
+        self.looks(mixtures.len()).into_iter().map(joined).collect()
     }
 
     /// What is mixed with the components of slot `own`: `mixtures` are rows of `W` over all `slots`, at most `top`;
-    /// what is missing of them is zero. Tokens are divided by the number of mixtures.
+    /// what is missing of them is zero. Tokens are divided by the number of mixtures. For prefixes the one row says which
+    /// slots stand side by side, and with what share of their prompts.
     pub fn mix(&self, mixtures: &[&[f64]], own: usize, slots: &[&ParameterSet]) -> ParameterSet {
+        if let (SlotForm::Prefixes, [shares]) = (self.form, mixtures) {
+            return self.beside(shares, own, slots);
+        }
         let share = 1.0 / mixtures.len().max(1) as f64;
         let mut set = ParameterSet::new();
         for (_, block, part) in self.parts() {
@@ -163,18 +181,10 @@ impl SlotShape {
             let scale = if part == ComponentPart::Prompt { share } else { 1.0 };
             let mut values = Vec::with_capacity(width * self.top);
             for weights in mixtures {
-                let mut sum = vec![0f64; width];
-                for (place, (weight, slot)) in weights.iter().zip(slots).enumerate() {
-                    let Some(rows) = slot.get(&name).filter(|_| place != own && *weight > 0.0)
-                    else {
-                        continue;
-                    };
-                    let factor = scale * weight;
-                    sum.iter_mut()
-                        .zip(&*rows.values)
-                        .for_each(|(to, v)| *to += factor * f64::from(*v));
-                }
-                values.extend(sum.into_iter().map(|v| v as f32));
+                let others = weights.iter().zip(slots).enumerate();
+                let others = others.filter(|(place, _)| *place != own);
+                let others = others.map(|(_, (weight, slot))| (scale * weight, slot));
+                values.extend(sum_of(&name, width, others).into_iter().map(|v| v as f32));
             }
             values.resize(width * self.top, 0.0);
             set.insert(others_name(block, part), Parameter { shape, values: values.into() });
@@ -187,4 +197,43 @@ impl SlotShape {
         }
         set
     }
+}
+
+impl SlotShape {
+    /// The components of all other slots that have a share, one behind the other, their prompts times that share.
+    fn beside(&self, shares: &[f64], own: usize, slots: &[&ParameterSet]) -> ParameterSet {
+        let others = || {
+            let slots = shares.iter().zip(slots).enumerate();
+            slots.filter(move |(place, (share, _))| *place != own && **share > 0.0)
+        };
+        let mut set = ParameterSet::new();
+        for (_, block, part) in self.parts() {
+            let (name, mut values) = (part.name(block), Vec::new());
+            for (_, (share, slot)) in others() {
+                let factor = if part == ComponentPart::Prompt { *share as f32 } else { 1.0 };
+                let rows = slot.get(&name).into_iter().flat_map(|rows| rows.values.iter());
+                values.extend(rows.map(|value| factor * value));
+            }
+            let shape = self.rows(part, others().count() * self.components);
+            set.insert(others_name(block, part), Parameter { shape, values: values.into() });
+        }
+        for (name, share) in [(OWN_SHARE, 1.0), (OWN_TOKENS, shares[own] as f32)] {
+            set.insert(name, Parameter { shape: vec![1], values: [share].into() });
+        }
+        set
+    }
+}
+
+/// The weighted sum of a parameter of slots.
+fn sum_of<'a>(
+    name: &str,
+    width: usize,
+    slots: impl Iterator<Item = (f64, &'a &'a ParameterSet)>,
+) -> Vec<f64> {
+    let mut sum = vec![0f64; width];
+    for (weight, slot) in slots.filter(|(weight, _)| *weight > 0.0) {
+        let Some(rows) = slot.get(name) else { continue };
+        sum.iter_mut().zip(&*rows.values).for_each(|(to, v)| *to += weight * f64::from(*v));
+    }
+    sum
 }

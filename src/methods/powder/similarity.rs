@@ -20,15 +20,33 @@ impl Attention {
         row.iter().map(|mean| f64::from(*mean)).collect()
     }
 
-    /// Means of all samples.
+    /// The mean over classes of their means, times their number: a class counts as much as any other.
     fn all(&self) -> Vec<f64> {
         let width = self.means.len() / self.counts.len().max(1);
         let mut sum = vec![0.0; width];
-        for (class, count) in self.counts.iter().enumerate() {
-            let weighted = self.class(class).into_iter().map(|mean| mean * f64::from(*count));
-            sum.iter_mut().zip(weighted).for_each(|(to, v)| *to += v);
+        for class in self.classes() {
+            sum.iter_mut().zip(self.class(class)).for_each(|(to, mean)| *to += mean);
         }
         sum
+    }
+
+    /// The classes that have samples.
+    fn classes(&self) -> impl Iterator<Item = usize> + use<'_> {
+        (0..self.counts.len()).filter(|class| self.counts[*class] > 0)
+    }
+
+    /// The same without the scores of some slots' components, of so many blocks.
+    pub fn without(&self, slots: &[u32], blocks: usize) -> Attention {
+        let stays: Vec<bool> = self.over.iter().map(|slot| !slots.contains(slot)).collect();
+        let width = self.means.len() / (self.counts.len() * blocks * self.over.len()).max(1);
+        let of_slots = self.means.chunks(width.max(1)).zip(stays.iter().cycle());
+        let means = of_slots.filter(|(_, stays)| **stays).flat_map(|(means, _)| means);
+        let over = self.over.iter().zip(&stays).filter(|(_, stays)| **stays);
+        Attention {
+            over: over.map(|(slot, _)| *slot).collect(),
+            means: means.copied().collect(),
+            counts: self.counts.clone(),
+        }
     }
 
     /// Where the scores of a slot's components are among those of a block.
@@ -72,15 +90,15 @@ impl Likeness {
         mean.clamp(0.0, 1.0).powi(self.exponent as i32)
     }
 
-    /// `W`: a row per slot, over all slots, that sums to 1. Only slots that were `trained` lend anything to others; a slot
-    /// that nobody measured is like itself alone.
-    pub fn weights(&self, slots: &[Option<&Attention>], trained: &[bool]) -> Vec<Vec<f64>> {
+    /// `W`: a row per slot, over all slots, that sums to 1. Only slots that `lend` give anything to others; a slot
+    /// that nobody looked at is like itself alone.
+    pub fn weights(&self, slots: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
         let all: Vec<Option<(&Attention, Vec<f64>)>> =
             slots.iter().map(|slot| slot.map(|own| (own, own.all()))).collect();
         let row = |i: usize| {
             let like = |j: usize| match (&all[i], &all[j]) {
                 _ if i == j => 1.0,
-                (Some((a, x)), Some((b, y))) if trained[j] => self.of((a, x), (b, y)),
+                (Some((a, x)), Some((b, y))) if lend[j] => self.of((a, x), (b, y)),
                 _ => 0.0,
             };
             let row: Vec<f64> = (0..slots.len()).map(like).collect();
@@ -90,34 +108,37 @@ impl Likeness {
         (0..slots.len()).map(row).collect()
     }
 
-    /// For every class of a slot, how close it is to the nearest class of another slot: its share in the row of `W`'s
-    /// counterpart over the class itself and all classes of other trained slots; at most one half.
-    pub fn relatives(
+    /// For every class of a slot its share in its own row of the class counterpart of `W`: of the class itself, which is
+    /// like itself with 1, and of all classes of other slots that `lend`, the three most alike are kept and divided by
+    /// their sum. 1 is a class without relatives, 1/3 one with two twins. (Powder's release,
+    /// `updateweight_with_promptchoosing`: classes of the same slot count 0.)
+    pub fn class_shares(
         &self,
         slots: &[Option<&Attention>],
-        trained: &[bool],
+        lend: &[bool],
         slot: usize,
     ) -> Option<Vec<f32>> {
         let own = slots[slot]?;
-        let others = slots.iter().zip(trained).enumerate();
-        let others = others.filter(|(at, (_, trained))| *at != slot && **trained);
+        let others = slots.iter().zip(lend).enumerate();
+        let others = others.filter(|(at, (_, lends))| *at != slot && **lends);
         let others: Vec<(&Attention, Vec<f64>)> = others
             .filter_map(|(_, (other, _))| *other)
-            .flat_map(|other| {
-                let there = (0..other.counts.len()).filter(|class| other.counts[*class] > 0);
-                there.map(move |class| (other, other.class(class)))
-            })
+            .flat_map(|other| other.classes().map(move |class| (other, other.class(class))))
             .collect();
-        let nearest = |class: usize| {
+        let share = |class: usize| {
             let vector = own.class(class);
-            let like = others.iter().map(|(other, y)| self.of((own, &vector), (other, y)));
-            let (sum, most) =
-                like.fold((1.0, 0f64), |(sum, most), like| (sum + like, most.max(like)));
-            (most / sum) as f32
+            let mut like: Vec<f64> =
+                others.iter().map(|(other, y)| self.of((own, &vector), (other, y))).collect();
+            like.sort_by(|a, b| b.total_cmp(a));
+            let relatives: f64 = like.iter().take(CLOSEST_CLASSES - 1).sum();
+            (1.0 / (1.0 + relatives)) as f32
         };
-        Some((0..own.counts.len()).map(nearest).collect())
+        Some((0..own.counts.len()).map(share).collect())
     }
 }
+
+/// Classes that are kept in a row of classes, the class itself among them (Powder's release, `topk_for_class`).
+const CLOSEST_CLASSES: usize = 3;
 
 /// The slots with the largest weights in a row of `W`, at most `top`, the largest first, the earlier of equals; none
 /// without weight.
@@ -151,7 +172,7 @@ mod tests {
         }
         assert!((weights[0][0] - weights[0][1]).abs() < 1e-9 && weights[0][0] > 0.49);
         assert_eq!(weights[3], [0.0, 0.0, 0.0, 1.0]);
-        // Nobody learns from a slot that has learnt nothing.
+        // Nobody learns from a slot that does not lend.
         let weights = LIKENESS.weights(&slots, &[true, false, true, false]);
         assert_eq!((weights[0][1], weights[1][1] > 0.0), (0.0, true));
         assert!(weights[1][0] > 0.49);
@@ -172,14 +193,47 @@ mod tests {
         assert!((weights[0][1] - 0.5).abs() < 1e-6, "{weights:?}");
     }
 
+    /// A class counts once in a slot, however many samples it has.
     #[test]
-    fn the_nearest_class_of_another_slot_counts() {
+    fn what_a_slot_attends_to_is_the_mean_over_its_classes() {
+        let few = Attention { counts: vec![1, 900], ..attention(&[0], &[0.2, 0.0, 0.0, 0.2]) };
+        let even = attention(&[0], &[0.3, 0.3]);
+        let weights = LIKENESS.weights(&[Some(&few), Some(&even)], &[true; 2]);
+        assert!((weights[0][1] - 0.5).abs() < 1e-6, "{weights:?}");
+    }
+
+    /// The class itself is like itself with 1; with twins in other slots it keeps a half, a third, and no less.
+    #[test]
+    fn a_class_shares_its_row_with_its_two_closest_relatives() {
         let a = attention(&[0], &[0.1, 0.2, 0.2, -0.1]);
         let b = attention(&[0], &[0.1, 0.2]);
-        let near = LIKENESS.relatives(&[Some(&a), Some(&b)], &[true; 2], 0).unwrap();
-        assert!((near[0] - 0.5).abs() < 1e-6 && near[1] < 1e-6, "{near:?}");
-        assert_eq!(LIKENESS.relatives(&[Some(&a), Some(&b)], &[true, false], 0).unwrap(), [0.0; 2]);
-        assert_eq!(LIKENESS.relatives(&[None, Some(&b)], &[true; 2], 0), None);
+        let shares = |slots: &[Option<&Attention>], lend: &[bool]| {
+            LIKENESS.class_shares(slots, lend, 0).unwrap()
+        };
+        let one = shares(&[Some(&a), Some(&b)], &[true; 2]);
+        assert!((one[0] - 0.5).abs() < 1e-6 && (one[1] - 1.0).abs() < 1e-6, "{one:?}");
+        let two = shares(&[Some(&a), Some(&b), Some(&b)], &[true; 3]);
+        let three = shares(&[Some(&a), Some(&b), Some(&b), Some(&b)], &[true; 4]);
+        assert!((two[0] - 1.0 / 3.0).abs() < 1e-6 && two == three, "{two:?} {three:?}");
+        assert_eq!(shares(&[Some(&a), Some(&b)], &[true, false]), [1.0; 2]);
+        // Classes of the same slot are no relatives.
+        let twins = attention(&[0], &[0.1, 0.2, 0.1, 0.2]);
+        assert_eq!(shares(&[Some(&twins), None], &[true; 2]), [1.0; 2]);
+        assert_eq!(LIKENESS.class_shares(&[None, Some(&b)], &[true; 2], 0), None);
+    }
+
+    #[test]
+    fn what_is_left_out_is_of_these_slots_in_every_class_and_block() {
+        let all = Attention {
+            over: vec![1, 4],
+            means: (0..16).map(|at| at as f32).collect(),
+            counts: vec![2, 5],
+        };
+        // Two classes, two blocks, two slots, two components.
+        let left = all.without(&[4, 9], 2);
+        assert_eq!(left.over, [1]);
+        assert_eq!(left.means, [0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 12.0, 13.0]);
+        assert_eq!((left.counts, all.without(&[7], 2)), (vec![2, 5], all));
     }
 
     #[test]

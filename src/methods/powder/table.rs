@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::config::Lend;
 use super::messages::SharedTable;
-use super::shape::SlotShape;
+use super::shape::{SlotForm, SlotShape};
 use super::similarity::{Attention, Likeness, most_similar};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
@@ -41,14 +42,21 @@ pub struct Slot {
     pub rounds: u32,
     /// What its samples attend to, once somebody looked.
     pub attention: Option<Attention>,
-    /// How close its classes are to those of other slots.
-    pub relatives: Vec<f32>,
+    /// The share of each of its classes in the class's own row (see [`Likeness::class_shares`]).
+    pub class_shares: Vec<f32>,
+    /// Its row of `W` from the last period in which somebody worked on it; empty before: then it mixes itself alone.
+    pub row: Vec<f64>,
 }
 
 impl Slot {
     /// Whether its owner has trained it.
     pub fn is_trained(&self) -> bool {
         self.rounds > 0
+    }
+
+    /// Whether others may use it.
+    pub fn lends(&self, lend: Lend) -> bool {
+        lend == Lend::Begun || self.is_trained()
     }
 }
 
@@ -90,33 +98,51 @@ impl SlotTable {
         let earlier: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
         let draws = init.task(u32::from(key.task.0)).client(key.client.0);
         let parameters = shape.start(classes, &earlier, draws);
-        let (attention, relatives) = (None, vec![0.0; classes]);
-        self.slots.push(Slot { key, rows, parameters, rounds: 0, attention, relatives });
+        let (attention, class_shares, row) = (None, vec![1.0; classes], Vec::new());
+        self.slots.push(Slot { key, rows, parameters, rounds: 0, attention, class_shares, row });
         self.slots.len() - 1
     }
 
-    /// The slots that were trained, by number, and their keys and attention.
-    pub fn looks(&self, shape: &SlotShape) -> (Vec<u32>, ParameterSet) {
-        let trained = self.slots.iter().zip(0..).filter(|(slot, _)| slot.is_trained());
-        let (slots, numbers): (Vec<&ParameterSet>, Vec<u32>) =
-            trained.map(|(slot, number)| (&slot.parameters, number)).unzip();
-        (numbers, shape.looks_of(&slots))
+    /// The slots that lend, by number, and keys and attention of what each mixed when it was last worked on.
+    pub fn looks(&self, shape: &SlotShape, lend: Lend) -> (Vec<u32>, ParameterSet) {
+        let lending = self.slots.iter().zip(0..).filter(|(slot, _)| slot.lends(lend));
+        let numbers: Vec<u32> = lending.map(|(_, number)| number).collect();
+        let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
+        let row = |number: &u32| {
+            let number = *number as usize;
+            let mut row = self.slots[number].row.clone();
+            row.resize(all.len(), 0.0);
+            if self.slots[number].row.is_empty() {
+                row[number] = 1.0;
+            }
+            row
+        };
+        let rows: Vec<Vec<f64>> = numbers.iter().map(row).collect();
+        (numbers, shape.looks_of(&rows, &all))
     }
 
-    /// A period begins: computes `W`, and for the slots of `asked` how close their classes are to others.
-    pub fn compare(&mut self, likeness: &Likeness, asked: &[usize]) {
+    /// A period begins: computes `W`, and for the slots of `asked`, on which somebody works now, how alone their classes
+    /// are. What other slots attend to in those of `asked` will not stay as it is: from now on it does not count.
+    pub fn compare(&mut self, likeness: &Likeness, lend: Lend, asked: &[usize]) {
+        let changing: Vec<u32> = asked.iter().map(|slot| *slot as u32).collect();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if let (false, Some(attention)) = (asked.contains(&number), &mut slot.attention) {
+                *attention = attention.without(&changing, likeness.blocks);
+            }
+        }
         let attention: Vec<Option<&Attention>> =
             self.slots.iter().map(|slot| slot.attention.as_ref()).collect();
-        let trained: Vec<bool> = self.slots.iter().map(Slot::is_trained).collect();
-        let weights = likeness.weights(&attention, &trained);
-        let relatives: Vec<_> = asked
+        let lending: Vec<bool> = self.slots.iter().map(|slot| slot.lends(lend)).collect();
+        let weights = likeness.weights(&attention, &lending);
+        let shares: Vec<_> = asked
             .iter()
-            .map(|slot| (*slot, likeness.relatives(&attention, &trained, *slot)))
+            .map(|slot| (*slot, likeness.class_shares(&attention, &lending, *slot)))
             .collect();
         self.weights = weights;
-        for (slot, relatives) in relatives {
-            if let Some(relatives) = relatives {
-                self.slots[slot].relatives = relatives;
+        for (slot, shares) in shares {
+            self.slots[slot].row = self.weights[slot].clone();
+            if let Some(shares) = shares {
+                self.slots[slot].class_shares = shares;
             }
         }
     }
@@ -131,12 +157,21 @@ impl SlotTable {
         row
     }
 
+    /// What a slot takes of all: rows of `W` of its most similar slots; side by side, an even share of everyone.
+    fn rows(&self, slot: usize, shape: &SlotShape) -> Vec<Vec<f64>> {
+        let slots = self.slots.len();
+        match shape.form {
+            SlotForm::Prefixes => vec![vec![1.0 / slots as f64; slots]],
+            SlotForm::Tokens => {
+                let similar = most_similar(&self.weights(slot), shape.top);
+                similar.into_iter().map(|similar| self.weights(similar)).collect()
+            }
+        }
+    }
+
     /// What a slot works with: its own parameters and what is mixed with them.
     pub fn mixed(&self, slot: usize, shape: &SlotShape) -> ParameterSet {
-        let rows: Vec<Vec<f64>> = most_similar(&self.weights(slot), shape.top)
-            .into_iter()
-            .map(|similar| self.weights(similar))
-            .collect();
+        let rows = self.rows(slot, shape);
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
         let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
         joined([&self.slots[slot].parameters, &shape.mix(&rows, slot, &all)])
@@ -145,8 +180,7 @@ impl SlotTable {
     /// All slots as everybody gets them, with what a slot takes from them, for `count` slots.
     pub fn shared(&self, slot: usize, count: usize, mixes: bool, shape: &SlotShape) -> SharedTable {
         let mut weights = Vec::with_capacity(shape.top * count);
-        for similar in most_similar(&self.weights(slot), shape.top) {
-            let mut row = self.weights(similar);
+        for mut row in self.rows(slot, shape) {
             row.resize(count, 0.0);
             weights.extend(row);
         }
@@ -169,10 +203,12 @@ impl SlotTable {
                 all.insert(format!("{number:05}/{name}"), parameter.clone());
             }
             statistics.push(NamedTensor::f32(
-                format!("{number:05}/relatives"),
-                [slot.relatives.len()],
-                slot.relatives.clone(),
+                format!("{number:05}/class_shares"),
+                [slot.class_shares.len()],
+                slot.class_shares.clone(),
             ));
+            let name = format!("{number:05}/row");
+            statistics.push(NamedTensor::f64(name, [slot.row.len()], &slot.row[..]));
             if let Some(Attention { over, means, counts }) = &slot.attention {
                 meta.u32s(over).u32s(counts);
                 let name = format!("{number:05}/attention");
@@ -218,8 +254,10 @@ impl SlotTable {
                 Some((name.strip_prefix(prefix.as_str())?.to_owned(), parameter.clone()))
             };
             let parameters = all.iter().filter_map(own).collect();
-            let (key, relatives) = (SlotKey { task, client }, list("relatives")?);
-            slots.push(Slot { key, rows, parameters, rounds, attention, relatives });
+            let (key, class_shares) = (SlotKey { task, client }, list("class_shares")?);
+            let row = saved.tensor(Kind::Statistics, &format!("{prefix}row"))?.as_f64()?.to_vec();
+            let slot = Slot { key, rows, parameters, rounds, attention, class_shares, row };
+            slots.push(slot);
         }
         meta.finish()?;
         let weights = saved.tensor(Kind::Statistics, "weights")?.shaped(&[compared, compared])?;
