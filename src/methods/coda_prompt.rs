@@ -247,7 +247,7 @@ impl Averaged for CodaPrompt {
         if self.orthogonal == Orthogonal::Once {
             (0..model.tasks.max(1)).for_each(|task| self.start(model, task, &mut set, init));
         }
-        Ok(set.merge(&prompted::initial_head(model, init)))
+        Ok(set.merge(&self.prompted.initial_head(model, init)))
     }
 
     fn averaging(&self) -> Averaging {

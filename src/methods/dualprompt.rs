@@ -12,6 +12,9 @@
 //! `w` is `pull_weight`. The benchmark's code leaves the matching term out, so that keys stay as drawn and
 //! experts are chosen at random: that is the default, and 1 is the method. `matched` in the journal is the share
 //! of a client's images whose nearest key is that of their task.
+//!
+//! `layout = "reference"` repeats an error of that code, with which HGP's rows of DualPrompt were made: it mixes up keys and
+//! values of a batch, and at inference the experts of its images, so that answers depend on who else is in a batch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +23,9 @@ use super::averaged::{Averaged, Averaging, Begun, Client, Direction, Needs, Para
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
-use crate::learning::prompting::{EXPERT_KEYS, Expert, Experts, expert_name, general_name};
+use crate::learning::prompting::{
+    EXPERT_KEYS, Expert, ExpertLayout, Experts, expert_name, general_name,
+};
 use crate::learning::{Prompting, QueryView, TrainingPlan};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
@@ -42,6 +47,8 @@ pub struct DualPrompt {
     pub e_blocks: u32,
     /// Weight of the term that pulls the key of the task to queries.
     pub pull_weight: f64,
+    /// Whose keys and values the images of a batch get.
+    pub layout: ExpertLayout,
     /// Whether experts of tasks to come cannot be chosen.
     pub match_seen_only: bool,
     /// Whether an expert starts as a copy of the one before.
@@ -71,6 +78,9 @@ impl DualPrompt {
         let pull =
             Param::new("pull_weight", 0.0, "weight of the term that pulls a task's key to queries");
         let pull = pull.source("0 in the public code of HGP; 1 in DualPrompt").at_least(0.0);
+        let layout =
+            "an image's keys and values: of its own expert, or as the public code mixes them up";
+        let layout = Param::new("layout", ExpertLayout::Own, layout);
         let seen = Param::new("match_seen_only", false, "choose among experts of tasks seen only");
         let copy =
             Param::new("copy_previous", false, "an expert starts as a copy of the one before");
@@ -81,6 +91,7 @@ impl DualPrompt {
             e_len: table.get(&e_len.at_least(0.0)),
             e_blocks: table.get(&e_blocks.at_least(1.0)),
             pull_weight: table.get(&pull),
+            layout: table.get(&layout.source("DualPrompt; HGP's rows are of `reference`")),
             match_seen_only: table.get(&seen.source("the public code of HGP")),
             copy_previous: table.get(&copy.source("the public code of HGP; the port has true")),
             prompted: Prompted::read(table),
@@ -131,7 +142,7 @@ impl Averaged for DualPrompt {
         _lab: &Lab,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
-        Ok(prompted::initial(&self.parameters(model), model, init))
+        Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
     }
 
     fn averaging(&self) -> Averaging {
@@ -168,7 +179,8 @@ impl Averaged for DualPrompt {
             true => Expert::Given(self.expert(task)),
             false => Expert::Nearest(self.candidates(task)),
         };
-        Some(Arc::new(Experts { general, experts, expert, pull: self.pull_weight }))
+        let (pull, layout) = (self.pull_weight, self.layout);
+        Some(Arc::new(Experts { general, experts, expert, pull, layout }))
     }
 
     fn query(&self) -> Option<QueryView> {

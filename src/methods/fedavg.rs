@@ -23,7 +23,7 @@ use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
-use crate::model::{HeadKind, NetworkShape, ParameterSet};
+use crate::model::{HeadKind, HeadStart, NetworkShape, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, ModelFacts, PolicyError, kind_of};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -57,6 +57,8 @@ pub struct FedAvg {
     pub old_logits: OldLogits,
     /// Which classifier stands upon the features.
     pub classifier: HeadKind,
+    /// How a linear head starts.
+    pub head_init: HeadStart,
     /// Which head rows messages carry.
     pub head: HeadForm,
     /// Factor on the learning rate of everything but the head.
@@ -92,6 +94,7 @@ impl FedAvg {
     pub(in crate::methods) fn learning(table: &mut TableReader<'_>) -> FedAvg {
         let train = table.get(&Param::new("train", Train::All, "what trains"));
         let classifier = Param::new("classifier", HeadKind::Linear, "the head upon the features");
+        let head_init = Param::new("head_init", HeadStart::Uniform, "how a linear head starts");
         let backbone_lr =
             Param::new("backbone_lr", 1.0, "factor on the learning rate below the head")
                 .source("1; the public code of HGP has 0.01 as its `slow learner`")
@@ -108,6 +111,8 @@ impl FedAvg {
             weights: Weights::BySamples,
             old_logits: OldLogits::Mask,
             classifier: table.get(&classifier.source("linear; STSA's first stage has cosine")),
+            head_init: table
+                .get(&head_init.source("PyTorch; the public code of HGP has timm's normal")),
             head: HeadForm::Fixed,
             backbone_lr: table.get(&backbone_lr),
             prompt_len: table.get(&prompt_len),
@@ -163,7 +168,11 @@ impl Averaged for FedAvg {
             Train::Module => FedAvg::module(model).initial_common(init),
         };
         let width = self.width(model);
-        Ok(below.merge(&self.classifier.initial_parameters(model.classes, width, init)))
+        let head = match self.classifier {
+            HeadKind::Linear => self.head_init.parameters(model.classes, width, init),
+            kind => kind.initial_parameters(model.classes, width, init),
+        };
+        Ok(below.merge(&head))
     }
 
     fn averaging(&self) -> Averaging {

@@ -139,7 +139,7 @@ impl Averaged for L2p {
         _lab: &Lab,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
-        Ok(prompted::initial(&self.parameters(model), model, init))
+        Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
     }
 
     fn averaging(&self) -> Averaging {

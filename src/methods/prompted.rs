@@ -18,7 +18,7 @@ pub(super) use draws::{shares, uniform_parameter};
 use super::HeadForm;
 use super::averaged::{Averaging, Needs, Parameters, Rows, Weights};
 use crate::learning::{QueryView, TrainingPlan};
-use crate::model::{HeadKind, ParameterSet};
+use crate::model::{HeadKind, HeadStart, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -61,6 +61,8 @@ pub struct Prompted {
     pub weights: Weights,
     /// Which head rows messages carry.
     pub head: HeadForm,
+    /// How the head starts.
+    pub head_init: HeadStart,
 }
 
 impl Default for Prompted {
@@ -75,17 +77,25 @@ impl Prompted {
         let query = Param::new("query", QueryView::Clean, "the image a query is of in training");
         let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
         let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
+        let start = Param::new("head_init", HeadStart::Uniform, "how the head starts");
         Prompted {
             query: table
                 .get(&query.source("saves a pass; the public codes query augmented images")),
             weights: table.get(&weights.source("HGP; STSA's comparison has uniform")),
             head: table.get(&head.source("the public code of HGP")),
+            head_init: table
+                .get(&start.source("PyTorch; HGP's code of DualPrompt has timm's normal")),
         }
     }
 
     /// How uploads are averaged and which head rows travel.
     pub(super) fn averaging(&self) -> Averaging {
         Averaging { weights: self.weights, head: self.head }
+    }
+
+    /// The head as it starts.
+    pub(super) fn initial_head(&self, model: &ModelFacts, init: StreamKey) -> ParameterSet {
+        self.head_init.parameters(model.classes, model.backbone.dim(), init)
     }
 }
 
@@ -94,18 +104,18 @@ pub(super) fn with_head(prompts: Parameters, model: &ModelFacts) -> Parameters {
     prompts.head(HeadKind::Linear, model.classes, model.backbone.dim()).averaged_by_owner()
 }
 
-/// The head as it starts.
-pub(super) fn initial_head(model: &ModelFacts, init: StreamKey) -> ParameterSet {
-    HeadKind::Linear.initial_parameters(model.classes, model.backbone.dim(), init)
-}
-
 /// Start values: prompts uniform on -1..1, drawn at step 1, 2, ... in the order of their declaration, and the head.
-pub(super) fn initial(all: &Parameters, model: &ModelFacts, init: StreamKey) -> ParameterSet {
+pub(super) fn initial(
+    all: &Parameters,
+    model: &ModelFacts,
+    prompted: &Prompted,
+    init: StreamKey,
+) -> ParameterSet {
     let prompts = all.iter().filter(|parameter| parameter.rows != Rows::Class).zip(1..);
     let drawn = prompts.map(|(prompt, number)| {
         (prompt.name.as_str(), uniform_parameter(&prompt.shape, init.step(number)))
     });
-    drawn.collect::<ParameterSet>().merge(&initial_head(model, init))
+    drawn.collect::<ParameterSet>().merge(&prompted.initial_head(model, init))
 }
 
 /// Sample passes of a seat: training, a third of a training pass for every further forward pass beside it, and one

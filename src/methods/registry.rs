@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_method_that_learns_features_cannot_follow_another() {
-        let text = "prompt = false\n[first]\nname = \"fedavg\"\ntrain = \"head\"";
+        let text = "train = \"head\"\n[first]\nname = \"fedavg\"\ntrain = \"head\"";
         let parameters: toml::Table = text.parse().unwrap();
         let section = MethodSection::new("hgp", parameters.clone());
         let error = Registry::builtin().build(&section, &facts()).err().unwrap().to_string();

@@ -1,12 +1,47 @@
 //! The linear classifier on top of the features.
 
 use candle_core::{Device, Tensor};
+use clap::ValueEnum;
 
 use super::ModelError;
 use super::ops::{self, Groups};
 use super::parameters::{Parameter, ParameterSet, Variables};
-use crate::numerics::distributions::uniform;
+use crate::numerics::distributions::{fill_normal, uniform};
 use crate::numerics::streams::StreamKey;
+use crate::scenario::reader::Choice;
+
+/// How a linear head starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HeadStart {
+    /// Weight and bias uniform on `±1/sqrt(dim)`.
+    ///
+    /// A layer of PyTorch that nobody set.
+    #[default]
+    Uniform,
+    /// Weight normal of deviation 0.02, bias 0.
+    ///
+    /// The head that timm gives a vision transformer; it truncates at a hundred deviations.
+    Normal,
+}
+
+impl Choice for HeadStart {}
+
+impl HeadStart {
+    /// Start values of a linear head of `classes` rows upon `dim` features.
+    pub fn parameters(self, classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
+        match self {
+            HeadStart::Uniform => LinearHead::initial_parameters(classes, dim, key),
+            HeadStart::Normal => {
+                let mut weight = vec![0.0; classes * dim];
+                fill_normal(&mut key.rng(), &mut weight);
+                weight.iter_mut().for_each(|value| *value *= 0.02);
+                let weight = Parameter { shape: vec![classes, dim], values: weight.into() };
+                let bias = Parameter { shape: vec![classes], values: vec![0.0; classes].into() };
+                [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
+            }
+        }
+    }
+}
 
 /// `logits = W h + b`: frozen tensors, or variables in training.
 ///
@@ -141,6 +176,26 @@ impl LinearHead {
 mod tests {
     use super::*;
     use crate::numerics::streams::Domain;
+
+    #[test]
+    fn a_head_starts_as_pytorch_or_as_timm_starts_it() {
+        let key = StreamKey::new(1, Domain::Init);
+        let moments = |values: &[f32]| {
+            let n = values.len() as f64;
+            let mean = values.iter().map(|v| f64::from(*v)).sum::<f64>() / n;
+            (mean, values.iter().map(|v| (f64::from(*v) - mean).powi(2)).sum::<f64>() / n)
+        };
+        let of = |start: HeadStart, name| start.parameters(100, 64, key).get(name).cloned();
+        let values = |start, name| of(start, name).expect("a head has it").values.to_vec();
+        let (mean, variance) = moments(&values(HeadStart::Normal, LinearHead::WEIGHT));
+        assert!(mean.abs() < 1e-3 && (variance / 4e-4 - 1.0).abs() < 0.1, "{mean} {variance}");
+        assert_eq!(values(HeadStart::Normal, LinearHead::BIAS), vec![0.0; 100]);
+        let uniform = values(HeadStart::Uniform, LinearHead::WEIGHT);
+        // Of width 2/8: a variance of (1/4)^2 / 12.
+        assert!((moments(&uniform).1 / (1.0 / 192.0) - 1.0).abs() < 0.1);
+        assert!(uniform.iter().all(|v| v.abs() <= 0.125));
+        assert!(values(HeadStart::Uniform, LinearHead::BIAS).iter().any(|v| *v != 0.0));
+    }
 
     #[test]
     fn parameters_survive_the_round_trip_and_train() -> Result<(), ModelError> {

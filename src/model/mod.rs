@@ -73,7 +73,7 @@ pub use error::ModelError;
 pub use from_scenario::backbone_config;
 pub use frozen::{FROZEN_BATCH, FrozenPart, in_frozen_batches};
 pub use gpu_memory::GpuMemory;
-pub use head::LinearHead;
+pub use head::{HeadStart, LinearHead};
 pub(crate) use norm::{Norm, Running};
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;

@@ -58,12 +58,12 @@ fn what_needs_blocks_is_refused_where_the_backbone_is_named() {
             assert!(error.contains(part), "{part} is not in {error}");
         }
     };
-    refused(&["method={name=\"hgp\"}"], &["the prompt of HGP", "`method.prompt = false`"]);
+    refused(&["method={name=\"hgp\"}"], &["the prompt of HGP", "`method.train = \"head\"`"]);
     for name in ["fedavg", "joint"] {
         let method = format!("method={{name=\"{name}\",train=\"prompt\"}}");
         refused(&[&method, "federation.clients=1"], &["`method.train = \"head\"`"]);
     }
-    for method in ["{name=\"hgp\",prompt=false}", "{name=\"fedavg\",train=\"head\"}"] {
+    for method in ["{name=\"hgp\",train=\"head\"}", "{name=\"fedavg\",train=\"head\"}"] {
         assert!(load(&[&format!("method={method}")]).is_ok(), "{method}");
     }
 }

@@ -16,7 +16,7 @@ federation = { clients = 4, rounds = 2 }
 client = { epochs = 2, batch = 8 }
 "#;
 
-const HGP: &str = r#"method={name="hgp", prompt=false}"#;
+const HGP: &str = r#"method={name="hgp", train="head"}"#;
 
 /// Digests of a run with these overrides.
 fn digests(folder: &Path, sets: &[&str], workers: &str) -> Value {

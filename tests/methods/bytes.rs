@@ -5,7 +5,7 @@ use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::Adapter;
 use fedcast::methods::averaged::Averaged;
 use fedcast::methods::fedavg::{FedAvg, Train};
-use fedcast::methods::hgp::{CovarianceForm, Hgp};
+use fedcast::methods::hgp::{CovarianceForm, Hgp, Learns};
 use fedcast::model::VitConfig;
 use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
@@ -54,7 +54,7 @@ fn hgp_sends_the_bytes_of_its_card() {
     let full = Hgp { covariance: CovarianceForm::Full, ..Hgp::default() };
     let up = on_cifar100(1, Full, full).up;
     assert_eq!(payload(&up), 3_379_604 + 10 * 4 * (1 + 768 + 768 * 769 / 2));
-    let bare = Hgp { prompt: false, ..Hgp::default() };
+    let bare = Hgp { train: Learns::Head, ..Hgp::default() };
     let down = on_cifar100(1, Full, bare).down;
     assert_eq!(payload(&down), 307_600);
 }

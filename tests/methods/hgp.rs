@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
-use fedcast::methods::hgp::{CovarianceForm, Hgp, Rebalance};
+use fedcast::methods::hgp::{CovarianceForm, Hgp, Learns, Rebalance};
 use fedcast::policy::{ClassCounts, Message, SketchFacts};
 use fedcast::wire::{Body, Kind};
 
@@ -15,7 +15,7 @@ use crate::{engine, far, fedavg_of, head, hgp_with, values};
 /// Invariant 3: without rebalancing and prompt, HGP is FedAvg on a linear probe.
 #[test]
 fn hgp_without_prompt_and_rebalancing_is_a_linear_probe() {
-    let bare = |c: &mut Hgp| (c.prompt, c.rebalancing.over) = (false, Rebalance::None);
+    let bare = |c: &mut Hgp| (c.train, c.rebalancing.over) = (Learns::Head, Rebalance::None);
     let hgp = engine(hgp_with(bare), 3).run(3, 2);
     let probe = engine(fedavg_of(Train::Head), 3).run(3, 2);
     assert_eq!(head(&hgp.server.save(), 0..CLASSES), head(&probe.server.save(), 0..CLASSES));

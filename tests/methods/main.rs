@@ -10,6 +10,7 @@ mod c2prompt;
 mod fedavg;
 mod fedhaf;
 mod frozen;
+mod gaussians;
 mod gradients;
 mod hepco;
 mod hgp;

@@ -180,7 +180,13 @@ fn golden_dualprompt() {
     setting.with(EXPERT_KEYS, &[3, DIM], keys);
     let golden = &setting.golden;
 
-    let given = Experts { general: 0..2, experts: 2..4, expert: Expert::Given(1), pull: 1.0 };
+    let given = Experts {
+        general: 0..2,
+        experts: 2..4,
+        expert: Expert::Given(1),
+        pull: 1.0,
+        layout: ExpertLayout::Own,
+    };
     let step = setting.learn(given.clone());
     golden.assert_close("loss", &[step.loss]);
     golden.assert_close("feature", &flat(&step.features));

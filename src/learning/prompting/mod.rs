@@ -82,7 +82,7 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 pub use components::{ComponentPart, Components};
-pub use experts::{EXPERT_KEYS, Expert, Experts, expert_name, general_name};
+pub use experts::{EXPERT_KEYS, Expert, ExpertLayout, Experts, expert_name, general_name};
 pub(super) use pool::{PromptPool, is_prompt};
 pub use selected::{KEYS, POOL, SelectedPrompts};
 

@@ -17,23 +17,21 @@
 //! Clients keep nothing between rounds. What differs between paper and public code is a key of
 //! [`Hgp`]; the defaults are the combination behind the published numbers.
 
+mod config;
 mod mixture;
 mod prototypes;
 mod rebalance;
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
+pub use config::{Hgp, KeptFor, Learns, PromptInit};
 pub use mixture::Mixture;
 pub use prototypes::{Cells, ClassGaussian, ClassStatistics, CovarianceForm, Prototypes};
 pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
 
-use super::HeadForm;
 use super::averaged::{
     Averaged, Averaging, Client, Closing, Needs, Parameters, Trained, Weights, sample_count,
 };
-use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, Head, TrainingPlan};
 use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
@@ -41,152 +39,61 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
     Lab, Message, ModelFacts, Place, PolicyError, Service, SketchFacts, UpSize, Veto,
 };
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{MetaWriter, Section};
-
-/// How the prompt starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PromptInit {
-    /// All zeros.
-    ///
-    /// Not neutral: a zero key takes attention, too.
-    Zeros,
-    /// Normal with standard deviation 0.02.
-    Normal,
-}
-
-impl Choice for PromptInit {}
-
-/// How long the server keeps a client's Gaussian of the current task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KeptFor {
-    /// Until anybody describes the class anew.
-    Round,
-    /// Until the same client describes the class anew.
-    Task,
-}
-
-impl Choice for KeptFor {}
-
-/// The `[method]` table of HGP.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hgp {
-    /// Whether there is a prompt; without one only the head is learnt.
-    pub prompt: bool,
-    /// Rows of the prompt in a block, half keys and half values.
-    pub prompt_len: u32,
-    /// How many blocks, from the first, have a prompt; at most the depth of the backbone.
-    pub n_blocks: u32,
-    /// How the prompt starts.
-    pub init: PromptInit,
-    /// Which head rows messages carry.
-    pub head: HeadForm,
-    /// What the Gaussians remember.
-    pub covariance: CovarianceForm,
-    /// What covariances are multiplied by before features are drawn.
-    pub cov_scale: f64,
-    /// How long Gaussians of the current task are kept.
-    pub memory: KeptFor,
-    /// How the head is rebalanced after a round.
-    pub rebalancing: Rebalancing,
-}
-
-impl Default for Hgp {
-    fn default() -> Self {
-        defaults(Hgp::read)
-    }
-}
-
-impl Hgp {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Hgp {
-        let (paper, code) = ("paper", "public code");
-        let prompt = Param::new("prompt", true, "learn a prefix prompt; without one only the head");
-        let prompt = table.get(&prompt.source("ablation of the paper"));
-        let length =
-            Param::new("prompt_len", 200, "rows of a block's prompt, half keys, half values");
-        let prompt_len: u32 = table.get(&length.source(code).at_least(2.0));
-        prompt_has_halves(table, prompt_len);
-        let n_blocks =
-            Param::new("n_blocks", 5, "prompted blocks from the first on, at most the depth");
-        let n_blocks = table.get(&n_blocks.source(paper).at_least(1.0).at_most(99.0));
-        let init = Param::new("init", PromptInit::Zeros, "how the prompt starts");
-        let init = table.get(&init.source(code));
-        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        let head = table.get(&head.source(paper));
-        let covariance =
-            Param::new("covariance", CovarianceForm::Diagonal, "what Gaussians remember");
-        let covariance = table.get(&covariance.source(paper));
-        // The public code inflates diagonal covariances only.
-        let inflation = if covariance == CovarianceForm::Full { 1.0 } else { 3.0 };
-        let scale = "factor on covariances when drawing; 1 if full";
-        let cov_scale = Param::new("cov_scale", inflation, scale).source(paper).above(0.0);
-        let memory = Param::new("memory", KeptFor::Round, "how long Gaussians of a task are kept");
-        Hgp {
-            prompt,
-            prompt_len,
-            n_blocks,
-            init,
-            head,
-            covariance,
-            cov_scale: table.get(&cov_scale),
-            memory: table.get(&memory.source(code)),
-            rebalancing: Rebalancing::read(table),
-        }
-    }
-
-    fn rebalances(&self) -> bool {
-        self.rebalancing.over != Rebalance::None
-    }
-
-    /// Head rows of the classes that an upload describes. Nobody draws from Gaussians where nothing is rebalanced:
-    /// they are not sent.
-    fn described(&self, facts: &SketchFacts<'_>) -> Vec<u32> {
-        match self.rebalances() {
-            true => prototypes::described(facts.counts),
-            false => Vec::new(),
-        }
-    }
-}
 
 impl Averaged for Hgp {
     type State = ();
     type Memory = Prototypes;
 
     fn parameters(&self, model: &ModelFacts) -> Parameters {
-        let prompt = self.prompt.then(|| model.prompt_shape(self.n_blocks, self.prompt_len));
-        let shapes = prompt.map(|prompt| prompt.shapes()).unwrap_or_default();
-        Parameters::shared(shapes).head(HeadKind::Linear, model.classes, model.backbone.dim())
+        let below = match self.train {
+            Learns::Prompt => self.prompt(model).shapes(),
+            Learns::All => model.backbone.parameter_shapes(),
+            Learns::Head => Vec::new(),
+        };
+        Parameters::shared(below).head(HeadKind::Linear, model.classes, model.backbone.dim())
     }
 
-    /// The head draws at step 0, block `j` of the prompt at step `1 + j`.
+    /// The head draws at step 0, block `j` of the prompt at step `1 + j`; the backbone is as loaded.
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        lab: &Lab,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
-        let head = LinearHead::initial_parameters(model.classes, model.backbone.dim(), init);
         let deviation = match self.init {
             PromptInit::Zeros => 0.0,
             PromptInit::Normal => 0.02,
         };
-        let shape = model.prompt_shape(self.n_blocks, self.prompt_len);
-        Ok(match self.prompt {
-            true => shape.initial_parameters(deviation, init).merge(&head),
-            false => head,
-        })
+        let below = match self.train {
+            Learns::Prompt => self.prompt(model).initial_parameters(deviation, init),
+            Learns::All => lab.backbone.parameters()?,
+            Learns::Head => ParameterSet::new(),
+        };
+        let (classes, dim) = (model.classes, model.backbone.dim());
+        Ok(below.merge(&self.head_init.parameters(classes, dim, init)))
     }
 
     fn averaging(&self) -> Averaging {
         Averaging { weights: Weights::BySamples, head: self.head }
     }
 
-    /// A prompt needs blocks to live in.
+    /// A prompt needs blocks to live in, and training everything a backbone that can be trained.
     fn needs(&self) -> Vec<Needs> {
-        let blocks =
-            Needs::Blocks { what: "the prompt of HGP", instead: "`method.prompt = false`" };
-        self.prompt.then_some(blocks).into_iter().collect()
+        let instead = "`method.train = \"head\"`";
+        match self.train {
+            Learns::Prompt => vec![Needs::Blocks { what: "the prompt of HGP", instead }],
+            Learns::All => vec![Needs::TrainableBackbone { instead }],
+            Learns::Head => Vec::new(),
+        }
+    }
+
+    /// A backbone that trains is its client's own.
+    fn largest_pack(&self) -> usize {
+        match self.train {
+            Learns::All => 1,
+            Learns::Prompt | Learns::Head => usize::MAX,
+        }
     }
 
     fn vetoes(&self) -> Vec<Veto> {

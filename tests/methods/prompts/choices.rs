@@ -88,7 +88,13 @@ fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
         (l2p_of(|c| c.pull_weight = 1.0), Arc::new(pulling(2, 1.0)), 0..4, 2.0),
         (
             dual_of(|c| c.pull_weight = 1.0),
-            Arc::new(Experts { general: 0..1, experts: 1..2, expert: Expert::Given(0), pull: 1.0 }),
+            Arc::new(Experts {
+                general: 0..1,
+                experts: 1..2,
+                expert: Expert::Given(0),
+                pull: 1.0,
+                layout: ExpertLayout::Own,
+            }),
             0..1,
             1.0,
         ),
@@ -196,7 +202,8 @@ fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
     let keys = Tensor::stack(&[mean.neg().unwrap(), mean.clone(), mean.neg().unwrap()], 0).unwrap();
     received.insert(EXPERT_KEYS, Parameter::of(&keys).unwrap());
     let features = |expert: Expert| {
-        let prompting = Experts { general: 0..1, experts: 1..2, expert, pull: 0.0 };
+        let prompting =
+            Experts { general: 0..1, experts: 1..2, expert, pull: 0.0, layout: ExpertLayout::Own };
         let model = Classifier::frozen_with(&lab.backbone, &received, Some(Arc::new(prompting)));
         let found = model.unwrap().batch_features(&step.batch, &lab.device).unwrap();
         found.to_vec2::<f32>().unwrap()
@@ -308,7 +315,13 @@ fn an_image_is_answered_alike_whatever_stands_beside_it() {
         (l2p_of(|c| c.pool = 3), Arc::new(pulling(1, 0.0))),
         (
             dual_of(|_| ()),
-            Arc::new(Experts { general: 0..1, experts: 1..2, expert: nearest, pull: 0.0 }),
+            Arc::new(Experts {
+                general: 0..1,
+                experts: 1..2,
+                expert: nearest,
+                pull: 0.0,
+                layout: ExpertLayout::Own,
+            }),
         ),
     ];
     for (method, prompting) in kinds {

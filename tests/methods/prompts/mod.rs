@@ -1,6 +1,7 @@
 //! The invariants of L2P, DualPrompt, CODA-Prompt and Fed-CPrompt. (Cosines, orthogonality, the contrastive
 //! loss and the golden files are tested beside their code.)
 
+mod asynchronous;
 mod choices;
 mod means;
 mod messages;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Step, Transform};
 use fedcast::learning::prompting::{
-    ComponentPart, EXPERT_KEYS, Expert, Experts, KEYS, POOL, SelectedPrompts, expert_name,
-    general_name,
+    ComponentPart, EXPERT_KEYS, Expert, ExpertLayout, Experts, KEYS, POOL, SelectedPrompts,
+    expert_name, general_name,
 };
 use fedcast::learning::{
     Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Storage,
