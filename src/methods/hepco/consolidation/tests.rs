@@ -178,6 +178,122 @@ fn teachers_answer_a_trained_generator_as_it_was_asked() {
     assert!(after.iter().all(|share| *share > 0.97), "{after:?}");
 }
 
+/// A consolidation with long training, of the clients as they are.
+fn trained(change: impl Fn(&mut Settings)) -> Settings {
+    let mut config = Settings {
+        generator_steps: 120,
+        old_steps_per_task: 0,
+        prompt_steps: 150,
+        head_steps: 150,
+        server_batch: 32,
+        ..config()
+    };
+    change(&mut config);
+    config
+}
+
+/// What disagreement is for: with a larger factor the generator asks where server and teachers differ more, not less,
+/// and its queries are harder to classify.
+#[test]
+fn a_factor_of_disagreement_makes_more_of_it() {
+    let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
+    for kl_form in [KlForm::ClientServer, KlForm::ServerClient] {
+        let value = |lambda_kl, lambda_mse| {
+            let config = trained(|c| {
+                (c.lambda_kl, c.lambda_mse) = (lambda_kl, lambda_mse);
+                (c.mse_gradient, c.kl) = (MseGradient::Sum, kl_form);
+            });
+            let made =
+                Consolidation::new((&config, SHAPE), &view(), &averaged, &clients, None, key(9));
+            made.unwrap().unwrap().generators().unwrap().new_value
+        };
+        // Factors near 0 measure a term without following it.
+        let tiny = 1e-9;
+        let (plain, kl, mse) = (value(tiny, tiny), value(0.8, tiny), value(tiny, 0.05));
+        assert!(kl.heads.divergence > 1.5 * plain.heads.divergence, "{plain:?} {kl:?}");
+        assert!(mse.distance > 1.5 * plain.distance, "{plain:?} {mse:?}");
+        for other in [kl, mse] {
+            assert!(other.heads.classification > plain.heads.classification, "{other:?}");
+        }
+    }
+}
+
+/// How far weighted prompts of the server are from those of a model, at queries of a trained generator.
+fn distance(server: &ParameterSet, other: &ParameterSet, queries: &Tensor, labels: &[u32]) -> f64 {
+    let model = |set: &ParameterSet| Model::new(set, &SHAPE, 4).unwrap();
+    let teachers = [Teacher { model: model(other), weights: vec![1.0; CLASSES] }];
+    let loss = GenerationLoss { mse: 1.0, ..config().generation_loss() };
+    let server = model(server);
+    let objective = Objective::new(&server, &teachers, loss).unwrap();
+    objective.value(queries, labels).unwrap().1.distance
+}
+
+/// A class is learnt from those who have it: one client has all samples of class 2 and the other all of class 3, and
+/// earlier classes are learnt from the previous server, whatever clients do to them.
+#[test]
+fn every_class_is_learnt_from_who_has_it() {
+    let (averaged, past) = (parameters(0), previous());
+    let clients = [client(1, [40, 0]), client(2, [0, 40])];
+    let config = trained(|c| c.replay_ratio = 1.0);
+    let settings = (&config, SHAPE);
+    let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
+    let made = made.unwrap().unwrap();
+    let generators = made.generators().unwrap();
+    let after = made.prompts(&generators).unwrap().parameters;
+    let after = averaged.clone().merge(&after);
+    let (old, _) = generators.old.as_ref().unwrap();
+    let noise = Tensor::from_vec(noise(64 * 4), (64, 4), &candle_core::Device::Cpu).unwrap();
+    let of = |label: u32| {
+        let generator = if label < 2 { old } else { &generators.new };
+        let labels = vec![label; 64];
+        let queries = generator.generate(&labels, &noise).unwrap();
+        let sources = [&*clients[0].parameters, &*clients[1].parameters, &past.parameters];
+        sources.map(|source| {
+            let at = |server| distance(server, source, &queries, &labels);
+            at(&after) / at(&averaged)
+        })
+    };
+    for (label, source) in [(0, 2), (1, 2), (2, 0), (3, 1)] {
+        let shares = of(label);
+        assert!(shares[source] < 0.2, "class {label}: {shares:?}");
+        for other in (0..3).filter(|other| *other != source) {
+            assert!(
+                shares[other] > 3.0 * shares[source],
+                "class {label}, model {other}: {shares:?}"
+            );
+        }
+    }
+}
+
+/// The head answers pseudo-queries as they were asked for, old ones, too, and better than before.
+#[test]
+fn the_head_learns_what_generators_were_asked_for() {
+    let (averaged, past) = (parameters(0), previous());
+    let clients = [client(1, [30, 10]), client(1, [10, 30])];
+    let loss = |ratio, head_steps| {
+        let config = trained(|c| (c.replay_ratio, c.head_steps) = (ratio, head_steps));
+        let settings = (&config, SHAPE);
+        let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
+        let made = made.unwrap().unwrap();
+        let generators = made.generators().unwrap();
+        let head = made.head(&generators).unwrap();
+        let server = Model::new(&averaged.clone().merge(&head.parameters), &SHAPE, 4).unwrap();
+        let noise = Tensor::from_vec(noise(32 * 4), (32, 4), &candle_core::Device::Cpu).unwrap();
+        let of = |generator: &Generator, label: u32| {
+            let queries = generator.generate(&[label; 32], &noise).unwrap();
+            let student = super::head_distillation::HeadStudent::new(&server).unwrap();
+            f64::from(student.loss(&queries, &[label; 32]).unwrap().to_scalar::<f32>().unwrap())
+        };
+        let new = of(&generators.new, 2) + of(&generators.new, 3);
+        let old = generators.old.as_ref().map_or(0.0, |(old, _)| of(old, 0) + of(old, 1));
+        (head.loss, new, old)
+    };
+    let (before, after) = (loss(1.0, 1), loss(1.0, 150));
+    assert!(after.0 < 0.3 * before.0, "{before:?} {after:?}");
+    assert!(after.1 < 0.3 * before.1 && after.2 < 0.3 * before.2, "{before:?} {after:?}");
+    assert_eq!(loss(0.0, 1).2, 0.0);
+}
+
 fn noise(count: usize) -> Vec<f32> {
     let mut values = vec![0.0; count];
     fill_normal(&mut key(77).rng(), &mut values);
