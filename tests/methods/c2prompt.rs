@@ -1,11 +1,17 @@
 //! The invariants of C2Prompt. (Moments, affinities and the alignment loss are tested beside their code.)
 
+mod mixing;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig};
+use fedcast::data::Shard;
+use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig, Moments};
 use fedcast::methods::powder::Powder;
+use fedcast::model::FrozenPart;
 use fedcast::policy::{
-    ClassCounts, Message, Method, ModelFacts, Service, SketchFacts, UpSize, parameters_of, refusal,
+    ClassCounts, Message, Method, ModelFacts, Period, Service, SketchFacts, UpSize, parameters_of,
+    refusal,
 };
 use fedcast::quantity::ClientId;
 use fedcast::wire::Kind;
@@ -42,7 +48,7 @@ fn with_probability_zero_and_no_mixing_it_is_powder_bit_for_bit() {
         assert_eq!(set(ours.up.as_ref().unwrap()), set(theirs.up.as_ref().unwrap()));
     }
     // Each of the two parts alone changes something.
-    let mixed = run_of(c2prompt_with(|c| c.probability = 0.0));
+    let mixed = run_of(c2prompt_with(|c| (c.probability, c.cpa_transfer) = (0.0, true)));
     let compensated = run_of(c2prompt_with(|c| c.cpa = false));
     assert_ne!(table(&powder), table(&mixed));
     assert_ne!(table(&powder), table(&compensated));
@@ -76,7 +82,7 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     let shards = deal(&run.lab, &run.view(0), 2);
     run.task(0, &shards, 2);
     let phases: Vec<&str> = run.exchanges.iter().map(|exchange| exchange.phase).collect();
-    let expected = ["look", "statistics", "compensate", "train", "train", "look"];
+    let expected = ["statistics", "compensate", "train", "train"];
     assert_eq!(phases.chunks(2).map(|pair| pair[0]).collect::<Vec<_>>(), expected);
     let figure = |exchange: &crate::toys::watched::Exchange, name: &str| {
         exchange.metrics.iter().find(|(other, _)| *other == name).unwrap().1
@@ -85,6 +91,12 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
         let up = exchange.up.as_ref().unwrap();
         // Two classes, three tokens, width 16.
         assert!(up.tensors().all(|(_, tensor)| tensor.shape() != [2, 3, 16]), "{}", exchange.phase);
+        let kept = run.states[&exchange.seat.client].tensor(Kind::Prompt, "compensation").unwrap();
+        let kept: BTreeSet<u32> = kept.as_f32().unwrap().iter().map(|v| v.to_bits()).collect();
+        let numbers = up.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
+        let sent = numbers.flat_map(|values| values.iter().copied());
+        let told = sent.filter(|v| *v != 0.0 && kept.contains(&v.to_bits())).count();
+        assert!(kept.len() > 90 && told < 3, "{}: {told} of {}", exchange.phase, kept.len());
         if exchange.phase == "compensate" {
             assert_eq!(up.tensors().count(), 0);
             assert!(figure(exchange, "alignment_last") < figure(exchange, "alignment_first"));
@@ -128,22 +140,119 @@ fn who_missed_round_0_takes_part() {
     // Clients 2 and 3 are new.
     let [together, alone] = pack_and_alone(&method, &mut run, 3, &view);
     assert_eq!(together, alone);
+    assert!(method.largest_pack(&view, 3) > 4); // every step has them: nobody tosses
     let compensated = |sent: &Sent| sent.1.last().unwrap().1;
     assert!(compensated(&together[0]) > 0.0);
     assert_eq!(compensated(&together[3]), 0.0);
 }
 
+/// Clients that toss coins are not one network, and learn the same one by one.
 #[test]
 fn a_pack_learns_what_its_members_learn_alone() {
-    let method = c2prompt_with(|_| ());
-    let mut run = engine(Arc::clone(&method), 2);
-    for task in 0..2 {
-        let shards = deal(&run.lab, &run.view(task), 4);
-        run.task(task, &shards, 1);
-        let view = run.view(task);
-        let [together, alone] = pack_and_alone(&method, &mut run, 3 + task, &view);
-        assert_eq!(together, alone);
+    for (lcdc, largest) in [(true, 1), (false, usize::MAX)] {
+        let method = c2prompt_with(|c| (c.lcdc, c.cpa_transfer) = (lcdc, true));
+        let mut run = engine(Arc::clone(&method), 2);
+        for task in 0..2 {
+            let shards = deal(&run.lab, &run.view(task), 4);
+            run.task(task, &shards, 1);
+            let view = run.view(task);
+            let [together, alone] = pack_and_alone(&method, &mut run, 3 + task, &view);
+            assert_eq!(together, alone);
+            assert_eq!(method.largest_pack(&view, 3 + task), largest);
+            assert_eq!(method.largest_pack(&view, 1), 1);
+        }
     }
+}
+
+/// Card, section 5: the coin is tossed for every batch of a client.
+#[test]
+fn coins_fall_apart_for_clients_rounds_and_batches() {
+    let compensated = |run: &Engine, client: u32| -> Vec<u64> {
+        let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
+        let own = trained.filter(|exchange| exchange.seat.client == ClientId(client));
+        own.map(|e| {
+            e.metrics.iter().find(|(name, _)| *name == "compensated_steps").unwrap().1 as u64
+        })
+        .collect()
+    };
+    let task = |rounds: u32, epochs: usize, batch: usize| {
+        let mut run = engine(c2prompt_with(|c| c.cpa = false), 3);
+        let shards = deal(&run.lab, &run.view(0), 2);
+        (run.lab.training.epochs, run.lab.training.batch) = (epochs as _, batch);
+        run.task(0, &shards, rounds);
+        run
+    };
+    // A batch a round: with compensation prompts or without.
+    let single = task(10, 1, 64);
+    let [mine, theirs] = [0, 1].map(|client| compensated(&single, client));
+    assert_eq!((mine.len(), theirs.len()), (10, 10));
+    for coins in [&mine, &theirs] {
+        assert_eq!(coins.iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
+    }
+    assert_ne!(mine, theirs);
+    // Sixty batches in a round.
+    let many = task(1, 20, 8);
+    for client in 0..2 {
+        let steps = compensated(&many, client)[0];
+        assert!((15..=45).contains(&steps), "{steps}");
+    }
+}
+
+/// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all periods or of the last.
+#[test]
+fn gaussians_are_of_everybody_who_ever_held_the_class() {
+    for moments in [Moments::All, Moments::Period] {
+        let mut run = engine(c2prompt_with(|c| c.moments = moments), 3);
+        let shards = deal(&run.lab, &run.view(1), 3);
+        // Unequal shares; then client 0 is there alone, with a slot that it has reported before.
+        let joined: Shard = shards[1].iter().chain(shards[2].iter()).copied().collect();
+        run.task(1, &[Arc::clone(&shards[0]), Arc::clone(&joined)], 1);
+        run.task(1, &shards[..1], 1);
+        let everybody: Shard = shards[0].iter().chain(joined.iter()).copied().collect();
+        let down = run.exchanges.iter().rfind(|exchange| exchange.phase == "compensate").unwrap();
+        let told = |name: &str| {
+            down.down.tensor(Kind::Prototypes, name).unwrap().as_f32().unwrap().to_vec()
+        };
+        let (own, all) = (features(&run, &shards[0]), features(&run, &everybody));
+        let (expected, other) = match moments {
+            Moments::All => (all, own),
+            Moments::Period => (own, all),
+        };
+        let far = |expected: &[f64], told: &[f32]| {
+            let pairs = expected.iter().zip(told);
+            pairs.map(|(a, b)| (a - f64::from(*b)).abs()).fold(0.0, f64::max)
+        };
+        for (part, name) in ["means", "variances"].into_iter().enumerate() {
+            assert_eq!(told(name).len(), 2 * 16);
+            assert!(far(&expected[part], &told(name)) < 1e-5, "{moments:?}: {name}");
+            assert!(far(&other[part], &told(name)) > 1e-3, "{moments:?}: {name}");
+        }
+        let shares = run.figures.iter().filter_map(|f| f.get("lcdc_second_holders").copied());
+        let expected = if moments == Moments::All { [1.0, 1.0] } else { [1.0, 0.0] };
+        assert_eq!(shares.collect::<Vec<_>>(), expected);
+    }
+}
+
+/// Means and variances of the frozen network's features of some samples, class by class of the second task.
+fn features(run: &Engine, shard: &Shard) -> [Vec<f64>; 2] {
+    let (mut means, mut variances) = (Vec::new(), Vec::new());
+    for class in &run.view(1).classes {
+        let labels = run.lab.dataset.train.labels();
+        let of_class: Shard =
+            shard.iter().copied().filter(|sample| labels[*sample as usize] == *class).collect();
+        let loader = run.lab.statistics_loader(&of_class);
+        let batch = loader.in_order(of_class.len()).next().unwrap().unwrap();
+        let pixels = run.lab.pixels(&batch).unwrap();
+        let rows = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let rows = rows.to_vec2::<f32>().unwrap();
+        for at in 0..16 {
+            let values = rows.iter().map(|row| f64::from(row[at]));
+            let mean = values.clone().sum::<f64>() / rows.len() as f64;
+            means.push(mean);
+            variances.push(values.map(|v| (v - mean).powi(2)).sum::<f64>() / rows.len() as f64);
+        }
+    }
+    [means, variances]
 }
 
 /// Card, section 4.
@@ -166,21 +275,22 @@ fn c2prompt_sends_the_bytes_of_its_card() {
 /// What a client answers is folded without the byte that says what it is; the answer of another phase is refused.
 #[test]
 fn an_upload_answers_what_was_asked() {
-    let method = c2prompt_with(|_| ());
+    let method = c2prompt_with(|c| c.cpa_transfer = true);
     let mut run = engine(Arc::clone(&method), 3);
     let shards = deal(&run.lab, &run.view(0), 2);
     run.task(0, &shards, 1);
     let (model, counts, view) = (facts(), ClassCounts::new(), run.view(0));
-    // Phase 3 is for slots that learn alone.
-    let phases = [0, 1, 2, 4, 5];
+    let named = method.phases(&Period::of(run.view(0), 3), 1);
+    let phases: Vec<usize> = (0..named.len()).filter(|phase| named[*phase].rounds > 0).collect();
+    let is = |phase: usize, name: &str| named[phase].name == name;
     let ups: Vec<Message> = run
         .exchanges
         .chunks(2)
         .map(|pair| Message::from_body(pair[0].up.as_ref().unwrap(), &[]).unwrap())
         .collect();
     assert_eq!(ups.len(), phases.len());
-    for phase in phases {
-        for (sent, up) in phases.iter().zip(&ups) {
+    for phase in phases.iter().copied() {
+        for (sent, up) in phases.iter().copied().zip(&ups) {
             let facts = SketchFacts {
                 model: &model,
                 view: &view,
@@ -189,10 +299,11 @@ fn an_upload_answers_what_was_asked() {
                 counts: &counts,
             };
             let lifted = method.lift(&facts, &Message::default(), up.clone());
-            // A slot is taken for a slot by whoever checks its layout; both looks are about the same slots.
-            let look = [0, 5].contains(sent) && [0, 4, 5].contains(&phase);
-            assert_eq!(lifted.is_ok(), phase == *sent || look, "{sent} for {phase}");
-            if phase == *sent {
+            // A slot is taken for a slot by whoever checks its layout.
+            let look_for_slot = is(phase, "train") && is(sent, "look");
+            let alike = is(phase, named[sent].name);
+            assert_eq!(lifted.is_ok(), alike || look_for_slot, "{sent} for {phase}");
+            if phase == sent {
                 let folded = method.folded(&facts);
                 assert_eq!(up.control[1..], lifted.unwrap().control);
                 assert_eq!(method.up(&facts).control.len(), folded.control.len() + 1);

@@ -12,7 +12,6 @@ use crate::numerics::affinity::{ClassHistogram, Counting};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ClientState, Failure, Lab, Member, Message, Outcome, PolicyError};
-use crate::quantity::ClientId;
 use crate::wire::{NamedTensor, Section, WireError};
 
 /// What a member kept of the slot that it works on now.
@@ -39,8 +38,12 @@ impl C2Prompt {
             };
         let learners = members.iter().zip(&slot_downs).map(Learner::of);
         let all: Vec<(Learner<'_>, &Compensation)> = learners.zip(states).collect();
+        // A pack is one network in every step; where coins fall differently, it is not.
+        let tossed = |state: &Compensation| self.config.tosses() && state.prompts().is_some();
         let packs = all.chunk_by(|(one, state), (other, other_state)| {
-            one.alike(other) && state.prompts().is_some() == other_state.prompts().is_some()
+            one.alike(other)
+                && state.prompts().is_some() == other_state.prompts().is_some()
+                && !tossed(state)
         });
         packs.flat_map(|pack| self.learn_together(pack, lab)).collect()
     }
@@ -102,8 +105,8 @@ impl C2Prompt {
 /// What goes along with training: compensation prompts in some steps, and histograms.
 struct Company<'a> {
     config: &'a C2PromptConfig,
-    /// Where steps are drawn: for all clients of a round alike, so that a pack is one network.
-    key: StreamKey,
+    /// Where the coins of each member are tossed.
+    coins: Vec<Coins>,
     /// Of each member; empty where there are none.
     prompts: Vec<Tensor>,
     histograms: Vec<ClassHistogram>,
@@ -119,7 +122,6 @@ impl<'a> Company<'a> {
         device: &Device,
     ) -> Result<Company<'a>, PolicyError> {
         let config = &method.config;
-        let key = learners.first().map_or(StreamKey::new(0, Domain::Method), |learner| learner.key);
         let kept: Vec<&Prompts> = match config.compensates() {
             true => states.iter().filter_map(|state| state.prompts()).collect(),
             false => Vec::new(),
@@ -135,7 +137,7 @@ impl<'a> Company<'a> {
         };
         Ok(Company {
             config,
-            key: key.domain(Domain::Method).task(0).unit(0).client(EVERYBODY.0),
+            coins: learners.iter().map(|l| Coins::new(config.probability, l.key)).collect(),
             prompts: kept.iter().map(tensor).collect::<Result<_, _>>()?,
             histograms: learners.iter().filter(|_| config.cpa).map(sums).collect(),
             compensated: vec![0; learners.len()],
@@ -153,14 +155,30 @@ impl<'a> Company<'a> {
     }
 }
 
-/// Nobody draws at this client.
-const EVERYBODY: ClientId = ClientId(u32::MAX - 1);
+/// Says which steps of a client's round have compensation prompts: a coin for every batch.
+#[derive(Clone, Copy, Debug)]
+struct Coins {
+    probability: f64,
+    key: StreamKey,
+}
+
+impl Coins {
+    /// For what a client draws in a round.
+    fn new(probability: f64, key: StreamKey) -> Coins {
+        Coins { probability, key: key.domain(Domain::Method) }
+    }
+
+    /// Whether a step of the client, from 0, has them.
+    fn compensated(&self, step: u64) -> bool {
+        uniform(&mut self.key.step(step).rng(), 0.0, 1.0) < self.probability
+    }
+}
 
 impl Companion for Company<'_> {
     fn tokens(&mut self, step: &Step<'_>) -> Result<Option<Tensor>, LearningError> {
-        let number = step.batch.steps.iter().copied().max().unwrap_or(0);
-        let drawn = uniform(&mut self.key.step(number).rng(), 0.0, 1.0);
-        if self.prompts.is_empty() || drawn >= self.config.probability {
+        // Members of a pack toss alike: it has one, or coins fall on one side only.
+        let mut tossed = self.coins.iter().zip(&step.batch.steps);
+        if self.prompts.is_empty() || !tossed.any(|(coins, step)| coins.compensated(*step)) {
             return Ok(None);
         }
         let mut parts = Vec::new();
@@ -189,5 +207,33 @@ impl Companion for Company<'_> {
                 by_block.iter().flat_map(|scores| scores[own.clone()].iter().copied()).collect();
             self.histograms[member].add(*class as usize, &scores);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tosses(key: StreamKey) -> Vec<bool> {
+        (0..200).map(|step| Coins::new(0.5, key).compensated(step)).collect()
+    }
+
+    /// Every client, round and batch has a coin of its own, and it is fair.
+    #[test]
+    fn a_coin_for_every_batch_of_a_client() {
+        let key = StreamKey::new(3, Domain::Shuffle).round(7).client(1);
+        let mine = tosses(key);
+        let heads = mine.iter().filter(|compensated| **compensated).count();
+        assert!((75..125).contains(&heads), "{heads}");
+        for other in [key.client(2), key.round(8), key.unit(1), key.task(1)] {
+            let theirs = tosses(other);
+            let agree = mine.iter().zip(&theirs).filter(|(a, b)| a == b).count();
+            assert!((70..130).contains(&agree), "{agree}");
+        }
+        let rare = |probability| {
+            (0..1000).filter(|step| Coins::new(probability, key).compensated(*step)).count()
+        };
+        assert_eq!((rare(0.0), rare(1.0)), (0, 1000));
+        assert!((60..140).contains(&rare(0.1)));
     }
 }

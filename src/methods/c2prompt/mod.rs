@@ -15,25 +15,45 @@
 //!          server  mu_i = sum p mu_k,  var_i = sum p (mu_k^2 + var_k) - mu_i^2  down
 //!          client  minimise 1/2 (f - mu_i)^T diag(1 / var_i) (f - mu_i) over the tokens of class i, which it keeps
 //! rounds   client  Powder's round, tokens of the true class behind the patches in half of the steps; H = mean scores
-//!          server  slot <- upload;  W = softmax(H H^T / tau);  (K, A, P) <- W (K, A, P)
+//!          server  slot <- upload;  but for the last round: W = softmax(H H^T / tau);  (K, A, P) <- W (K, A, P)
 //! ```
 //! Without compensation prompts (`lcdc = false`, or `probability = 0`) and mixing (`cpa = false`) it is Powder, bit for
 //! bit. Nothing of it is there at inference.
 //!
 //! # Choices where the review is silent
 //! * Components go where Powder's do; heads stay with their slots.
-//! * `H` is a mean over the samples of a class and over blocks, 0 where negative; its rows get unit length.
+//! * `H` is a mean over the samples of a class and over blocks, 0 where negative; its rows get unit length. A row of
+//!   zeros keeps itself ([affinity](crate::numerics::affinity)). `tau` leaves a component about half of itself; at 1 CPA
+//!   would be the plain mean of all clients' components.
 //! * The triple of key, attention and tokens is mixed with one `W`, over the slots of all clients of a round; columns
 //!   are the classes that any of them has.
-//! * Steps with compensation prompts are the same for all clients of a round; the teacher sees the same input.
-//! * A client that goes on with a slot keeps its compensation prompts.
+//! * CPA takes the place of Powder's mixing of slots ("is replaced", says the review), unless `cpa_transfer`. Without
+//!   that mixing nobody looks at keys of other slots either, and the distillation weighs all samples of a batch alike.
+//! * Components are not mixed after the last round of a period, unless `cpa_last`: what is tested then, and what stays
+//!   of slots whose owners move on, are heads tuned to unmixed prompts. With one round in a period nothing is mixed.
+//! * Gaussians are of everybody who has reported a class so far (`moments = "all"`). Most classes have one holder in a
+//!   period, and where slots of a period share a class they may have the same images (Powder's release), so that
+//!   with `moments = "period"` there is little to compensate, or nothing: tokens chosen by the true label then pull
+//!   features to the client's own class mean.
+//! * A coin is tossed for every batch of a client. So clients that toss are not packed; the teacher sees the same input.
+//! * A client that goes on with a slot keeps its compensation prompts, trained for the Gaussians known as it began.
+//!
+//! # In the journal
+//! Round 0: `lcdc_second_holders`, the share of the classes of slots that begin which another client has reported, too.
+//! Where components are mixed: `cpa_own_weight`, the mean weight that components leave to themselves; `cpa_kept_rows`,
+//! how many match no class and keep themselves; `cpa_cosine_within` and `cpa_cosine_between`, mean cosines of mixed
+//! components' tokens of one client and of two. With `cpa_accuracy` also `cpa_accuracy_before` and
+//! `cpa_accuracy_after`: on the test images of the slots that the round trained, with the task known.
 
+mod accuracy;
 mod affinity;
+mod aggregation;
 mod client;
 mod compensation;
 mod config;
 mod messages;
 mod moments;
+mod reports;
 mod server;
 mod state;
 
@@ -43,6 +63,7 @@ pub use affinity::{Histogram, affinity};
 pub use compensation::Compensated;
 pub use config::C2PromptConfig;
 pub use moments::{Gaussians, SlotMoments, pooled};
+pub use reports::{Moments, Report, Reports};
 pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 
@@ -75,7 +96,7 @@ const COMPENSATE: usize = 2;
 impl C2Prompt {
     /// The method for a model of these dimensions.
     pub fn new(config: C2PromptConfig, facts: &ModelFacts) -> C2Prompt {
-        let powder = Powder::new(config.powder.clone(), facts);
+        let powder = Powder::new(config.learner(), facts);
         C2Prompt { config, powder, dim: facts.backbone.dim() }
     }
 
@@ -108,7 +129,7 @@ impl Method for C2Prompt {
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         let powder = PowderServer::new(Arc::new(self.powder.clone()), init);
-        let (method, reports) = (Arc::new(self.clone()), Vec::new());
+        let (method, reports) = (Arc::new(self.clone()), Reports::default());
         Ok(Box::new(C2PromptServer { method, powder, reports, figures: Vec::new() }))
     }
 
@@ -200,7 +221,7 @@ impl Method for C2Prompt {
     }
 
     fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
-        if C2Prompt::trains(phase) { usize::MAX } else { 1 }
+        if C2Prompt::trains(phase) && !self.config.tosses() { usize::MAX } else { 1 }
     }
 }
 
@@ -228,8 +249,7 @@ pub(super) fn entry() -> MethodEntry {
                by the classes that they match.",
         source: "C2Prompt: Class-aware Client Knowledge Interaction for Federated Continual Learning, NeurIPS 2025, \
                  arXiv 2509.19674 (a review of it)",
-        state: "server: all slots, their similarities, moments of the period; client: three tokens per class of its \
-                slot",
+        state: "server: all slots, their similarities, moments of classes; client: three tokens per class of its slot",
         ..MethodEntry::of("c2prompt", C2PromptConfig::read)
     }
 }

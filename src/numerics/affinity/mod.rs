@@ -5,6 +5,13 @@
 //! With `tau` to infinity every row becomes the plain mean of all components; with `tau` to 0 and distinct unit rows
 //! nothing is mixed.
 //!
+//! A component that goes with no class keeps itself: its row of `W` is that of the identity. After clipping its row of
+//! `H` is zero, so that the softmax would weigh all components alike, whatever `tau` is; two such components would
+//! become one, and equal components have equal gradients from then on.
+//!
+//! Between unit rows without negative entries products lie in `[0, 1]`, so that weights of a row differ by a factor of
+//! at most `exp(1 / tau)`: at `tau = 1` that is 2.7, and `W` is the plain mean but for little.
+//!
 //! ```
 //! use fedcast::numerics::affinity::{Affinity, RowScale};
 //! let h = [1.0, 0.0, 0.0, 2.0]; // two components, two classes
@@ -14,6 +21,7 @@
 //! assert!((mean.mix(&[0.0, 10.0, 4.0, 20.0], 2)[1] - 15.0).abs() < 1e-6);
 //! ```
 
+mod cosines;
 mod histogram;
 #[cfg(test)]
 mod tests;
@@ -21,13 +29,14 @@ mod tests;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 
+pub use cosines::{MeanCosines, mean_cosines};
 pub use histogram::{ClassHistogram, Counting};
 
 /// What becomes of the rows of `H` before they are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowScale {
     /// Negative entries become 0, then each row is divided by its length: how many samples a client has does not
-    /// count. A row without any positive entry stays 0 and weighs all components equally.
+    /// count.
     #[default]
     Unit,
     /// As they are: rows of many samples dominate.
@@ -60,26 +69,48 @@ pub struct Affinity {
     size: usize,
     /// Row-major, `(size, size)`.
     weights: Vec<f64>,
+    /// Components that go with no class, rising.
+    unmatched: Vec<usize>,
 }
 
 impl Affinity {
-    /// From histograms, one row of `classes` entries per component.
+    /// From histograms, one row of `classes` entries per component. A row without a positive entry keeps itself.
     pub fn of(histograms: &[f64], classes: usize, scale: RowScale, tau: f64) -> Affinity {
         let rows: Vec<Vec<f64>> =
             histograms.chunks_exact(classes.max(1)).map(|row| scale.apply(row)).collect();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let mut weights = Vec::with_capacity(rows.len() * rows.len());
-        for row in &rows {
+        let (mut weights, mut unmatched) = (Vec::with_capacity(rows.len().pow(2)), Vec::new());
+        for (component, row) in rows.iter().enumerate() {
+            if !row.iter().any(|entry| *entry > 0.0) {
+                unmatched.push(component);
+                weights.extend(alone(component, rows.len()));
+                continue;
+            }
             let scores: Vec<f64> = rows.iter().map(|other| dot(row, other) / tau).collect();
             weights.extend(softmax(&scores));
         }
-        Affinity { size: rows.len(), weights }
+        Affinity { size: rows.len(), weights, unmatched }
     }
 
     /// Every component alone: mixing changes nothing, to the bit.
     pub fn identity(size: usize) -> Affinity {
-        let weights = (0..size * size).map(|at| f64::from(u8::from(at % (size + 1) == 0)));
-        Affinity { size, weights: weights.collect() }
+        let weights = (0..size).flat_map(|component| alone(component, size));
+        Affinity { size, weights: weights.collect(), unmatched: Vec::new() }
+    }
+
+    /// Components that go with no class and keep themselves, rising.
+    pub fn unmatched(&self) -> &[usize] {
+        &self.unmatched
+    }
+
+    /// The mean weight that components leave to themselves, over those that go with a class; 1 where none does.
+    ///
+    /// `1 / size` is plain averaging, 1 no mixing at all.
+    pub fn own_weight(&self) -> f64 {
+        let mixed = self.size - self.unmatched.len();
+        let diagonal: f64 =
+            (0..self.size).map(|component| self.weights(component)[component]).sum();
+        if mixed == 0 { 1.0 } else { (diagonal - self.unmatched.len() as f64) / mixed as f64 }
     }
 
     /// Components.
@@ -117,9 +148,13 @@ impl Affinity {
     }
 
     fn is_alone(&self, component: usize) -> bool {
-        let mut weights = self.weights(component).iter().enumerate();
-        weights.all(|(of, weight)| *weight == f64::from(u8::from(of == component)))
+        alone(component, self.size).eq(self.weights(component).iter().copied())
     }
+}
+
+/// The row of the identity.
+fn alone(component: usize, size: usize) -> impl Iterator<Item = f64> {
+    (0..size).map(move |of| f64::from(u8::from(of == component)))
 }
 
 fn softmax(scores: &[f64]) -> Vec<f64> {

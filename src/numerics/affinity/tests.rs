@@ -51,6 +51,26 @@ fn the_identity_keeps_every_bit() {
     assert_eq!(bits(&mixed), bits(&components));
 }
 
+/// A component that goes with no class keeps itself at any temperature, and weighs in others as a stranger does.
+#[test]
+fn a_row_without_a_positive_score_is_not_mixed() {
+    let h = [3.0, 0.0, 0.0, 0.0, -1.0, -2.0, 0.0, 2.0];
+    for (tau, stranger) in [(1e9, 0.25), (0.5, 1.0 / (3.0 + libm::exp(2.0)))] {
+        let affinity = Affinity::of(&h, 2, RowScale::Unit, tau);
+        assert_eq!(affinity.unmatched(), [1, 2]);
+        assert_eq!(affinity.weights(1), [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(affinity.weights(2), [0.0, 0.0, 1.0, 0.0]);
+        let row = affinity.weights(0);
+        assert!(row[1..].iter().all(|weight| (weight - stranger).abs() < 1e-8), "{row:?}");
+        assert!((affinity.own_weight() - (1.0 - 3.0 * stranger)).abs() < 1e-8);
+        let mixed = affinity.mix(&[1.0, 0.1, 0.3, 2.0], 1);
+        assert_eq!(mixed[1..3], [0.1, 0.3]);
+    }
+    let nothing = Affinity::of(&[0.0; 4], 2, RowScale::Unit, 1.0);
+    assert_eq!((nothing.own_weight(), nothing.unmatched()), (1.0, &[0, 1][..]));
+    assert_eq!(Affinity::identity(3).own_weight(), 1.0);
+}
+
 /// Components of 4 values with histograms over 3 classes.
 fn stacks() -> impl Strategy<Value = Vec<([f64; 3], [f64; 4])>> {
     let entries = prop::array::uniform3(-1.0..3.0f64);
@@ -68,10 +88,13 @@ proptest! {
     #[test]
     fn rows_are_positive_and_sum_to_one(stack in stacks(), tau in 0.05..10.0f64) {
         let affinity = Affinity::of(&stacked(&stack).0, 3, RowScale::Unit, tau);
-        for component in 0..affinity.size() {
+        for (component, (entries, _)) in stack.iter().enumerate() {
             let row = affinity.weights(component);
-            prop_assert!(row.iter().all(|weight| *weight > 0.0));
+            let matched = entries.iter().any(|entry| *entry > 0.0);
+            prop_assert_eq!(affinity.unmatched().contains(&component), !matched);
+            prop_assert!(!matched || row.iter().all(|weight| *weight > 0.0));
             prop_assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            prop_assert!(matched || row[component] == 1.0);
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Engine {
     pub server: Box<dyn Server>,
     pub states: BTreeMap<ClientId, Body>,
     pub exchanges: Vec<Exchange>,
+    /// What the server said of every round, as the journal has it.
+    pub figures: Vec<BTreeMap<String, f64>>,
     pub round: u32,
 }
 
@@ -50,7 +52,7 @@ impl Engine {
     pub fn new(method: Arc<dyn Method>, facts: ModelFacts, lab: Lab) -> Engine {
         let server = fresh(&*method, &lab);
         let (states, exchanges) = (BTreeMap::new(), Vec::new());
-        Engine { method, facts, lab, server, states, exchanges, round: 0 }
+        Engine { method, facts, lab, server, states, exchanges, figures: Vec::new(), round: 0 }
     }
 
     /// All tasks in turn, each dealt to `clients`.
@@ -122,6 +124,11 @@ impl Engine {
         for entry in journal.entries() {
             match entry.event {
                 Event::RoundOpened { round, .. } => self.round = round.0 + 1,
+                Event::RoundClosed { round, .. } if round.0 >= part.before => {
+                    let figures = entry.numbers.map(|numbers| numbers.metrics).unwrap_or_default();
+                    let plain = figures.into_iter().map(|(name, figure)| (name, figure.0));
+                    self.figures.push(plain.collect());
+                }
                 Event::UpdateRejected { round, seat, why, .. } => {
                     let rejected = exchanges.iter().find(|(place, _)| *place == (round, seat));
                     let up = rejected.and_then(|(_, exchange)| exchange.up.as_ref().ok());

@@ -1,0 +1,117 @@
+//! Class-aware prompt aggregation (CPA) on the server: components of the slots that a round trained are mixed with those
+//! that match the same classes, whoever's they are.
+
+use super::affinity::{Histogram, affinity};
+use super::server::C2PromptServer;
+use crate::learning::prompting::ComponentPart;
+use crate::methods::powder::SlotKey;
+use crate::model::Parameter;
+use crate::numerics::affinity::{MeanCosines, mean_cosines};
+use crate::policy::{Lab, PolicyError, RoundContext};
+
+/// One part of the components of all slots in a block.
+struct Stack {
+    name: String,
+    /// Of one slot.
+    shape: Vec<usize>,
+    /// Slot by slot, component by component.
+    rows: Vec<f32>,
+}
+
+impl C2PromptServer {
+    /// Whether components are mixed behind a round of training. After the last one of a period nobody tunes a head to
+    /// what mixing makes of its prompts.
+    pub(super) fn mixes_after(&self, round: &RoundContext) -> bool {
+        let config = &self.method.config;
+        config.cpa && (config.cpa_last || round.round_in_phase + 1 < round.rounds_in_phase)
+    }
+
+    /// Mixes the components of slots that were trained in a round, by how well they match classes.
+    pub(super) fn aggregate(
+        &mut self,
+        matched: Vec<(SlotKey, Histogram)>,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        let (keys, histograms): (Vec<SlotKey>, Vec<Histogram>) = matched.into_iter().unzip();
+        let table = self.powder.table();
+        let slots: Vec<usize> = keys.into_iter().filter_map(|key| table.find(key)).collect();
+        let weights = affinity(&histograms, self.method.config.cpa_temperature);
+        self.figures.extend([
+            ("cpa_own_weight", weights.own_weight()),
+            ("cpa_kept_rows", weights.unmatched().len() as f64),
+        ]);
+        self.note_accuracy("cpa_accuracy_before", &slots, lab)?;
+        let mut stacks = self.stacks(&slots, weights.size())?;
+        for Stack { rows, .. } in &mut stacks {
+            *rows = weights.mix(rows, rows.len() / weights.size());
+        }
+        self.note_cosines(&stacks);
+        for Stack { name, shape, rows } in stacks {
+            let each = rows.chunks_exact(shape.iter().product());
+            for (slot, values) in slots.iter().zip(each) {
+                let parameter = Parameter { shape: shape.clone(), values: values.into() };
+                let slot = self.powder.table_mut().slot_mut(*slot);
+                slot.parameters.insert(name.as_str(), parameter);
+            }
+        }
+        self.note_accuracy("cpa_accuracy_after", &slots, lab)
+    }
+
+    /// Keys, attention and tokens of these slots, which have so many components together.
+    fn stacks(&self, slots: &[usize], components: usize) -> Result<Vec<Stack>, PolicyError> {
+        let mut stacks = Vec::new();
+        for block in self.method.powder.shape.blocks.clone() {
+            for part in ComponentPart::ALL {
+                let name = part.name(block);
+                let of = |slot: &usize| self.powder.table().slots()[*slot].parameters.get(&name);
+                let parts: Vec<&Parameter> = slots.iter().filter_map(of).collect();
+                let rows: Vec<f32> =
+                    parts.iter().flat_map(|part| part.values.iter().copied()).collect();
+                let rest = rows.len() % components.max(1);
+                if rest != 0 || parts.len() != slots.len() {
+                    return Err(PolicyError::Unsupported(format!(
+                        "{} values of `{name}` for {components} components",
+                        rows.len(),
+                    )));
+                }
+                let shape = parts.first().map(|part| part.shape.clone()).unwrap_or_default();
+                if !rows.is_empty() {
+                    stacks.push(Stack { name, shape, rows });
+                }
+            }
+        }
+        Ok(stacks)
+    }
+
+    /// Mean cosines between the tokens of mixed components, over blocks.
+    fn note_cosines(&mut self, stacks: &[Stack]) {
+        let shape = &self.method.powder.shape;
+        let tokens: Vec<String> =
+            shape.blocks.clone().map(|block| ComponentPart::Prompt.name(block)).collect();
+        let (own, width) = (shape.components, shape.length * shape.dim);
+        let found: Vec<MeanCosines> = (stacks.iter())
+            .filter(|stack| tokens.contains(&stack.name))
+            .map(|stack| mean_cosines(&stack.rows, width, own))
+            .collect();
+        let mean = |of: fn(&MeanCosines) -> f64| {
+            found.iter().map(of).sum::<f64>() / found.len().max(1) as f64
+        };
+        self.figures.extend([
+            ("cpa_cosine_within", mean(|found| found.within)),
+            ("cpa_cosine_between", mean(|found| found.between)),
+        ]);
+    }
+
+    fn note_accuracy(
+        &mut self,
+        name: &'static str,
+        slots: &[usize],
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        if self.method.config.cpa_accuracy {
+            let accuracy = self.accuracy(slots, lab)?;
+            self.figures.push((name, accuracy));
+        }
+        Ok(())
+    }
+}

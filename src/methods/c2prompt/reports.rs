@@ -1,0 +1,209 @@
+//! What clients reported of their classes, and which of it Gaussians are pooled from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::ValueEnum;
+
+use super::moments::{Gaussians, SlotMoments, pooled};
+use crate::methods::powder::SlotKey;
+use crate::policy::PolicyError;
+use crate::quantity::{ClientId, TaskId};
+use crate::scenario::reader::Choice;
+use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+
+/// Whose moments a class's Gaussian is pooled from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Moments {
+    /// Everybody's who has reported the class so far, in whatever period.
+    ///
+    /// A slot counts once, however often its owner reports it.
+    #[default]
+    All,
+    /// Those of the clients that hold the class in this period.
+    Period,
+}
+
+impl Choice for Moments {}
+
+/// Moments by slot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reports {
+    slots: BTreeMap<SlotKey, Report>,
+}
+
+/// Moments of a slot's classes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Ids of the data set, in which a class that comes again is the same one.
+    pub classes: Vec<u32>,
+    /// In the same order.
+    pub moments: SlotMoments,
+}
+
+impl Report {
+    /// Classes of which the client has samples.
+    fn held(&self) -> impl Iterator<Item = u32> {
+        let counts = self.classes.iter().zip(&self.moments.counts);
+        counts.filter(|(_, count)| **count > 0).map(|(class, _)| *class)
+    }
+}
+
+impl Reports {
+    /// Takes in what clients report in a period. Who goes on with a slot reports the same samples again, which
+    /// replaces what was said before.
+    pub fn take(&mut self, reported: impl IntoIterator<Item = (SlotKey, Report)>, of: Moments) {
+        if of == Moments::Period {
+            self.slots.clear();
+        }
+        self.slots.extend(reported);
+    }
+
+    /// The Gaussians that classes have over all reports.
+    ///
+    /// # Errors
+    /// When a report has not as many numbers as its classes need.
+    pub fn gaussians<'a>(
+        &self,
+        slots: impl IntoIterator<Item = &'a [u32]>,
+        dim: usize,
+    ) -> Result<Vec<Gaussians>, PolicyError> {
+        let reports: Vec<(&[u32], &SlotMoments)> =
+            self.slots.values().map(|report| (&report.classes[..], &report.moments)).collect();
+        let pooled = pooled(&reports, dim)?;
+        Ok(slots.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
+    }
+
+    /// Of the classes of slots that begin in a period, the share that another client has reported, too. Where nobody
+    /// else has, a class's Gaussian is the client's own, and there is nothing to compensate. None where no slot begins.
+    pub fn second_holders(&self, period: TaskId) -> Option<f64> {
+        let mut holders: BTreeMap<u32, BTreeSet<ClientId>> = BTreeMap::new();
+        for (slot, report) in &self.slots {
+            report.held().for_each(|class| {
+                holders.entry(class).or_default().insert(slot.client);
+            });
+        }
+        let begins = self.slots.iter().filter(|(slot, _)| slot.task == period);
+        let shared: Vec<bool> = begins
+            .flat_map(|(_, report)| report.held())
+            .map(|class| holders[&class].len() > 1)
+            .collect();
+        let count = shared.iter().filter(|shared| **shared).count();
+        (!shared.is_empty()).then(|| count as f64 / shared.len() as f64)
+    }
+
+    /// For a checkpoint.
+    pub fn save(&self) -> Section {
+        let mut tensors = Vec::new();
+        for (place, (slot, Report { classes, moments })) in self.slots.iter().enumerate() {
+            let rows = [moments.counts.len(), moments.means.len() / moments.counts.len().max(1)];
+            let about: Vec<u32> = [u32::from(slot.task.0), slot.client.0]
+                .into_iter()
+                .chain(classes.iter().copied())
+                .collect();
+            tensors.extend([
+                NamedTensor::u32(format!("{place:05}/slot"), [about.len()], about),
+                NamedTensor::f32(format!("{place:05}/means"), rows, moments.means.clone()),
+                NamedTensor::f32(format!("{place:05}/variances"), rows, moments.variances.clone()),
+                NamedTensor::u32(
+                    format!("{place:05}/counts"),
+                    [moments.counts.len()],
+                    moments.counts.clone(),
+                ),
+            ]);
+        }
+        let tensors = tensors.into_iter().map(|tensor| tensor.expect("moments fill their shapes"));
+        Section::new(Kind::Prototypes, tensors.collect())
+    }
+
+    /// The inverse of [`save`](Reports::save).
+    ///
+    /// # Errors
+    /// Where it was not written by it.
+    pub fn load(saved: &Body) -> Result<Reports, WireError> {
+        let slots =
+            saved.of_kind(Kind::Prototypes).filter(|tensor| tensor.name().ends_with("/slot"));
+        let report = |place: usize| -> Result<(SlotKey, Report), WireError> {
+            let named = |name: &str| saved.tensor(Kind::Prototypes, &format!("{place:05}/{name}"));
+            let about = named("slot")?.as_u32()?;
+            let [task, client, classes @ ..] = &about[..] else {
+                return Err(WireError::Malformed("a report belongs to no slot".to_owned()));
+            };
+            let slot = SlotKey { task: TaskId(*task as u16), client: ClientId(*client) };
+            let moments = SlotMoments {
+                means: named("means")?.as_f32()?.to_vec(),
+                variances: named("variances")?.as_f32()?.to_vec(),
+                counts: named("counts")?.as_u32()?.to_vec(),
+            };
+            Ok((slot, Report { classes: classes.to_vec(), moments }))
+        };
+        Ok(Reports { slots: (0..slots.count()).map(report).collect::<Result<_, _>>()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples of one dimension, by class.
+    fn report(classes: &[(u32, &[f32])]) -> Report {
+        let by_class: Vec<Vec<f32>> = classes.iter().map(|(_, values)| values.to_vec()).collect();
+        let classes = classes.iter().map(|(class, _)| *class).collect();
+        Report { classes, moments: SlotMoments::fit(&by_class, 1) }
+    }
+
+    fn slot(task: u16, client: u32) -> SlotKey {
+        SlotKey { task: TaskId(task), client: ClientId(client) }
+    }
+
+    fn mean_of(reports: &Reports, class: u32) -> f32 {
+        reports.gaussians([&[class][..]], 1).unwrap()[0].means[0]
+    }
+
+    /// Class 4: one sample of value 1 in the first period, three of mean 5 in the second, where client 1 goes on.
+    fn two_periods(of: Moments) -> Reports {
+        let mut reports = Reports::default();
+        let went_on = report(&[(4, &[1.0]), (5, &[7.0])]);
+        reports.take([(slot(0, 0), report(&[(6, &[2.0])])), (slot(0, 1), went_on.clone())], of);
+        reports.take([(slot(1, 0), report(&[(4, &[4.0, 5.0, 6.0])])), (slot(0, 1), went_on)], of);
+        reports
+    }
+
+    #[test]
+    fn a_slot_counts_once_however_often_it_is_reported() {
+        let reports = two_periods(Moments::All);
+        assert_eq!(mean_of(&reports, 4), 4.0);
+        assert_eq!(mean_of(&reports, 6), 2.0);
+        assert_eq!(reports.slots.len(), 3);
+        let body = Body::new(Vec::new(), vec![reports.save()]);
+        assert_eq!(Reports::load(&body).unwrap(), reports);
+    }
+
+    #[test]
+    fn moments_of_the_period_forget_those_before() {
+        let reports = two_periods(Moments::Period);
+        assert_eq!(mean_of(&reports, 4), 4.0); // client 1 said it again
+        let gaussians = reports.gaussians([&[6][..]], 1).unwrap();
+        assert_eq!(gaussians[0].variances, [-1.0]); // nobody
+        let mut left = reports;
+        left.take([(slot(2, 0), report(&[(4, &[9.0])]))], Moments::Period);
+        assert_eq!(mean_of(&left, 4), 9.0);
+    }
+
+    #[test]
+    fn another_client_makes_a_second_holder_and_an_earlier_slot_of_the_same_does_not() {
+        let reports = two_periods(Moments::All);
+        // Class 4 of client 0, which client 1 has.
+        assert_eq!(reports.second_holders(TaskId(1)), Some(1.0));
+        // Of 6, 4 and 5 in the first period, 4.
+        assert_eq!(reports.second_holders(TaskId(0)), Some(1.0 / 3.0));
+        assert_eq!(reports.second_holders(TaskId(2)), None);
+        let mut alone = Reports::default();
+        alone.take([(slot(0, 0), report(&[(4, &[1.0])]))], Moments::All);
+        let empty: &[f32] = &[];
+        alone.take(
+            [(slot(1, 0), report(&[(4, &[2.0])])), (slot(1, 1), report(&[(4, empty)]))],
+            Moments::All,
+        );
+        assert_eq!(alone.second_holders(TaskId(1)), Some(0.0));
+    }
+}

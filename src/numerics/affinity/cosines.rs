@@ -1,0 +1,94 @@
+//! How alike the components are that mixing leaves: near 1 they are one vector, and a slot with them has one prompt.
+
+/// Mean cosines between components.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MeanCosines {
+    /// Of two components of one client; 0 where no client has two.
+    pub within: f64,
+    /// Of components of two clients; 0 where there is one client.
+    pub between: f64,
+}
+
+/// Mean cosines of rows of `width` values, of which every `own` consecutive ones belong to one client. A row of zeros
+/// has no direction and counts as orthogonal to all others.
+///
+/// Sums of unit vectors say it without looking at pairs: `sum_(i != j) u_i u_j = |sum u|^2 - sum |u|^2`.
+///
+/// ```
+/// use fedcast::numerics::affinity::mean_cosines;
+/// let rows = [1.0, 0.0, 0.0, 3.0, 2.0, 0.0, 0.0, -1.0]; // two of one client, two of another
+/// let found = mean_cosines(&rows, 2, 2);
+/// assert_eq!((found.within, found.between), (0.0, 0.0)); // 1 and -1 among four pairs
+/// ```
+pub fn mean_cosines(rows: &[f32], width: usize, own: usize) -> MeanCosines {
+    let (mut everything, mut squares) = (vec![0f64; width], 0.0);
+    let (mut of_clients, mut pairs_within) = (0.0, 0);
+    let count = rows.len() / width.max(1);
+    for client in rows.chunks((own * width).max(1)) {
+        let mut sum = vec![0f64; width];
+        for row in client.chunks_exact(width) {
+            let length = row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+            if length > 0.0 {
+                sum.iter_mut().zip(row).for_each(|(to, v)| *to += f64::from(*v) / length);
+                squares += 1.0;
+            }
+        }
+        of_clients += squared(&sum);
+        everything.iter_mut().zip(&sum).for_each(|(to, v)| *to += v);
+        let rows = client.len() / width;
+        pairs_within += rows * rows - rows;
+    }
+    let pairs_between = (count * count).saturating_sub(count + pairs_within);
+    let mean = |sum: f64, pairs: usize| if pairs == 0 { 0.0 } else { sum / pairs as f64 };
+    MeanCosines {
+        within: mean(of_clients - squares, pairs_within),
+        between: mean(squared(&everything) - of_clients, pairs_between),
+    }
+}
+
+fn squared(vector: &[f64]) -> f64 {
+    vector.iter().map(|v| v * v).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::distributions::fill_normal;
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    /// Against all pairs, one by one.
+    #[test]
+    fn sums_of_unit_vectors_are_sums_over_pairs() {
+        let (width, own, clients) = (5, 3, 4);
+        let mut rows = vec![0f32; width * own * clients];
+        fill_normal(&mut StreamKey::new(4, Domain::Method).rng(), &mut rows);
+        rows[..width].fill(0.0);
+        let unit = |row: &[f32]| -> Vec<f64> {
+            let length = row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+            row.iter().map(|v| if length > 0.0 { f64::from(*v) / length } else { 0.0 }).collect()
+        };
+        let units: Vec<Vec<f64>> = rows.chunks(width).map(unit).collect();
+        let (mut sums, mut pairs) = ([0.0; 2], [0.0; 2]);
+        for (i, a) in units.iter().enumerate() {
+            for (j, b) in units.iter().enumerate().filter(|(j, _)| *j != i) {
+                let between = usize::from(i / own != j / own);
+                sums[between] += a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+                pairs[between] += 1.0;
+            }
+        }
+        let found = mean_cosines(&rows, width, own);
+        assert!((found.within - sums[0] / pairs[0]).abs() < 1e-12, "{found:?}");
+        assert!((found.between - sums[1] / pairs[1]).abs() < 1e-12, "{found:?}");
+        assert!((found.within - found.between).abs() > 1e-3, "{found:?}");
+    }
+
+    #[test]
+    fn nobody_beside_or_nothing_at_all_is_no_likeness() {
+        let one = mean_cosines(&[1.0, 2.0, 1.0, 2.0], 2, 2);
+        assert!((one.within - 1.0).abs() < 1e-12 && one.between == 0.0);
+        let single = mean_cosines(&[1.0, 2.0, 1.0, 2.0], 2, 1);
+        assert!((single.between - 1.0).abs() < 1e-12 && single.within == 0.0);
+        assert_eq!(mean_cosines(&[], 2, 2), MeanCosines::default());
+        assert_eq!(mean_cosines(&[], 0, 0), MeanCosines::default());
+    }
+}
