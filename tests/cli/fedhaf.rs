@@ -65,7 +65,7 @@ fn workers_change_nothing_and_memory_is_reported() {
 }
 
 /// Exemplars keep classes of earlier tasks: with them FedHAF forgets far less than FedAvg on the same features, whose
-/// classes all compete, whether or not a second stage trains its module; without them it does not.
+/// classes all compete, whether or not a second stage trains its module; without them it forgets more than twice as much.
 /// (What the losses of the second stage do is in `tests/methods/fedhaf.rs`: no accuracy shows it.)
 #[test]
 fn exemplars_keep_old_classes() {
@@ -82,7 +82,7 @@ fn exemplars_keep_old_classes() {
     let replay = forgetting("replay", &first);
     assert!(replay < avg - 0.2, "{replay} {avg}");
     let none = forgetting("none", &["--set", "method.retention=0"]);
-    assert!(none > haf + 0.2, "{none} {haf}");
+    assert!(none > 2.0 * haf, "{none} {haf}");
 }
 
 #[test]
