@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs FedHAF's study on features of a ViT-Tiny and prints its table: four herding ratios, and the paper's baselines on
-# the same module.
+# Runs FedHAF's study on features of a ViT-Tiny and prints its table: four herding ratios, FedHAF without its second
+# stage, and the paper's baselines on the same module, with its batch norms and dropout.
 #
 #   cargo build --release
 #   tools/fedhaf-study.sh [--set data.path=... --set backbone.weights=...]
@@ -37,8 +37,13 @@ echo "|---|---|---|---|---|---|---|---|"
 for retention in 1.0 0.2 0.05 0.01; do
     run "FedHAF, $retention of each class kept" --set "method.retention=$retention" "$@"
 done
-run "FedLwF-2T" --set 'method={name="fedlwf-2t", train="module", old_logits="keep"}' "$@"
-run "FedProx" --set 'method={name="fedprox", train="module", old_logits="keep"}' "$@"
-run "FedAvg" --set 'method={name="fedavg", train="module", old_logits="keep"}' "$@"
-run "oracle" --set 'method={name="oracle", train="module", site="clients"}' "$@"
-run "FedAvg, outputs of a task among themselves" --set 'method={name="fedavg", train="module"}' "$@"
+run "FedHAF, no second stage" --set method.lambda_fd=0 --set method.lambda_fb=0 "$@"
+like='train="module", norms="settled", dropout=0.1'
+run "FedLwF-2T" --set "method={name=\"fedlwf-2t\", old_logits=\"keep\", $like}" "$@"
+run "FedLwF-2T, cross-entropy of weight 1" \
+    --set "method={name=\"fedlwf-2t\", old_logits=\"keep\", alpha=1.0, gamma=0.34, $like}" "$@"
+run "FedProx" --set "method={name=\"fedprox\", old_logits=\"keep\", $like}" "$@"
+run "FedAvg" --set "method={name=\"fedavg\", old_logits=\"keep\", $like}" "$@"
+run "oracle" --set "method={name=\"oracle\", site=\"clients\", $like}" "$@"
+run "FedAvg, outputs of a task among themselves" --set "method={name=\"fedavg\", $like}" "$@"
+run "FedAvg upon the module, by batches" --set 'method={name="fedavg", train="module", old_logits="keep"}' "$@"

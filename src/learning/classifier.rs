@@ -6,7 +6,8 @@
 //!   its rows keys and the second half values (as in HGP);
 //! * `adapter.00.down.weight`, ...: a bottleneck adapter of every block (as in STSA's first stage);
 //! * `adjust.*`, `head.hidden.*` and `head.norm.*`: FedHAF's module and the hidden layer of its head, between frozen
-//!   features and the rows (features are then the module's); its batch norms take moments of the batch in training;
+//!   features and the rows (features are then the module's); its batch norms take moments of the batch in
+//!   training, or those of the module its running ones ([`Norms`](crate::model::Norms));
 //! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
@@ -37,8 +38,8 @@ use super::prompting::PromptPool;
 use crate::data::Batch;
 use crate::model::ops::Groups;
 use crate::model::{
-    Adaptation, Adjustment, Backbone, ClassHead, FrozenPart, ModelError, ParameterSet, Variables,
-    ops,
+    Adaptation, Adjustment, Backbone, ClassHead, Dropout, Drops, FrozenPart, ModelError,
+    ParameterSet, Variables, ops,
 };
 
 /// A network that answers with scores over head rows, frozen or in training.
@@ -184,15 +185,15 @@ impl Classifier {
     fn above(&self, rows: Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         match (self.frozen_part(), &self.adjustment) {
             (FrozenPart::Below(block), _) => self.backbone.features_from(&rows, block, adaptation),
-            (FrozenPart::Whole, Some(own)) => Ok(own.adjust(&rows, None)?),
+            (FrozenPart::Whole, Some(own)) => Ok(own.adjust(&rows, drops(adaptation))?),
             (FrozenPart::Whole | FrozenPart::Adapted(_) | FrozenPart::Nothing, _) => Ok(rows),
         }
     }
 
     /// Features to what the rows of the head get.
-    fn below_rows(&self, features: &Tensor) -> Result<Tensor, ModelError> {
+    fn below_rows(&self, features: &Tensor, drops: Option<Drops>) -> Result<Tensor, ModelError> {
         match &self.adjustment {
-            Some(own) => Ok(own.hidden(features, None)?),
+            Some(own) => Ok(own.hidden(features, drops)?),
             None => Ok(features.clone()),
         }
     }
@@ -202,7 +203,24 @@ impl Classifier {
     /// # Errors
     /// When the features do not fit the head.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
-        self.head.logits(&self.below_rows(features)?)
+        self.head.logits(&self.below_rows(features, None)?)
+    }
+
+    /// Logits `(b, rows)` of a batch in training, with what is dropped in adapters or in a module.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network.
+    pub fn training_logits(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        dropout: Option<Dropout>,
+    ) -> Result<Tensor, LearningError> {
+        let queries = self.queries_of(batch, device)?;
+        let adaptation = self.adaptation_for(queries.as_ref(), None)?;
+        let adaptation = Adaptation { dropout, ..adaptation };
+        let features = self.adapted_features(batch, device, &adaptation)?;
+        Ok(self.head.logits(&self.below_rows(&features, drops(&adaptation))?)?)
     }
 
     /// `CE_cur`: mean cross-entropy over the rows of this classifier only, the training mask of
@@ -233,4 +251,10 @@ impl Classifier {
         let start = self.rows.start as u32;
         labels.iter().map(|label| label.wrapping_sub(start)).collect()
     }
+}
+
+/// What a module drops, which is trained by one member alone.
+fn drops(adaptation: &Adaptation) -> Option<Drops> {
+    let Dropout { rate, places } = adaptation.dropout.as_ref()?;
+    places.first().map(|place| Drops { rate: *rate, place: *place })
 }

@@ -23,9 +23,9 @@ use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
-use crate::model::{HeadKind, HeadStart, NetworkShape, ParameterSet};
+use crate::model::{HeadKind, HeadStart, NetworkShape, Norms, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, kind_of};
+use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto, kind_of};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::Kind;
 
@@ -40,7 +40,7 @@ pub enum Train {
     ///
     /// The prompt starts from zeros.
     Prompt,
-    /// FedHAF's module and head on frozen features, without dropout.
+    /// FedHAF's module and head on frozen features.
     Module,
 }
 
@@ -67,6 +67,10 @@ pub struct FedAvg {
     pub prompt_len: u32,
     /// Blocks with a prompt, for [`Train::Prompt`].
     pub n_blocks: u32,
+    /// Moments of the module's batch norms after the first task, for [`Train::Module`].
+    pub norms: Norms,
+    /// Share of entries dropped in training, for [`Train::Module`].
+    pub dropout: f64,
 }
 
 impl Default for FedAvg {
@@ -87,7 +91,7 @@ impl FedAvg {
             ..FedAvg::learning(table)
         };
         let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        FedAvg { head: table.get(&head), ..config }
+        FedAvg { head: table.get(&head), ..config }.upon_module(table)
     }
 
     /// The keys that say what trains and how; what concerns a federation stays at its default.
@@ -117,9 +121,21 @@ impl FedAvg {
             backbone_lr: table.get(&backbone_lr),
             prompt_len: table.get(&prompt_len),
             n_blocks: table.get(&n_blocks),
+            norms: Norms::Batch,
+            dropout: 0.0,
         };
         prompt_has_halves(table, config.prompt_len);
         config
+    }
+
+    /// With the keys that say how FedHAF's module trains; its baselines have them to be like it.
+    pub(in crate::methods) fn upon_module(self, table: &mut TableReader<'_>) -> FedAvg {
+        let norms = "moments in the module after the first task if `train = \"module\"`";
+        let norms = Param::new("norms", Norms::Batch, norms).source("not in FedHAF's paper");
+        let dropout = "share of entries dropped in training if `train = \"module\"`";
+        let dropout = Param::new("dropout", 0.0, dropout).source("not in FedHAF's paper");
+        let dropout = dropout.at_least(0.0).below(1.0);
+        FedAvg { norms: table.get(&norms), dropout: table.get(&dropout), ..self }
     }
 
     fn prompt(&self, model: &ModelFacts) -> PromptShape {
@@ -189,8 +205,32 @@ impl Averaged for FedAvg {
         }
     }
 
-    fn trained_rows(&self, view: &TaskView) -> Range<usize> {
+    fn vetoes(&self) -> Vec<Veto> {
+        match (self.train, self.norms) {
+            (Train::Module, Norms::Settled) => {
+                Veto::against(&[Service::Mixed], "the moments of a module settle in the first task")
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
         self.old_logits.rows(view)
+    }
+
+    fn dropout(&self) -> f64 {
+        match self.train {
+            Train::Module => self.dropout,
+            Train::All | Train::Head | Train::Prompt => 0.0,
+        }
+    }
+
+    /// In the first task there is nothing that could have settled.
+    fn norms(&self, view: &TaskView) -> Norms {
+        match view.rows.start {
+            0 => Norms::Batch,
+            _ => self.norms,
+        }
     }
 
     fn rate_factor(&self, name: &str) -> f64 {

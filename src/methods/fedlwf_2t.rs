@@ -5,9 +5,15 @@
 //!
 //! ```text
 //! task 1       L = CE
-//! afterwards   L = a CE + b KD(own old model) + (1 - a - b) KD(received model)
+//! afterwards   L = a CE + b KD(own old model) + c KD(received model),  c = 1 - a - b unless it is given
 //! KD(u, s) = mean sum softmax(u/T) log( softmax(u/T) / softmax(s/T) ),  T = 2, without the factor T^2
 //! ```
+//! FedCIL's code has a = b = .33 and c = .34 with Adam, which is blind to the scale of a loss; with SGD such a
+//! cross-entropy learns at a third of FedAvg's rate, unless the three weights are set apart.
+//!
+//! Teachers normalise as the student does (`teacher_norms`): by the moments of the batch where it does. Otherwise the
+//! received model, which is the student's own start, would pull at it from the first step on.
+//!
 //! A client that took part in no earlier task has no first teacher, and its term is zero. What is kept is the model
 //! after a client's last training, before the server's next mean; the latest one of an earlier task teaches.
 
@@ -20,12 +26,12 @@ use clap::ValueEnum;
 use super::averaged::{
     Averaged, Client, Learnt, Needs, Objective, OldLogits, Pass, one_by_one, previous, train_alone,
 };
-use super::fedavg::FedAvg;
+use super::fedavg::{FedAvg, Train};
 use super::registry::MethodEntry;
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, TrainingPlan};
-use crate::model::{ParameterSet, ops};
+use crate::model::{HeadKind, ParameterSet, TeacherNorms, ops};
 use crate::policy::{
     ClientState, Lab, ModelFacts, PolicyError, Service, Veto, parameter_sections, parameters_of,
 };
@@ -36,14 +42,18 @@ use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 /// The temperature of both distillations.
 const TEMPERATURE: f64 = 2.0;
 
-/// Which outputs of the first teacher are distilled.
+/// Which outputs of the teachers are distilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OwnTeacher {
-    /// Outputs of all classes seen, as in public code.
+    /// Those of all classes seen.
     ///
-    /// Also those it was never trained for.
+    /// Also those that the first teacher was never trained for.
     Seen,
-    /// Outputs of earlier tasks, for which it was trained.
+    /// All outputs of both teachers, of classes to come, too.
+    ///
+    /// As in FedCIL's code.
+    All,
+    /// Of the first teacher those of earlier tasks, for which it was trained.
     Old,
 }
 
@@ -67,13 +77,17 @@ pub struct FedLwf2t {
     pub fedavg: FedAvg,
     /// Which outputs compete in the cross-entropy.
     pub compete: OldLogits,
-    /// `a`: share of the cross-entropy.
+    /// `a`: weight of the cross-entropy.
     pub alpha: f64,
-    /// `b`: share of the old model.
+    /// `b`: weight of the old model.
     pub beta: f64,
+    /// `c`: weight of the received model; what the others leave of 1 where it is not given.
+    pub gamma: Option<f64>,
+    /// By which moments the teachers normalise.
+    pub teacher_norms: TeacherNorms,
     /// Whose old model that is.
     pub first_teacher: FirstTeacher,
-    /// Which outputs of it.
+    /// Which outputs are distilled.
     pub own_teacher: OwnTeacher,
 }
 
@@ -86,25 +100,30 @@ impl Default for FedLwf2t {
 impl FedLwf2t {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> FedLwf2t {
-        let share = |name, doc| {
-            Param::new(name, 0.33, doc).source("public code of FedCIL").at_least(0.0).at_most(1.0)
+        let weight = |name, doc| {
+            Param::new(name, 0.33, doc).source("public code of FedCIL").at_least(0.0).at_most(1e6)
         };
+        let gamma = "weight of the received model; what the others leave of 1 if not given";
+        let gamma = Param::unset("gamma", gamma).at_least(0.0).at_most(1e6);
+        let moments = "moments of teachers with batch norms";
+        let teacher_norms = Param::new("teacher_norms", TeacherNorms::Student, moments);
         let first = Param::new("first_teacher", FirstTeacher::Own, "whose old model teaches");
-        let own =
-            Param::new("own_teacher", OwnTeacher::Seen, "outputs distilled from the own model");
+        let own = Param::new("own_teacher", OwnTeacher::Seen, "outputs that are distilled");
         let fedavg = FedAvg::read(table);
         let config = FedLwf2t {
             compete: fedavg.old_logits,
             fedavg: FedAvg { old_logits: OldLogits::Keep, ..fedavg },
-            alpha: table.get(&share("alpha", "share of the cross-entropy")),
-            beta: table
-                .get(&share("beta", "share of the old model; the rest is the received one's")),
+            alpha: table.get(&weight("alpha", "weight of the cross-entropy")),
+            beta: table.get(&weight("beta", "weight of the old model")),
+            gamma: table.optional(&gamma),
+            teacher_norms: table.get(&teacher_norms.source("FedHAF says nothing of them")),
             first_teacher: table.get(&first),
             own_teacher: table.get(&own),
         };
-        if config.alpha + config.beta > 1.0 + 1e-9 {
-            let message = "`alpha` and `beta` leave nothing for the server's model";
-            table.reject("beta", message, "more than 1 together", "lower one of the two");
+        if config.gamma.is_none() && config.alpha + config.beta > 1.0 + 1e-9 {
+            let message = "`alpha` and `beta` leave less than nothing for the server's model";
+            let help = "give the weight of that model as `gamma`, or lower one of the two";
+            table.reject("beta", message, "more than 1 together", help);
         }
         config
     }
@@ -152,7 +171,7 @@ impl ClientState for OwnModels {
     }
 }
 
-/// A teacher, its share of the loss, and the outputs it is asked for.
+/// A teacher, its weight in the loss, and the outputs it is asked for.
 struct Teacher {
     model: Classifier,
     share: f64,
@@ -168,7 +187,7 @@ impl Teacher {
         device: &Device,
     ) -> Result<Tensor, LearningError> {
         let told = self.model.logits(&self.model.batch_features(batch, device)?)?;
-        let told = told.narrow(1, 0, self.outputs)?.contiguous()?.flatten_all()?;
+        let told = told.detach().narrow(1, 0, self.outputs)?.contiguous()?.flatten_all()?;
         let own = logits.narrow(1, 0, self.outputs)?.contiguous()?;
         let (told, columns) = (told.to_vec1::<f32>()?, 0..self.outputs);
         Ok((distillation(&own, &told, columns, TEMPERATURE, Distillation::Kl)? * self.share)?)
@@ -198,12 +217,20 @@ impl Averaged for FedLwf2t {
     fn vetoes(&self) -> Vec<Veto> {
         match self.teaches() {
             true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
-            false => Vec::new(),
+            false => self.fedavg.vetoes(),
         }
     }
 
     fn teaches(&self) -> bool {
         self.beta > 0.0 && self.first_teacher == FirstTeacher::Server
+    }
+
+    /// All rows seen, or all there are: those that are distilled train.
+    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        match self.own_teacher {
+            OwnTeacher::All => self.averaging().head.down_rows(view, model.classes),
+            OwnTeacher::Seen | OwnTeacher::Old => self.fedavg.trained_rows(model, view),
+        }
     }
 
     fn largest_pack(&self) -> usize {
@@ -258,8 +285,7 @@ struct Taught {
 
 impl Objective for Taught {
     fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
-        let (model, batch) = (pass.model, &pass.step.batch);
-        let logits = model.logits(&model.batch_features(batch, pass.device)?)?;
+        let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let columns = self.columns.clone();
         // A product with zero is cut out of candle's graph, and a client may have nobody else to learn from.
         let mut loss = match self.share {
@@ -282,14 +308,18 @@ impl FedLwf2t {
         view: &TaskView,
         lab: &Lab,
     ) -> Result<Vec<Teacher>, PolicyError> {
-        let FedLwf2t { alpha, beta, first_teacher, own_teacher, .. } = self;
+        let FedLwf2t { beta, first_teacher, own_teacher, .. } = self;
         if view.rows.start == 0 {
             return Ok(Vec::new());
         }
         let teacher = |parameters: &ParameterSet, share: f64, outputs: usize| {
-            let model = Classifier::frozen(&lab.backbone, parameters)?;
-            let outputs = outputs.min(model.rows().end);
+            let outputs = outputs.min(head_size(parameters));
+            let model = self.as_teacher(parameters, outputs, view, lab)?;
             Ok::<_, PolicyError>(Teacher { model, share, outputs })
+        };
+        let known = match own_teacher {
+            OwnTeacher::All => usize::MAX,
+            OwnTeacher::Seen | OwnTeacher::Old => view.seen(),
         };
         let mut teachers = Vec::new();
         let old = match first_teacher {
@@ -298,17 +328,46 @@ impl FedLwf2t {
         };
         if let Some(old) = old.filter(|_| *beta > 0.0) {
             let outputs = match own_teacher {
-                OwnTeacher::Seen => view.seen(),
+                OwnTeacher::Seen | OwnTeacher::All => known,
                 OwnTeacher::Old => view.rows.start,
             };
             teachers.push(teacher(&old, *beta, outputs)?);
         }
-        let rest = 1.0 - alpha - beta;
+        let rest = self.weight_of_received();
         if rest > 1e-9 {
-            teachers.push(teacher(&member.received, rest, view.seen())?);
+            teachers.push(teacher(&member.received, rest, known)?);
         }
         Ok(teachers)
     }
+
+    /// `c`.
+    fn weight_of_received(&self) -> f64 {
+        self.gamma.unwrap_or(1.0 - self.alpha - self.beta)
+    }
+
+    /// A model that answers for so many outputs. Where batch norms train beside its student, it is one in training
+    /// itself, of which nobody asks anything but answers.
+    fn as_teacher(
+        &self,
+        parameters: &ParameterSet,
+        outputs: usize,
+        view: &TaskView,
+        lab: &Lab,
+    ) -> Result<Classifier, PolicyError> {
+        let has_norms = matches!(self.fedavg.train, Train::All | Train::Module);
+        if !has_norms || self.teacher_norms == TeacherNorms::Running {
+            return Ok(Classifier::frozen(&lab.backbone, parameters)?);
+        }
+        let (own, norms) = (vec![parameters.clone()], self.norms(view));
+        Ok(Classifier::pack_normed(&lab.backbone, own, 0..outputs, None, norms)?)
+    }
+}
+
+/// Head rows of a set.
+fn head_size(parameters: &ParameterSet) -> usize {
+    let first = HeadKind::of(parameters).by_row().first();
+    let rows = first.and_then(|name| parameters.get(name)?.shape.first().copied());
+    rows.unwrap_or(0)
 }
 
 /// Its line in the registry.

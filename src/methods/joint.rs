@@ -115,12 +115,12 @@ impl Averaged for Joint {
 
     fn learn(
         &self,
-        _model: &ModelFacts,
+        facts: &ModelFacts,
         pack: &mut [Client<'_, JointState>],
         lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         Ok(one_by_one(pack, |member| {
-            let rows = self.trained_rows(&member.seat.view);
+            let rows = self.trained_rows(facts, &member.seat.view);
             let model = Classifier::trainable(&lab.backbone, &member.received, rows)?;
             let rule = lab.training.optimiser.clone();
             let mut optimiser = rule.over_pack(model.vars(), model.members());

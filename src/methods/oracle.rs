@@ -48,7 +48,7 @@ impl Oracle {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> Oracle {
         let site = Param::new("site", Site::Central, "who has the data");
-        let fedavg = FedAvg::learning(table);
+        let fedavg = FedAvg::learning(table).upon_module(table);
         let fedavg = FedAvg { old_logits: OldLogits::Keep, ..fedavg };
         Oracle { fedavg, site: table.get(&site) }
     }
@@ -82,7 +82,7 @@ impl Averaged for Oracle {
                 let why = "a central oracle is one site, and nobody folds its uploads";
                 Veto::against(&Service::ALL, why)
             }
-            Site::Clients => Vec::new(),
+            Site::Clients => self.fedavg.vetoes(),
         }
     }
 

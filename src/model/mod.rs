@@ -60,8 +60,8 @@ mod weights_file;
 
 pub use adaptation::{Adaptation, Prefix};
 pub use adapter::{Adapter, AdapterShape, Dropout, MaskPlace, adapters_of, is_adapter};
-pub(crate) use adjustment::{Adjustment, Drops, Trains, of_module};
-pub use adjustment::{ModuleShape, NetworkShape, Norms, Residual};
+pub(crate) use adjustment::{Adjustment, ByBatch, Drops, Trains, of_module};
+pub use adjustment::{ModuleShape, NetworkShape, Norms, Residual, TeacherNorms};
 pub use backbone::{Backbone, BackboneConfig, PixelShape};
 pub use bert::{Bert, BertConfig};
 pub use class_head::{ClassHead, HeadKind, HeadShape};

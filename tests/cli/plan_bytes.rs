@@ -115,7 +115,7 @@ fn the_share_of_the_model_is_printed() {
     let hepco = share("scenarios/hepco/cifar100.toml");
     assert!(hepco.contains("8,140,900 numbers, 9.5 % of the backbone"), "{hepco}");
     assert!(share("scenarios/hgp/cifar100-beta0.5.toml").contains("1.0 %"));
-    let fedhaf = share("scenarios/fedhaf/table1-cifar100-fedhaf.toml");
+    let fedhaf = share("scenarios/fedhaf/table3-cifar100-fedhaf.toml");
     assert!(fedhaf.contains("1,494,500 numbers, 2.6 % of the backbone"), "{fedhaf}");
     assert!(fedhaf.contains("full fine-tuning would send 232.6 MB"), "{fedhaf}");
 }
@@ -124,7 +124,7 @@ fn the_share_of_the_model_is_printed() {
 /// fortieth of ResNet-152; the previous model besides, once per task and client, where clients keep it.
 #[test]
 fn fedhaf_on_cifar100() {
-    let scenario = "scenarios/fedhaf/table1-cifar100-fedhaf.toml";
+    let scenario = "scenarios/fedhaf/table3-cifar100-fedhaf.toml";
     let planned = plan(scenario, &[]);
     let both = 5_966_736 + 4 * 2_816;
     assert_eq!(planned["backbone"]["parameters"], 58_143_808);

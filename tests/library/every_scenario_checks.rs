@@ -267,8 +267,8 @@ fn the_federations_of_fedhaf_have_the_paper_s_sizes() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/fedhaf").join(format!("{name}.toml"))
     };
     for (name, clients, asked) in [
-        ("table1-cifar100-fedhaf", 50, 5),
-        ("table1-cifar100-fedlwf-2t", 50, 5),
+        ("table3-cifar100-fedhaf", 50, 5),
+        ("table3-cifar100-fedlwf-2t", 50, 5),
         ("tiny-imagenet", 50, 5),
         ("imagenet", 300, 30),
         ("shakespeare", 100, 10),

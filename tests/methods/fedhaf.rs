@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
+use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::fedhaf::{FedHaf, Stages, Supervision};
+use fedcast::methods::fedhaf::{FedHaf, Norms, Squares, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
+use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    ClassCounts, Member, Message, Method, MissedTask, ModelFacts, SketchFacts, WireForm,
-    parameters_of,
+    ClassCounts, Member, Message, Method, MissedTask, ModelFacts, Period, Predictor, Scope,
+    SketchFacts, WireForm, parameters_of,
 };
 use fedcast::quantity::TaskId;
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
-use crate::toys::watched::{Engine, through_the_wire};
+use crate::toys::watched::{Engine, SEED, through_the_wire};
 use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
 use crate::{built, engine, far, values};
 
@@ -208,7 +210,7 @@ fn each_stage_moves_its_own_network() {
 /// Table 2 of the paper: every ablation is a run of its own.
 #[test]
 fn every_ablation_changes_the_run() {
-    let changes: [fn(&mut FedHaf); 7] = [
+    let changes: [fn(&mut FedHaf); 9] = [
         |_| (),
         |c| c.stages = Stages::One,
         |c| c.supervision = Supervision::All,
@@ -216,6 +218,8 @@ fn every_ablation_changes_the_run() {
         |c| c.lambda_fd = 0.0,
         |c| c.lambda_fb = 0.0,
         |c| c.module = false,
+        |c| c.reinitialise = true,
+        |c| c.exemplars_in_ce = false,
     ];
     let ends = changes.map(|change| trained(change, 2, 1).server.save().digest());
     for (at, end) in ends.iter().enumerate() {
@@ -230,6 +234,118 @@ fn every_ablation_changes_the_run() {
         (paper.retention, paper.herding, paper.stages),
         (0.2, Herding::Nearest, Stages::Two)
     );
+}
+
+/// What a client of the second task did: how far its module took old samples from the previous module's features, how
+/// far its norms of new and old classes are apart, and how far its old outputs are from the previous model's, by both
+/// models' running moments. All exemplars are kept, nothing is dropped.
+fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
+    let mut run = engine(
+        fedhaf_with(|config| {
+            (config.retention, config.dropout, config.squares) = (1.0, 0.0, Squares::Sum);
+            (config.norms, config.exemplars_in_ce) = (Norms::Settled, false);
+            change(config);
+        }),
+        2,
+    );
+    run.lab.training = TrainingPlan { epochs: 6, ..plan(OptimiserConfig::sgd(0.02)) };
+    let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 1));
+    let pixels = [0, 1].map(|task| {
+        let all = run.lab.statistics_loader(&shards[task][0]).in_order(1_000).next();
+        run.lab.pixels(&all.unwrap().unwrap()).unwrap()
+    });
+    let rows = |run: &Engine, of: &dyn Fn(&dyn Predictor) -> Tensor| {
+        of(&*run.server.predictor(&run.lab).unwrap()).to_vec2::<f32>().unwrap()
+    };
+    let adjusted =
+        |run: &Engine, task: usize| rows(run, &|model| model.features(&pixels[task]).unwrap());
+    let outputs = |run: &Engine| {
+        let scope = Scope::Task(run.view(0).rows.clone());
+        rows(run, &|model| model.scores(&pixels[0], &scope).unwrap())
+    };
+    run.task(0, &shards[0], 4);
+    let (features, told) = (adjusted(&run, 0), outputs(&run));
+    run.task(1, &shards[1], 1);
+    let squares = |x: &[f32]| x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let apart = |(one, other): (&Vec<f32>, &Vec<f32>)| {
+        let gap: Vec<f32> = one.iter().zip(other).map(|(a, b)| a - b).collect();
+        squares(&gap)
+    };
+    let drift = mean(adjusted(&run, 0).iter().zip(&features).map(apart).collect());
+    let norm = |task| mean(adjusted(&run, task).iter().map(|x| squares(x).sqrt()).collect());
+    let softmax = |z: &[f32]| -> Vec<f64> {
+        let powers: Vec<f64> = z.iter().map(|z| f64::from(*z).exp()).collect();
+        powers.iter().map(|p| p / powers.iter().sum::<f64>()).collect()
+    };
+    let divergence = |(own, told): (&Vec<f32>, &Vec<f32>)| {
+        let (own, told) = (softmax(own), softmax(told));
+        own.iter().zip(told).map(|(p, q)| p * (p / q).ln()).sum::<f64>()
+    };
+    let outputs = mean(outputs(&run).iter().zip(&told).map(divergence).collect());
+    [drift, (norm(1) - norm(0)).abs(), outputs]
+}
+
+/// What the losses are there for. The balance brings norms of old and new classes together and moves the module; the
+/// distillation of features holds it where it was; that of outputs holds the head.
+#[test]
+fn every_loss_pulls_where_it_should() {
+    let with = |kd: f64, fd: f64, fb: f64| {
+        second_task(|c| (c.lambda_kd, c.lambda_fd, c.lambda_fb) = (kd, fd, fb))
+    };
+    let [still, unequal, _] = with(1.0, 0.0, 0.0);
+    let [moved, equal, _] = with(1.0, 0.0, 1.0);
+    let [held, ..] = with(1.0, 4.0, 1.0);
+    assert_eq!(still, 0.0, "nothing moves the module");
+    assert!(equal < 0.5 * unequal, "norms {equal} apart, {unequal} without the balance");
+    assert!(moved > 0.0 && held < 0.5 * moved, "{held} from the teacher, {moved} without it");
+    let [.., told] = with(4.0, 0.0, 0.0);
+    let [.., free] = with(0.0, 0.0, 0.0);
+    assert!(told < 0.9 * free, "outputs {told} from the teacher's, {free} without it");
+}
+
+/// Appendix C: the second task begins from networks drawn anew, not those of the first task, and the model that
+/// teaches is the one that was learnt. A server that is loaded within a task does not draw again.
+#[test]
+fn networks_can_be_drawn_anew_at_each_task() {
+    let run = trained(|c| (c.reinitialise, c.norms) = (true, Norms::Batch), 2, 2);
+    let begun = |task: usize| {
+        let first = run.exchanges.iter().find(|exchange| exchange.task == task).unwrap();
+        parameters_of(&first.down).unwrap()
+    };
+    let second = run.exchanges.iter().find(|exchange| exchange.task == 1).unwrap();
+    let learnt = parameters_of(&second.assets[0].body).unwrap();
+    let (one, other) = (begun(0), begun(1));
+    for (name, start) in other.iter() {
+        let [first, left] = [&one, &learnt].map(|set| &set.get(name).unwrap().values);
+        if name.ends_with("norm.running_var") || name.ends_with("norm.weight") {
+            assert!(start.values.iter().all(|v| *v == 1.0), "{name}");
+        } else if name.ends_with("weight") {
+            assert!(start.values != *first && start.values != *left, "{name}");
+            let deviation = |values: &[f32]| {
+                (values.iter().map(|v| v * v).sum::<f32>() / values.len() as f32).sqrt()
+            };
+            let inputs = start.shape[1] as f32;
+            let expected = (2.0 / inputs).sqrt();
+            assert!((deviation(&start.values) / expected - 1.0).abs() < 0.35, "{name}");
+        } else {
+            assert!(start.values.iter().all(|v| *v == 0.0), "{name}");
+        }
+    }
+    let later: Vec<_> = run.exchanges.iter().filter(|exchange| exchange.task == 1).collect();
+    assert_ne!(parameters_of(&later[2].down).unwrap(), other, "the second round goes on");
+    let period = |task| Period::of(run.view(task), 2);
+    let mut server = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
+    server.begin_period(&period(0), &run.lab).unwrap();
+    server.end_period(&period(0), &run.lab).unwrap();
+    let before = server.save().digest();
+    server.begin_period(&period(1), &run.lab).unwrap();
+    let drawn = server.save();
+    assert_ne!(drawn.digest(), before);
+    let mut again = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
+    again.load(&through_the_wire(&drawn)).unwrap();
+    again.begin_period(&period(1), &run.lab).unwrap();
+    assert_eq!(again.save().digest(), drawn.digest());
 }
 
 /// Rows of classes to come can be left out of messages in either way without changing the result.

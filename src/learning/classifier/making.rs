@@ -8,8 +8,8 @@ use candle_core::{Device, Tensor};
 use super::{Classifier, Copies, head_rows};
 use crate::learning::prompting::{PromptPool, Prompting, is_prompt};
 use crate::model::{
-    Adaptation, Adjustment, Backbone, ClassHead, ModelError, Norms, Parameter, ParameterSet,
-    Residual, Trains, Variables, adapters_of, is_adapter,
+    Adaptation, Adjustment, Backbone, ByBatch, ClassHead, ModelError, Norms, Parameter,
+    ParameterSet, Residual, Trains, Variables, adapters_of, is_adapter,
 };
 
 impl Classifier {
@@ -39,7 +39,7 @@ impl Classifier {
         let prompts: Vec<Tensor> =
             shared.map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
         let pool = prompting.map(|own| PromptPool::frozen(own, received, device)).transpose()?;
-        let adjustment = adjustment(received, Trains::NOTHING, device)?;
+        let adjustment = adjustment(received, Trains::NOTHING, ByBatch::NOTHING, device)?;
         let (head, copies) = (ClassHead::frozen_at(received, device)?, Copies::default());
         let (rows, variables) = (0..head.classes()?, Variables::new());
         let named = |name: &str| received.get(name).map(|parameter| parameter.tensor(device));
@@ -96,6 +96,20 @@ impl Classifier {
         rows: Range<usize>,
         prompting: Option<Arc<dyn Prompting>>,
     ) -> Result<Self, ModelError> {
+        Classifier::pack_normed(backbone, received, rows, prompting, Norms::Batch)
+    }
+
+    /// [`Classifier::pack_with`] where a module upon the backbone normalises by `norms`.
+    ///
+    /// # Errors
+    /// As [`Classifier::pack`].
+    pub fn pack_normed(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+        prompting: Option<Arc<dyn Prompting>>,
+        norms: Norms,
+    ) -> Result<Self, ModelError> {
         let stacked = ParameterSet::stacked(&received)?;
         let alone = backbone.is_in(&received[0]) || Adjustment::is_in(&received[0]);
         if alone && received.len() > 1 {
@@ -133,7 +147,8 @@ impl Classifier {
         };
         adaptation.adapters = adapters_of(named)?;
         variables.extend(adapter_variables);
-        let adjustment = adjustment(&received[0], Trains::BOTH, device)?;
+        let adjustment =
+            adjustment(&received[0], Trains::BOTH, ByBatch::training(Trains::BOTH, norms), device)?;
         variables.extend(adjustment.iter().flat_map(|own| own.variables().iter().cloned()));
         let heads: Vec<ParameterSet> =
             received.iter().map(|set| head_rows(set, rows.clone())).collect::<Result<_, _>>()?;
@@ -180,12 +195,13 @@ impl Classifier {
 fn adjustment(
     set: &ParameterSet,
     trains: Trains,
+    by_batch: ByBatch,
     device: &Device,
 ) -> Result<Option<Adjustment>, ModelError> {
     if !Adjustment::is_in(set) {
         return Ok(None);
     }
-    Adjustment::new(set, Residual::Identity, trains, Norms::Batch, device).map(Some)
+    Adjustment::new(set, Residual::Identity, trains, by_batch, device).map(Some)
 }
 
 /// The prefix prompts of all samples, where there are any.

@@ -2,7 +2,7 @@
 
 use candle_core::{Device, Tensor};
 
-use super::Classifier;
+use super::{Classifier, drops};
 use crate::learning::{LearningError, PackBatch};
 use crate::model::{Adaptation, Dropout, FrozenPart, ops};
 
@@ -17,7 +17,8 @@ pub struct PackOutputs {
 
 impl Classifier {
     /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`;
-    /// `dropout` is for its adapters.
+    /// `dropout` is for its
+    /// adapters, or its module.
     ///
     /// # Errors
     /// When a label is not among the rows, or there are more or fewer members.
@@ -82,7 +83,8 @@ impl Classifier {
         let adaptation = self.adaptation_for(queries.as_ref(), Some(groups))?;
         let adaptation = Adaptation { dropout, ..adaptation };
         let features = self.adapted_features(batch, device, &adaptation)?;
-        let logits = self.head.pack_logits(&self.below_rows(&features)?, groups)?;
+        let logits =
+            self.head.pack_logits(&self.below_rows(&features, drops(&adaptation))?, groups)?;
         let labels = self.own_rows(batch.labels());
         let losses = ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?;
         let own = match (&self.pool, &queries) {

@@ -38,7 +38,7 @@ impl Cut {
         let head = match (direction, model.form) {
             (Direction::Inference, _) => 0..model.classes,
             (Direction::Down, _) if method.down_is_lean(model) => view.rows.clone(),
-            (Direction::Up, WireForm::Lean) => method.trained_rows(view),
+            (Direction::Up, WireForm::Lean) => method.trained_rows(model, view),
             _ => method.averaging().head.down_rows(view, model.classes),
         };
         Cut { head, pool: method.task_rows(model, view.task.index(), direction) }

@@ -39,7 +39,7 @@ pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone};
 use super::fedavg::FedAvg;
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
-use crate::model::ParameterSet;
+use crate::model::{Norms, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientState, Lab, ModelFacts, Period, Place, PolicyError, Predictor, RoundContext, SketchFacts,
@@ -96,7 +96,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// Services that its layouts would allow and it cannot bear.
     fn vetoes(&self) -> Vec<Veto> {
-        Vec::new()
+        self.fedavg().map(Averaged::vetoes).unwrap_or_default()
     }
 
     /// Whether its messages cross a network.
@@ -125,8 +125,9 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     }
 
     /// Head rows that a client of a task trains.
-    fn trained_rows(&self, view: &TaskView) -> Range<usize> {
-        self.fedavg().map_or_else(|| view.rows.clone(), |fedavg| fedavg.trained_rows(view))
+    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        let fedavg = self.fedavg();
+        fedavg.map_or_else(|| view.rows.clone(), |fedavg| fedavg.trained_rows(model, view))
     }
 
     /// Control fields of an Up whose head begins at this row: whose rows it holds, where rows have owners, and the row.
@@ -185,6 +186,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         false
     }
 
+    /// Whether every task but the first starts from [`initial`](Averaged::initial) parameters, drawn anew, and not
+    /// from those that the task before left; only where that one [teaches](Averaged::teaches).
+    fn restarts(&self) -> bool {
+        false
+    }
+
     // ---- the client
 
     /// How prompts among the parameters depend on queries, in training or at inference after a task.
@@ -203,9 +210,14 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Share of hidden entries dropped inside adapters.
+    /// Share of hidden entries dropped inside adapters, or in a module.
     fn dropout(&self) -> f64 {
-        0.0
+        self.fedavg().map_or(0.0, Averaged::dropout)
+    }
+
+    /// By which moments a module upon the backbone normalises in the training of a task.
+    fn norms(&self, view: &TaskView) -> Norms {
+        self.fedavg().map_or(Norms::Batch, |fedavg| fedavg.norms(view))
     }
 
     /// Factor on the learning rate of a parameter.

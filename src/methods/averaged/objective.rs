@@ -13,7 +13,7 @@ pub struct Pass<'a> {
     pub step: &'a PackBatch,
     /// Where it is computed.
     pub device: &'a Device,
-    /// What is dropped inside adapters.
+    /// What is dropped inside adapters, or in a module.
     pub dropout: Option<Dropout>,
 }
 
@@ -24,6 +24,14 @@ impl Pass<'_> {
     /// When the batch does not fit the network.
     pub fn outputs(&self) -> Result<PackOutputs, LearningError> {
         self.model.pack_outputs(self.step, self.device, self.dropout.clone())
+    }
+
+    /// A forward pass of a pack of one: logits `(b, rows)`.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network.
+    pub fn logits(&self) -> Result<Tensor, LearningError> {
+        self.model.training_logits(&self.step.batch, self.device, self.dropout.clone())
     }
 }
 

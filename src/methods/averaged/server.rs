@@ -9,7 +9,7 @@ use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Asset, Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
-    parameter_sections,
+    parameter_sections, parameters_of,
 };
 use crate::wire::{Body, WireError};
 
@@ -32,6 +32,17 @@ impl<A: Averaged> BaseServer<A> {
         Ok(BaseServer { base, init, theta, memory, previous: None, figures })
     }
 
+    /// Whether nothing has moved since the previous task: a server that was loaded within a task has begun it before.
+    fn is_as_left(&self) -> bool {
+        let Some(left) = &self.previous else { return false };
+        parameters_of(&left.body).is_ok_and(|left| {
+            left.iter().all(|(name, left)| {
+                let now = self.theta.get(name);
+                now.is_some_and(|now| now.values.starts_with(&left.values))
+            })
+        })
+    }
+
     fn down(&self, cut: &Cut, round: &RoundContext) -> Result<Message, PolicyError> {
         let Base { method, model, .. } = &self.base;
         let travels = |name: &str| method.travels(model, name, Direction::Down);
@@ -47,9 +58,12 @@ impl<A: Averaged> BaseServer<A> {
 }
 
 impl<A: Averaged> Server for BaseServer<A> {
-    fn begin_period(&mut self, period: &Period, _lab: &Lab) -> Result<(), PolicyError> {
+    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
         let Base { method, model, .. } = &self.base;
         let task = period.task.index();
+        if method.restarts() && self.is_as_left() {
+            self.theta = method.initial(model, lab, self.init.task(u32::from(period.task.0)))?;
+        }
         if self.memory.begins(task) {
             let theta = std::mem::take(&mut self.theta);
             self.theta = method.begin_task(model, &mut self.memory, task, theta, self.init);

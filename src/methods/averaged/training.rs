@@ -99,8 +99,9 @@ pub fn train<A: Averaged>(
     let view = &first.seat.view;
     let received = pack.iter().map(|member| member.received.clone()).collect();
     let prompting = method.prompting(model, view.task.index(), true);
-    let rows = method.trained_rows(view);
-    let network = Classifier::pack_with(&lab.backbone, received, rows, prompting)?;
+    let rows = method.trained_rows(model, view);
+    let norms = method.norms(view);
+    let network = Classifier::pack_normed(&lab.backbone, received, rows, prompting, norms)?;
     let loader = |member: &Client<'_, A::State>| {
         let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
         match method.query() {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
+use super::NetworkShape;
 use super::network::Network;
-use super::{NetworkShape, Norms};
 use crate::data::{Batch, Shard};
-use crate::model::{Backbone, FrozenPart, ParameterSet, Trains, of_module};
+use crate::model::{Backbone, ByBatch, FrozenPart, ParameterSet, Trains, of_module};
 use crate::policy::{Lab, PolicyError, Predictor, Scope, parameter_sections};
 use crate::wire::Body;
 
@@ -59,7 +59,7 @@ impl Model {
     ) -> Result<Model, PolicyError> {
         let device = &backbone.place().device;
         let network =
-            Network::new(&shape, parameters, Trains::NOTHING, 0..rows, Norms::Settled, device)?;
+            Network::new(&shape, parameters, Trains::NOTHING, 0..rows, ByBatch::NOTHING, device)?;
         let (backbone, parameters) = (Arc::clone(backbone), parameters.clone());
         Ok(Model { backbone, network, shape, parameters })
     }

@@ -92,14 +92,30 @@ pub(super) fn of_head(
     let old = seen.places(false);
     if let Some(previous) = previous.filter(|_| config.lambda_kd > 0.0 && !old.is_empty()) {
         let columns = 0..seen.rows.start;
-        let before = previous.adjust(&select(seen.features, &old)?, None)?;
-        let teacher = previous.logits(&before, None)?.narrow(1, 0, columns.len())?;
+        let teacher = before(previous, seen, &old, |previous, features| {
+            previous.logits(&previous.adjust(features, None)?, None)
+        })?;
+        let teacher = teacher.narrow(1, 0, columns.len())?;
         let teacher = teacher.contiguous()?.flatten_all()?.to_vec1::<f32>()?;
         let own = select(logits, &old)?.narrow(1, 0, columns.len())?.contiguous()?;
         let kd = distillation(&own, &teacher, columns, 1.0, Distillation::ReverseKl)?;
         loss = (loss + (kd * config.lambda_kd)?)?;
     }
     Ok(loss)
+}
+
+/// What the previous model says of the exemplars; where it goes by the moments of a batch, by those of the whole one,
+/// as the model that trains.
+fn before(
+    previous: &Network,
+    seen: &Seen<'_>,
+    old: &[u32],
+    says: impl Fn(&Network, &Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    match previous.goes_by_batch() {
+        true => select(&says(previous, seen.features)?, old),
+        false => says(previous, &select(seen.features, old)?),
+    }
 }
 
 /// Of the new samples, and of exemplars where they take part.
@@ -140,8 +156,8 @@ pub(super) fn of_module(
     };
     let old = seen.places(false);
     if let Some(previous) = previous.filter(|_| config.lambda_fd > 0.0 && !old.is_empty()) {
-        let before = previous.adjust(&select(seen.features, &old)?, None)?;
-        let gap = (select(adjusted, &old)? - before)?;
+        let told = before(previous, seen, &old, |previous, x| previous.adjust(x, None))?;
+        let gap = (select(adjusted, &old)? - told)?;
         let fd = (gap.sqr()?.sum_all()? / (old.len() as f64 * entries))?;
         loss = (loss + (fd * config.lambda_fd)?)?;
     }

@@ -14,13 +14,16 @@
 //! says nothing of it, and stage 2 alone would leave `g` at its random start. Exemplars are chosen when the server
 //! next speaks to a client, from features that never change, so it matters to nobody when.
 //!
-//! Three readings of the paper decide how much it learns, and each is a key with the printed alternative:
+//! Three readings of the paper decide how much it learns, and each is a key:
 //! * `exemplars_in_ce`: equation 4 sums over new samples, algorithm 1 and section 3.3 train the head on exemplars,
 //!   too. Without them the outputs of two tasks are never compared;
-//! * `squares`: equations 2 and 3 sum squares over the 256 entries of a feature. At the paper's rate of 0.02 such a
-//!   step is far beyond what is stable: batch norm hides it as features that are drawn anew in every round;
-//! * `norms`: with the moments of small mixed batches a module differs from the very model it came from, so that
-//!   the distillation of features pulls where nothing is to be pulled (invariant 2 of any distillation).
+//! * `squares`: equations 2 and 3 sum squares over the 256 entries of a feature. By settled moments a step of that
+//!   size, at the paper's rate of 0.02, is beyond what is stable; by the moments of batches it is stable;
+//! * `norms`: by the moments of small mixed batches a module that trains differs from the one that answers.
+//!
+//! A model learns nothing from itself (invariant 2 of any distillation) only if both sides normalise alike: the
+//! previous model goes by the moments of the batch wherever the one that trains does, unless `teacher_norms` says
+//! otherwise. The study of FedHAF has what each of these is worth, and what is left without a second stage.
 
 mod exemplars;
 mod features;
@@ -31,13 +34,12 @@ mod stages;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use crate::model::{ModuleShape, NetworkShape, Norms, Residual};
+pub use crate::model::{ModuleShape, NetworkShape, Norms, Residual, TeacherNorms};
 pub use losses::{Squares, Supervision};
 pub use stages::Stages;
 
 use self::exemplars::herd;
 use self::features::Model;
-use self::network::Network;
 use self::stages::Stage;
 use super::HeadForm;
 use super::averaged::{
@@ -47,7 +49,7 @@ use super::held::HeldSamples;
 use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
 use crate::learning::{Herding, TrainingPlan};
-use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet, Trains};
+use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
@@ -69,8 +71,12 @@ pub struct FedHaf {
     pub dropout: f64,
     /// Moments of the module's batch norms after the first task.
     pub norms: Norms,
+    /// Moments of the previous model where it teaches.
+    pub teacher_norms: TeacherNorms,
     /// Squares of features in the module's losses.
     pub squares: Squares,
+    /// Whether module and head are drawn anew at each task.
+    pub reinitialise: bool,
     /// Two stages or one.
     pub stages: Stages,
     /// Epochs of the second stage; those of `[client]` where not given.
@@ -110,7 +116,7 @@ impl FedHaf {
             Param::new(name, default, doc).source("Table 6").at_least(1.0).at_most(65_536.0)
         };
         let factor = |name, default, doc| {
-            Param::new(name, default, doc).source("section 4.1").at_least(0.0).at_most(1e6)
+            Param::new(name, default, doc).source("section 4.2").at_least(0.0).at_most(1e6)
         };
         let module = Param::new("module", true, "the feature adjustment module");
         let residual =
@@ -123,6 +129,11 @@ impl FedHaf {
             .below(1.0);
         let norms =
             Param::new("norms", Norms::Settled, "moments in the module after the first task");
+        let teacher = "moments of the previous model where it teaches";
+        let teacher_norms = Param::new("teacher_norms", TeacherNorms::Student, teacher);
+        let redraw = "draw module and head anew at each task";
+        let reinitialise = Param::new("reinitialise", false, redraw)
+            .source("appendix C prints so, and forgets all but what is distilled");
         let squares = Param::new("squares", Squares::Mean, "squares in the module's losses")
             .source("equations 2 and 3 have the sum, which at a rate of 0.02 is no longer stable");
         let stages = Param::new("stages", Stages::Two, "how a client trains after the first task");
@@ -138,7 +149,7 @@ impl FedHaf {
         let herding = Param::new("herding", Herding::Nearest, "which samples of a class are kept");
         let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
         let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        FedHaf {
+        let config = FedHaf {
             module: table.get(&module),
             module_hidden: table.get(&width("module_hidden", 512, "width inside the module")),
             module_width: table.get(&width("module_width", 256, "width of an adjusted feature")),
@@ -146,10 +157,12 @@ impl FedHaf {
             residual: table.get(&residual),
             dropout: table.get(&dropout),
             norms: table.get(&norms.source("not in the paper")),
+            teacher_norms: table.get(&teacher_norms.source("not in the paper")),
             squares: table.get(&squares),
+            reinitialise: table.get(&reinitialise),
             stages: table.get(&stages),
             module_epochs: table.optional(&module_epochs.at_least(1.0)),
-            supervision: table.get(&supervision.source("head splitting, section 3.3")),
+            supervision: table.get(&supervision.source("head splitting, section 4.2")),
             exemplars_in_ce: table.get(&exemplars_in_ce),
             lambda_ce: table.get(&factor("lambda_ce", 1.0, "factor on the cross-entropy")),
             lambda_kd: table.get(&factor("lambda_kd", 1.0, "factor on output distillation")),
@@ -157,9 +170,15 @@ impl FedHaf {
             lambda_fb: table.get(&factor("lambda_fb", 1.0, "factor on feature balance")),
             retention: table.get(&retention),
             herding: table.get(&herding.source("equation 6")),
-            weights: table.get(&weights.source("section 3.5")),
+            weights: table.get(&weights.source("section 3.3 and appendix C")),
             head: table.get(&head),
+        };
+        if config.reinitialise && config.norms == Norms::Settled {
+            let message = "nothing has settled in a module that was just drawn";
+            let help = "write `norms = \"batch\"` beside it";
+            table.reject("reinitialise", message, "with settled norms", help);
         }
+        config
     }
 
     /// Module and head for a model of these dimensions.
@@ -187,12 +206,7 @@ impl FedHaf {
         let view = Arc::clone(&member.seat.view);
         herd(self, member, lab)?;
         let old = member.state.before(view.task);
-        // The model to distil from answers for the old classes.
-        let frozen = |set: ParameterSet| {
-            let (rows, norms) = (0..view.rows.start, Norms::Settled);
-            Network::new(shape, &set, Trains::NOTHING, rows, norms, &lab.device)
-        };
-        let previous = previous::of(member.down)?.map(frozen).transpose()?;
+        let previous = previous::of(member.down)?;
         let loader = lab.train_loader(&joined(member.shard, &old));
         let loader = lab.frozen(loader, FrozenPart::Whole)?;
         let mut parameters = member.received.clone();
@@ -261,8 +275,12 @@ impl Averaged for FedHaf {
         true
     }
 
+    fn restarts(&self) -> bool {
+        self.reinitialise
+    }
+
     /// Rows of old classes, too: exemplars move them.
-    fn trained_rows(&self, view: &TaskView) -> Range<usize> {
+    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
         0..view.seen()
     }
 

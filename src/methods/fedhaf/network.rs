@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor, Var};
 use super::NetworkShape;
 use crate::learning::{head_rows, with_head_rows};
 use crate::model::{
-    Adjustment, Drops, LinearHead, ModelError, Norms, Parameter, ParameterSet, Residual, Trains,
+    Adjustment, ByBatch, Drops, LinearHead, ModelError, Parameter, ParameterSet, Residual, Trains,
     Variables, ops,
 };
 
@@ -18,6 +18,7 @@ pub(super) struct Network {
     below: Adjustment,
     classifier: LinearHead,
     rows: Range<usize>,
+    by_batch: ByBatch,
     variables: Variables,
     received: ParameterSet,
 }
@@ -32,12 +33,12 @@ impl Network {
         received: &ParameterSet,
         trains: Trains,
         rows: Range<usize>,
-        norms: Norms,
+        by_batch: ByBatch,
         device: &Device,
     ) -> Result<Network, ModelError> {
         let own = head_rows(received, rows.clone())?;
         let residual = shape.module.map_or(Residual::None, |module| module.residual);
-        let below = Adjustment::new(&own, residual, trains, norms, device)?;
+        let below = Adjustment::new(&own, residual, trains, by_batch, device)?;
         let mut variables = below.variables().clone();
         let classifier = match trains.head {
             false => LinearHead::frozen_at(&own, device)?,
@@ -48,7 +49,8 @@ impl Network {
             }
         };
         variables.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(Network { below, classifier, rows, variables, received: received.clone() })
+        let received = received.clone();
+        Ok(Network { below, classifier, rows, by_batch, variables, received })
     }
 
     /// What trains, sorted by name.
@@ -64,6 +66,11 @@ impl Network {
     /// The head rows it answers for.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
+    }
+
+    /// Whether what it says of a sample depends on the batch.
+    pub fn goes_by_batch(&self) -> bool {
+        self.by_batch.any()
     }
 
     /// `g`: frozen features `(b, d)` to adjusted ones `(b, 256)`.

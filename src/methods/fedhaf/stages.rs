@@ -10,7 +10,7 @@ use crate::data::Loader;
 use crate::learning::{Course, LearningError, TrainingPlan, TrainingReport, train_pack};
 use crate::methods::averaged::Client;
 use crate::methods::held::HeldSamples;
-use crate::model::{Drops, MaskPlace, NetworkShape, ParameterSet, Trains};
+use crate::model::{ByBatch, Drops, MaskPlace, NetworkShape, ParameterSet, Trains};
 use crate::numerics::streams::Domain;
 use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::Choice;
@@ -60,14 +60,22 @@ impl Stage {
         (config, shape): (&FedHaf, &NetworkShape),
         member: &Client<'_, HeldSamples>,
         (loader, parameters): (&Loader, &ParameterSet),
-        previous: Option<&Network>,
+        previous: Option<&ParameterSet>,
         lab: &Lab,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let view = &member.seat.view;
         // In the first task there is nothing that could have settled.
         let norms = if previous.is_some() { config.norms } else { Norms::Batch };
         let rows = 0..view.seen();
-        let network = Network::new(shape, parameters, self.trains, rows, norms, &lab.device)?;
+        let by_batch = ByBatch::training(self.trains, norms);
+        let network = Network::new(shape, parameters, self.trains, rows, by_batch, &lab.device)?;
+        // The model to distil from answers for the old classes.
+        let teacher = |set| {
+            let (rows, by_batch) = (0..view.rows.start, by_batch.taught_by(config.teacher_norms));
+            Network::new(shape, set, Trains::NOTHING, rows, by_batch, &lab.device)
+        };
+        let previous = previous.map(teacher).transpose()?;
+        let previous = previous.as_ref();
         let plan = TrainingPlan { epochs: self.epochs, ..lab.training.clone() };
         let mut optimiser = plan.optimiser.clone().over(network.vars());
         let objective = Objective { config, network: &network, previous, parts: self.parts };

@@ -4,7 +4,7 @@
 mod network;
 mod shape;
 
-pub use network::Norms;
-pub(crate) use network::{Adjustment, Drops, Trains};
+pub(crate) use network::{Adjustment, ByBatch, Drops, Trains};
+pub use network::{Norms, TeacherNorms};
 pub(crate) use shape::of_module;
 pub use shape::{ModuleShape, NetworkShape, Residual};

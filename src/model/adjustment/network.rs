@@ -1,7 +1,8 @@
 //! The networks below the rows of a head: the module `g` and the head's hidden layer, each frozen or in training.
 //!
 //! A part that trains takes the moments of the batch, moves its running statistics and drops entries; one that
-//! is frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included.
+//! is frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included. A frozen
+//! part that teaches may be told to take the moments of the batch, too, as whoever learns from it does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,6 +48,48 @@ pub enum Norms {
 }
 
 impl Choice for Norms {}
+
+/// By which moments a frozen model that teaches normalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TeacherNorms {
+    /// By those its student normalises by, layer by layer.
+    ///
+    /// A model learns nothing from itself.
+    Student,
+    /// By its running ones.
+    Running,
+}
+
+impl Choice for TeacherNorms {}
+
+/// Which of the two networks normalise by the moments of the batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ByBatch {
+    pub module: bool,
+    pub head: bool,
+}
+
+impl ByBatch {
+    pub const NOTHING: ByBatch = ByBatch { module: false, head: false };
+
+    /// In training: a module as it is told to, the norm of a head always.
+    pub fn training(trains: Trains, norms: Norms) -> ByBatch {
+        ByBatch { module: trains.module && norms == Norms::Batch, head: trains.head }
+    }
+
+    /// Of a teacher of somebody who normalises so.
+    pub fn taught_by(self, teacher: TeacherNorms) -> ByBatch {
+        match teacher {
+            TeacherNorms::Student => self,
+            TeacherNorms::Running => ByBatch::NOTHING,
+        }
+    }
+
+    /// Whether any answer depends on its batch.
+    pub fn any(self) -> bool {
+        self.module || self.head
+    }
+}
 
 /// Where a step draws its masks, and how much it drops.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +162,7 @@ impl Adjustment {
         set: &ParameterSet,
         residual: Residual,
         trains: Trains,
-        norms: Norms,
+        by_batch: ByBatch,
         device: &Device,
     ) -> Result<Adjustment, ModelError> {
         let mut builder = Builder { set, trains, device, variables: vec![], running: vec![] };
@@ -127,15 +170,14 @@ impl Adjustment {
         let module = match has_module {
             false => None,
             true => {
-                let batch = trains.module && norms == Norms::Batch;
-                let [first, second, third] =
-                    LAYERS.map(|name| builder.layer(name, &format!("{name}.norm"), batch));
+                let [first, second, third] = LAYERS
+                    .map(|name| builder.layer(name, &format!("{name}.norm"), by_batch.module));
                 let has_shortcut = matches!(residual, Residual::Last | Residual::Whole);
                 let shortcut = has_shortcut.then(|| builder.linear(SHORTCUT)).transpose()?;
                 Some(Module { layers: [first?, second?, third?], residual, shortcut })
             }
         };
-        let hidden = builder.layer(HIDDEN, HEAD_NORM, trains.head)?;
+        let hidden = builder.layer(HIDDEN, HEAD_NORM, by_batch.head)?;
         let Builder { mut variables, running, .. } = builder;
         variables.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(Adjustment { trains, module, hidden, variables, running })
@@ -237,7 +279,7 @@ impl Builder<'_> {
             // How many batches it saw is not asked anywhere.
             batches: Tensor::new(0f32, self.device)?,
         }));
-        if batch {
+        if batch && self.trains.includes(name) {
             self.running.push((norm.to_owned(), Arc::clone(&running)));
         }
         let weight = self.tensor(&format!("{norm}.weight"))?;

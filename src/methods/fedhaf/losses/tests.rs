@@ -5,9 +5,9 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor, Var};
 
 use super::super::network::Network;
-use super::super::{ModuleShape, NetworkShape, Norms, Residual};
+use super::super::{ModuleShape, NetworkShape, Norms, Residual, TeacherNorms};
 use super::*;
-use crate::model::{Drops, MaskPlace, ParameterSet, Trains, of_module as is_of_module};
+use crate::model::{ByBatch, Drops, MaskPlace, ParameterSet, Trains, of_module as is_of_module};
 use crate::numerics::streams::{Domain, StreamKey};
 
 const SHAPE: NetworkShape = NetworkShape {
@@ -25,7 +25,8 @@ fn parameters() -> ParameterSet {
 }
 
 fn network(trains: Trains) -> Network {
-    Network::new(&SHAPE, &parameters(), trains, 0..4, Norms::Batch, &Device::Cpu).unwrap()
+    let by_batch = ByBatch::training(trains, Norms::Batch);
+    Network::new(&SHAPE, &parameters(), trains, 0..4, by_batch, &Device::Cpu).unwrap()
 }
 
 fn features() -> Tensor {
@@ -168,39 +169,108 @@ fn balance_compares_norms() {
     assert!((5.0 * fd(Squares::Mean) / fd(Squares::Sum) - 1.0).abs() < 1e-4);
 }
 
-/// Invariant 2 in training, where dropout is off: a module with settled norms is the previous one to begin with; by
-/// the moments of a batch it is not.
-#[test]
-fn a_settled_module_begins_where_the_previous_one_ended() {
-    let (x, frozen, config) = (features(), network(Trains::NOTHING), only(|c| c.lambda_fd = 1.0));
-    let distance = |norms| {
-        let net = Network::new(&SHAPE, &parameters(), Trains::MODULE, 0..4, norms, &Device::Cpu);
-        let net = net.unwrap();
-        let previous = Some(&frozen);
-        let objective =
-            Objective { config: &config, network: &net, previous, parts: (false, true) };
-        let loss = objective.loss(&seen(&x, &LABELS), drops(0.0)).unwrap();
-        let gradients = loss.backward().unwrap();
-        let largest = |(_, variable): &(Arc<str>, Var)| {
-            number(
-                &gradients
-                    .get(variable)
-                    .unwrap()
-                    .abs()
-                    .unwrap()
-                    .flatten_all()
-                    .unwrap()
-                    .max(0)
-                    .unwrap(),
-            )
-        };
-        let pull = net.variables().iter().map(largest).fold(0f32, f32::max);
-        let moved = net.parameters().unwrap() != parameters();
-        (number(&loss), pull, moved)
+/// The loss of a stage's first step from the model that teaches, and its largest slope. Dropout is off.
+fn first_step(trains: Trains, norms: Norms, teacher: TeacherNorms, config: &FedHaf) -> [f32; 2] {
+    let by_batch = ByBatch::training(trains, norms);
+    let set = parameters();
+    let of = |trains, by_batch| Network::new(&SHAPE, &set, trains, 0..4, by_batch, &Device::Cpu);
+    let net = of(trains, by_batch).unwrap();
+    let previous = of(Trains::NOTHING, by_batch.taught_by(teacher)).unwrap();
+    let (network, previous) = (&net, Some(&previous));
+    let objective = Objective { config, network, previous, parts: (trains.head, trains.module) };
+    let x = features();
+    let loss = objective.loss(&seen(&x, &LABELS), drops(0.0)).unwrap();
+    let gradients = loss.backward().unwrap();
+    let slope = |(_, variable): &(Arc<str>, Var)| {
+        let gradient = gradients.get(variable).unwrap().abs().unwrap();
+        number(&gradient.flatten_all().unwrap().max(0).unwrap())
     };
-    assert_eq!(distance(Norms::Settled), (0.0, 0.0, false));
-    let (loss, pull, moved) = distance(Norms::Batch);
-    assert!(loss > 0.1 && pull > 0.0 && moved, "{loss} {pull}");
+    [number(&loss), net.variables().iter().map(slope).fold(0f32, f32::max)]
+}
+
+/// Invariant 2 in training, subtlety 4: whose teacher normalises as it does learns nothing from itself, in either
+/// stage, by whichever moments, however squares are taken together. By the teacher's running ones the same is true
+/// of what has settled alone: otherwise a model pulls at itself.
+#[test]
+fn a_model_that_trains_learns_nothing_from_itself() {
+    for squares in [Squares::Sum, Squares::Mean] {
+        let fd = only(|c| (c.lambda_fd, c.squares) = (2.0, squares));
+        let step = |norms, teacher| first_step(Trains::MODULE, norms, teacher, &fd);
+        assert_eq!(step(Norms::Batch, TeacherNorms::Student), [0.0, 0.0], "{squares:?}");
+        assert_eq!(step(Norms::Settled, TeacherNorms::Student), [0.0, 0.0], "{squares:?}");
+        assert_eq!(step(Norms::Settled, TeacherNorms::Running), [0.0, 0.0], "{squares:?}");
+        let [loss, slope] = step(Norms::Batch, TeacherNorms::Running);
+        assert!(loss > 0.1 && slope > 0.1, "{loss} {slope}");
+    }
+    let kd = only(|c| c.lambda_kd = 1.0);
+    for norms in [Norms::Batch, Norms::Settled] {
+        let step = |teacher| first_step(Trains::HEAD, norms, teacher, &kd);
+        let [loss, slope] = step(TeacherNorms::Student);
+        assert!(loss.abs() < 1e-7 && slope < 1e-7, "{loss} {slope}");
+        let [loss, slope] = step(TeacherNorms::Running);
+        assert!(loss > 1e-3 && slope > 1e-3, "{loss} {slope}");
+    }
+}
+
+/// A frozen teacher that goes by the batch takes all of it, new samples, too, as its student: the moments of the
+/// exemplars alone are others.
+#[test]
+fn a_teacher_by_the_batch_sees_the_whole_of_it() {
+    let by_batch = ByBatch { module: true, head: true };
+    let teacher =
+        Network::new(&SHAPE, &parameters(), Trains::NOTHING, 0..4, by_batch, &Device::Cpu);
+    let (teacher, x) = (teacher.unwrap(), features());
+    let whole = teacher.adjust(&x, None).unwrap();
+    let fd = only(|c| c.lambda_fd = 1.0);
+    let apart = |adjusted: &Tensor| {
+        number(&of_module(&fd, adjusted, &seen(&x, &LABELS), Some(&teacher)).unwrap())
+    };
+    assert_eq!(apart(&whole), 0.0);
+    let old = [1u32, 3, 5];
+    let alone = teacher.adjust(&select(&x, &old).unwrap(), None).unwrap();
+    let gap = (select(&whole, &old).unwrap() - alone).unwrap();
+    assert!(number(&gap.abs().unwrap().max_all().unwrap()) > 1e-2);
+    assert!(teacher.variables().is_empty());
+    assert_eq!(teacher.parameters().unwrap(), parameters(), "its running statistics stay");
+}
+
+/// Where a step of gradient descent on the module's loss takes features: each exemplar straight to what the teacher
+/// says of it, by `2 lambda / n` of the way, and no new sample anywhere; with the balance, samples of the side with
+/// the longer features inwards and those of the other outwards, each by the share of its class.
+#[test]
+fn a_step_goes_to_the_teacher_and_to_equal_norms() {
+    let (x, frozen) = (features(), network(Trains::NOTHING));
+    let told = frozen.adjust(&x, None).unwrap().to_vec2::<f32>().unwrap();
+    let start: Vec<f32> =
+        (0..30).map(|i| (i as f32 * 0.9).sin() * (1.0 + (i / 5) as f32)).collect();
+    let own = Var::from_slice(&start, (6, 5), &Device::Cpu).unwrap();
+    let slope = |config: &FedHaf, previous| {
+        let loss = of_module(config, &own, &seen(&x, &LABELS), previous).unwrap();
+        loss.backward().unwrap().get(&own).unwrap().to_vec2::<f32>().unwrap()
+    };
+    let fd = slope(&only(|c| c.lambda_fd = 3.0), Some(&frozen));
+    for (place, (slope, label)) in fd.iter().zip(LABELS).enumerate() {
+        for (at, slope) in slope.iter().enumerate() {
+            let gap = start[5 * place + at] - told[place][at];
+            let expected = if label < 2 { 2.0 * 3.0 * gap / 3.0 } else { 0.0 };
+            assert!((slope - expected).abs() < 1e-4, "{place} {at}: {slope} {expected}");
+        }
+    }
+    let norms: Vec<f32> =
+        start.chunks(5).map(|f| f.iter().map(|v| v * v).sum::<f32>().sqrt()).collect();
+    // Classes 2 (samples 0 and 4) and 3 are new, 0 (samples 1 and 5) and 1 old.
+    let new = ((norms[0] + norms[4]) / 2.0 + norms[2]) / 2.0;
+    let old = ((norms[1] + norms[5]) / 2.0 + norms[3]) / 2.0;
+    let shares = [0.25, -0.25, 0.5, -0.5, 0.25, -0.25];
+    let fb = slope(&only(|c| c.lambda_fb = 1.5), None);
+    for (place, slope) in fb.iter().enumerate() {
+        for (at, slope) in slope.iter().enumerate() {
+            let unit = start[5 * place + at] / norms[place];
+            let expected = 1.5 * 2.0 * (new - old) * shares[place] * unit;
+            assert!((slope - expected).abs() < 1e-4, "{place} {at}: {slope} {expected}");
+        }
+    }
+    assert!((new - old).abs() > 0.1);
 }
 
 #[test]
@@ -267,7 +337,8 @@ fn residuals_and_dropout_are_where_they_should_be() {
         let shape = NetworkShape { module: Some(module), ..SHAPE };
         let set = shape.initial_parameters(StreamKey::new(3, Domain::Init));
         let trains = Trains::NOTHING;
-        let net = Network::new(&shape, &set, trains, 0..4, Norms::Batch, &Device::Cpu).unwrap();
+        let by_batch = ByBatch::NOTHING;
+        let net = Network::new(&shape, &set, trains, 0..4, by_batch, &Device::Cpu).unwrap();
         net.adjust(&x, None).unwrap().to_vec2::<f32>().unwrap()
     };
     let all = [Residual::None, Residual::Identity, Residual::Last, Residual::Whole].map(of);
