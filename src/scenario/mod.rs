@@ -105,7 +105,7 @@ pub use participation::{Participants, ParticipationSection, Population, Unit};
 pub use partition::{Leftover, PartitionKind, PartitionSection};
 pub use preset::Preset;
 pub use privacy::{Modulus, NoiseSection, PrivacySection};
-pub use record::{Curve, Metric, RecordSection, SlotsKnown};
+pub use record::{Compared, Curve, Metric, RecordSection, SlotsKnown};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use seeds::Seeds;
 pub use tasks::{ClassOrder, TaskSizes, TasksSection};
