@@ -6,6 +6,7 @@
 //! events.jsonl             the journal, appended and flushed as things happen
 //! rounds.csv bytes.csv clients.csv matrix.csv   tables derived from the journal
 //! slots.csv                one more where clients have tasks of their own
+//! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
 //! profile.jsonl            wall times; outside both digests
 //! histograms/*.hgrm        distributions of frame sizes and latencies
@@ -45,6 +46,8 @@ pub mod names {
     pub const MATRIX: &str = "matrix.csv";
     /// One row per (period, slot begun), where clients have tasks of their own.
     pub const SLOTS: &str = "slots.csv";
+    /// One row per comparison, client and class, where client models are compared.
+    pub const BIAS: &str = "bias.csv";
     /// Figures of the final table.
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
@@ -57,13 +60,14 @@ pub mod names {
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 8] = [
+const RESULTS: [&str; 9] = [
     names::EVENTS,
     names::ROUNDS,
     names::BYTES,
     names::CLIENTS,
     names::MATRIX,
     names::SLOTS,
+    names::BIAS,
     names::SUMMARY,
     names::PROFILE,
 ];

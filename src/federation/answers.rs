@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::bias::Comparison;
 use super::error::FederationError;
 use super::figure::{Digest, Figure};
 use super::fold::Refusal;
@@ -42,9 +43,6 @@ pub(super) struct Closing {
     pub digest: u64,
     pub figures: BTreeMap<String, Figure>,
 }
-
-/// How far client models are apart: of so many clients.
-pub(super) type Bias = (u32, BTreeMap<String, Figure>);
 
 /// The round and the seat that something is asked of.
 pub(super) struct AtSeat<'a> {
@@ -121,7 +119,7 @@ pub(super) trait Answers: Send + Sync {
     }
 
     /// How far client models of a round are apart.
-    fn bias(&self, round: Round) -> Result<Bias, FederationError> {
+    fn bias(&self, round: Round) -> Result<Comparison, FederationError> {
         Err(FederationError::Unrecorded(format!("client models of {round} are not compared")))
     }
 

@@ -1,5 +1,5 @@
-//! How far client models are apart before synchronisation, as the HGP benchmark measures it
-//! (protocol section 7).
+//! How far client models are apart before synchronisation: federated bias, as HGP measures it (arXiv 2406.02447,
+//! section 2 and figures 1 and 3), once after the first local training of a task or in every round.
 //!
 //! * **Responses**: every client's model answers all test samples of the classes seen; the entropy
 //!   (nats) of the histogram of its answers; mean over clients. Low means biased. Also divided by
@@ -11,16 +11,31 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::evaluation::{Block, score};
+use super::event::Responses;
 use super::figure::Figure;
 use super::world::World;
 use crate::data::Shard;
 use crate::learning::metrics::{prototype_distance, response_entropy};
 use crate::policy::{Lab, PolicyError, Predictor};
+use crate::quantity::ClientId;
+
+/// Name of the mean entropy of clients' answers, in nats.
+pub const RESPONSE_ENTROPY: &str = "response_entropy";
+/// Name of the same relative to a uniform responder over all classes.
+pub const RESPONSE_ENTROPY_RELATIVE: &str = "response_entropy_relative";
+/// Name of the mean distance of clients' prototypes.
+pub const PROTOTYPE_DISTANCE: &str = "prototype_distance";
+
+/// Whose model it is, and what it was trained on.
+pub(super) struct Subject<'a> {
+    pub client: ClientId,
+    pub shard: &'a Shard,
+}
 
 /// What one client's model looks like from outside.
 pub(super) struct Portrait {
-    /// How often each row was answered.
-    pub responses: Vec<u64>,
+    /// How often each row was answered, and held.
+    pub responses: Responses,
     /// Class means of features of the client's own samples, by head row.
     pub prototypes: BTreeMap<u32, Vec<f64>>,
 }
@@ -30,17 +45,21 @@ pub(super) fn portrait(
     world: &World,
     lab: &Lab,
     predictor: Arc<dyn Predictor>,
-    shard: &Shard,
+    Subject { client, shard }: Subject<'_>,
     blocks: &[Block],
     seen: usize,
 ) -> Result<Portrait, PolicyError> {
-    let mut responses = vec![0; seen];
+    let mut answered = vec![0; seen];
     for block in blocks {
         let predicted = score(world, lab, &*predictor, block, seen)?.predicted;
-        responses.iter_mut().zip(predicted).for_each(|(sum, n)| *sum += n);
+        answered.iter_mut().zip(predicted).for_each(|(sum, n)| *sum += n);
     }
     let prototypes = prototypes(lab, &*predictor, shard)?;
-    Ok(Portrait { responses, prototypes })
+    let mut held = vec![0; seen];
+    for (row, count) in lab.held_counts(shard) {
+        held.get_mut(row as usize).into_iter().for_each(|held| *held += u64::from(count));
+    }
+    Ok(Portrait { responses: Responses { client, held, answered }, prototypes })
 }
 
 fn prototypes(
@@ -75,33 +94,39 @@ fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
         all.resize(classes.max(all.len()), 0);
         all
     };
-    let histograms: Vec<Vec<u64>> = portraits.iter().map(|p| padded(&p.responses)).collect();
+    let histograms: Vec<Vec<u64>> =
+        portraits.iter().map(|p| padded(&p.responses.answered)).collect();
     let entropy = response_entropy(&histograms);
-    figures.insert("response_entropy".to_string(), Figure(entropy.mean));
-    figures.insert("response_entropy_relative".to_string(), Figure(entropy.mean_normalised));
+    figures.insert(RESPONSE_ENTROPY.to_string(), Figure(entropy.mean));
+    figures.insert(RESPONSE_ENTROPY_RELATIVE.to_string(), Figure(entropy.mean_normalised));
     let held = |p: &Portrait| {
         (0..classes as u32).map(|row| p.prototypes.get(&row).cloned()).collect::<Vec<_>>()
     };
     let prototypes: Vec<_> = portraits.iter().map(held).collect();
     if let Some(distance) = prototype_distance(&prototypes) {
-        figures.insert("prototype_distance".to_string(), Figure(distance));
+        figures.insert(PROTOTYPE_DISTANCE.to_string(), Figure(distance));
     }
     figures
 }
 
 /// How far the models of a round were apart.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
     /// How many were compared.
     pub clients: u32,
     /// The measures.
     pub figures: BTreeMap<String, Figure>,
+    /// What each of them answered.
+    pub responses: Vec<Responses>,
 }
 
 impl Comparison {
     /// Of the portraits of all seats, in order, over so many classes.
     pub fn of(portraits: Vec<Option<Portrait>>, classes: usize) -> Comparison {
         let portraits: Vec<Portrait> = portraits.into_iter().flatten().collect();
-        Comparison { clients: portraits.len() as u32, figures: measure(&portraits, classes) }
+        let figures = measure(&portraits, classes);
+        let responses: Vec<_> = portraits.into_iter().map(|portrait| portrait.responses).collect();
+        Comparison { clients: responses.len() as u32, figures, responses }
     }
 }
 
@@ -114,7 +139,9 @@ mod tests {
 
     fn portrait(responses: &[u64], x: f64) -> Portrait {
         let prototypes = BTreeMap::from([(0, vec![x, 0.0]), (1, vec![1.0, x])]);
-        Portrait { responses: responses.to_vec(), prototypes }
+        let answered = responses.to_vec();
+        let responses = Responses { client: ClientId(0), held: Vec::new(), answered };
+        Portrait { responses, prototypes }
     }
 
     fn figure(portraits: &[Portrait], name: &str) -> Option<f64> {

@@ -176,6 +176,7 @@ mod tests {
             tasks: vec![TaskScore { task: TaskId(0), correct: 3, total: 4 }],
             classes: vec![ClassScore(0, 3, 4)],
             slots: vec![],
+            responses: Vec::new(),
         };
         let evaluated =
             Event::Evaluated { round: Round(3), task: TaskId(1), point: EvaluationPoint::Task };

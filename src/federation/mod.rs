@@ -68,12 +68,13 @@ mod timesheet;
 mod workforce;
 mod world;
 
+pub use bias::{PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, RESPONSE_ENTROPY_RELATIVE};
 pub use closing::{Closing, ClosingRules, Enough, Late, Staleness};
 pub use conductor::RunEnd;
 pub use error::FederationError;
 pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
-    JOURNAL_FORMAT, Numbers, SlotScore, TaskScore,
+    JOURNAL_FORMAT, Numbers, Responses, SlotScore, TaskScore,
 };
 pub use faults::{
     CrashTime, Fault, FaultKind, FaultRules, Forgery, MOST_FAULTS, Restart, Spoilage, Victim,
@@ -86,7 +87,7 @@ pub use journal::{Digests, Journal};
 pub use past::Past;
 pub use robust::FoldRule;
 pub use rules::{
-    AssetCache, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participants,
+    AssetCache, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participants,
     Participation, Population, Rules, SlotsKnown, Unit, UnitRule, UnitRules,
 };
 pub use simulate::simulate;

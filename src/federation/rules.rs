@@ -16,10 +16,10 @@ use super::robust::FoldRule;
 use super::snapshot::Cadence;
 use crate::numerics::law::{Law, Shape};
 use crate::numerics::share::least_share_of;
-use crate::policy::{CohortRule, Phase};
+use crate::policy::{CohortRule, Phase, RoundContext};
 use crate::scenario::Together;
 pub use crate::scenario::{
-    AssetCache, Curve, OnBadUpdate, Participants, Population, SlotsKnown, Unit, UnitRule,
+    AssetCache, Compared, Curve, OnBadUpdate, Participants, Population, SlotsKnown, Unit, UnitRule,
 };
 
 /// Who is asked.
@@ -206,8 +206,8 @@ pub struct Rules {
     pub slots: SlotsKnown,
     /// Samples per block of an evaluation; part of what makes level N.
     pub evaluation_batch: usize,
-    /// Measure how far client models are apart before each synchronisation.
-    pub bias: bool,
+    /// Before which synchronisations it is measured how far client models are apart.
+    pub bias: Option<Compared>,
     /// What the server may see of uploads, and how blurred.
     pub privacy: PrivacyRules,
     /// Clients trained together on one worker, where the method can. Changes no event; away from
@@ -218,6 +218,15 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether client models of a round are compared before it is folded.
+    pub fn compares(&self, context: &RoundContext) -> bool {
+        match self.bias {
+            None => false,
+            Some(Compared::Round) => true,
+            Some(Compared::First) => (context.phase, context.round_in_phase) == (0, 0),
+        }
+    }
+
     /// What of them may contradict something else.
     pub fn together(&self) -> Together {
         Together {
@@ -272,7 +281,7 @@ impl Default for Rules {
             curve: Curve::default(),
             slots: SlotsKnown::default(),
             evaluation_batch: 64,
-            bias: false,
+            bias: None,
             privacy: PrivacyRules::default(),
             pack: 1,
             snapshots: Cadence::Never,

@@ -41,7 +41,7 @@ pub fn size(
 ) -> Result<RunEnd, FederationError> {
     let rules = Rules {
         curve: Curve::Never,
-        bias: false,
+        bias: None,
         pack: 1,
         on_bad_update: OnBadUpdate::Drop,
         snapshots: Cadence::Never,

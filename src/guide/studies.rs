@@ -20,6 +20,10 @@ pub mod c2prompt_cifar100_vit_tiny {}
 pub mod cifar100_vit_tiny {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/federated-bias.md")]
+pub mod federated_bias {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/fedhaf-cifar100-vit-tiny.md")]
 pub mod fedhaf_cifar100_vit_tiny {}
 

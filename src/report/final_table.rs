@@ -165,8 +165,9 @@ fn figures(summary: &Summary) -> String {
     for (name, value) in &summary.figures {
         let _ = writeln!(text, "{:<52}{value:>12.5}", name.replace('_', " "));
     }
-    for (name, value) in &summary.bias {
-        let _ = writeln!(text, "{:<52}{value:>6.3}", name.replace('_', " "));
+    for (name, value) in summary.bias.iter().flat_map(|bias| &bias.mean) {
+        let name = format!("{} (first training of a task)", name.replace('_', " "));
+        let _ = writeln!(text, "{name:<52}{value:>6.3}");
     }
     text
 }

@@ -15,6 +15,7 @@
 //! ```
 
 mod accuracy;
+mod bias;
 pub mod csv;
 mod extraction;
 mod final_table;
@@ -31,6 +32,7 @@ mod wall;
 pub mod words;
 
 pub use accuracy::Accuracy;
+pub use bias::{BiasReport, TaskBias};
 pub use final_table::final_table;
 pub use plan_table::plan_table;
 pub use progress::Progress;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::accuracy::Accuracy;
+use super::bias::BiasReport;
 use super::published::Published;
 use super::slots::{SlotReport, TrainedAlone};
 use super::wall::WallTimes;
@@ -74,9 +75,9 @@ pub struct Summary {
     /// Simulated seconds from the arrival of each task to the end of its last round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub task_virtual_s: Vec<f64>,
-    /// Measures of federated bias, mean over the rounds that measured them.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub bias: BTreeMap<String, f64>,
+    /// Federated bias after the first local training of each task, where it is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bias: Option<BiasReport>,
     /// Both digests of the journal.
     pub digests: Option<Digests>,
     /// Where the wall time went; not part of a replay.
@@ -95,8 +96,6 @@ pub struct Summary {
     slot_scores: Vec<Vec<SlotScore>>,
     #[serde(skip)]
     alone: TrainedAlone,
-    #[serde(skip)]
-    bias_sums: BTreeMap<String, (f64, u32)>,
 }
 
 fn is_none(count: &u64) -> bool {
@@ -167,14 +166,12 @@ impl Summary {
             let by_outcome = self.bytes.entry(direction_word(*direction)).or_default();
             by_outcome.insert(outcome_word(*outcome), *sum);
         }
-        let mean = |(sum, count): &(f64, u32)| sum / f64::from(*count);
         let largest = self.kept.values().copied().max();
         self.memory = largest.map(|largest| ClientMemory {
             clients: self.kept.len() as u64,
             bytes: self.kept.values().sum(),
             largest,
         });
-        self.bias = self.bias_sums.iter().map(|(name, sums)| (name.clone(), mean(sums))).collect();
     }
 }
 
@@ -229,12 +226,7 @@ impl EventSink for Summary {
                     self.figures = figures;
                 }
             }
-            Event::Bias { .. } => {
-                for (name, figure) in entry.numbers.iter().flat_map(|numbers| &numbers.metrics) {
-                    let sums = self.bias_sums.entry(name.clone()).or_default();
-                    *sums = (sums.0 + figure.0, sums.1 + 1);
-                }
-            }
+            Event::Bias { .. } => self.bias.get_or_insert_default().take(entry),
             Event::Evaluated { point: EvaluationPoint::Task, .. } => {
                 if let Some(numbers) = &entry.numbers {
                     self.scores.push(numbers.tasks.clone());

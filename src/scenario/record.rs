@@ -15,6 +15,9 @@ use super::reader::{Choice, Param, TableReader, defaults};
 pub struct RecordSection {
     /// What is measured beside accuracy, forgetting and bytes. Default none.
     pub metrics: Vec<Metric>,
+    /// Before which synchronisations `federated-bias` is measured. Default `first`.
+    #[serde(skip_serializing_if = "Compared::is_usual")]
+    pub bias: Compared,
     /// When the global model is evaluated. Default `round`; the end of a task always is.
     pub evaluate: Curve,
     /// What models are told when slots are tested (`tasks.arrival = "powder"`). Default `both`.
@@ -39,6 +42,27 @@ pub struct RecordSection {
 pub enum Metric {
     /// Entropy of client responses and distance of client prototypes before synchronisation.
     FederatedBias,
+}
+
+/// Before which synchronisations client models are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compared {
+    /// The first of every task.
+    ///
+    /// Right after the first local training, where HGP measures.
+    #[default]
+    First,
+    /// Every round's.
+    ///
+    /// Each costs a test of every client's model.
+    Round,
+}
+
+impl Compared {
+    fn is_usual(&self) -> bool {
+        *self == Compared::First
+    }
 }
 
 /// When the global model is evaluated.
@@ -76,6 +100,8 @@ impl SlotsKnown {
 
 impl Choice for Metric {}
 
+impl Choice for Compared {}
+
 impl Choice for Curve {}
 
 impl Choice for SlotsKnown {}
@@ -83,6 +109,8 @@ impl Choice for SlotsKnown {}
 impl RecordSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {
         let evaluate = Param::new("evaluate", Curve::Round, "when the model is evaluated");
+        let bias = "before which synchronisations `federated-bias` is measured: of a task, or all";
+        let bias = Param::new("bias", Compared::First, bias);
         let slots = "what is told when slots are tested";
         let slots = Param::new("slots", SlotsKnown::Both, slots);
         let histograms = Param::new("histograms", true, "of sizes and times");
@@ -91,6 +119,7 @@ impl RecordSection {
         let direct = table.optional(&Param::<String>::unset("direct", direct));
         RecordSection {
             metrics: table.get(&Param::new("metrics", Vec::new(), "beside the usual ones")),
+            bias: table.get(&bias),
             evaluate: table.get(&evaluate),
             slots: table.get(&slots),
             histograms: table.get(&histograms),

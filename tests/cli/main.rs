@@ -4,6 +4,7 @@
 //! in how long they take: nothing here may depend on how fast a machine is or on who else is busy.
 
 mod backbones;
+mod bias;
 mod cli_errors;
 mod cli_texts;
 mod command;

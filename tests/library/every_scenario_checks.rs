@@ -390,6 +390,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         one_of("wire.up", &["{codec=\"int8\"}", "{codec=\"f16\",kinds={head=\"f32\"}}"]),
         one_of("devices.workers", &["auto", "1", "8"]),
         one_of("record.metrics", &["[\"federated-bias\"]", "[]"]),
+        one_of("record.bias", &["first", "round"]),
     ];
     keys.prop_map(|sets| sets.concat())
 }

@@ -261,7 +261,7 @@ fn gaussians_last_for_a_round_or_a_task() {
         let first = samples(&run.lab, &mut taken, &[(0, 8)]);
         let none = Shard::from([]);
         run.task(0, &[first, none.clone()], 1);
-        let old = cells(&run, 1);
+        let old = cells(&run, 2);
         // Both describe classes 2 and 3; then the first client describes class 2 alone.
         let early = [[(2, 6), (3, 5)], [(2, 4), (3, 3)]];
         let early = early.map(|own| samples(&run.lab, &mut taken, &own));
@@ -270,14 +270,14 @@ fn gaussians_last_for_a_round_or_a_task() {
         let late = samples(&run.lab, &mut [0; CLASSES], &[(2, 7)]);
         run.task(1, &[late, none], 1);
         assert_eq!(counts(&run.server.save()), kept_counts, "{memory:?}");
-        let now = cells(&run, 1);
+        let now = cells(&run, 2);
         let replaced = |(client, cell): &(ClientId, Arc<ClassStatistics>)| {
             cell.row == 2 && (memory == KeptFor::Round || *client == ClientId(0))
         };
         let still = before.iter().filter(|cell| !replaced(cell)).cloned();
         let all: Vec<_> = old.iter().cloned().chain(still).chain(now.iter().cloned()).collect();
         assert_eq!(all.len(), kept_counts.len());
-        let gap = |cells: &[_]| far(&kept(&run), &rebalanced(&run, 1, cells, evenly, 3.0));
+        let gap = |cells: &[_]| far(&kept(&run), &rebalanced(&run, 2, cells, evenly, 3.0));
         assert!(gap(&all) < 1e-4, "{memory:?}: {}", gap(&all));
         let everything: Vec<_> = old.iter().chain(&before).chain(&now).cloned().collect();
         assert_eq!(gap(&everything) > 1e-3, memory == KeptFor::Round, "{memory:?}");

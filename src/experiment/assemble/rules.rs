@@ -49,7 +49,8 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
         curve: scenario.record.evaluate,
         slots: scenario.record.slots,
         evaluation_batch: scenario.devices.evaluation_batch as usize,
-        bias: scenario.record.metrics.contains(&Metric::FederatedBias),
+        bias: (scenario.record.metrics.contains(&Metric::FederatedBias))
+            .then_some(scenario.record.bias),
         // Until it is known what computes.
         pack: 1,
         privacy: privacy(&scenario.privacy),

@@ -197,8 +197,8 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
 /// Makes an Up ready to travel.
 fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Result<Done, Stop> {
     // The client's own model is the one without noise and lies.
-    let own = world.rules.bias.then(|| outcome.up.clone());
     let (context, seat) = (&*place.context, &member.seat);
+    let own = world.rules.compares(context).then(|| outcome.up.clone());
     let (faults, seed) = (&world.rules.faults, world.rules.seed);
     let victim = world.victim(context.round, seat);
     let counts = world.holdings.counts_of(&world.curriculum, &member.shard);

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use frame::{Direction, FrameBytes, FrameOutcome};
-pub use numbers::{ClassScore, Numbers, SlotScore, TaskScore};
+pub use numbers::{ClassScore, Numbers, Responses, SlotScore, TaskScore};
 
 use crate::policy::SeatKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
@@ -303,8 +303,8 @@ pub enum Event {
         /// Whether it counts.
         point: EvaluationPoint,
     },
-    /// How far client models were apart before synchronisation. Numbers: metrics
-    /// `response_entropy`, `prototype_distance`.
+    /// How far client models were apart before synchronisation. Numbers: metrics `response_entropy`,
+    /// `response_entropy_relative` and `prototype_distance`, and the responses of every client.
     Bias {
         round: Round,
         task: TaskId,

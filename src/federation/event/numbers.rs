@@ -26,6 +26,19 @@ pub struct Numbers {
     /// Right answers per slot begun, in the order of periods and clients, where clients have slots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<SlotScore>,
+    /// What the models of clients answered before synchronisation, in the order of seats, where that is measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub responses: Vec<Responses>,
+}
+
+/// How one client's model answered the test samples of all classes seen, before synchronisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Responses {
+    pub client: ClientId,
+    /// Training samples that the client holds, by head row.
+    pub held: Vec<u64>,
+    /// Answers, by head row.
+    pub answered: Vec<u64>,
 }
 
 /// Answers on the test samples of one task.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Frame, Past};
-use crate::federation::answers::{Answers, AtSeat, Bias, Closing, Learnt, Training};
+use crate::federation::answers::{Answers, AtSeat, Closing, Learnt, Training};
+use crate::federation::bias::Comparison;
 use crate::federation::error::FederationError;
 use crate::federation::event::FrameBytes;
 use crate::federation::figure::Digest;
@@ -172,7 +173,7 @@ impl Answers for Past {
         self.tested_tasks.get(&task).cloned().ok_or_else(nothing)
     }
 
-    fn bias(&self, round: Round) -> Result<Bias, FederationError> {
+    fn bias(&self, round: Round) -> Result<Comparison, FederationError> {
         let past = self.rounds.get(&round).and_then(|past| past.bias.clone());
         past.ok_or_else(|| missing(format!("client models of {round} were not compared")))
     }

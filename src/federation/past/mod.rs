@@ -15,6 +15,7 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use super::bias::Comparison;
 use super::event::FrameBytes;
 use super::figure::{Digest, Figure};
 use super::fold::Refusal;
@@ -77,7 +78,7 @@ struct RoundPast {
     figures: BTreeMap<String, Figure>,
     /// Uploads refused until it closed.
     rejected: Vec<Refusal>,
-    bias: Option<(u32, BTreeMap<String, Figure>)>,
+    bias: Option<Comparison>,
 }
 
 impl Past {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Frame, Learnt, Past, RoundPast, SeatPast};
+use crate::federation::bias::Comparison;
 use crate::federation::event::{Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Refusal;
@@ -46,7 +47,8 @@ impl Past {
                 self.reading.rejected.push(Refusal { round, seat, client, why });
             }
             Event::Bias { round, clients, .. } => {
-                self.round(*round).bias = Some((*clients, numbers.metrics));
+                let (clients, figures, responses) = (*clients, numbers.metrics, numbers.responses);
+                self.round(*round).bias = Some(Comparison { clients, figures, responses });
             }
             Event::RoundClosed { round, .. } => {
                 let rejected = std::mem::take(&mut self.reading.rejected);

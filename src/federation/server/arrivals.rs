@@ -52,7 +52,8 @@ impl ServerMachine {
                 self.reject(Refusal { round, seat, client, why }, effects)
             }
             None => {
-                round.fold(seat, up, self.world.rules.bias, effects);
+                let compares = self.world.rules.compares(&round.context);
+                round.fold(seat, up, compares, effects);
                 Ok(())
             }
         }

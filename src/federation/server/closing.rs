@@ -42,7 +42,8 @@ impl ServerMachine {
             self.participants.extend(round.folded_clients());
         }
         self.folded = Some(folded);
-        if self.world.rules.bias {
+        let compares = self.round.as_ref().is_some_and(|r| self.world.rules.compares(&r.context));
+        if compares {
             self.compare(now, effects);
             return Ok(());
         }

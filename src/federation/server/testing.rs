@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::machine::{ServerMachine, ToServer, here, reply};
 use super::round::OwnModel;
-use crate::federation::bias::{self, Comparison};
+use crate::federation::bias::{self, Comparison, Subject};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
@@ -62,8 +62,7 @@ impl ServerMachine {
         let classes = self.world.facts.classes;
         let Some(round) = &mut self.round else { return };
         if let Some(answers) = &round.answers {
-            let bias = answers.bias(round.context.round);
-            let comparison = bias.map(|(clients, figures)| Comparison { clients, figures });
+            let comparison = answers.bias(round.context.round);
             return effects.push(reply(now, ToServer::Compared(comparison)));
         }
         let mut models = std::mem::take(&mut round.models);
@@ -80,8 +79,10 @@ impl ServerMachine {
                     let OwnModel { exchange, sent, own, .. } = &model;
                     let facts = exchange.facts();
                     let predictor = world.method.own_model(&facts, sent, own, lab)?;
-                    let of =
-                        |predictor| bias::portrait(&world, lab, predictor, &shard, &blocks, seen);
+                    let of = |predictor| {
+                        let subject = Subject { client: model.seat.client, shard: &shard };
+                        bias::portrait(&world, lab, predictor, subject, &blocks, seen)
+                    };
                     predictor.map(of).transpose()
                 });
             };
@@ -98,10 +99,10 @@ impl ServerMachine {
 
     pub(super) fn compared(&mut self, comparison: Comparison, effects: &mut Vec<Effect>) {
         let Some(round) = &self.round else { return };
-        let Comparison { clients, figures } = comparison;
+        let Comparison { clients, figures, responses } = comparison;
         let (round, task) = (round.context.round, round.context.period.task);
         let event = Event::Bias { round, task, clients };
-        let numbers = Numbers { metrics: figures, ..Numbers::default() };
+        let numbers = Numbers { metrics: figures, responses, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
     }
 }

@@ -1,6 +1,7 @@
 //! The CSV files of a run directory, each a consumer of the journal's entries, so that a
 //! replay writes the same files as the run did, byte for byte.
 
+mod bias;
 mod bytes;
 mod clients;
 mod matrix;
@@ -12,6 +13,7 @@ mod tests;
 use std::fs::File;
 use std::path::Path;
 
+pub use bias::BiasTable;
 pub use bytes::BytesTable;
 pub use clients::ClientsTable;
 pub use matrix::MatrixTable;
@@ -40,6 +42,7 @@ impl TableFiles {
             Box::new(ClientsTable::new(open(names::CLIENTS)?).map_err(at(names::CLIENTS))?),
             Box::new(MatrixTable::new(open(names::MATRIX)?).map_err(at(names::MATRIX))?),
             Box::new(SlotsTable::new(folder.join(names::SLOTS))),
+            Box::new(BiasTable::new(folder.join(names::BIAS))),
         ]))
     }
 }

@@ -4,7 +4,8 @@
 //! seat of this one was folded, failed, was lost or arrived late, or when its task ends. Rows
 //! are always in the order of rounds. `bytes_down` and `bytes_up` are whole frames, whatever
 //! became of them; `sent_down` and `sent_up` what crossed the link, less only where frames were
-//! lost.
+//! lost. `response_entropy` and `prototype_distance` say how far client models were apart before synchronisation, in
+//! rounds in which that is measured.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -13,7 +14,8 @@ use serde::Serialize;
 
 use crate::federation::ledger::Sums;
 use crate::federation::{
-    Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, SinkError,
+    Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, PROTOTYPE_DISTANCE,
+    RESPONSE_ENTROPY, SinkError,
 };
 use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::report::csv::{Csv, Number};
@@ -40,6 +42,8 @@ struct Row {
     ratio: Option<Number>,
     loss: Option<Number>,
     accuracy_seen: Option<Number>,
+    response_entropy: Option<Number>,
+    prototype_distance: Option<Number>,
 }
 
 /// A round of which something may still come.
@@ -61,6 +65,10 @@ struct Pending {
     traffic: Traffic,
     losses: Vec<f64>,
     accuracy: Option<f64>,
+    /// Of the answers of clients before synchronisation, where they were compared.
+    entropy: Option<f64>,
+    /// Of the prototypes of clients.
+    distance: Option<f64>,
 }
 
 impl Pending {
@@ -97,6 +105,8 @@ impl Pending {
             ratio: (both.frames > 0).then(|| Number(both.ratio())),
             loss: (!losses.is_empty()).then(|| Number(mean())),
             accuracy_seen: self.accuracy.map(Number),
+            response_entropy: self.entropy.map(Number),
+            prototype_distance: self.distance.map(Number),
         }
     }
 }
@@ -168,6 +178,8 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     traffic: Traffic::default(),
                     losses: Vec::new(),
                     accuracy: None,
+                    entropy: None,
+                    distance: None,
                 });
             }
             Event::FrameCharged { round, seat, outcome, .. } => {
@@ -212,6 +224,14 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     row.folded = *folded;
                     row.missing = missing.iter().copied().collect();
                     row.missing.retain(|seat| !row.settled.contains(seat));
+                }
+            }
+            Event::Bias { round, .. } => {
+                let measures = entry.numbers.as_ref().map(|numbers| &numbers.metrics);
+                let figure = |name: &str| Some(measures?.get(name)?.0);
+                if let Some(row) = self.row(*round) {
+                    row.entropy = figure(RESPONSE_ENTROPY);
+                    row.distance = figure(PROTOTYPE_DISTANCE);
                 }
             }
             Event::Evaluated { round, point: EvaluationPoint::Round, .. } => {

@@ -12,7 +12,7 @@ use crate::softmax::{self, Mischief, Ran, Visits, rules, run, run_with, setup};
 use fedcast::data::{FreshClients, FreshLaw};
 use fedcast::federation::availability::{Availability, AvailabilityRules, Pattern, Trace};
 use fedcast::federation::{
-    AssetCache, ClosingRules, Coding, ComputeRules, Direction, EndReason, Enough, Entry,
+    AssetCache, ClosingRules, Coding, Compared, ComputeRules, Direction, EndReason, Enough, Entry,
     EvaluationPoint, Event, EventSink, FaultRules, FederationError, FrameOutcome, Interrupt,
     JobKind, LinkRules, Memory, OnBadUpdate, OverSelection, Participants, Participation,
     Population, ProfileSink, Rules, Setup, ShardSource, SinkError, Span, Workforce, simulate,
@@ -171,7 +171,7 @@ fn virtual_time_passes_and_never_goes_back() {
 #[test]
 fn bias_is_measured_before_synchronisation_and_changes_nothing() {
     let plain = run(stateful(rules()));
-    let measured = run(stateful(Rules { bias: true, ..rules() }));
+    let measured = run(stateful(Rules { bias: Some(Compared::Round), ..rules() }));
     done(&measured);
     assert_eq!(measured.count("bias"), 10);
     for entry in measured.entries.iter().filter(|e| e.event.name() == "bias") {
@@ -220,8 +220,13 @@ fn the_profile_sees_every_kind_of_work() {
     }
     let spans = Spans::default();
     let (sink, profile) = (Box::new(Memory::default()), Box::new(spans.clone()));
-    simulate(stateful(Rules { bias: true, ..rules() }), sink, profile, Interrupt::default())
-        .expect("ends well");
+    simulate(
+        stateful(Rules { bias: Some(Compared::Round), ..rules() }),
+        sink,
+        profile,
+        Interrupt::default(),
+    )
+    .expect("ends well");
     let spans = spans.0.lock().expect("no holder panics");
     let count = |kind| spans.iter().filter(|span| span.job == kind).count();
     assert_eq!((count(JobKind::Train), count(JobKind::Fold), count(JobKind::Bias)), (60, 60, 60));

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use fedcast::federation::{
-    AssetCache, Cadence, ClosingRules, ComputeRules, Digests, Enough, Entry, EventSink, Fault,
-    FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participants,
+    AssetCache, Cadence, ClosingRules, Compared, ComputeRules, Digests, Enough, Entry, EventSink,
+    Fault, FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participants,
     Participation, Past, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness, simulate,
 };
 use fedcast::federation::{CrashTime, Direction};
@@ -203,7 +203,7 @@ fn misbehaving_clients_assets_and_measures() {
         let what = format!("{mischief:?}");
         resumes(&what, &mobile(), |rules| setup::<Visits>(rules, mischief));
     }
-    both("bias and packs", &Rules { bias: true, pack: 3, ..slow() });
+    both("bias and packs", &Rules { bias: Some(Compared::Round), pack: 3, ..slow() });
     resumes("uncharged", &rules(), |rules| Setup {
         charged: false,
         ..setup::<Visits>(rules, Mischief::Nan)

@@ -1,0 +1,70 @@
+//! `bias.csv`: how every client's model answered the test samples of all classes seen, before synchronisation. Rounds and
+//! tasks count from 1, clients and head rows from 0; `class` is the class of the row, in the data set's numbers. `held` is
+//! how many training samples of the class the client has, `answered` how often its model named it. Only written where
+//! `record.metrics` asks for `federated-bias`.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::federation::{Entry, Event, EventSink, SinkError};
+use crate::report::csv::Csv;
+
+#[derive(Default, Serialize)]
+struct Row {
+    round: u32,
+    task: u32,
+    client: u32,
+    row: u32,
+    class: u32,
+    held: u64,
+    answered: u64,
+}
+
+/// Writes one row per client and class, each time that client models are compared.
+pub struct BiasTable {
+    path: PathBuf,
+    /// Once there is something to write.
+    csv: Option<Csv<File, Row>>,
+    /// Classes by head row, of the tasks so far.
+    classes: Vec<u32>,
+}
+
+impl BiasTable {
+    /// Writes nothing yet.
+    pub fn new(path: PathBuf) -> BiasTable {
+        BiasTable { path, csv: None, classes: Vec::new() }
+    }
+
+    fn csv(&mut self) -> io::Result<&mut Csv<File, Row>> {
+        let csv = match self.csv.take() {
+            Some(csv) => csv,
+            None => Csv::new(File::create(&self.path)?)?,
+        };
+        Ok(self.csv.insert(csv))
+    }
+}
+
+impl EventSink for BiasTable {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let (round, task) = match &entry.event {
+            Event::TaskStarted { classes, .. } => {
+                self.classes.extend(classes);
+                return Ok(());
+            }
+            Event::Bias { round, task, .. } => (round.0 + 1, u32::from(task.0) + 1),
+            _ => return Ok(()),
+        };
+        for own in entry.numbers.iter().flat_map(|numbers| &numbers.responses) {
+            for (row, (held, answered)) in own.held.iter().zip(&own.answered).enumerate() {
+                let class = self.classes.get(row).copied().unwrap_or(row as u32);
+                let (client, row) = (own.client.0, row as u32);
+                let (held, answered) = (*held, *answered);
+                self.csv()?.row(&Row { round, task, client, row, class, held, answered })?;
+            }
+        }
+        Ok(())
+    }
+}
