@@ -9,6 +9,7 @@
 //! | [adding_a_method] | a new method in one file |
 //! | [performance] | figures and the benches that measure them |
 //! | [gpu] | NVIDIA GPUs |
+//! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
 //! | [studies] | small studies with their commands, dates and tables |
 //!
 //! Pages are Markdown files beside this module, to be read on a code host as well as here. Their links are
@@ -34,6 +35,10 @@ pub mod methods {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("performance.md")]
 pub mod performance {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("reproduction.md")]
+pub mod reproduction {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("running.md")]

@@ -19,6 +19,7 @@ mod memory;
 mod packs;
 mod privacy;
 mod promises;
+mod published;
 mod restart;
 mod resume;
 mod scenario_errors;

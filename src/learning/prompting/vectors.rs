@@ -21,7 +21,8 @@ fn golden_own_selection_of_prompts_and_experts() {
     golden.assert_loss("l2p.pull", &pull, &keys);
 
     let expert = Expert::Nearest(1..4);
-    let experts = Experts { general: 0..0, experts: 0..1, expert, pull: 1.0 };
+    let layout = ExpertLayout::Own;
+    let experts = Experts { general: 0..0, experts: 0..1, expert, pull: 1.0, layout };
     let nearest = experts.nearest(&keys, &queries, &(1..4)).unwrap();
     golden.assert_close("dualprompt.expert", &nearest.to_vec1::<u32>().unwrap());
     let given = Experts { expert: Expert::Given(2), ..experts };

@@ -2,18 +2,18 @@
 
 use candle_core::{Device, Var};
 
-use super::super::{NetworkShape, Norms};
+use super::super::NetworkShape;
 use super::*;
 use crate::golden::Golden;
-use crate::model::Trains;
+use crate::model::{ByBatch, Trains};
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// A previous network without a module: what it adjusts stays as it is.
 fn previous() -> Network {
     let shape = NetworkShape { features: 4, module: None, head_hidden: 3, classes: 4 };
     let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
-    let norms = Norms::Settled;
-    Network::new(&shape, &parameters, Trains::NOTHING, 0..4, norms, &Device::Cpu).unwrap()
+    Network::new(&shape, &parameters, Trains::NOTHING, 0..4, ByBatch::NOTHING, &Device::Cpu)
+        .unwrap()
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn golden_losses_of_the_module() {
     };
     let shape = NetworkShape { features: 5, module: None, head_hidden: 3, classes: 4 };
     let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
-    let norms = Norms::Settled;
-    let previous = Network::new(&shape, &parameters, Trains::NOTHING, 0..4, norms, &Device::Cpu);
+    let previous =
+        Network::new(&shape, &parameters, Trains::NOTHING, 0..4, ByBatch::NOTHING, &Device::Cpu);
     let (new, old) = (read("haf.new"), read("haf.old"));
     let seen = Seen { features: &old, labels: &[0, 1, 1, 0, 1, 1], rows: 2..4 };
     let loss = of_module(&config(1.0, 0.0), &new, &seen, Some(&previous.unwrap())).unwrap();

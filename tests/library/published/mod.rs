@@ -1,0 +1,200 @@
+//! Promise: scenario files of papers say what the papers and their released codes say. `constants.toml` beside this
+//! file holds every constant with its source, and a constant without a source, or another value, fails here.
+
+mod reproduction;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use fedcast::methods::Registry;
+use fedcast::scenario::Scenario;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// Folders whose files repeat tables and figures of papers.
+const PAPERS: [&str; 6] = ["c2prompt", "fedhaf", "hepco", "hgp", "prompts", "stsa"];
+
+/// Tables of a scenario that decide what is learnt from what by whom; `[method]` is looked at with its defaults, of the
+/// others what the file or its base writes.
+const DECIDING: [&str; 8] =
+    ["backbone", "client", "data", "federation", "participation", "partition", "round", "tasks"];
+
+/// What says where things lie, or what is written down.
+const PLACES: [&str; 6] = [
+    "backbone.architecture",
+    "backbone.weights",
+    "backbone.vocabulary",
+    "data.path",
+    "data.source",
+    "data.nominal",
+];
+
+/// Constants with one source.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sourced {
+    /// Section, table or file of the release; or why a value that nobody published was chosen.
+    source: String,
+    /// Scenario files from the folder of scenarios; `*` is any text.
+    files: Vec<String>,
+    /// Those of them that are not meant.
+    #[serde(default)]
+    except: Vec<String>,
+    /// Keys as in a scenario.
+    values: Table,
+}
+
+#[derive(Deserialize)]
+struct Constants {
+    constants: Vec<Sourced>,
+}
+
+impl Sourced {
+    fn is_about(&self, file: &str) -> bool {
+        let one_of = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, file));
+        one_of(&self.files) && !one_of(&self.except)
+    }
+}
+
+/// Whether `text` is `pattern`, whose stars are any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|tail| {
+            (0..=tail.len()).any(|at| tail.is_char_boundary(at) && matches(rest, &tail[at..]))
+        }),
+    }
+}
+
+/// Values under dotted keys. A table without keys is a value.
+fn flat(table: &Table) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) if !inner.is_empty() => {
+                all.extend(flat(inner).into_iter().map(|(k, value)| (format!("{key}.{k}"), value)));
+            }
+            value => drop(all.insert(key.clone(), value.clone())),
+        }
+    }
+    all
+}
+
+/// Whether a value is the published number, word, list or name of a file.
+fn same(has: &Value, value: &Value) -> bool {
+    let number = |value: &Value| value.as_float().or(value.as_integer().map(|n| n as f64));
+    match (has, value) {
+        (Value::Array(has), Value::Array(value)) => {
+            has.len() == value.len() && has.iter().zip(value).all(|(a, b)| same(a, b))
+        }
+        (Value::String(has), Value::String(value)) => {
+            has == value || has.ends_with(&format!("/{value}"))
+        }
+        _ => match (number(has), number(value)) {
+            (Some(has), Some(value)) => has == value,
+            _ => has == value,
+        },
+    }
+}
+
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
+}
+
+fn constants() -> Vec<Sourced> {
+    let all: Constants = toml::from_str(include_str!("constants.toml")).expect("it is TOML");
+    all.constants
+}
+
+/// Scenario files of papers with the keys that they write, themselves or in their base, and their effective values.
+fn files() -> Vec<(String, BTreeSet<String>, BTreeMap<String, Value>)> {
+    let read = |path: &Path| -> Table {
+        std::fs::read_to_string(path).expect("readable").parse().expect("TOML")
+    };
+    let mut all = Vec::new();
+    for folder in PAPERS {
+        for entry in std::fs::read_dir(scenarios().join(folder)).expect("a folder of scenarios") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_none_or(|extension| extension != "toml") {
+                continue;
+            }
+            let own = read(&path);
+            let mut written: BTreeSet<String> = flat(&own).into_keys().collect();
+            if let Some(base) = own.get("extends").and_then(Value::as_str) {
+                written.extend(flat(&read(&path.with_file_name(base))).into_keys());
+            }
+            let loaded = Scenario::load(&path, &[], &Registry::builtin());
+            let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
+            let effective: Table = scenario.to_effective_toml().parse().expect("TOML");
+            let name = path.file_name().expect("a file").to_string_lossy();
+            all.push((format!("{folder}/{name}"), written, flat(&effective)));
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+#[test]
+fn scenario_files_hold_the_published_constants() {
+    let constants = constants();
+    let mut wrong = Vec::new();
+    for (file, _, effective) in files() {
+        for sourced in constants.iter().filter(|sourced| sourced.is_about(&file)) {
+            for (key, value) in flat(&sourced.values) {
+                let has = effective.get(&key);
+                if !has.is_some_and(|has| same(has, &value)) {
+                    let has = has.map_or("nothing".to_owned(), Value::to_string);
+                    wrong.push(format!("{file}: {key} is {has}, not {value} ({})", sourced.source));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} constants are not as published:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn every_constant_of_a_paper_s_scenario_has_a_source() {
+    let constants = constants();
+    let mut unsourced: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, written, effective) in files() {
+        let sourced: BTreeSet<String> = constants
+            .iter()
+            .filter(|sourced| sourced.is_about(&file))
+            .flat_map(|sourced| flat(&sourced.values).into_keys())
+            .collect();
+        let decides = |key: &&String| {
+            let table = key.split('.').next().unwrap_or_default();
+            let is_place = PLACES.iter().any(|place| key.starts_with(place));
+            let written = DECIDING.contains(&table) && written.contains(*key);
+            !is_place && (table == "method" || written)
+        };
+        for key in effective.keys().filter(decides).filter(|key| !sourced.contains(*key)) {
+            unsourced.entry(format!("{key} = {}", effective[key])).or_default().push(file.clone());
+        }
+    }
+    let list: Vec<String> =
+        unsourced.iter().map(|(what, files)| format!("{what}: {}", files.join(" "))).collect();
+    assert!(list.is_empty(), "{} constants have no source:\n{}", list.len(), list.join("\n"));
+}
+
+#[test]
+fn every_source_is_of_a_file_that_is_there() {
+    let files: Vec<String> = files().into_iter().map(|(file, ..)| file).collect();
+    for sourced in constants() {
+        assert!(!sourced.source.is_empty() && !sourced.values.is_empty(), "{:?}", sourced.files);
+        for pattern in sourced.files.iter().chain(&sourced.except) {
+            assert!(files.iter().any(|file| matches(pattern, file)), "{pattern} names no file");
+        }
+    }
+}
+
+#[test]
+fn a_star_is_any_text() {
+    assert!(matches("hgp/*-beta*.toml", "hgp/cub200-beta1.0.toml") && matches("a", "a"));
+    assert!(!matches("hgp/*-beta*.toml", "hgp/joint-cub200.toml") && !matches("a*", "ba"));
+}
