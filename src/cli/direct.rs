@@ -19,9 +19,9 @@ Examples:
   fedcast direct scenarios/studies/slots.toml
   fedcast run scenarios/studies/slots.toml --direct        both at once
 
-For scenarios whose clients have tasks of their own (tasks.arrival = \"powder\"). Each slot gets one round
-of local training by the scenario's own method, from the model as it starts; nothing else takes part and
-nothing is kept. `record.direct` of a run reads the table.")]
+For scenarios whose clients have tasks of their own (tasks.arrival = \"powder\"). Each slot gets
+one round of local training by the scenario's own method, from the model as it starts; nothing
+else takes part and nothing is kept. `record.direct` of a run reads the table.")]
 pub struct DirectArgs {
     /// The scenario file
     pub file: PathBuf,

@@ -44,7 +44,7 @@ pub struct RunArgs {
     /// Replace a run of another scenario in the run directory
     #[arg(long)]
     pub force: bool,
-    /// Train every slot alone first (as `fedcast direct`), for forward transfer; into DIR-direct.csv
+    /// Train every slot alone first, as `fedcast direct` does, into DIR-direct.csv
     #[arg(long)]
     pub direct: bool,
     /// No progress on stderr

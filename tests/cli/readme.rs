@@ -48,6 +48,8 @@ fn works(mut words: Vec<String>, run: &str, line: &str) {
         if let Some(out) = words.iter().position(|word| word == "-o") {
             words.drain(out..out + 2);
         }
+        // Nor does it train anything alone first.
+        words.retain(|word| word != "--direct");
     }
     // The run at hand is complete.
     let expected = if words[0] == "resume" { 4 } else { 0 };
