@@ -166,7 +166,8 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
     let transposed: Vec<Vec<f64>> = (0..9).map(|i| (0..9).map(|j| w[j][i]).collect()).collect();
     let mut of_another_owner = w.clone();
     of_another_owner.rotate_left(3);
-    let unmixed = weights(&MATCHED, 1e-9);
+    let one = |i: usize| (0..9).map(move |j| f64::from(u8::from(i == j))).collect();
+    let unmixed: Vec<Vec<f64>> = (0..9).map(one).collect();
     let mean = vec![vec![1.0 / 9.0; 9]; 9];
     for other in [transposed, of_another_owner, unmixed, mean] {
         assert!(off(&slots, &other, &sent) > 1e-3, "{}", off(&slots, &other, &sent));
