@@ -134,14 +134,29 @@ impl CodaPrompt {
         config
     }
 
-    /// Refuses what says something about averaging where nothing is averaged, and about slots where none own anything.
+    /// Refuses what changes something of averaging where nothing is averaged, or of slots where none own anything. A
+    /// written default says nothing and stands in every effective scenario.
     fn keys_without_meaning(&self, table: &mut TableReader<'_>) {
         let keys: &[&'static str] = match self.ownership {
             Ownership::Task => &["slot_components"],
             Ownership::Slot => &AVERAGED_KEYS,
         };
         let given: Vec<_> = keys.iter().filter(|key| table.given(key)).collect();
-        for key in given {
+        let usual = |key: &str| {
+            let usual = CodaPrompt::default();
+            match key {
+                "slot_components" => self.slot_components == usual.slot_components,
+                "pool" => self.pool == usual.pool,
+                "mu" => self.mu == usual.mu,
+                "attention_softmax" => self.attention_softmax == usual.attention_softmax,
+                "orthogonal" => self.orthogonal == usual.orthogonal,
+                "components" => self.components == usual.components,
+                "weights" => self.prompted.weights == usual.prompted.weights,
+                "head" => self.prompted.head == usual.prompted.head,
+                _ => false,
+            }
+        };
+        for key in given.into_iter().filter(|key| !usual(key)) {
             let owner = self.ownership.word();
             let message = format!("`{key}` has no meaning with `ownership = \"{owner}\"`");
             table.reject(key, &message, "says nothing here", "remove this line");

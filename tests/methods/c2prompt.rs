@@ -58,7 +58,8 @@ fn with_probability_zero_and_no_mixing_it_is_powder_bit_for_bit() {
 #[test]
 fn histograms_do_not_change_training() {
     let uploads = [true, false].map(|cpa| {
-        let mut run = engine(c2prompt_with(|c| c.cpa = cpa), 3);
+        // With the same mixing of slots.
+        let mut run = engine(c2prompt_with(|c| (c.cpa, c.cpa_transfer) = (cpa, true)), 3);
         let shards = deal(&run.lab, &run.view(0), 2);
         run.task(0, &shards, 1);
         let trained = run.exchanges.into_iter().filter(|exchange| exchange.phase == "train");

@@ -275,7 +275,8 @@ fn gaussians_last_for_a_round_or_a_task() {
             cell.row == 2 && (memory == KeptFor::Round || *client == ClientId(0))
         };
         let still = before.iter().filter(|cell| !replaced(cell)).cloned();
-        let all: Vec<_> = old.iter().cloned().chain(still).chain(now.iter().cloned()).collect();
+        let mut all: Vec<_> = old.iter().cloned().chain(still).chain(now.iter().cloned()).collect();
+        all.sort_by_key(|(client, cell)| (cell.row, *client));
         assert_eq!(all.len(), kept_counts.len());
         let gap = |cells: &[_]| far(&kept(&run), &rebalanced(&run, 2, cells, evenly, 3.0));
         assert!(gap(&all) < 1e-4, "{memory:?}: {}", gap(&all));

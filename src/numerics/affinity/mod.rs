@@ -74,14 +74,15 @@ pub struct Affinity {
 }
 
 impl Affinity {
-    /// From histograms, one row of `classes` entries per component. A row without a positive entry keeps itself.
+    /// From histograms, one row of `classes` entries per component. A row of nothing (of unit rows, one
+    /// without a positive entry) keeps itself.
     pub fn of(histograms: &[f64], classes: usize, scale: RowScale, tau: f64) -> Affinity {
         let rows: Vec<Vec<f64>> =
             histograms.chunks_exact(classes.max(1)).map(|row| scale.apply(row)).collect();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let (mut weights, mut unmatched) = (Vec::with_capacity(rows.len().pow(2)), Vec::new());
         for (component, row) in rows.iter().enumerate() {
-            if !row.iter().any(|entry| *entry > 0.0) {
+            if row.iter().all(|entry| *entry == 0.0) {
                 unmatched.push(component);
                 weights.extend(alone(component, rows.len()));
                 continue;

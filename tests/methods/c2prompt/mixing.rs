@@ -141,6 +141,7 @@ fn off(slots: &[ParameterSet], weights: &[Vec<f64>], sent: &[ParameterSet]) -> f
             .map(|(slot, expected)| far(&slot.get(name).unwrap().values, expected))
             .fold(0.0, f32::max)
     };
+    assert!(weights.iter().flatten().all(|weight| weight.is_finite()));
     names().iter().map(of).fold(0.0, f32::max)
 }
 
@@ -166,8 +167,8 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
     let transposed: Vec<Vec<f64>> = (0..9).map(|i| (0..9).map(|j| w[j][i]).collect()).collect();
     let mut of_another_owner = w.clone();
     of_another_owner.rotate_left(3);
-    let one = |i: usize| (0..9).map(move |j| f64::from(u8::from(i == j))).collect();
-    let unmixed: Vec<Vec<f64>> = (0..9).map(one).collect();
+    let unmixed: Vec<Vec<f64>> =
+        (0..9).map(|i| (0..9).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     let mean = vec![vec![1.0 / 9.0; 9]; 9];
     for other in [transposed, of_another_owner, unmixed, mean] {
         assert!(off(&slots, &other, &sent) > 1e-3, "{}", off(&slots, &other, &sent));
