@@ -25,7 +25,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Averaging, Base, Begun, Direction, Needs, Parameters};
+use super::HeadForm;
+use super::averaged::{Averaged, Averaging, Base, Begun, Direction, Needs, Parameters, Weights};
 use super::powder::{Powder, PowderConfig};
 use super::prompted::{self, PoolForm, Prompted};
 use super::registry::{MethodEntry, Recipe};
@@ -100,9 +101,8 @@ impl Default for CodaPrompt {
 /// Components of a slot in Powder's release.
 const SLOT_COMPONENTS: u32 = 10;
 
-/// Keys about components that several clients train.
-const AVERAGED_KEYS: [&str; 7] =
-    ["pool", "mu", "attention_softmax", "orthogonal", "components", "weights", "head"];
+/// Components of all tasks together in CODA-Prompt.
+const POOL: u32 = 100;
 
 impl CodaPrompt {
     /// Reads the keys of a `[method]` table.
@@ -134,29 +134,23 @@ impl CodaPrompt {
         config
     }
 
-    /// Refuses what changes something of averaging where nothing is averaged, or of slots where none own anything. A
-    /// written default says nothing and stands in every effective scenario.
+    /// Refuses what says something about averaging where nothing is averaged, and about slots where none own anything.
+    /// Defaults say nothing: a scenario with all of them written out is the same scenario.
     fn keys_without_meaning(&self, table: &mut TableReader<'_>) {
-        let keys: &[&'static str] = match self.ownership {
-            Ownership::Task => &["slot_components"],
-            Ownership::Slot => &AVERAGED_KEYS,
+        let Prompted { weights, head, .. } = self.prompted;
+        let said: &[(&str, bool)] = match self.ownership {
+            Ownership::Task => &[("slot_components", self.slot_components != SLOT_COMPONENTS)],
+            Ownership::Slot => &[
+                ("pool", self.pool != POOL),
+                ("mu", self.mu != 0.0),
+                ("attention_softmax", self.attention_softmax),
+                ("orthogonal", self.orthogonal != Orthogonal::Task),
+                ("components", self.components != PoolForm::Fixed),
+                ("weights", weights != Weights::BySamples),
+                ("head", head != HeadForm::Fixed),
+            ],
         };
-        let given: Vec<_> = keys.iter().filter(|key| table.given(key)).collect();
-        let usual = |key: &str| {
-            let usual = CodaPrompt::default();
-            match key {
-                "slot_components" => self.slot_components == usual.slot_components,
-                "pool" => self.pool == usual.pool,
-                "mu" => self.mu == usual.mu,
-                "attention_softmax" => self.attention_softmax == usual.attention_softmax,
-                "orthogonal" => self.orthogonal == usual.orthogonal,
-                "components" => self.components == usual.components,
-                "weights" => self.prompted.weights == usual.prompted.weights,
-                "head" => self.prompted.head == usual.prompted.head,
-                _ => false,
-            }
-        };
-        for key in given.into_iter().filter(|key| !usual(key)) {
+        for (key, _) in said.iter().filter(|(_, said)| *said) {
             let owner = self.ownership.word();
             let message = format!("`{key}` has no meaning with `ownership = \"{owner}\"`");
             table.reject(key, &message, "says nothing here", "remove this line");
@@ -167,7 +161,7 @@ impl CodaPrompt {
     pub(in crate::methods) fn sizes(table: &mut TableReader<'_>) -> CodaPrompt {
         let source = "CODA-Prompt";
         let pool =
-            Param::new("pool", 100, "components of all tasks together; each task has as many");
+            Param::new("pool", POOL, "components of all tasks together; each task has as many");
         let length = Param::new("prompt_len", 8, "rows of a component in a block");
         let first = Param::new("first_block", 0, "the first block with a prompt").at_most(99.0);
         let blocks = Param::new("n_blocks", 5, "blocks with a prompt, as many as there are");
