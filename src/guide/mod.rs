@@ -8,6 +8,7 @@
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
 //! | [adding_a_method] | a new method in one file |
 //! | [performance] | figures and the benches that measure them |
+//! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
 //! | [gpu] | NVIDIA GPUs |
 //! | [studies] | small studies with their commands, dates and tables |
 //!
@@ -44,3 +45,7 @@ pub mod running {}
 pub mod scenarios {}
 
 pub mod studies;
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("testing.md")]
+pub mod testing {}
