@@ -8,6 +8,7 @@
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
 //! | [adding_a_method] | a new method in one file |
 //! | [performance] | figures and the benches that measure them |
+//! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
 //! | [gpu] | NVIDIA GPUs |
 //! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
 //! | [studies] | small studies with their commands, dates and tables |
@@ -49,3 +50,7 @@ pub mod running {}
 pub mod scenarios {}
 
 pub mod studies;
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("testing.md")]
+pub mod testing {}

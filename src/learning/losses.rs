@@ -208,6 +208,40 @@ mod tests {
         }
     }
 
+    /// Elsewhere than on the CPU in `f32` the bridge is a linear function: same value, same gradient.
+    #[test]
+    fn the_bridge_is_the_same_in_another_type() {
+        let x = Tensor::new(&[[1.5f64, -2.0], [0.25, 3.0]], &Device::Cpu).unwrap();
+        let x = Var::from_tensor(&x).unwrap();
+        let loss = closed_form(&x, |values| {
+            assert_eq!(values, [1.5, -2.0, 0.25, 3.0]);
+            (7.5, vec![0.5, -1.0, 2.0, 4.0])
+        });
+        let loss = (loss.unwrap() * 3.0).unwrap();
+        assert_eq!(loss.to_scalar::<f64>().unwrap(), 22.5);
+        let gradients = loss.backward().unwrap();
+        let gradient = gradients.get(&x).unwrap().to_vec2::<f64>().unwrap();
+        assert_eq!(gradient, [[1.5, -3.0], [6.0, 12.0]]);
+    }
+
+    #[test]
+    fn distillation_says_what_does_not_fit() {
+        let z = Tensor::new(&[[1f32, 2.0, 0.5]], &Device::Cpu).unwrap();
+        let of = |teacher: &[f32], columns, temperature| {
+            distillation(&z, teacher, columns, temperature, Distillation::Kl).is_ok()
+        };
+        assert!(of(&[0.0; 3], 0..3, 0.5));
+        assert!(!of(&[0.0; 3], 0..4, 0.5), "a column too many");
+        assert!(!of(&[0.0; 3], 1..1, 0.5), "no column");
+        assert!(!of(&[0.0; 2], 0..2, 0.5), "a teacher of fewer values");
+        for temperature in [0.0, -1.0, f64::NAN] {
+            assert!(!of(&[0.0; 3], 0..3, temperature), "{temperature}");
+        }
+        let nobody = Tensor::zeros((0, 3), DType::F32, &Device::Cpu).unwrap();
+        assert!(distillation(&nobody, &[], 0..3, 1.0, Distillation::Kl).is_err());
+        assert!(proximal(&z, &[0.0; 2], 0.1).is_err());
+    }
+
     #[test]
     fn the_bridge_refuses_gradients_of_another_size() {
         let x = Tensor::new(&[1f32, 2.0], &Device::Cpu).unwrap();

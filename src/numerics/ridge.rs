@@ -175,6 +175,11 @@ mod tests {
         assert!(once.to_string().contains("raise lambda"), "{once}");
         let found = ridge(&singular, &[1.0, 1.0], Penalty::Absolute(0.0), 9).unwrap();
         assert!(found.raised >= 5 && found.penalty >= 5e-7, "{found:?}");
+        // The first raise is ten times 1e-12 of the mean of the diagonal, every other one ten times the last.
+        let larger = Symmetric::from_full(2, &[4.0, 4.0, 4.0, 4.0 - 4e-6]).unwrap();
+        let found = ridge(&larger, &[1.0, 1.0], Penalty::Absolute(0.0), 9).unwrap();
+        let expected = 4e-12 * 10f64.powi(found.raised as i32);
+        assert!((found.penalty / expected - 1.0).abs() < 1e-4, "{found:?}");
     }
 
     #[test]
@@ -182,6 +187,8 @@ mod tests {
         let gram = Symmetric::from_full(1, &[f64::NAN]).unwrap();
         let error = ridge(&gram, &[1.0], Penalty::Absolute(1.0), 3).unwrap_err();
         assert_eq!(error, RidgeError::NotFinite("the Gram matrix"));
+        let error = ridge(&Symmetric::zeros(0), &[], Penalty::Absolute(1.0), 3).unwrap_err();
+        assert_eq!(error, RidgeError::Shape { order: 0, got: 0 });
         let gram = Symmetric::zeros(2);
         let error = ridge(&gram, &[1.0], Penalty::Absolute(1.0), 3).unwrap_err();
         assert!(matches!(error, RidgeError::Shape { got: 1, .. }), "{error}");

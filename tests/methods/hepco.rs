@@ -1,6 +1,7 @@
 //! The invariants of HePCo and FedAvg-Prompt that concern whole rounds. (Those of the server's step, the
 //! generators and the pools are tested beside their code.)
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
@@ -265,4 +266,31 @@ fn both_learn() {
         let accuracy = run.accuracy(CLASSES);
         assert!(accuracy > 0.5, "{accuracy}");
     }
+}
+
+/// The server's steps do what they are for, and do not spoil what clients learnt: after one round teachers answer
+/// pseudo-queries as they were asked for, and what is distilled on them falls far from the first step to the last.
+#[test]
+fn the_server_s_steps_learn() {
+    let run = |steps: u32, rate: f64| {
+        let method = hepco_with(|c| {
+            (c.server.generator_steps, c.server.server_batch) = (100, 32);
+            (c.server.prompt_steps, c.server.head_steps) = (steps, steps);
+            // Divergence has no bound: at this rate a factor of 1 would outweigh the labels of old classes.
+            (c.server.server_lr, c.server.lambda_kl) = (rate, 0.05);
+        });
+        let mut run = engine(method, 2);
+        run.task(0, &deal(&run.lab, &run.view(0), 2), 3);
+        run.task(1, &deal(&run.lab, &run.view(1), 2), 3);
+        let figures: BTreeMap<&str, f64> = run.server.figures().iter().copied().collect();
+        (figures, run.accuracy(CLASSES))
+    };
+    let ((first, _), (last, accuracy)) = (run(1, 1e-2), run(100, 1e-2));
+    for answered in ["generator_accuracy", "old_generator_accuracy"] {
+        assert!(last[answered] > 0.95, "{last:?}");
+    }
+    for falls in ["prompt_distillation_loss", "head_distillation_loss"] {
+        assert!(last[falls] < 0.5 * first[falls], "{falls}: {first:?} {last:?}");
+    }
+    assert!(accuracy > 0.5, "{accuracy}");
 }

@@ -158,3 +158,19 @@ fn golden_own_affinity_of_components() {
         golden.assert_close(&format!("{name}.mixed"), &affinity.mix(&p, 6));
     }
 }
+
+/// Components are mixed in runs of columns: every column of a wide one is the weighted sum of that column.
+#[test]
+fn every_column_of_a_wide_component_is_mixed_alike() {
+    let width = 2 * COLUMNS + 7;
+    let value = |row: usize, column: usize| ((row * 31 + column * 17) % 23) as f32 - 9.0;
+    let components: Vec<f32> = (0..3 * width).map(|at| value(at / width, at % width)).collect();
+    let affinity = Affinity::of(&[0.1, 0.9, 0.5, 0.5, 1.0, 0.0], 2, RowScale::Unit, 0.4);
+    let mixed: Vec<f64> = affinity.mix(&components, width).into_iter().map(f64::from).collect();
+    let sum = |at: usize| -> f64 {
+        let weights = affinity.weights(at / width).iter().enumerate();
+        weights.map(|(of, weight)| weight * f64::from(value(of, at % width))).sum()
+    };
+    let expected: Vec<f64> = (0..3 * width).map(sum).collect();
+    assert_close("wide", &mixed, &expected, 1e-5);
+}

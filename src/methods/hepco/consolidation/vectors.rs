@@ -69,6 +69,23 @@ fn golden_own_objective_of_a_generator() {
     golden.assert_close("terms.server_client", &[value.heads.divergence]);
 }
 
+/// Where nobody counts for the labels at hand, nothing is answered, learnt or distilled.
+#[test]
+fn clients_that_do_not_count_say_nothing() {
+    let golden = Golden::own("hepco");
+    let (server, z) = (model(&golden, "server"), golden.variable("z"));
+    let silent = clients(&golden, vec![vec![0.0; 6]; 2]);
+    let form = KlForm::ClientServer;
+    let loss = GenerationLoss { kl: 1.0, mse: 1.0, gradient: MseGradient::Sum, form };
+    let objective = Objective::new(&server, &silent, loss).unwrap();
+    let (total, value) = objective.value(&z, &golden.labels("labels")).unwrap();
+    assert_eq!((value.heads.accuracy(), value.distance), (0.0, 0.0));
+    assert_eq!(total.to_scalar::<f32>().unwrap(), 0.0);
+    let gradients = total.backward().unwrap();
+    let slopes = gradients.get(&z).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    assert!(slopes.iter().all(|slope| *slope == 0.0));
+}
+
 #[test]
 fn golden_own_distillation_of_prompts_and_head() {
     let golden = Golden::own("hepco");
