@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::holdings::sum;
-use super::layouts::Sketch;
+use super::layouts::{Place, Sketch};
 use super::world::World;
 use crate::data::TaskView;
 use crate::policy::{ClassCounts, ModelFacts, SketchFacts};
@@ -13,8 +13,7 @@ use crate::policy::{ClassCounts, ModelFacts, SketchFacts};
 pub struct Exchange {
     model: Arc<ModelFacts>,
     view: Arc<TaskView>,
-    phase: usize,
-    round_in_phase: u32,
+    place: Place,
     counts: ClassCounts,
     /// What it is sent.
     pub down: Arc<Sketch>,
@@ -24,17 +23,13 @@ pub struct Exchange {
 
 impl Exchange {
     /// The exchange of a seat at this place of a run, over a shard of these counts.
-    pub fn new(
-        world: &World,
-        view: &Arc<TaskView>,
-        (phase, round_in_phase): (usize, u32),
-        counts: ClassCounts,
-    ) -> Exchange {
-        let facts =
-            SketchFacts { model: &world.facts, view, phase, round_in_phase, counts: &counts };
+    pub fn new(world: &World, view: &Arc<TaskView>, place: Place, counts: ClassCounts) -> Exchange {
+        let Place { period, phase, round_in_phase } = place;
+        let model = &world.facts;
+        let facts = SketchFacts { model, view, period, phase, round_in_phase, counts: &counts };
         let (down, up) = world.layouts.of(&*world.method, &facts);
         let (model, view) = (Arc::clone(&world.facts), Arc::clone(view));
-        Exchange { model, view, phase, round_in_phase, counts, down, up }
+        Exchange { model, view, place, counts, down, up }
     }
 
     /// Samples of its seat.
@@ -44,8 +39,8 @@ impl Exchange {
 
     /// What its layouts follow from.
     pub fn facts(&self) -> SketchFacts<'_> {
-        let Exchange { model, view, phase, round_in_phase, counts, .. } = self;
-        let (phase, round_in_phase) = (*phase, *round_in_phase);
-        SketchFacts { model, view, phase, round_in_phase, counts }
+        let Exchange { model, view, place, counts, .. } = self;
+        let Place { period, phase, round_in_phase } = *place;
+        SketchFacts { model, view, period, phase, round_in_phase, counts }
     }
 }

@@ -41,11 +41,15 @@ impl Sketch {
     }
 }
 
-/// Where in a task seats have layouts in common.
+/// Where in a run seats have layouts in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    phase: usize,
-    round_in_phase: u32,
+pub struct Place {
+    /// The task that began last.
+    pub period: TaskId,
+    /// Index of its phase.
+    pub phase: usize,
+    /// Number of the round within it.
+    pub round_in_phase: u32,
 }
 
 /// A task, or the slot of a client: its first and last row.
@@ -61,7 +65,8 @@ pub struct LayoutCache(Mutex<(Option<Place>, BTreeMap<View, Known>)>);
 impl LayoutCache {
     /// What a seat is sent, and what it is to send.
     pub fn of(&self, method: &dyn Method, facts: &SketchFacts<'_>) -> (Arc<Sketch>, Arc<Sketch>) {
-        let place = Place { phase: facts.phase, round_in_phase: facts.round_in_phase };
+        let SketchFacts { period, phase, round_in_phase, .. } = *facts;
+        let place = Place { period, phase, round_in_phase };
         let view = (facts.view.task, facts.view.rows.start, facts.view.rows.end);
         let known = self.at(place).1.get(&view).cloned();
         if let Some((down, Some(up))) = known {

@@ -217,6 +217,9 @@ pub struct Rules {
     pub snapshots: Cadence,
 }
 
+/// Rounds in which a method asks somebody before it trains: C2Prompt looks, gathers moments and compensates.
+const ROUNDS_BEFORE: u32 = 3;
+
 impl Rules {
     /// Whether client models of a round are compared before it is folded.
     pub fn compares(&self, context: &RoundContext) -> bool {
@@ -239,13 +242,15 @@ impl Rules {
         }
     }
 
-    /// Clients that may take part in a task: all, or of a fresh population as many as are asked in it.
+    /// Clients that may take part in a task: all, or of a fresh population at most as many as are asked in it, in rounds of
+    /// training and before them.
     pub fn clients_of_a_task(&self) -> u32 {
         match self.participation.population {
             Population::Fixed => self.clients,
             Population::Fresh => {
                 let asked = self.participation.asked(self.clients);
-                asked.saturating_mul(self.rounds.max(1)).min(self.clients)
+                let rounds = self.rounds.max(1).saturating_add(ROUNDS_BEFORE);
+                asked.saturating_mul(rounds).min(self.clients)
             }
         }
     }

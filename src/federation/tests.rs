@@ -152,11 +152,12 @@ proptest! {
         let world = super::world::World::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
         let (fold, mut folded) = Fold::new(Folding::Plain(Arc::clone(&setup.method)), arrivals.len());
+        let place_of_all = super::layouts::Place { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
         for (place, present) in &arrivals {
             if *present {
                 let seat = seat(&setup, *place as u32);
                 let counts = Default::default();
-                let exchange = Exchange::new(&world, &seat.view, (0, 0), counts);
+                let exchange = Exchange::new(&world, &seat.view, place_of_all, counts);
                 fold.lift(Upload {
                     meta: UpMeta::timely(seat, Round(0)),
                     sent: Arc::clone(&sent),

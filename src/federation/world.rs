@@ -13,7 +13,7 @@ use super::exchange::Exchange;
 use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
 use super::frames::Coding;
 use super::holdings::{Holdings, Samples, ShardSource};
-use super::layouts::LayoutCache;
+use super::layouts::{LayoutCache, Place};
 use super::links::Links;
 use super::participation;
 use super::past::Past;
@@ -247,7 +247,8 @@ impl World {
         seat: &Seat,
         counts: ClassCounts,
     ) -> Exchange {
-        let place = (context.phase, context.round_in_phase);
+        let RoundContext { phase, round_in_phase, .. } = *context;
+        let place = Place { period: context.period.task, phase, round_in_phase };
         Exchange::new(self, &seat.view, place, counts)
     }
 

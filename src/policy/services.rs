@@ -129,7 +129,14 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
         let used = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
         let layout = |(phase, _)| {
             let (model, view, counts) = (facts, &view, &counts);
-            method.up(&SketchFacts { model, view, phase, round_in_phase: 0, counts })
+            method.up(&SketchFacts {
+                model,
+                view,
+                period: view.task,
+                phase,
+                round_in_phase: 0,
+                counts,
+            })
         };
         used.map(layout).collect::<Vec<_>>()
     };

@@ -10,6 +10,7 @@ use super::UpSize;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
 use crate::model::BackboneConfig;
+use crate::quantity::TaskId;
 pub use crate::scenario::WireForm;
 use crate::wire::BodySketch;
 
@@ -49,6 +50,8 @@ pub struct SketchFacts<'a> {
     pub model: &'a ModelFacts,
     /// The seat's task view.
     pub view: &'a Arc<TaskView>,
+    /// The task that began last, which is the seat's own but where clients have tasks of their own and stay on them.
+    pub period: TaskId,
     /// Index of the phase.
     pub phase: usize,
     /// Number of the round within its phase.

@@ -323,7 +323,14 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
         assert_eq!(asset.version as usize, exchange.task - 1);
         let (view, counts) = (several.view(exchange.task), ClassCounts::new());
         let (model, phase, round_in_phase) = (&several.facts, 0, 0);
-        let facts = SketchFacts { model, view: &view, phase, round_in_phase, counts: &counts };
+        let facts = SketchFacts {
+            model,
+            view: &view,
+            period: view.task,
+            phase,
+            round_in_phase,
+            counts: &counts,
+        };
         assert_eq!(asset.body.sketch(), several.method.down(&facts).assets[0].body);
     }
     let saved = several.server.save();

@@ -31,7 +31,14 @@ fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged 
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
-    let facts = SketchFacts { model: &model, view, phase: 0, round_in_phase: 0, counts: &counts };
+    let facts = SketchFacts {
+        model: &model,
+        view,
+        period: view.task,
+        phase: 0,
+        round_in_phase: 0,
+        counts: &counts,
+    };
     let method = built(method, &model);
     Exchanged { down: method.down(&facts).body(), up: method.up(&facts).body() }
 }

@@ -295,6 +295,7 @@ fn an_upload_answers_what_was_asked() {
             let facts = SketchFacts {
                 model: &model,
                 view: &view,
+                period: view.task,
                 phase,
                 round_in_phase: 0,
                 counts: &counts,

@@ -50,8 +50,14 @@ fn messages_have_the_bytes_of_the_card() {
     let both = 5_966_736 + 4 * 2_816;
     for (task, view) in curriculum.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
-        let facts =
-            SketchFacts { model: &model, view, phase: 0, round_in_phase: 0, counts: &counts };
+        let facts = SketchFacts {
+            model: &model,
+            view,
+            period: view.task,
+            phase: 0,
+            round_in_phase: 0,
+            counts: &counts,
+        };
         let (down, up) = (method.down(&facts), method.up(&facts));
         assert_eq!((payload(&down.body()), payload(&up.body())), (both, both + 4));
         let assets = down.assets;
@@ -73,6 +79,7 @@ fn the_previous_model_is_an_asset() {
         let facts = SketchFacts {
             model: &run.facts,
             view: &view,
+            period: view.task,
             phase: 0,
             round_in_phase: 0,
             counts: &counts,

@@ -135,7 +135,14 @@ fn a_client_predicts_with_what_it_sent() {
     let last = run.last();
     let (view, counts) = (run.view(last.task), ClassCounts::new());
     let model = &run.facts;
-    let facts = SketchFacts { model, view: &view, phase: 0, round_in_phase: 0, counts: &counts };
+    let facts = SketchFacts {
+        model,
+        view: &view,
+        period: view.task,
+        phase: 0,
+        round_in_phase: 0,
+        counts: &counts,
+    };
     let sent = Message::from_body(&last.down, &last.assets).unwrap();
     let up = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
     let own = method.own_model(&facts, &sent, &up, &run.lab).unwrap().unwrap();

@@ -72,8 +72,14 @@ fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
 fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
     let (model, counts) = (facts(), ClassCounts::new());
     let view = Arc::clone(&lab(3, ClassOrder::Native).curriculum.tasks[0]);
-    let facts =
-        SketchFacts { model: &model, view: &view, phase: 0, round_in_phase: 0, counts: &counts };
+    let facts = SketchFacts {
+        model: &model,
+        view: &view,
+        period: view.task,
+        phase: 0,
+        round_in_phase: 0,
+        counts: &counts,
+    };
     let (down, up) = (method.down(&facts), method.up(&facts));
     let filled = |layout: &Layout, value: f32| -> ParameterSet {
         let of = |place: &Place| {

@@ -497,8 +497,14 @@ pub fn on_imagenet_r<M: Method>(
     let ids = rows.clone().map(|row| row as u32).collect();
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
     let counts = ClassCounts::new();
-    let facts =
-        SketchFacts { model: &model, view: &view, phase, round_in_phase: 0, counts: &counts };
+    let facts = SketchFacts {
+        model: &model,
+        view: &view,
+        period: view.task,
+        phase,
+        round_in_phase: 0,
+        counts: &counts,
+    };
     let method = method(&model);
     Sizes { down: method.down(&facts).body(), up: method.up(&facts) }
 }
@@ -574,8 +580,14 @@ fn attention_of_another_width_is_refused() {
     let (model, counts) = (facts(), ClassCounts::new());
     let (view, shape) = (run.view(0), Powder::new(small(), &model).shape);
     let lift = |update: &Message, phase: usize| {
-        let facts =
-            SketchFacts { model: &model, view: &view, phase, round_in_phase: 0, counts: &counts };
+        let facts = SketchFacts {
+            model: &model,
+            view: &view,
+            period: view.task,
+            phase,
+            round_in_phase: 0,
+            counts: &counts,
+        };
         method.lift(&facts, &Message::default(), update.clone()).map_err(|error| error.to_string())
     };
     assert!(lift(&up, 3).is_ok());

@@ -51,7 +51,8 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
         if listed.rounds == 0 {
             continue;
         }
-        let of = SketchFacts { model: facts, view, phase, round_in_phase: 0, counts };
+        let of =
+            SketchFacts { model: facts, view, period: view.task, phase, round_in_phase: 0, counts };
         let (down, up) = (method.down(&of), method.up(&of));
         text.push_str(&format!("    {}\n", listed.name));
         text.push_str(&message("down", &down));

@@ -71,7 +71,14 @@ impl<A: Averaged> Base<A> {
         let travels = |name: &str| method.travels(model, name, Direction::Up);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
         let counts = lab.held_counts(member.shard);
-        let facts = SketchFacts { model, view, phase: 0, round_in_phase: 0, counts: &counts };
+        let facts = SketchFacts {
+            model,
+            view,
+            period: view.task,
+            phase: 0,
+            round_in_phase: 0,
+            counts: &counts,
+        };
         let control = method.control(&facts, cut.head.start);
         let extra = method.describe(member, &trained, lab)?;
         let up = Message { control, parameters, extra, assets: Vec::new() };

@@ -133,9 +133,9 @@ impl Powder {
     }
 }
 
-/// The slots that were begun by the end of a task, if everybody took part.
-fn begun(SketchFacts { model, view, .. }: &SketchFacts<'_>) -> Vec<u32> {
-    (0..(model.clients * (view.task.index() + 1)) as u32).collect()
+/// The slots that can have begun in a period, if everybody has moved every time.
+fn begun(SketchFacts { model, period, .. }: &SketchFacts<'_>) -> Vec<u32> {
+    (0..(model.clients * (period.index() + 1)) as u32).collect()
 }
 
 impl Method for Powder {

@@ -156,7 +156,14 @@ fn first_round(period: &Period) -> RoundContext {
 /// The layouts of a Down and of an Up of a task.
 fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -> [Layout; 2] {
     let (view, counts) = (run.view(task), ClassCounts::new());
-    let facts = SketchFacts { model, view: &view, phase: 0, round_in_phase: 0, counts: &counts };
+    let facts = SketchFacts {
+        model,
+        view: &view,
+        period: view.task,
+        phase: 0,
+        round_in_phase: 0,
+        counts: &counts,
+    };
     [method.down(&facts), method.up(&facts)]
 }
 

@@ -208,6 +208,7 @@ impl Watched {
         let facts = SketchFacts {
             model: &self.facts,
             view: &member.seat.view,
+            period: round.period.task,
             phase: round.phase,
             round_in_phase: round.round_in_phase,
             counts: &counts,
