@@ -196,7 +196,8 @@ fn rebalanced(
     let mixture = Mixture::new(&all, 0..seen as u32, omega, scale).unwrap().unwrap();
     let key = StreamKey::new(SEED, Domain::Rebalance).task(task as u32).round(run.round - 1);
     let key = key.client(u32::MAX);
-    let batches = 64 * seen / 32;
+    // 64 features a class that has a Gaussian.
+    let batches = (64 * all.totals(0..seen as u32).len()).div_ceil(32);
     HeadTraining::default()
         .run(&mut head, 0..seen, batches, 32, |epoch, batch, features, labels| {
             let mut rng = key.step((u64::from(epoch) << 32) | batch as u64).rng();
