@@ -272,3 +272,10 @@ fn golden_own_gaussians_of_two_clients() {
     golden.assert_close("gauss.mixture_mean", &mean);
     golden.assert_close("gauss.mixture_variance", &variance);
 }
+
+/// A class whose samples are all alike is drawn around its mean, as far as what is added to its variance allows.
+#[test]
+fn what_is_added_to_a_variance_widens_it() {
+    let point = Diagonal { count: 4, mean: vec![1.0], variance: vec![0.0] };
+    assert!(point.sampler(3.0, 0.25).is_ok());
+}
