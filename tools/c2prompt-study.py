@@ -6,6 +6,7 @@
     tools/c2prompt-study.py --rows all                   # every temperature, too
     tools/c2prompt-study.py --rows powder cpa --seeds 1 2
     tools/c2prompt-study.py --rate 0.005                 # one learning rate for all, nothing is searched
+    tools/c2prompt-study.py --scenario scenarios/studies/c2prompt-digits.toml --rows all
     tools/c2prompt-study.py --overhead                   # what C2Prompt sends more, of the published scenarios
     tools/c2prompt-study.py --set data.path=... --set backbone.weights=...
 
@@ -65,11 +66,12 @@ PERCENT = 100
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--scenario", type=Path, default=STUDY, help="what is run")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 9)), help="seeds of the runs")
     parser.add_argument("--rows", nargs="+", default=list(MAIN), choices=[*ROWS, "all"], help="methods")
     parser.add_argument("--against", default="powder", choices=list(ROWS), help="the row that others are compared with")
     parser.add_argument("--rate", type=float, help="a learning rate for all rows")
-    parser.add_argument("--overhead", action="store_true", help="print the bytes of the published scenarios only")
+    parser.add_argument("--overhead", action="store_true", help="print the bytes of the published scenarios and no more")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once, with one worker each")
     parser.add_argument("--fedcast", default=ROOT / "target/release/fedcast", help="the program")
     parser.add_argument("--out", type=Path, default=Path("runs/c2prompt-study"), help="folder of the runs")
@@ -93,7 +95,7 @@ def run(args, name, overrides, seed):
     ended = told.exists() and json.loads(told.read_text())["ended"] == "done"
     if not (args.keep and ended):
         seeds = [f"seed.run={seed}", f"seed.class_order={seed}"]
-        command = [args.fedcast, "run", STUDY, "-q", "--force", "--workers", "1", "-o", out]
+        command = [args.fedcast, "run", args.scenario, "-q", "--force", "--workers", "1", "-o", out]
         command = with_sets(command, [*overrides, *seeds, *args.set])
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
@@ -211,10 +213,10 @@ def overhead(args):
 
 def main():
     args = arguments()
-    if not args.overhead:
+    if args.overhead:
+        overhead(args)
+    else:
         study(args)
-        print()
-    overhead(args)
 
 
 if __name__ == "__main__":
