@@ -99,7 +99,7 @@ def run(args, name, overrides, seed):
         command = with_sets(command, [*overrides, *seeds, *args.set])
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
-    closed = [entry for entry in events if entry["event"]["type"] == "round_closed"]
+    closed = [entry for entry in events if entry.get("event", {}).get("type") == "round_closed"]
     figures = [entry.get("numbers", {}).get("metrics", {}) for entry in closed]
     return json.loads(told.read_text()), figures
 

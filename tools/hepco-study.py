@@ -4,7 +4,7 @@
     cargo build --release
     tools/hepco-study.py
     tools/hepco-study.py --ratios 0.5 --seeds 1
-    tools/hepco-study.py --set data.path=... --set backbone.weights=...
+    tools/hepco-study.py --scenario scenarios/studies/hepco-cifar100-vit-tiny.toml
 
 Everything after `--set` goes to fedcast as it is. Runs stay below --out; those that are there already are run again,
 or, with --keep, read again if they have ended, so that a study that was stopped goes on.
@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 ROOT = Path(__file__).resolve().parent.parent
-STUDY = ROOT / "scenarios/studies/hepco-cifar100-vit-tiny.toml"
+STUDY = ROOT / "scenarios/studies/hepco-digits.toml"
 BASELINE = "FedAvg-Prompt"
 FORMS = {"detached": [], "mean": ["method.mse_gradient=mean"]}
 FIGURES = ("generator_accuracy", "old_generator_accuracy")
@@ -31,7 +31,8 @@ FIGURES = ("generator_accuracy", "old_generator_accuracy")
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="seeds of the runs")
+    parser.add_argument("--scenario", type=Path, default=STUDY, help="what is run")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="seeds of the runs and of the order of classes")
     parser.add_argument("--ratios", nargs="+", default=["0.25", "0.5", "1", "2"], help="replay ratios")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once, with one worker each")
     parser.add_argument("--fedcast", default=ROOT / "target/release/fedcast", help="the program")
@@ -46,13 +47,13 @@ def run(args, name, overrides, seed):
     out = args.out / f"{name}-{seed}"
     told = out / "summary.json"
     if not (args.keep and told.exists() and json.loads(told.read_text())["ended"] == "done"):
-        command = [args.fedcast, "run", STUDY, "-q", "--force", "--workers", "1", "-o", out]
+        command = [args.fedcast, "run", args.scenario, "-q", "--force", "--workers", "1", "-o", out]
         for override in [*overrides, f"seed.run={seed}", f"seed.class_order={seed}", *args.set]:
             command += ["--set", override]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     accuracy = json.loads(told.read_text())["accuracy"]
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
-    closed = [entry for entry in events if entry["event"]["type"] == "round_closed"]
+    closed = [entry for entry in events if entry.get("event", {}).get("type") == "round_closed"]
     metrics = [entry.get("numbers", {}).get("metrics", {}) for entry in closed]
     said = lambda figure: [figures[figure] for figures in metrics if figure in figures]
     return {

@@ -75,13 +75,11 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     // Forward transfer needs a file that the scenario names, and the journal has no published numbers;
     // everything else is in it.
     let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
-    let mut summary = Summary::new(&manifest.scenario.name);
-    if let Ok(scenario) = scenario {
-        summary = summary
-            .against(&scenario.record.trained_alone)
-            .beside(&scenario.expected)
-            .upon(&scenario.data);
-    }
+    let mut summary = match scenario {
+        Ok(scenario) => Summary::about(&scenario),
+        Err(_) => Summary::new(&manifest.scenario.name),
+    };
+    summary.name.clone_from(&manifest.scenario.name);
     // Held until the tables are written.
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
     let mut tables = args.out.as_deref().map(TableFiles::create).transpose()?;

@@ -108,8 +108,7 @@ pub(super) fn drive(
         let word = workers_word(workers);
         eprintln!("{}: {workers} {word}, into {into}", scenario.name);
     }
-    let summary = Summary::new(&scenario.name).against(&scenario.record.trained_alone);
-    let summary = Shared::new(summary.beside(&scenario.expected).upon(&scenario.data));
+    let summary = Shared::new(Summary::about(scenario));
     let profile = Shared::new(Profile::create(run.directory())?);
     let histograms = Shared::new(Histograms::default());
     let clock = Shared::new(TaskClock::default());

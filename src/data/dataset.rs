@@ -284,6 +284,14 @@ impl Split {
         &self.by_class
     }
 
+    /// The samples of some class ids, ascending.
+    pub fn of_classes(&self, classes: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let of_class = |class: u32| self.by_class[class as usize].iter().copied();
+        let mut samples: Vec<u32> = classes.into_iter().flat_map(of_class).collect();
+        samples.sort_unstable();
+        samples
+    }
+
     /// Sample `i`. Panics when `i` is not below [`Split::len`].
     ///
     /// # Errors

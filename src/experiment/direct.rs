@@ -15,18 +15,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ExperimentError;
 use super::assemble::{Assembly, assemble};
-use crate::data::{Loader, Slot, TaskView, Transform};
+use crate::data::{Slot, TaskView, Transform};
 use crate::federation::{Coding, Curve, Interrupt, Memory, Rules, Setup, simulate};
-use crate::learning::{Asked, Tally, TrainingPlan};
 use crate::methods::Registry;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Failure, Folded, Lab, Layout, Member, Message, Method, Outcome, Period, Phase, PolicyError,
-    Predictor, RoundContext, Scope, Seat, Server, SketchFacts, Veto,
+    Around, Lab, Method, MethodHooks, Period, Phase, PolicyError, RoundContext, Seat, Server,
+    ServerHooks,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, Scenario};
-use crate::wire::{Body, BodySketch, WireError};
 
 /// Trains every slot of a scenario alone, by number; `told` hears of each.
 ///
@@ -91,7 +89,7 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, Experim
     let federation = Setup {
         rules,
         name: setup.name.clone(),
-        method: Arc::new(one.clone()),
+        method: Arc::new(Around(one.clone())),
         lab: setup.lab.clone(),
         test_transform: Arc::clone(&setup.test_transform),
         shards: setup.shards.clone(),
@@ -131,38 +129,16 @@ impl Alone {
     fn is_here(&self, period: &Period) -> bool {
         period.task == self.slot.period
     }
-
-    /// The share of the slot's test images that are answered right among its rows.
-    fn accuracy(&self, predictor: &dyn Predictor, lab: &Lab) -> Result<Option<f64>, PolicyError> {
-        let rows = self.view.rows.clone();
-        let by_class = lab.dataset.test.by_class();
-        let classes = self.view.classes.iter();
-        let mut samples: Vec<u32> =
-            classes.flat_map(|class| by_class[*class as usize].iter().copied()).collect();
-        samples.sort_unstable();
-        let count = samples.len();
-        let loader = Loader::new(
-            Arc::clone(&lab.dataset.test),
-            samples.into(),
-            Arc::clone(&lab.curriculum),
-            Arc::clone(&self.test),
-        );
-        let loader = lab.frozen_of(loader, predictor)?;
-        let (mut tally, asked) = (Tally::new(rows.end), Asked::InSlot(rows.clone()));
-        for batch in loader.in_order(lab.evaluation_batch) {
-            let batch = batch?;
-            let scores = predictor.batch_scores(&batch, &lab.device, &Scope::Task(rows.clone()))?;
-            let counted = asked.tally(&mut tally, &scores, batch.labels());
-            counted.map_err(|error| PolicyError::Unsupported(error.to_string()))?;
-        }
-        let right = tally.within.get(&(rows.start as u32)).copied().unwrap_or(0);
-        Ok((count > 0).then(|| right as f64 / count as f64))
-    }
 }
 
-impl Method for Alone {
+impl MethodHooks for Alone {
+    fn inner(&self) -> &dyn Method {
+        &*self.inner
+    }
+
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        Ok(Box::new(AloneServer { inner: self.inner.server(lab, init)?, method: self.clone() }))
+        let inner = self.inner.server(lab, init)?;
+        Ok(Box::new(Around(AloneServer { inner, method: self.clone() })))
     }
 
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
@@ -177,69 +153,6 @@ impl Method for Alone {
             cohort.iter().copied().filter(|client| *client == self.slot.client).collect();
         if own.is_empty() { Vec::new() } else { self.inner.seats(round, &own) }
     }
-
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.inner.down(facts)
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.inner.up(facts)
-    }
-
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.inner.folded(facts)
-    }
-
-    fn lift(
-        &self,
-        facts: &SketchFacts<'_>,
-        sent: &Message,
-        update: Message,
-    ) -> Result<Message, PolicyError> {
-        self.inner.lift(facts, sent, update)
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        self.inner.vetoes()
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        self.inner.feature_sketch()
-    }
-
-    fn charged(&self) -> bool {
-        self.inner.charged()
-    }
-
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.inner.work(view, phase, samples, plan)
-    }
-
-    fn stateless(&self) -> bool {
-        self.inner.stateless()
-    }
-
-    fn kept_bytes(&self, state: &Body) -> u64 {
-        self.inner.kept_bytes(state)
-    }
-
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
-        self.inner.train(members, lab)
-    }
-
-    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
-        self.inner.largest_pack(view, phase)
-    }
-
-    fn own_model(
-        &self,
-        facts: &SketchFacts<'_>,
-        sent: &Message,
-        own: &Message,
-        lab: &Lab,
-    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        self.inner.own_model(facts, sent, own, lab)
-    }
 }
 
 /// Its server: prepares the periods before the slot's, in which nobody trains, and tests the slot at its end.
@@ -248,7 +161,15 @@ struct AloneServer {
     method: Alone,
 }
 
-impl Server for AloneServer {
+impl ServerHooks for AloneServer {
+    fn inner(&self) -> &dyn Server {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Server {
+        &mut *self.inner
+    }
+
     fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
         if period.task > self.method.slot.period {
             return Ok(());
@@ -256,46 +177,13 @@ impl Server for AloneServer {
         self.inner.begin_period(period, lab)
     }
 
-    fn broadcast(
-        &mut self,
-        round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
-    ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        self.inner.broadcast(round, seats, lab)
-    }
-
-    fn end_round(
-        &mut self,
-        round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
-    ) -> Result<(), PolicyError> {
-        self.inner.end_round(round, folded, lab)
-    }
-
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
         if self.method.is_here(period) {
             self.inner.end_period(period, lab)?;
-            let accuracy = self.method.accuracy(&*self.inner.predictor(lab)?, lab)?;
+            let (rows, test) = (self.method.view.rows.clone(), &self.method.test);
+            let accuracy = lab.accuracy_within(rows, test, &*self.inner.predictor(lab)?)?;
             *self.method.found.lock().unwrap_or_else(PoisonError::into_inner) = accuracy;
         }
         Ok(())
-    }
-
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        self.inner.predictor(lab)
-    }
-
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        self.inner.figures()
-    }
-
-    fn save(&self) -> Body {
-        self.inner.save()
-    }
-
-    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.inner.load(saved)
     }
 }

@@ -45,11 +45,7 @@ pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
 
 /// The test samples of some classes, in their order.
 fn samples_of(world: &World, classes: &[u32]) -> Vec<u32> {
-    let by_class = world.holdings.data().dataset.test.by_class();
-    let mut samples: Vec<u32> =
-        classes.iter().flat_map(|class| by_class[*class as usize].iter().copied()).collect();
-    samples.sort_unstable();
-    samples
+    world.holdings.data().dataset.test.of_classes(classes.iter().copied())
 }
 
 fn cut(world: &World, samples: Vec<u32>, asked: impl Fn(&[u32]) -> Asked) -> Vec<Block> {

@@ -1,13 +1,15 @@
 //! The lab: all that a policy may touch. No files, no clocks, no threads, no actors.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{ClassCounts, ModelFacts, PolicyError, Predictor, RoundContext, Seat, WireForm};
+use super::{ClassCounts, ModelFacts, PolicyError, Predictor, RoundContext, Scope, Seat, WireForm};
 use crate::data::{
     Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard, Split, Transform,
 };
+use crate::learning::evaluation::evaluate;
 use crate::learning::{FeatureCache, FeatureStore, QueryView, TrainingPlan};
 use crate::model::{Backbone, FrozenPart, Place};
 
@@ -216,6 +218,34 @@ impl Lab {
     ) -> Result<Option<Arc<FeatureStore>>, PolicyError> {
         let (split, _) = loader.base();
         Ok(self.cache.store(&self.backbone, &split, loader.transform(), part)?)
+    }
+
+    /// The share of the test samples whose class has one of these head rows that are answered right among them; nothing
+    /// where there are none.
+    ///
+    /// # Errors
+    /// What reading samples and the predictor report.
+    pub fn accuracy_within(
+        &self,
+        rows: Range<usize>,
+        transform: &Arc<Transform>,
+        predictor: &dyn Predictor,
+    ) -> Result<Option<f64>, PolicyError> {
+        let (test, curriculum) = (&self.dataset.test, &self.curriculum);
+        let row = |sample: &u32| curriculum.row_of(test.labels()[*sample as usize]) as usize;
+        let own: Shard =
+            (0..test.len() as u32).filter(|sample| rows.contains(&row(sample))).collect();
+        if own.is_empty() {
+            return Ok(None);
+        }
+        let loader =
+            Loader::new(Arc::clone(test), own, Arc::clone(curriculum), Arc::clone(transform));
+        let loader = self.frozen_of(loader, predictor)?;
+        let (scope, classes) = (Scope::Task(rows.clone()), curriculum.classes());
+        let tally = evaluate(&loader, self.evaluation_batch, classes, rows.clone(), |batch| {
+            predictor.batch_scores(batch, &self.device, &scope)
+        })?;
+        Ok(Some(tally.accuracy(rows)))
     }
 
     /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.

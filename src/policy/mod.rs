@@ -12,6 +12,7 @@
 //!    layout says, in a fixed tree over seats;
 //! 4. [`Server::end_round`] takes what it [folded](Folded) to and learns.
 
+mod around;
 mod average;
 mod classifier;
 mod error;
@@ -31,6 +32,7 @@ mod sketch;
 mod staged;
 mod state;
 
+pub use around::{Around, MethodHooks, ServerHooks};
 pub use average::ParameterAverage;
 pub use error::PolicyError;
 pub use failure::Failure;

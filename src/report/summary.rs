@@ -16,7 +16,7 @@ use crate::federation::{
     SinkError, SlotScore, TaskScore,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::{DataSection, DirectLine, ExpectedSection, HeldOut};
+use crate::scenario::{DirectLine, HeldOut, Scenario};
 
 /// Figures of a run; grows entry by entry.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -119,21 +119,17 @@ impl Summary {
         Summary { name: name.to_string(), ..Summary::default() }
     }
 
-    /// The same, with the accuracies of slots trained alone that the scenario names.
-    pub fn against(self, alone: &[DirectLine]) -> Summary {
+    /// Nothing counted yet, of a run of this scenario: with the accuracies of slots trained alone that it names, its
+    /// published numbers, and what its data say it is tested on.
+    pub fn about(scenario: &Scenario) -> Summary {
         let slot =
             |line: &DirectLine| ((TaskId(line.period - 1), ClientId(line.client)), line.accuracy);
-        Summary { alone: alone.iter().map(slot).collect(), ..self }
-    }
-
-    /// The same, to be compared with published numbers.
-    pub fn beside(self, expected: &ExpectedSection) -> Summary {
-        Summary { published: Published::of(expected), ..self }
-    }
-
-    /// The same, measured on what `[data]` says.
-    pub fn upon(self, data: &DataSection) -> Summary {
-        Summary { validation: data.validation_set(), ..self }
+        Summary {
+            alone: scenario.record.trained_alone.iter().map(slot).collect(),
+            published: Published::of(&scenario.expected),
+            validation: scenario.data.validation_set(),
+            ..Summary::new(&scenario.name)
+        }
     }
 
     /// Everything of one direction, whatever became of it.

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use crate::toys::around::Around;
 use crate::toys::nearest_mean::NearestMean;
 use crate::toys::personal::Personal;
 use crate::toys::poison::Poison;
@@ -16,6 +15,7 @@ use crate::{built, far, fedavg_of};
 use fedcast::data::ClassOrder;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::{MethodEntry, Registry};
+use fedcast::policy::Around;
 use fedcast::policy::{Message, Method, ModelFacts, Scope, Staged};
 use fedcast::scenario::MethodSection;
 use fedcast::wire::Kind;

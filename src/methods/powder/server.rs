@@ -85,8 +85,7 @@ impl PowderServer {
         for slot in slots {
             let rows = self.table.slots()[*slot].rows.clone();
             // The classes of the data set of slots are their head rows.
-            let mut samples = lab.dataset.train.by_class()[rows.clone()].concat();
-            samples.sort_unstable();
+            let samples = lab.dataset.train.of_classes(rows.clone().map(|row| row as u32));
             let found = self.method.attention(&rows, &samples.into(), &looks, lab)?;
             self.table.slot_mut(*slot).attention = Some(found);
         }

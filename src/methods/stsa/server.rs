@@ -79,11 +79,7 @@ impl StsaServer {
 
     /// Sums over all training samples of some classes of a task, which no server of a federation could know.
     fn truth(&self, view: &TaskView, classes: &[u32], lab: &Lab) -> Result<Collected, PolicyError> {
-        let by_class = lab.dataset.train.by_class();
-        let samples = classes.iter().flat_map(|class| &by_class[*class as usize]);
-        let mut samples: Vec<u32> = samples.copied().collect();
-        samples.sort_unstable();
-        let shard: Shard = samples.into();
+        let shard: Shard = lab.dataset.train.of_classes(classes.iter().copied()).into();
         collect(lab, &shard, view, &self.method.layer(self.seed), true)
     }
 

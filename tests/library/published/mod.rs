@@ -5,6 +5,7 @@ mod reproduction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -106,8 +107,20 @@ fn constants() -> Vec<Sourced> {
     all.constants
 }
 
-/// Scenario files of papers with the keys that they write, themselves or in their base, and their effective values.
-fn files() -> Vec<(String, BTreeSet<String>, BTreeMap<String, Value>)> {
+/// A scenario file of a paper.
+struct File {
+    /// Below `scenarios/`.
+    name: String,
+    /// Keys that it writes, itself or in its base.
+    written: BTreeSet<String>,
+    /// Its effective values by key.
+    effective: BTreeMap<String, Value>,
+}
+
+/// All of them, by name.
+static FILES: LazyLock<Vec<File>> = LazyLock::new(files);
+
+fn files() -> Vec<File> {
     let read = |path: &Path| -> Table {
         std::fs::read_to_string(path).expect("readable").parse().expect("TOML")
     };
@@ -127,10 +140,11 @@ fn files() -> Vec<(String, BTreeSet<String>, BTreeMap<String, Value>)> {
             let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
             let effective: Table = scenario.to_effective_toml().parse().expect("TOML");
             let name = path.file_name().expect("a file").to_string_lossy();
-            all.push((format!("{folder}/{name}"), written, flat(&effective)));
+            let name = format!("{folder}/{name}");
+            all.push(File { name, written, effective: flat(&effective) });
         }
     }
-    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
 
@@ -138,8 +152,8 @@ fn files() -> Vec<(String, BTreeSet<String>, BTreeMap<String, Value>)> {
 fn scenario_files_hold_the_published_constants() {
     let constants = constants();
     let mut wrong = Vec::new();
-    for (file, _, effective) in files() {
-        for sourced in constants.iter().filter(|sourced| sourced.is_about(&file)) {
+    for File { name: file, effective, .. } in FILES.iter() {
+        for sourced in constants.iter().filter(|sourced| sourced.is_about(file)) {
             for (key, value) in flat(&sourced.values) {
                 let has = effective.get(&key);
                 if !has.is_some_and(|has| same(has, &value)) {
@@ -161,10 +175,10 @@ fn scenario_files_hold_the_published_constants() {
 fn every_constant_of_a_paper_s_scenario_has_a_source() {
     let constants = constants();
     let mut unsourced: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (file, written, effective) in files() {
+    for File { name: file, written, effective } in FILES.iter() {
         let sourced: BTreeSet<String> = constants
             .iter()
-            .filter(|sourced| sourced.is_about(&file))
+            .filter(|sourced| sourced.is_about(file))
             .flat_map(|sourced| flat(&sourced.values).into_keys())
             .collect();
         let decides = |key: &&String| {
@@ -184,7 +198,7 @@ fn every_constant_of_a_paper_s_scenario_has_a_source() {
 
 #[test]
 fn every_source_is_of_a_file_that_is_there() {
-    let files: Vec<String> = files().into_iter().map(|(file, ..)| file).collect();
+    let files: Vec<&str> = FILES.iter().map(|file| &*file.name).collect();
     for sourced in constants() {
         assert!(!sourced.source.is_empty() && !sourced.values.is_empty(), "{:?}", sourced.files);
         for pattern in sourced.files.iter().chain(&sourced.except) {

@@ -3,7 +3,7 @@
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
-use super::{files, matches, scenarios};
+use super::{FILES, File, matches, scenarios};
 
 const PAGE: &str = include_str!("../../../src/guide/reproduction.md");
 
@@ -21,7 +21,7 @@ fn patterns() -> Vec<&'static str> {
 
 #[test]
 fn files_that_the_page_names_are_there() {
-    let files: Vec<String> = files().into_iter().map(|(file, ..)| file).collect();
+    let files: Vec<&str> = FILES.iter().map(|file| &*file.name).collect();
     assert!(patterns().len() >= 30, "only {:?}", patterns());
     for pattern in patterns() {
         assert!(files.iter().any(|file| matches(pattern, file)), "{pattern} names no file");
@@ -30,8 +30,8 @@ fn files_that_the_page_names_are_there() {
 
 #[test]
 fn the_page_names_every_file_of_a_paper() {
-    for (file, ..) in files() {
-        let named = patterns().iter().any(|pattern| matches(pattern, &file));
+    for File { name: file, .. } in FILES.iter() {
+        let named = patterns().iter().any(|pattern| matches(pattern, file));
         assert!(named, "{file} is on no row of src/guide/reproduction.md");
     }
 }
@@ -46,8 +46,9 @@ fn changes_that_the_page_offers_work() {
         let sets = quoted.iter().filter_map(|word| word.strip_prefix("--set "));
         let sets: Vec<&str> = sets.filter(|set| !set.contains("...")).collect();
         for pattern in patterns {
-            for (file, ..) in files().into_iter().filter(|(file, ..)| matches(pattern, file)) {
-                let path = scenarios().join(&file);
+            for File { name: file, .. } in FILES.iter().filter(|file| matches(pattern, &file.name))
+            {
+                let path = scenarios().join(file);
                 let load =
                     |sets: &[Override]| match Scenario::load(&path, sets, &Registry::builtin()) {
                         Ok(loaded) => loaded.scenario,

@@ -14,7 +14,6 @@ use fedcast::wire::{Kind, NamedTensor};
 use super::c2prompt_with;
 use crate::far;
 use crate::powder::{small, table};
-use crate::toys::around::{Around, Hooks};
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts};
 
@@ -34,7 +33,7 @@ struct Told {
     histograms: [[f32; 6]; 3],
 }
 
-impl Hooks for Told {
+impl MethodHooks for Told {
     fn inner(&self) -> &dyn Method {
         &*self.inner
     }

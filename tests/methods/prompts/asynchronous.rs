@@ -11,12 +11,13 @@ use fedcast::federation::{
     Participation, Rules, Setup, Staleness, simulate,
 };
 use fedcast::numerics::streams::StreamKey;
-use fedcast::policy::{Failure, Lab, Member, Outcome, PolicyError, Seat, Server};
+use fedcast::policy::{
+    Around, Failure, Lab, Member, MethodHooks, Outcome, PolicyError, Seat, Server, ServerHooks,
+};
 use fedcast::quantity::{SeatId, TaskId};
-use fedcast::wire::{Body, WireError};
+use fedcast::wire::Body;
 
 use super::*;
-use crate::toys::around::{Around, Hooks};
 
 const CLIENTS: usize = 4;
 const ROUNDS: u32 = 4;
@@ -49,14 +50,15 @@ struct WatchedServer {
     seen: Arc<Mutex<Seen>>,
 }
 
-impl Hooks for Watched {
+impl MethodHooks for Watched {
     fn inner(&self) -> &dyn Method {
         &*self.method
     }
 
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let server = self.method.server(lab, init)?;
-        Ok(Box::new(WatchedServer { server, seen: Arc::clone(&self.seen) }))
+        let seen = Arc::clone(&self.seen);
+        Ok(Box::new(Around(WatchedServer { server, seen })))
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -75,18 +77,13 @@ impl Hooks for Watched {
     }
 }
 
-impl Server for WatchedServer {
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        self.server.begin_period(period, lab)
+impl ServerHooks for WatchedServer {
+    fn inner(&self) -> &dyn Server {
+        &*self.server
     }
 
-    fn broadcast(
-        &mut self,
-        round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
-    ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        self.server.broadcast(round, seats, lab)
+    fn inner_mut(&mut self) -> &mut dyn Server {
+        &mut *self.server
     }
 
     fn end_round(
@@ -100,26 +97,6 @@ impl Server for WatchedServer {
         let after = parameters_of(&self.server.save()).unwrap();
         self.seen.lock().unwrap().rounds.insert(round.round, [before, after]);
         Ok(())
-    }
-
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        self.server.end_period(period, lab)
-    }
-
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        self.server.predictor(lab)
-    }
-
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        self.server.figures()
-    }
-
-    fn save(&self) -> Body {
-        self.server.save()
-    }
-
-    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.server.load(saved)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A tiny world, and toy methods, for tests of policies.
 
-pub mod around;
 pub mod nearest_mean;
 pub mod personal;
 pub mod poison;

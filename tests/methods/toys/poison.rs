@@ -5,8 +5,6 @@ use std::sync::Arc;
 use fedcast::policy::*;
 use fedcast::wire::*;
 
-use super::around::Hooks;
-
 /// Spoils the uploads of every client for which `spoils` says so.
 pub struct Poison {
     pub inner: Arc<dyn Method>,
@@ -27,7 +25,7 @@ fn spoil(up: &Message) -> Result<Message, WireError> {
     Message::from_body(&body, &up.assets)
 }
 
-impl Hooks for Poison {
+impl MethodHooks for Poison {
     fn inner(&self) -> &dyn Method {
         &*self.inner
     }

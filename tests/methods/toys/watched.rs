@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::around::{Around, Hooks};
 use fedcast::data::{Loader, Shard, TaskView};
 use fedcast::federation::{
     Coding, Curve, Event, Interrupt, Memory, OnBadUpdate, Rules, Setup, simulate,
@@ -16,8 +15,9 @@ use fedcast::learning::Tally;
 use fedcast::learning::evaluation::evaluate;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    Asset, ClassCounts, Failure, Folded, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
-    Period, Phase, PolicyError, Predictor, RoundContext, Scope, Seat, Server, SketchFacts, UpSize,
+    Around, Asset, Failure, Folded, Lab, Layout, Member, Message, Method, MethodHooks, ModelFacts,
+    Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Scope, Seat, Server, SketchFacts,
+    UpSize,
 };
 use fedcast::quantity::{ClientId, Round, SeatId};
 use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
@@ -200,11 +200,7 @@ impl Watched {
 
     /// The layouts of a member's messages.
     fn layouts(&self, member: &Member, round: &RoundContext, lab: &Lab) -> [Layout; 2] {
-        let mut counts = ClassCounts::new();
-        for sample in member.shard.iter() {
-            let class = lab.dataset.train.labels()[*sample as usize];
-            *counts.entry(lab.curriculum.row_of(class)).or_default() += 1;
-        }
+        let counts = lab.held_counts(&member.shard);
         let facts = SketchFacts {
             model: &self.facts,
             view: &member.seat.view,
@@ -254,7 +250,7 @@ impl Watched {
     }
 }
 
-impl Hooks for Watched {
+impl MethodHooks for Watched {
     fn inner(&self) -> &dyn Method {
         &*self.method
     }
