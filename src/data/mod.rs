@@ -26,6 +26,7 @@ mod prepared;
 mod rows;
 mod slots;
 mod stack;
+mod store;
 pub mod text;
 pub(crate) mod transform;
 pub mod units;

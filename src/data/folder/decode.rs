@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use super::{FolderOptions, StoredSize};
-use crate::data::dataset::Store;
+use crate::data::store::Store;
 use crate::data::transform::{Kernel, Table, resize_u8, shorter_to};
 use crate::data::{DataError, Image};
 

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Tokeniser;
-use crate::data::dataset::Store;
+use crate::data::store::Store;
 use crate::data::{DataError, Dataset, Split};
 
 /// How to read a play.
