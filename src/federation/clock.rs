@@ -1,7 +1,7 @@
 //! How long local work takes on the simulated clock: a model, never a measurement.
 //!
 //! `setup + passes * ms * slowness * jitter`: setup and slowness are drawn once per client, jitter per
-//! client and round, all from [`Domain::Compute`]; rounded once to whole nanoseconds.
+//! client and round, all from [`Domain::Compute`]; rounded once to whole nanoseconds. A server draws nothing.
 
 use super::rules::ComputeRules;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -49,11 +49,23 @@ impl Clock {
         let work = passes * self.rules.sample_ms * self.slowness(client) * jitter;
         VirtualTime::from_seconds((self.setup_ms(client) + work) / 1e3)
     }
+
+    /// Time of `passes` sample passes by the server.
+    pub fn server(&self, passes: f64) -> VirtualTime {
+        VirtualTime::from_seconds(passes * self.rules.sample_ms * self.rules.server_slowness / 1e3)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_takes_its_passes_at_its_own_slowness() {
+        assert_eq!(Clock::new(ComputeRules::IDEAL, 1).server(1e6), VirtualTime::ZERO);
+        let rules = ComputeRules { server_slowness: 0.25, ..ComputeRules::MOBILE };
+        assert_eq!(Clock::new(rules, 1).server(10.0), VirtualTime::from_seconds(0.034));
+    }
 
     #[test]
     fn ideal_work_is_free_and_mobile_work_scales_with_passes() {

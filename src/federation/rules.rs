@@ -69,6 +69,8 @@ pub struct ComputeRules {
     pub slowness: Law,
     /// The same, drawn per client and round.
     pub jitter: Law,
+    /// How many times longer the server takes.
+    pub server_slowness: f64,
 }
 
 impl ComputeRules {
@@ -78,6 +80,7 @@ impl ComputeRules {
         sample_ms: 0.0,
         slowness: Law::constant(1.0),
         jitter: Law::constant(1.0),
+        server_slowness: 1.0,
     };
     /// Phones: FedScale's log-normal alternative, 13.6 ms per sample at the median.
     pub const MOBILE: ComputeRules = ComputeRules {
@@ -85,6 +88,7 @@ impl ComputeRules {
         sample_ms: 13.6,
         slowness: Law::log_normal(1.0, 0.6),
         jitter: Law::log_normal(1.0, 0.1),
+        server_slowness: 1.0,
     };
 
     /// Whether no work ever takes time.

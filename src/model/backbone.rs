@@ -16,6 +16,7 @@
 //! ```
 
 mod config;
+mod cost;
 
 use std::sync::Arc;
 

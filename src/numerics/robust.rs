@@ -60,6 +60,18 @@ mod tests {
         prop::collection::vec(number, 1..12)
     }
 
+    #[test]
+    fn the_middle_lies_between_two_and_that_of_nothing_is_zero() {
+        let of = |values: &[f64]| -> Vec<Weighted> {
+            values.iter().map(|value| Weighted { value: *value, weight: 2.0 }).collect()
+        };
+        assert_eq!(median(&mut []), 0.0);
+        assert_eq!(median(&mut of(&[7.0, 1.0, 100.0, 4.0])), 5.5);
+        assert_eq!(trimmed_mean(&mut [], 0), 0.0);
+        assert_eq!(trimmed_mean(&mut of(&[7.0, 1.0, 100.0, 4.0]), 1), 5.5);
+        assert_eq!(trimmed_mean(&mut of(&[7.0, 1.0]), 1), 0.0);
+    }
+
     proptest! {
         #[test]
         fn the_order_of_numbers_changes_no_bit(numbers in numbers(), cut in 0usize..4) {

@@ -101,6 +101,10 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.inner().work(view, phase, samples, plan)
     }
 
+    fn server_work(&self, round: &RoundContext) -> f64 {
+        self.0.inner().server_work(round)
+    }
+
     fn stateless(&self) -> bool {
         self.0.inner().stateless()
     }

@@ -83,6 +83,13 @@ pub trait Method: Send + Sync {
         samples as f64 * f64::from(plan.epochs)
     }
 
+    /// Sample passes that the server computes by itself as a round closes, for virtual time: what it learns, draws or
+    /// solves beyond folding uploads. [`ModelFacts::passes`](super::ModelFacts::passes) converts multiplications.
+    fn server_work(&self, round: &RoundContext) -> f64 {
+        let _ = round;
+        0.0
+    }
+
     /// Whether clients keep nothing between rounds.
     fn stateless(&self) -> bool {
         true

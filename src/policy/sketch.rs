@@ -33,6 +33,13 @@ pub struct ModelFacts {
 }
 
 impl ModelFacts {
+    /// So many multiplications in sample passes, a forward and a backward through the backbone and its head, which are
+    /// taken for three forwards.
+    pub fn passes(&self, multiplications: f64) -> f64 {
+        let head = (self.backbone.dim() * self.classes) as f64;
+        multiplications / (3.0 * (self.backbone.multiplications() + head))
+    }
+
     /// A prefix prompt of `length` rows for the first `blocks` blocks, as many as there are.
     pub fn prompt_shape(&self, blocks: u32, length: u32) -> PromptShape {
         let depth = self.backbone.vit().map_or(0, |vit| vit.depth);

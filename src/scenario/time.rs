@@ -1,6 +1,7 @@
 //! `[time]`: how long training takes on the simulated clock.
 //!
-//! `t = setup + samples x epochs x ms_per_sample x slowness of the client x jitter of the round`.
+//! `t = setup + samples x epochs x ms_per_sample x slowness of the client x jitter of the round`, and what a method's
+//! server computes as a round closes, `passes x ms_per_sample x slowness of the server`.
 
 use serde::Serialize;
 
@@ -21,6 +22,8 @@ pub struct TimeSection {
     pub jitter: LawSection,
     /// Milliseconds before the first step; drawn once per client. Default 0.
     pub setup_ms: LawSection,
+    /// How many times longer the server takes for what it computes itself. Default 1; 0: its work takes no time.
+    pub server_slowness: f64,
 }
 
 impl TimeSection {
@@ -47,6 +50,8 @@ impl TimeSection {
         let ms = Param::new("ms_per_sample", ms, "forward and backward, at slowness 1");
         let (slow, jit) =
             ("how many times longer a client takes", "the same, per client and round");
+        let server = "how many times longer the server takes for work of its own; 0: no time";
+        let server = Param::new("server_slowness", 1.0, server);
         TimeSection {
             preset,
             ms_per_sample: table.get(&ms.at_least(0.0).at_most(1e9).source("FedScale")),
@@ -59,6 +64,7 @@ impl TimeSection {
                 Bound::AtLeastZero,
                 "milliseconds before the first step, per client",
             ),
+            server_slowness: table.get(&server.at_least(0.0).at_most(1e9)),
         }
     }
 }

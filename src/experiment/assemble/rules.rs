@@ -163,6 +163,7 @@ fn compute(time: &TimeSection) -> ComputeRules {
         sample_ms: time.ms_per_sample,
         slowness: time.slowness.law(),
         jitter: time.jitter.law(),
+        server_slowness: time.server_slowness,
     }
 }
 

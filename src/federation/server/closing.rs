@@ -59,17 +59,23 @@ impl ServerMachine {
         let context = Arc::clone(&round.context);
         let (masking, rule) =
             (round.masking.clone().zip(round.first.clone()), self.world.rules.fold);
-        let fold = Fold { part: folded.part, masking, rule };
         let test = self.world.rules.curve == Curve::Round;
+        // Without uploads the policy has nothing to compute.
+        let work = match round.stale == 0 && round.folded_clients().next().is_none() {
+            true => VirtualTime::ZERO,
+            false => self.world.clock.server(self.world.method.server_work(&context)),
+        };
+        let done = now + work;
+        let fold = Fold { part: folded.part, masking, rule };
         if let Some(answers) = self.answers() {
             let changed = steps::answered_close(&**answers, context.round);
-            effects.push(reply(now, ToServer::Closed(Ok((None, changed)))));
+            effects.push(reply(done, ToServer::Closed(Ok((None, changed)))));
             return Ok(());
         }
         self.doing = "waits for its policy to close a round";
         let policy = self.lend();
         let job = move |lab: &_| steps::close(policy, lab, &context, fold, test);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
+        effects.extend(compute(here(done), JobKind::Server, job, |answer| {
             Message::Server(ToServer::Closed(answer))
         }));
         Ok(())

@@ -23,7 +23,7 @@ pub struct ResNetConfig {
 
 /// Sides and steps of a stem's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StemShape {
+pub(in crate::model) struct StemShape {
     /// Side of the convolution.
     pub kernel: usize,
     /// Its step.

@@ -8,5 +8,6 @@ mod golden;
 mod initialise;
 mod network;
 
+pub(super) use config::StemShape;
 pub use config::{ResNetConfig, Stem, is_buffer};
 pub use network::ResNet;

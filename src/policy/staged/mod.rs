@@ -270,6 +270,11 @@ impl Method for Staged {
         self.method_of(second).work(view, phase, samples, plan)
     }
 
+    fn server_work(&self, round: &RoundContext) -> f64 {
+        let (second, phase) = self.stage(&round.period.view, round.phase);
+        self.method_of(second).server_work(&RoundContext { phase, ..round.clone() })
+    }
+
     fn stateless(&self) -> bool {
         self.first.stateless() && self.then.stateless()
     }

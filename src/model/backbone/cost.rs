@@ -1,0 +1,112 @@
+//! What a forward pass costs, in multiplications: the unit in which virtual time compares a server's own work with a
+//! client's passes.
+
+use super::BackboneConfig;
+use crate::model::resnet::StemShape;
+use crate::model::{DeepResNetConfig, ResNetConfig, VitConfig};
+
+impl BackboneConfig {
+    /// Multiplications of products and convolutions in a forward pass of one sample; norms, softmaxes and activations are
+    /// left out, as is a head. Of raw pixels none.
+    pub fn multiplications(&self) -> f64 {
+        match self {
+            BackboneConfig::Vit(vit) => of_vit(vit),
+            BackboneConfig::ResNet(network) => of_resnet(network),
+            BackboneConfig::DeepResNet(network) => of_deep_resnet(network),
+            BackboneConfig::Bert(bert) => {
+                transformer(bert.layers, bert.length, bert.hidden, bert.intermediate)
+            }
+            BackboneConfig::Pixels(_) => 0.0,
+        }
+    }
+}
+
+/// Projections, attention and perceptrons of so many layers.
+fn transformer(layers: usize, tokens: usize, dim: usize, hidden: usize) -> f64 {
+    let products = tokens * (4 * dim * dim + 2 * dim * hidden);
+    let attention = 2 * tokens * tokens * dim;
+    layers as f64 * (products + attention) as f64
+}
+
+fn of_vit(vit: &VitConfig) -> f64 {
+    let patches = (vit.tokens() - 1) * vit.patch_values() * vit.dim;
+    patches as f64 + transformer(vit.depth, vit.tokens(), vit.dim, vit.mlp)
+}
+
+fn of_resnet(network: &ResNetConfig) -> f64 {
+    let StemShape { stride, pool, .. } = StemShape::of(network.stem);
+    let stem = network.image.div_ceil(stride);
+    let first = pool.map_or(stem, |[_, stride, _]| stem.div_ceil(stride));
+    convolutions(network.parameter_shapes(), stem, first, false)
+}
+
+fn of_deep_resnet(network: &DeepResNetConfig) -> f64 {
+    let stem = network.image.div_ceil(2);
+    convolutions(network.parameter_shapes(), stem, stem.div_ceil(2), true)
+}
+
+/// Of all convolutions, which are those weights that have four extents: the stem gives images of side `stem`, the first
+/// stage of side `first`, and every later one halves it, in its first block, by the first convolution or, of bottlenecks,
+/// by the second.
+fn convolutions(
+    shapes: Vec<(String, Vec<usize>)>,
+    stem: usize,
+    first: usize,
+    bottlenecks: bool,
+) -> f64 {
+    let side = |name: &str| {
+        let stage = name.strip_prefix("layer").and_then(|rest| rest.split('.').next());
+        let Some(stage) = stage.and_then(|stage| stage.parse::<usize>().ok()) else { return stem };
+        let before = bottlenecks && stage > 1 && name.ends_with(".0.conv1.weight");
+        let halved = stage - 1 - usize::from(before);
+        (0..halved).fold(first, |side, _| side.div_ceil(2))
+    };
+    let kernels = shapes.iter().filter(|(_, shape)| shape.len() == 4);
+    let of = |(name, shape): &(String, Vec<usize>)| {
+        (shape.iter().product::<usize>() * side(name) * side(name)) as f64
+    };
+    kernels.map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::deep_resnet::Depth;
+    use crate::model::{BertConfig, PixelShape};
+    use crate::scenario::{Pooling, Stem};
+
+    /// Torchvision's documentation has 17.56, 1.81, 4.09 and 11.51 billion, with heads of 1,000 classes.
+    #[test]
+    fn networks_cost_what_is_published() {
+        let vit = VitConfig::preset("vit-base").unwrap();
+        let eighteen = ResNetConfig { image: 224, stem: Stem::ImageNet, ..ResNetConfig::default() };
+        let deep = |depth| BackboneConfig::DeepResNet(DeepResNetConfig { depth, image: 224 });
+        for (config, published) in [
+            (BackboneConfig::Vit(vit), 17.56),
+            (BackboneConfig::ResNet(eighteen), 1.81),
+            (deep(Depth::Fifty), 4.09),
+            (deep(Depth::HundredFiftyTwo), 11.51),
+        ] {
+            let billions = config.multiplications() / 1e9;
+            assert!((billions - published).abs() < 0.006, "{}: {billions}", config.kind());
+        }
+    }
+
+    #[test]
+    fn a_transformer_of_text_is_counted_by_its_tokens() {
+        let bert = BertConfig {
+            vocabulary: 11,
+            hidden: 5,
+            layers: 2,
+            heads: 1,
+            intermediate: 7,
+            positions: 13,
+            length: 3,
+            pooling: Pooling::Cls,
+        };
+        let layer = 3 * (4 * 25 + 2 * 5 * 7) + 2 * 9 * 5;
+        assert_eq!(BackboneConfig::Bert(bert).multiplications(), f64::from(2 * layer));
+        let pixels = PixelShape { channels: 3, image: 32 };
+        assert_eq!(BackboneConfig::Pixels(pixels).multiplications(), 0.0);
+    }
+}
