@@ -54,7 +54,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("rehearsal", "*", "ER, DER++ and iCaRL"),
     ("resnet152", "r152.stage_*", "nothing: outputs of stages, which place a mistake"),
     ("resnet152", "r50.stage_*", "nothing: outputs of stages, which place a mistake"),
-    ("statistics", "fisher.*", "FisherAVG"),
     ("statistics", "gauss.pip", "PIP"),
     ("statistics", "gauss.u", "PIP"),
     ("statistics", "lorm.*", "LoRM"),

@@ -5,6 +5,7 @@
 //! K Loaders -> train_pack(plan, stacked trainables, ...) -> K of them
 //! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
+//! parameters, samples -> FisherPass -> Diagonal                    (fisher)
 //! frozen part, samples -> FeatureStore -> Batch::Features          (feature_cache)
 //! features of a class -> Herding -> samples a client keeps           (herding)
 //! features, class Gaussians -> losses of a compensation prompt     (compensation)
@@ -20,6 +21,7 @@ pub mod compensation;
 mod error;
 pub mod evaluation;
 pub mod feature_cache;
+pub mod fisher;
 pub mod head_training;
 mod herding;
 mod local_training;

@@ -125,6 +125,19 @@ impl Backbone {
         })
     }
 
+    /// The same over fresh variables and evaluating: batch norms use their running statistics and leave them alone.
+    ///
+    /// # Errors
+    /// As [`Backbone::with_trainables`].
+    pub fn evaluating_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
+        match self {
+            Backbone::ResNet(network) => {
+                Ok(ResNet::evaluating_at(*network.config(), set, network.place())?.into())
+            }
+            _ => self.trainable_here(set),
+        }
+    }
+
     /// A frozen copy at another place.
     ///
     /// # Errors

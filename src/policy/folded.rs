@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use super::layout::{Form, Stale};
-use super::{Group, Layout, Message, ParameterAverage, Place, PolicyError, Seat, Weight};
+use super::layout::{Form, Mean, Stale};
+use super::{
+    Group, Layout, Message, NumberedAverage, ParameterAverage, Place, PolicyError, Seat, Weight,
+};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::symmetric::Symmetric;
 use crate::quantity::Round;
@@ -19,6 +21,8 @@ use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 pub struct Folded {
     /// Weighted means of differences to what was sent.
     pub means: BTreeMap<Group, ParameterAverage>,
+    /// The mean in which every number has weights of its own.
+    pub numbered: NumberedAverage,
     /// Sums by name of tensor; of symmetric matrices the lower triangle.
     pub sums: BTreeMap<Arc<str>, Vec<f64>>,
     /// Uploads that are handed over whole: in seat order, then those that earlier rounds had asked for.
@@ -70,6 +74,7 @@ impl Folded {
         for (group, moved) in moved((&**sent, down), (&update, up))? {
             folded.means.insert(group, moved.average().discounted(meta.discount));
         }
+        folded.numbered = numbered((sent, down), (&update, up))?.discounted(meta.discount);
         for place in &up.extra {
             let Some(stale) = place.fold.sum else { continue };
             let tensor = update.tensor(place.kind, &place.name)?;
@@ -95,6 +100,7 @@ impl Folded {
             };
             self.means.insert(group, merged);
         }
+        self.numbered = self.numbered.merge(later.numbered);
         for (name, values) in later.sums {
             match self.sums.get_mut(&name) {
                 Some(mine) => mine.iter_mut().zip(&values).for_each(|(a, b)| *a += b),
@@ -105,11 +111,11 @@ impl Folded {
         self
     }
 
-    /// `base` moved by the means, group after group.
+    /// `base` moved by the means, group after group, and then number by number.
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let mut means = self.means.values();
         let first = means.next().map_or_else(|| base.clone(), |average| average.apply(base));
-        means.fold(first, |set, average| average.apply(&set))
+        self.numbered.apply(means.fold(first, |set, average| average.apply(&set)))
     }
 
     /// A sum.
@@ -129,7 +135,7 @@ impl Folded {
         let mut folded = Folded::default();
         let mut groups: BTreeMap<Group, Moved> = BTreeMap::new();
         for place in &up.parameters {
-            let Some(mean) = &place.fold.mean else { continue };
+            let Some(mean) = by_upload(place) else { continue };
             let values = sum.tensor(place.kind, &place.name)?.as_f64()?;
             let (before, after) = around(place, down.parameter(&place.name));
             let zeros = |count| std::iter::repeat_n(0.0, count);
@@ -163,7 +169,7 @@ pub fn summand(
     let moved: BTreeMap<Arc<str>, Vec<f64>> =
         moved.into_values().flat_map(|moved| moved.sums).collect();
     let mut weights: BTreeMap<&str, f64> = BTreeMap::new();
-    for mean in up.parameters.iter().filter_map(|place| place.fold.mean.as_ref()) {
+    for mean in up.parameters.iter().filter_map(by_upload) {
         let name = mean.weight.tensor();
         if !weights.contains_key(name) {
             weights.insert(name, weight_of(update, &mean.weight)?);
@@ -240,7 +246,7 @@ fn moved(
 ) -> Result<BTreeMap<Group, Moved>, PolicyError> {
     let mut groups: BTreeMap<Group, Moved> = BTreeMap::new();
     for place in &up.parameters {
-        let Some(mean) = &place.fold.mean else { continue };
+        let Some(mean) = by_upload(place) else { continue };
         let group = match groups.entry(mean.group) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Moved::by(weight_of(update, &mean.weight)?)),
@@ -253,6 +259,29 @@ fn moved(
         group.sums.push((Arc::clone(&place.name), sum));
     }
     Ok(groups)
+}
+
+/// The mean of a parameter in which an upload has one weight.
+fn by_upload(place: &Place) -> Option<&Mean> {
+    place.fold.mean.as_ref().filter(|mean| !mean.weight.is_by_number())
+}
+
+/// What an update moves where every number has a weight of its own.
+fn numbered(
+    (sent, down): (&Message, &Layout),
+    (update, up): (&Message, &Layout),
+) -> Result<NumberedAverage, PolicyError> {
+    let mut average = NumberedAverage::default();
+    for place in &up.parameters {
+        let Some(weights) = place.weights() else { continue };
+        let Some(learnt) = update.parameters.get(&place.name) else { continue };
+        let (from, start) = base_of(sent, down, place, learnt)?;
+        let base = &from.values[start..start + learnt.values.len()];
+        let weights = update.tensor(weights.kind, &weights.name)?.shaped(&learnt.shape)?.as_f32()?;
+        let before = place.first_row * width(&place.shape);
+        average.insert(&place.name, before, (base, &learnt.values, weights));
+    }
+    Ok(average)
 }
 
 /// What a parameter of an upload was sent as, and where its numbers begin there.

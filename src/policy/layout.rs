@@ -96,20 +96,28 @@ pub enum Weight {
     Sum(&'static str),
     /// One where that sum is above zero, else nothing.
     Presence(&'static str),
+    /// Every number has a weight of its own, the same number of a sent tensor of that shape: the one that is called
+    /// as the parameter is, behind this prefix. See [`NumberedAverage`](super::NumberedAverage).
+    Each(&'static str),
 }
 
 impl Weight {
-    /// The tensor it is read from.
+    /// The tensor it is read from, or what the names of those tensors begin with.
     pub fn tensor(&self) -> &'static str {
         match self {
-            Weight::Sum(name) | Weight::Presence(name) => name,
+            Weight::Sum(name) | Weight::Presence(name) | Weight::Each(name) => name,
         }
+    }
+
+    /// Whether every number has its own.
+    pub fn is_by_number(&self) -> bool {
+        matches!(self, Weight::Each(_))
     }
 
     /// The weight of so many samples.
     pub fn of(&self, samples: f64) -> f64 {
         match self {
-            Weight::Sum(_) => samples,
+            Weight::Sum(_) | Weight::Each(_) => samples,
             Weight::Presence(_) => f64::from(u8::from(samples > 0.0)),
         }
     }
@@ -148,6 +156,16 @@ impl Place {
     /// The same, averaged.
     pub fn averaged(self, group: Group, weight: Weight) -> Place {
         Place { fold: Fold { mean: Some(Mean { group, weight }), ..self.fold }, ..self }
+    }
+
+    /// The tensor of weights beside it, where every number has its own.
+    pub fn weights(&self) -> Option<Place> {
+        let Mean { weight: Weight::Each(prefix), .. } = self.fold.mean.as_ref()? else {
+            return None;
+        };
+        let name = format!("{prefix}{}", self.name);
+        let place = Place::new(Kind::Statistics, name, &self.shape, Dtype::F32);
+        Some(place.from_row(self.first_row))
     }
 
     /// The same, added up.

@@ -22,6 +22,7 @@ mod lab;
 mod layout;
 mod message;
 mod method;
+mod numbered;
 mod parameters;
 mod period;
 mod predictor;
@@ -42,6 +43,7 @@ pub use layout::{AssetSketch, Fold, Form, Group, Layout, Mean, Place, Stale, UpS
 pub use message::{Asset, Message};
 pub use method::{Figures, Member, Method, MissedTask, Outcome, Server};
 pub(crate) use parameters::KINDS;
+pub use numbered::NumberedAverage;
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
 pub use period::Period;
 pub use predictor::{Predictor, Scope, placed};

@@ -67,6 +67,8 @@ pub enum Refusal {
     Sum(Arc<str>),
     /// No upload holds parameters that are averaged.
     NoMean,
+    /// Every number of this parameter is averaged with a weight of its own.
+    Numbered(Arc<str>),
     /// How large an upload is depends on what a client holds or learnt.
     Ragged,
     /// The method says so.
@@ -79,6 +81,9 @@ impl fmt::Display for Refusal {
             Refusal::Kept(name) => write!(f, "the server keeps `{name}` of every client whole"),
             Refusal::Sum(name) => write!(f, "`{name}` is a sum over the clients of one round"),
             Refusal::NoMean => f.write_str("its uploads hold no parameters that are averaged"),
+            Refusal::Numbered(name) => {
+                write!(f, "every number of `{name}` has a weight of its own, however small")
+            }
             Refusal::Ragged => f.write_str("the size of its uploads tells what clients hold"),
             Refusal::Vetoed(why) => f.write_str(why),
         }
@@ -104,11 +109,18 @@ pub fn refusal(method: &dyn Method, facts: &ModelFacts, service: Service) -> Opt
         let mut places = layouts.iter().flat_map(Layout::places);
         (!places.any(|place| place.fold.mean.is_some())).then_some(Refusal::NoMean)
     };
+    let numbered = || {
+        let mut places = layouts.iter().flat_map(Layout::places);
+        let found = places.find(|place| place.weights().is_some());
+        found.map(|place| Refusal::Numbered(Arc::clone(&place.name)))
+    };
     match service {
         Service::Late => kept().or_else(|| summed(&|stale| stale == Stale::Refuse)),
         Service::Mixed => summed(&|_| true),
-        Service::Robust => kept().or_else(|| summed(&|_| true)).or_else(no_mean),
-        Service::Secure => kept().or_else(|| {
+        Service::Robust => {
+            kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(numbered)
+        }
+        Service::Secure => kept().or_else(numbered).or_else(|| {
             let ragged = layouts.iter().any(|layout| layout.size == UpSize::FromValues);
             ragged.then_some(Refusal::Ragged)
         }),

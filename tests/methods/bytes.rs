@@ -5,6 +5,7 @@ use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::Adapter;
 use fedcast::methods::averaged::Averaged;
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::methods::hgp::{CovarianceForm, Hgp, Learns};
 use fedcast::model::VitConfig;
 use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
@@ -78,6 +79,19 @@ fn fedavg_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(Train::All, HeadForm::Growing, 10), (343_502_224, 343_502_228));
     assert_eq!(bytes(Train::Head, HeadForm::Growing, 1), (30_760, 30_764));
     assert_eq!(bytes(Train::Head, HeadForm::Growing, 10), (307_600, 307_604));
+}
+
+/// FisherAVG card, section 4.
+#[test]
+fn fisheravg_sends_the_bytes_of_its_card() {
+    let bytes = |head: HeadForm, task: usize| {
+        let fedavg = FedAvg { head, ..FedAvg::default() };
+        let sketch = on_cifar100(task, WireForm::Full, FisherAvg { fedavg, ..Default::default() });
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    assert_eq!(bytes(HeadForm::Fixed, 1), (343_502_224, 687_004_448));
+    assert_eq!(bytes(HeadForm::Growing, 10), (343_502_224, 687_004_448));
+    assert_eq!(bytes(HeadForm::Growing, 1), (343_225_384, 686_450_768));
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the

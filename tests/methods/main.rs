@@ -9,6 +9,7 @@ mod bytes;
 mod c2prompt;
 mod fedavg;
 mod fedhaf;
+mod fishers;
 mod frozen;
 mod gaussians;
 mod gradients;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
+use fedcast::learning::fisher::FisherForm;
 use fedcast::methods::fedavg::Train;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
@@ -87,9 +88,12 @@ fn together(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<S
 
 fn packable() -> Vec<Arc<dyn Method>> {
     let full = hgp_with(|c| c.covariance = fedcast::methods::hgp::CovarianceForm::Full);
+    let fisher = |train| crate::fishers::fisheravg(train, FisherForm::Truth);
     let others = [
         hgp_with(|_| ()),
         full,
+        fisher(Train::Head),
+        fisher(Train::Prompt),
         fedavg_of(Train::Head),
         fedavg_of(Train::Prompt),
         adapter(),

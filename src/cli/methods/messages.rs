@@ -120,6 +120,7 @@ fn becomes(fold: &Fold, form: Form) -> String {
         let weight = match &mean.weight {
             Weight::Sum(name) => format!("by `{name}`"),
             Weight::Presence(_) => "evenly".to_owned(),
+            Weight::Each(prefix) => format!("number by number, by `{prefix}*`"),
         };
         words.push(format!("mean over {over}, {weight}"));
     }

@@ -9,6 +9,18 @@ use crate::learning::prompting::is_prompt;
 use crate::model::{ModelError, Parameter, ParameterSet};
 
 impl Classifier {
+    /// Where the numbers of a variable lie, flat, among those of the whole parameter.
+    pub fn place_of(&self, name: &str) -> Option<Range<usize>> {
+        let whole = self.received[0].get(name)?;
+        let (_, variable) = self.variables.iter().find(|(own, _)| &**own == name)?;
+        let own = variable.elem_count() / self.members();
+        let first = match own == whole.values.len() {
+            true => 0,
+            false => self.trained_rows(name, whole).start * whole.width(),
+        };
+        Some(first..first + own)
+    }
+
     /// The rows of a parameter that train, of one of which some do.
     fn trained_rows(&self, name: &str, whole: &Parameter) -> Range<usize> {
         match &self.pool {

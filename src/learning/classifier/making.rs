@@ -12,6 +12,9 @@ use crate::model::{
     ParameterSet, Residual, Trains, Variables, adapters_of, is_adapter,
 };
 
+/// A backbone over variables of these values.
+type OwnBackbone = fn(&Backbone, &ParameterSet) -> Result<Backbone, ModelError>;
+
 impl Classifier {
     /// Everything frozen, all received head rows.
     ///
@@ -110,9 +113,34 @@ impl Classifier {
         prompting: Option<Arc<dyn Prompting>>,
         norms: Norms,
     ) -> Result<Self, ModelError> {
+        let own = Backbone::trainable_here;
+        let by_batch = ByBatch::training(Trains::BOTH, norms);
+        Classifier::over_variables(backbone, received, rows, prompting, (own, by_batch))
+    }
+
+    /// [`Classifier::pack`] that evaluates: over variables, and batch norms use their running statistics. For gradients
+    /// of samples one by one.
+    ///
+    /// # Errors
+    /// As [`Classifier::pack`].
+    pub fn evaluating(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+    ) -> Result<Self, ModelError> {
+        let own = Backbone::evaluating_here;
+        Classifier::over_variables(backbone, received, rows, None, (own, ByBatch::NOTHING))
+    }
+
+    fn over_variables(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+        prompting: Option<Arc<dyn Prompting>>,
+        (own, by_batch): (OwnBackbone, ByBatch),
+    ) -> Result<Self, ModelError> {
         let stacked = ParameterSet::stacked(&received)?;
-        let alone = backbone.is_in(&received[0]) || Adjustment::is_in(&received[0]);
-        if alone && received.len() > 1 {
+        if !Classifier::packs(backbone, &received[0]) && received.len() > 1 {
             let reason =
                 "a pack shares one backbone and no module, and one trains; use packs of one".into();
             return Err(ModelError::Input { reason });
@@ -121,7 +149,7 @@ impl Classifier {
         let backbone = match backbone.is_in(&received[0]) {
             false => Arc::clone(backbone),
             true => {
-                let own = backbone.trainable_here(&received[0])?;
+                let own = own(backbone, &received[0])?;
                 variables.extend(own.variables().iter().cloned());
                 Arc::new(own)
             }
@@ -147,8 +175,7 @@ impl Classifier {
         };
         adaptation.adapters = adapters_of(named)?;
         variables.extend(adapter_variables);
-        let adjustment =
-            adjustment(&received[0], Trains::BOTH, ByBatch::training(Trains::BOTH, norms), device)?;
+        let adjustment = adjustment(&received[0], Trains::BOTH, by_batch, device)?;
         variables.extend(adjustment.iter().flat_map(|own| own.variables().iter().cloned()));
         let heads: Vec<ParameterSet> =
             received.iter().map(|set| head_rows(set, rows.clone())).collect::<Result<_, _>>()?;
@@ -167,6 +194,11 @@ impl Classifier {
             received,
             copies,
         })
+    }
+
+    /// Whether several copies of these parameters can be in one pack.
+    pub fn packs(backbone: &Backbone, set: &ParameterSet) -> bool {
+        !backbone.is_in(set) && !Adjustment::is_in(set)
     }
 
     /// This classifier, frozen, at the place of `backbone`, which is a copy of its own; `None` where it

@@ -80,11 +80,7 @@ impl Classifier {
     ) -> Result<PackOutputs, LearningError> {
         let PackBatch { batch, groups, .. } = step;
         let queries = self.queries_of(batch, device)?;
-        let adaptation = self.adaptation_for(queries.as_ref(), Some(groups))?;
-        let adaptation = Adaptation { dropout, ..adaptation };
-        let features = self.adapted_features(batch, device, &adaptation)?;
-        let logits =
-            self.head.pack_logits(&self.below_rows(&features, drops(&adaptation))?, groups)?;
+        let (features, logits) = self.above_queries(step, device, queries.as_ref(), dropout)?;
         let labels = self.own_rows(batch.labels());
         let losses = ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?;
         let own = match (&self.pool, &queries) {
@@ -96,5 +92,30 @@ impl Classifier {
             None => losses,
         };
         Ok(PackOutputs { features, losses })
+    }
+
+    /// Logits `(b, rows)` of the samples of a pack, each by its own member.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network.
+    pub fn pack_logits(&self, step: &PackBatch, device: &Device) -> Result<Tensor, LearningError> {
+        let queries = self.queries_of(&step.batch, device)?;
+        Ok(self.above_queries(step, device, queries.as_ref(), None)?.1)
+    }
+
+    /// Features and logits.
+    fn above_queries(
+        &self,
+        PackBatch { batch, groups, .. }: &PackBatch,
+        device: &Device,
+        queries: Option<&Tensor>,
+        dropout: Option<Dropout>,
+    ) -> Result<(Tensor, Tensor), LearningError> {
+        let adaptation = self.adaptation_for(queries, Some(groups))?;
+        let adaptation = Adaptation { dropout, ..adaptation };
+        let features = self.adapted_features(batch, device, &adaptation)?;
+        let below = self.below_rows(&features, drops(&adaptation))?;
+        let logits = self.head.pack_logits(&below, groups)?;
+        Ok((features, logits))
     }
 }

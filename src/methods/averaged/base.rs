@@ -9,13 +9,14 @@ use super::{Averaged, Client, Direction, Needs, Parameters};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
+use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSketch, ClientState, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
     Place, PolicyError, Predictor, Server, SketchFacts, Veto, kind_of,
 };
 use crate::quantity::TaskId;
-use crate::wire::{Body, BodySketch, Kind};
+use crate::wire::{Body, BodySketch, Kind, NamedTensor, Section, WireError};
 
 /// Bytes of the digest by which a Down names the previous model.
 const DIGEST_BYTES: usize = 8;
@@ -80,7 +81,12 @@ impl<A: Averaged> Base<A> {
             counts: &counts,
         };
         let control = method.control(&facts, cut.head.start);
-        let extra = method.describe(member, &trained, lab)?;
+        let mut extra = method.describe(member, &trained, lab)?;
+        if let Some(prefix) = method.importance() {
+            let all = method.weigh(model, member, &trained, lab)?;
+            let weights = cut.take(&self.parameters, &all, |name| travels(name) && !is_buffer(name))?;
+            extra.push(weights_section(prefix, &self.parameters, &weights)?);
+        }
         let up = Message { control, parameters, extra, assets: Vec::new() };
         Ok(Outcome { up, metrics: trained.metrics })
     }
@@ -117,6 +123,20 @@ impl<A: Averaged> Base<A> {
     }
 }
 
+/// Weights of numbers, in the order of the parameters that they are of.
+fn weights_section(
+    prefix: &str,
+    all: &Parameters,
+    weights: &ParameterSet,
+) -> Result<Section, WireError> {
+    let found = all.iter().filter_map(|parameter| Some((&parameter.name, weights.get(&parameter.name)?)));
+    let tensor = |(name, weight): (&String, &Parameter)| {
+        let Parameter { shape, values } = weight.clone();
+        NamedTensor::f32(format!("{prefix}{name}"), shape, values)
+    };
+    Ok(Section::new(Kind::Statistics, found.map(tensor).collect::<Result<_, _>>()?))
+}
+
 impl<A: Averaged> Method for Base<A> {
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         for need in self.method.needs() {
@@ -142,10 +162,13 @@ impl<A: Averaged> Method for Base<A> {
 
     fn up(&self, facts: &SketchFacts<'_>) -> Layout {
         let cut = self.cut(facts.view, Direction::Up);
+        let parameters = self.places(&cut, facts.view, Direction::Up);
+        let weights = parameters.iter().filter_map(Place::weights);
+        let extra = self.method.says(facts).into_iter().chain(weights).collect();
         Layout {
             control: self.method.control(facts, cut.head.start),
-            parameters: self.places(&cut, facts.view, Direction::Up),
-            extra: self.method.says(facts),
+            parameters,
+            extra,
             assets: Vec::new(),
             size: self.method.size(),
         }

@@ -75,11 +75,10 @@ impl Cut {
                     Rows::Class if by_owner => Group::Head(view.rows.start as u32),
                     _ => Group::All,
                 };
+                let weight = weight_of(method, &parameter.name);
                 match direction {
-                    Direction::Up if method.keeps() => {
-                        place.averaged(group, weight_of(method)).kept()
-                    }
-                    Direction::Up => place.averaged(group, weight_of(method)),
+                    Direction::Up if method.keeps() => place.averaged(group, weight).kept(),
+                    Direction::Up => place.averaged(group, weight),
                     Direction::Down | Direction::Inference => place,
                 }
             })

@@ -39,7 +39,7 @@ pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone};
 use super::fedavg::FedAvg;
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
-use crate::model::{Norms, ParameterSet};
+use crate::model::{Norms, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientState, Lab, ModelFacts, Period, Place, PolicyError, Predictor, RoundContext, SketchFacts,
@@ -150,6 +150,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// The tensor of an Up that says how much it counts.
     fn weight(&self) -> &'static str {
         SAMPLES
+    }
+
+    /// What the names of tensors begin with that weigh every number of a parameter by itself, where clients send such
+    /// ([`weigh`](Averaged::weigh)); no other parameter of an Up may be called so.
+    fn importance(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether the server also keeps the parameters of every client whole, beside their mean.
@@ -287,6 +293,22 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         Ok(vec![trained.sample_count()?])
     }
 
+    /// How much every number of every parameter counts in the mean, in its whole shape; only where
+    /// [`importance`](Averaged::importance) has a name for it.
+    ///
+    /// # Errors
+    /// What the network reports.
+    fn weigh(
+        &self,
+        model: &ModelFacts,
+        member: &Client<'_, Self::State>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<ParameterSet, PolicyError> {
+        let _ = (model, member, trained, lab);
+        Ok(ParameterSet::new())
+    }
+
     /// Sample passes of a seat, for virtual time.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * f64::from(plan.epochs)
@@ -367,10 +389,11 @@ pub fn sample_count() -> Place {
     Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)
 }
 
-/// The weight of every mean of a method.
-pub(super) fn weight_of<A: Averaged>(method: &A) -> Weight {
-    match method.averaging().weights {
-        Weights::BySamples => Weight::Sum(method.weight()),
-        Weights::Uniform => Weight::Presence(method.weight()),
+/// The weight of a parameter in the mean of a method. Statistics that no optimiser moves have no importance.
+pub(super) fn weight_of<A: Averaged>(method: &A, name: &str) -> Weight {
+    match (method.importance(), method.averaging().weights) {
+        (Some(prefix), _) if !is_buffer(name) => Weight::Each(prefix),
+        (_, Weights::BySamples) => Weight::Sum(method.weight()),
+        (_, Weights::Uniform) => Weight::Presence(method.weight()),
     }
 }

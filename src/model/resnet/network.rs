@@ -19,7 +19,7 @@ use crate::model::{ModelError, Place, ops};
 /// **Frozen, it evaluates**: batch norms use their running statistics. **Over variables, it trains**: batch
 /// norms use the moments of the batch, and every forward pass moves the running statistics, which
 /// [`ResNet::parameters`] returns beside the variables. They are buffers ([`is_buffer`](super::is_buffer)):
-/// no optimiser ever sees them.
+/// no optimiser ever sees them. ([`ResNet::evaluating_at`] is over variables and evaluates.)
 #[derive(Clone, Debug)]
 pub struct ResNet {
     config: ResNetConfig,
@@ -71,7 +71,7 @@ impl ResNet {
             .iter()
             .map(|(name, parameter)| Ok((Arc::clone(name), parameter.tensor(&place.device)?)))
             .collect::<Result<_, ModelError>>()?;
-        ResNet::assemble(config, named, &buffers, Variables::new(), place)
+        ResNet::assemble(config, (named, false), &buffers, Variables::new(), place)
     }
 
     /// A frozen copy of this network at another place.
@@ -99,10 +99,32 @@ impl ResNet {
         set: &ParameterSet,
         place: &Place,
     ) -> Result<Self, ModelError> {
+        ResNet::over_variables(config, set, place, true)
+    }
+
+    /// A network over variables whose batch norms use their running statistics and leave them as they are: for
+    /// gradients of one sample at a time.
+    ///
+    /// # Errors
+    /// As [`ResNet::frozen_at`].
+    pub fn evaluating_at(
+        config: ResNetConfig,
+        set: &ParameterSet,
+        place: &Place,
+    ) -> Result<Self, ModelError> {
+        ResNet::over_variables(config, set, place, false)
+    }
+
+    fn over_variables(
+        config: ResNetConfig,
+        set: &ParameterSet,
+        place: &Place,
+        trains: bool,
+    ) -> Result<Self, ModelError> {
         let (own, buffers) = ResNet::own(&config, set)?;
         let variables = own.variables(&place.device)?;
         let named = variables.iter().map(|(n, v)| (Arc::clone(n), v.as_tensor().clone())).collect();
-        ResNet::assemble(config, named, &buffers, variables, place)
+        ResNet::assemble(config, (named, trains), &buffers, variables, place)
     }
 
     /// The parameters of this network among `set`, and its buffers.
@@ -120,14 +142,13 @@ impl ResNet {
 
     fn assemble(
         config: ResNetConfig,
-        named: BTreeMap<Arc<str>, Tensor>,
+        (named, trains): (BTreeMap<Arc<str>, Tensor>, bool),
         buffers: &ParameterSet,
         variables: Variables,
         place: &Place,
     ) -> Result<ResNet, ModelError> {
         config.validate()?;
         let mut running = BTreeMap::new();
-        let trains = !variables.is_empty();
         let mut unit = |convolution: &str, norm: &str, stride: usize| -> Result<Unit, ModelError> {
             let buffer = |name: &str| {
                 let name = format!("{norm}{name}");
@@ -368,6 +389,38 @@ mod tests {
         for (a, b) in alone[0].iter().zip(&evaluated.to_vec2::<f32>()?[0]) {
             assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{a} {b}");
         }
+        Ok(())
+    }
+
+    /// A frozen network's features to the bit, gradients for every variable, and no statistic moves.
+    #[test]
+    fn over_variables_it_may_evaluate() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let network = ResNet::evaluating_at(config, &set, &Place::cpu())?;
+        let buffers = network.buffers()?;
+        let features = network.features(&images(3))?;
+        let frozen = ResNet::from_parameters(config, &set)?.features(&images(3))?;
+        assert_eq!(features.to_vec2::<f32>()?, frozen.to_vec2::<f32>()?);
+        assert_eq!(network.buffers()?, buffers);
+        // The gradient along one scale of the last norm, against a central difference.
+        let loss = |set: &ParameterSet| -> Result<Tensor, ModelError> {
+            let network = ResNet::evaluating_at(config, set, &Place::cpu())?;
+            Ok(network.features(&images(3))?.sqr()?.sum_all()?)
+        };
+        let gradients = features.sqr()?.sum_all()?.backward()?;
+        let name = "layer4.0.bn2.weight";
+        let (_, variable) = network.variables().iter().find(|(n, _)| &**n == name).unwrap();
+        let slope = gradients.get(variable).unwrap().to_vec1::<f32>()?[0];
+        let moved = |by: f32| {
+            let mut set = set.clone();
+            let mut one = set.get(name).unwrap().clone();
+            Arc::make_mut(&mut one.values)[0] += by;
+            set.insert(name, one);
+            loss(&set).and_then(|loss| Ok(loss.to_scalar::<f32>()?))
+        };
+        let difference = (moved(1e-2)? - moved(-1e-2)?) / 2e-2;
+        assert!((slope - difference).abs() < 1e-2 * difference.abs().max(1.0), "{slope} {difference}");
+        assert!(network.variables().iter().all(|(_, variable)| gradients.get(variable).is_some()));
         Ok(())
     }
 

@@ -1,0 +1,199 @@
+//! The diagonal of the Fisher information: how much the answers for some samples depend on every number of a model.
+//!
+//! With `g = grad log p(y|x)`, `p` the softmax over the head rows that train, of one sample at a time:
+//!
+//! ```text
+//! truth      sum over (x, y)  p(y|x) g^2                the true label only, weighted by its probability (fed-mammoth)
+//! expected   sum over x and c  p(c|x) g_c^2             the Fisher itself, over all labels (Matena and Raffel)
+//! empirical  sum over (x, y)  g^2                       the true label only
+//! batches    sum over mini-batches  (their mean g)^2    in training mode (TARGET, LANDER, STSA)
+//! ```
+//! These are sums, in f64, not means: that over two sets of samples is the sum of theirs. A block of samples may not be
+//! added up before it is squared. Where a pack can hold several copies of the model, every sample gets a copy of its own,
+//! and one backward pass gives as many gradients; a backbone or a module of its own goes sample by sample, by the running
+//! moments of its batch norms.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+use clap::ValueEnum;
+
+use super::optimiser::lend;
+use super::{Classifier, LearningError, PackBatch};
+use crate::data::Batch;
+use crate::model::ops::{Groups, grouped_cross_entropy, wide::wide};
+use crate::model::{Backbone, FrozenPart, ModelError, Parameter, ParameterSet};
+use crate::scenario::reader::Choice;
+
+/// Which square of which gradient is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FisherForm {
+    /// Of the true label, weighted by its probability.
+    Truth,
+    /// Of every label, weighted by its probability.
+    ///
+    /// The Fisher as it is defined; a backward pass per class.
+    Expected,
+    /// Of the true label.
+    Empirical,
+    /// Of whole mini-batches, in training mode.
+    Batches,
+}
+
+impl Choice for FisherForm {}
+
+/// Copies of a model in a pack at most, and numbers of all of them.
+const COPIES: usize = 64;
+const NUMBERS: usize = 1 << 24;
+
+/// A sum over samples, or over mini-batches, for every number that trains; zero for rows that do not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagonal {
+    by_name: BTreeMap<Arc<str>, Vec<f64>>,
+    /// How many samples, or mini-batches.
+    pub terms: u64,
+}
+
+impl Diagonal {
+    /// The sums of a parameter, flat; all of its rows.
+    pub fn of(&self, name: &str) -> Option<&[f64]> {
+        self.by_name.get(name).map(Vec::as_slice)
+    }
+
+    /// Each sum times `factor`, at most `clip`, in f32 and in the shapes of `like`.
+    pub fn scaled(&self, factor: f64, clip: f64, like: &ParameterSet) -> ParameterSet {
+        let numbers = |sums: &[f64]| sums.iter().map(|sum| (factor * sum).min(clip) as f32).collect();
+        let of = |(name, sums): (&Arc<str>, &Vec<f64>)| {
+            let shape = like.get(name)?.shape.clone();
+            Some((Arc::clone(name), Parameter { shape, values: numbers(sums) }))
+        };
+        self.by_name.iter().filter_map(of).collect()
+    }
+}
+
+/// A pass over samples that adds up a diagonal.
+pub struct FisherPass {
+    network: Classifier,
+    form: FisherForm,
+    sum: Diagonal,
+}
+
+impl FisherPass {
+    /// Of a model with these parameters, whose head rows `rows` train.
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn new(
+        backbone: &Arc<Backbone>,
+        parameters: &ParameterSet,
+        rows: Range<usize>,
+        form: FisherForm,
+    ) -> Result<FisherPass, ModelError> {
+        let copies = match Classifier::packs(backbone, parameters) && form != FisherForm::Batches {
+            true => (NUMBERS / parameters.flat_length().max(1)).clamp(1, COPIES),
+            false => 1,
+        };
+        let received = vec![parameters.clone(); copies];
+        let network = match form {
+            FisherForm::Batches => Classifier::pack(backbone, received, rows)?,
+            _ => Classifier::evaluating(backbone, received, rows)?,
+        };
+        let mut sum = Diagonal::default();
+        for (name, _) in network.variables() {
+            let numbers = parameters.get(name).map_or(0, |whole| whole.values.len());
+            sum.by_name.insert(Arc::clone(name), vec![0.0; numbers]);
+        }
+        Ok(FisherPass { network, form, sum })
+    }
+
+    /// What a cache may hand over in place of pixels.
+    pub fn frozen_part(&self) -> FrozenPart {
+        self.network.frozen_part()
+    }
+
+    /// The samples of a batch: as many as it has copies, or those of a mini-batch.
+    pub fn batch(&self, mini_batch: usize) -> usize {
+        match self.form {
+            FisherForm::Batches => mini_batch,
+            _ => self.network.members(),
+        }
+    }
+
+    /// Adds a batch of at most [`batch`](FisherPass::batch) samples.
+    ///
+    /// # Errors
+    /// When it does not fit, or a label is not among the rows.
+    pub fn add(&mut self, batch: Batch, device: &Device) -> Result<(), LearningError> {
+        let (samples, copies) = (batch.len(), self.network.members());
+        let (rows, labels) = (self.network.rows(), batch.labels().to_vec());
+        let groups = match self.form {
+            FisherForm::Batches => Groups::one(samples),
+            _ => Groups::new((0..copies).map(|at| usize::from(at < samples)).collect::<Vec<_>>()),
+        };
+        let step = PackBatch { batch, groups, steps: vec![0; copies] };
+        let logits = self.network.pack_logits(&step, device)?;
+        let own = |label: u32| label.wrapping_sub(rows.start as u32);
+        match self.form {
+            FisherForm::Expected => {
+                for row in 0..rows.len() as u32 {
+                    self.add_squares(&logits, &vec![row; samples], &step.groups)?;
+                }
+            }
+            _ => {
+                let labels: Vec<u32> = labels.into_iter().map(own).collect();
+                self.add_squares(&logits, &labels, &step.groups)?;
+            }
+        }
+        self.sum.terms += if self.form == FisherForm::Batches { 1 } else { samples as u64 };
+        Ok(())
+    }
+
+    /// Squared gradients of the losses for these labels, one per member that has samples.
+    fn add_squares(
+        &mut self,
+        logits: &Tensor,
+        labels: &[u32],
+        groups: &Groups,
+    ) -> Result<(), LearningError> {
+        let losses = grouped_cross_entropy(logits, labels, 0..self.network.rows().len(), groups)?;
+        let weights: Vec<f64> = match self.form {
+            FisherForm::Empirical | FisherForm::Batches => vec![1.0; groups.members()],
+            // The loss of one sample is -log p.
+            FisherForm::Truth | FisherForm::Expected => {
+                let losses = losses.flatten_all()?.to_vec1::<f32>()?;
+                losses.into_iter().map(|loss| libm::exp(-f64::from(loss))).collect()
+            }
+        };
+        let gradients = losses.backward()?;
+        for (name, variable) in self.network.variables() {
+            let (Some(gradient), Some(place)) = (gradients.get(variable), self.network.place_of(name))
+            else {
+                continue;
+            };
+            let Some(sums) = self.sum.by_name.get_mut(name) else { continue };
+            let sums = &mut sums[place];
+            lend(gradient, |gradient| {
+                let members = gradient.chunks_exact(sums.len().max(1)).zip(groups.sizes());
+                for ((gradient, _), weight) in members.zip(&weights).filter(|((_, n), _)| **n > 0) {
+                    wide(|| {
+                        for (sum, g) in sums.iter_mut().zip(gradient) {
+                            *sum += weight * f64::from(*g) * f64::from(*g);
+                        }
+                    });
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What was added up.
+    pub fn finish(self) -> Diagonal {
+        self.sum
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! **FisherAVG** (Matena and Raffel, NeurIPS 2022): FedAvg in which every number of every client counts by how much the
+//! client's own answers depend on it, so that whom a weight matters to decides it. Nothing is done against forgetting.
+//!
+//! ```text
+//! client   theta_m <- FedAvg's training
+//!          F_m = sum over (x, y) of its samples  p(y|x) (grad log p(y|x))^2    at theta_m, one sample at a time
+//! server   theta = sum_m (F_m + e) theta_m / sum_m (F_m + e),  e = 1e-12,     number by number
+//! ```
+//! `p` is the softmax over the rows that train. Sample counts enter through the sums; with `weights = "uniform"` each `F_m`
+//! is divided by its samples, and every client has the same say. Where nobody's answers depend on a number, `e` makes it
+//! the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for which uploads
+//! then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it the Fisher.
+
+use super::averaged::{Averaged, Client, Trained, Weights, sample_count};
+use super::fedavg::FedAvg;
+use super::local_fisher::{local_fisher, read_form};
+use super::registry::MethodEntry;
+use crate::learning::TrainingPlan;
+use crate::learning::fisher::FisherForm;
+use crate::model::{ParameterSet, is_buffer};
+use crate::policy::{Lab, ModelFacts, Place, PolicyError, SketchFacts};
+use crate::scenario::reader::{TableReader, defaults};
+use crate::wire::Section;
+
+/// What the names of Fisher tensors begin with.
+pub const FISHER: &str = "fisher/";
+
+/// The `[method]` table of FisherAVG.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FisherAvg {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// Which squared gradients weigh.
+    pub fisher: FisherForm,
+}
+
+impl Default for FisherAvg {
+    fn default() -> Self {
+        defaults(FisherAvg::read)
+    }
+}
+
+impl FisherAvg {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FisherAvg {
+        FisherAvg { fedavg: FedAvg::read(table), fisher: read_form(table) }
+    }
+
+    /// Whether anything is averaged by samples.
+    fn counts(&self, model: &ModelFacts) -> bool {
+        self.parameters(model).iter().any(|parameter| is_buffer(&parameter.name))
+    }
+}
+
+impl Averaged for FisherAvg {
+    type State = ();
+    type Memory = ();
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn importance(&self) -> Option<&'static str> {
+        Some(FISHER)
+    }
+
+    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        self.counts(facts.model).then(sample_count).into_iter().collect()
+    }
+
+    fn describe(
+        &self,
+        _member: &Client<'_, ()>,
+        trained: &Trained,
+        _lab: &Lab,
+    ) -> Result<Vec<Section>, PolicyError> {
+        match trained.parameters.iter().any(|(name, _)| is_buffer(name)) {
+            true => Ok(vec![trained.sample_count()?]),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    fn weigh(
+        &self,
+        model: &ModelFacts,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<ParameterSet, PolicyError> {
+        let rows = self.trained_rows(model, &member.seat.view);
+        let sum = local_fisher(self.fisher, (&trained.parameters, rows), member.shard, lab)?;
+        let factor = match self.fedavg.weights {
+            Weights::BySamples => 1.0,
+            Weights::Uniform => 1.0 / sum.terms.max(1) as f64,
+        };
+        Ok(sum.scaled(factor, f64::INFINITY, &trained.parameters))
+    }
+
+    /// Training, and one pass for the Fisher.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        samples as f64 * f64::from(plan.epochs + 1)
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg in which every number counts by the client's Fisher information of it: whom \
+               a weight matters to decides it.",
+        source: "Matena and Raffel, Merging Models with Fisher-Weighted Averaging, NeurIPS 2022; \
+                 HGP's benchmark",
+        state: "server: the parameters; client: nothing",
+        ..MethodEntry::averaging("fisheravg", FisherAvg::read)
+    }
+}

@@ -1,0 +1,32 @@
+//! The Fisher information of a client's samples, for the methods that send it.
+
+use std::ops::Range;
+
+use crate::data::Shard;
+use crate::learning::fisher::{Diagonal, FisherForm, FisherPass};
+use crate::model::ParameterSet;
+use crate::policy::{Lab, PolicyError};
+use crate::scenario::reader::{Param, TableReader};
+
+/// The key `fisher`.
+pub(super) fn read_form(table: &mut TableReader<'_>) -> FisherForm {
+    let doc = "which squared gradients make the Fisher information";
+    let form = Param::new("fisher", FisherForm::Truth, doc);
+    table.get(&form.source("fed-mammoth; Matena and Raffel define the expectation over labels"))
+}
+
+/// Of a model with these parameters, whose head rows `rows` compete, on the samples of a shard as statistics passes see
+/// them.
+pub(super) fn local_fisher(
+    form: FisherForm,
+    (parameters, rows): (&ParameterSet, Range<usize>),
+    shard: &Shard,
+    lab: &Lab,
+) -> Result<Diagonal, PolicyError> {
+    let mut pass = FisherPass::new(&lab.backbone, parameters, rows, form)?;
+    let loader = lab.frozen(lab.statistics_loader(shard), pass.frozen_part())?;
+    for batch in loader.in_order(pass.batch(lab.training.batch)) {
+        pass.add(batch?, &lab.device)?;
+    }
+    Ok(pass.finish())
+}
