@@ -18,6 +18,7 @@ pub mod hepco;
 pub mod hgp;
 pub mod joint;
 pub mod l2p;
+pub mod lwf;
 mod needs;
 pub mod oracle;
 pub mod powder;

@@ -15,6 +15,17 @@ pub struct PackOutputs {
     pub losses: Tensor,
 }
 
+/// The same before any loss.
+#[derive(Clone, Debug)]
+pub struct PackLogits {
+    /// `(b, d)`.
+    pub features: Tensor,
+    /// On the rows of the classifier, `(b, rows)`.
+    pub logits: Tensor,
+    /// What prompts that depend on queries add to the losses, `(members)`.
+    pub pull: Option<Tensor>,
+}
+
 impl Classifier {
     /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`;
     /// `dropout` is for its
@@ -78,6 +89,27 @@ impl Classifier {
         device: &Device,
         dropout: Option<Dropout>,
     ) -> Result<PackOutputs, LearningError> {
+        let PackLogits { features, logits, pull } = self.pack_logits(step, device, dropout)?;
+        let labels = self.own_rows(step.batch.labels());
+        let (rows, groups) = (0..self.rows.len(), &step.groups);
+        let losses = ops::grouped_cross_entropy(&logits, &labels, rows, groups)?;
+        let losses = match pull {
+            Some(pull) => (losses + pull)?,
+            None => losses,
+        };
+        Ok(PackOutputs { features, losses })
+    }
+
+    /// Logits of the samples of a pack, for losses of their own.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network, or there are more or fewer members.
+    pub fn pack_logits(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+        dropout: Option<Dropout>,
+    ) -> Result<PackLogits, LearningError> {
         let PackBatch { batch, groups, .. } = step;
         let queries = self.queries_of(batch, device)?;
         let adaptation = self.adaptation_for(queries.as_ref(), Some(groups))?;
@@ -85,16 +117,10 @@ impl Classifier {
         let features = self.adapted_features(batch, device, &adaptation)?;
         let logits =
             self.head.pack_logits(&self.below_rows(&features, drops(&adaptation))?, groups)?;
-        let labels = self.own_rows(batch.labels());
-        let losses = ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?;
-        let own = match (&self.pool, &queries) {
+        let pull = match (&self.pool, &queries) {
             (Some(pool), Some(queries)) => pool.losses(queries, groups)?,
             _ => None,
         };
-        let losses = match own {
-            Some(own) => (losses + own)?,
-            None => losses,
-        };
-        Ok(PackOutputs { features, losses })
+        Ok(PackLogits { features, logits, pull })
     }
 }
