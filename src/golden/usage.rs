@@ -38,7 +38,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("losses", "fedproto*", "FedProto"),
     ("losses", "fp.*", "FedProto"),
     ("losses", "glfc*", "GLFC"),
-    ("losses", "lwf_mc*", "FedLwF.MC"),
     ("metrics", "baseline", "Lopez-Paz's forward transfer"),
     ("metrics", "bwt", "backward transfer, the mean drop of old tasks with the other sign"),
     ("metrics", "forget_max_any_T", "FedHAF's forgetting over all tasks"),

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use candle_core::{Device, Tensor, Var};
 
 pub use head_rows::{head_rows, with_head_rows};
-pub use packs::PackOutputs;
+pub use packs::{PackLogits, PackOutputs};
 pub use prompt::{PromptShape, prompt_name};
 
 use super::LearningError;

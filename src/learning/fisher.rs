@@ -133,7 +133,7 @@ impl FisherPass {
             _ => Groups::new((0..copies).map(|at| usize::from(at < samples)).collect::<Vec<_>>()),
         };
         let step = PackBatch { batch, groups, steps: vec![0; copies] };
-        let logits = self.network.pack_logits(&step, device)?;
+        let logits = self.network.pack_logits(&step, device, None)?.logits;
         let own = |label: u32| label.wrapping_sub(rows.start as u32);
         match self.form {
             FisherForm::Expected => {

@@ -18,11 +18,17 @@
 //! # }
 //! ```
 
+mod sigmoid;
+
 use std::ops::Range;
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
+use clap::ValueEnum;
+
+pub use sigmoid::{ClassReduction, sigmoid, sigmoid_cross_entropy};
 
 use super::optimiser::lend;
+use crate::scenario::reader::Choice;
 
 /// The scalar `f(x)` whose gradient is what `f` returns beside its value, row-major and of `x`'s length.
 ///
@@ -65,7 +71,7 @@ impl CustomOp1 for ClosedForm {
 
 /// The forms of distillation in the literature; `q` is the teacher, `p` the student, both softmax at the
 /// temperature over the columns. None carries the factor `T^2`: multiply where a paper does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Distillation {
     /// `mean sum q log (q / p)`.
     Kl,
@@ -74,6 +80,8 @@ pub enum Distillation {
     /// `mean sum p log (p / q)` (FedHAF).
     ReverseKl,
 }
+
+impl Choice for Distillation {}
 
 /// Distillation of `logits` `(b, C)` towards `teacher` `(b, C)` (row-major, never differentiated) on a slice
 /// of the columns; the other columns get a gradient of exactly zero. Gives a scalar.

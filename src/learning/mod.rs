@@ -7,6 +7,7 @@
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! parameters, samples -> FisherPass -> Diagonal                    (fisher)
 //! frozen part, samples -> FeatureStore -> Batch::Features          (feature_cache)
+//! earlier parameters -> Teacher -> logits that a student learns from  (teacher)
 //! features of a class -> Herding -> samples a client keeps           (herding)
 //! features, class Gaussians -> losses of a compensation prompt     (compensation)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
@@ -30,9 +31,10 @@ pub mod metrics;
 pub mod optimiser;
 pub mod prompting;
 mod slot_answers;
+mod teacher;
 
 pub use classifier::{
-    Classifier, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
+    Classifier, PackLogits, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
 };
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
@@ -46,3 +48,4 @@ pub use metrics::{AccuracyMatrix, SlotAccuracies};
 pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
 pub use slot_answers::Asked;
+pub use teacher::Teacher;

@@ -82,16 +82,27 @@ impl Default for FedAvg {
 impl FedAvg {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> FedAvg {
-        let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
+        FedAvg::read_weighing(table, Weights::BySamples, "McMahan et al., algorithm 1")
+    }
+
+    /// The same for methods whose source weighs clients so.
+    pub(in crate::methods) fn read_weighing(
+        table: &mut TableReader<'_>,
+        weights: Weights,
+        source: &'static str,
+    ) -> FedAvg {
+        let weights = Param::new("weights", weights, "how much a client counts").source(source);
         let old_logits =
             Param::new("old_logits", OldLogits::Mask, "logits of earlier tasks in the loss");
-        let config = FedAvg {
-            weights: table.get(&weights.source("McMahan et al., algorithm 1")),
-            old_logits: table.get(&old_logits.source("HGP; HePCo's FedAvg-FT has keep")),
-            ..FedAvg::learning(table)
-        };
+        let weights = table.get(&weights);
+        let old_logits = table.get(&old_logits.source("HGP; HePCo's FedAvg-FT has keep"));
+        FedAvg { weights, old_logits, ..FedAvg::learning(table) }.in_messages(table)
+    }
+
+    /// With the keys that say what messages carry, and how a module trains.
+    pub(in crate::methods) fn in_messages(self, table: &mut TableReader<'_>) -> FedAvg {
         let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        FedAvg { head: table.get(&head), ..config }.upon_module(table)
+        FedAvg { head: table.get(&head), ..self }.upon_module(table)
     }
 
     /// The keys that say what trains and how; what concerns a federation stays at its default.
@@ -140,6 +151,11 @@ impl FedAvg {
 
     fn prompt(&self, model: &ModelFacts) -> PromptShape {
         model.prompt_shape(self.n_blocks, self.prompt_len)
+    }
+
+    /// By which moments a network that trains in a task normalises; nothing where no batch norm trains.
+    pub(in crate::methods) fn norms_in_training(&self, view: &TaskView) -> Option<Norms> {
+        matches!(self.train, Train::All | Train::Module).then(|| self.norms(view))
     }
 
     /// FedHAF's networks upon this backbone.

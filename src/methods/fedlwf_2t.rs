@@ -26,12 +26,12 @@ use clap::ValueEnum;
 use super::averaged::{
     Averaged, Client, Learnt, Needs, Objective, OldLogits, Pass, one_by_one, previous, train_alone,
 };
-use super::fedavg::{FedAvg, Train};
+use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
-use crate::learning::{Classifier, LearningError, TrainingPlan};
-use crate::model::{HeadKind, ParameterSet, TeacherNorms, ops};
+use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
+use crate::model::{ParameterSet, TeacherNorms, ops};
 use crate::policy::{
     ClientState, Lab, ModelFacts, PolicyError, Service, Veto, parameter_sections, parameters_of,
 };
@@ -171,25 +171,22 @@ impl ClientState for OwnModels {
     }
 }
 
-/// A teacher, its weight in the loss, and the outputs it is asked for.
-struct Teacher {
-    model: Classifier,
+/// A teacher and its weight in the loss. It is asked for the first outputs.
+struct Lesson {
+    teacher: Teacher,
     share: f64,
-    outputs: usize,
 }
 
-impl Teacher {
-    /// Its share of the distillation of `logits`. What it answers are plain numbers, so nothing pulls at it.
+impl Lesson {
+    /// Its share of the distillation of `logits`.
     fn loss(
         &self,
         logits: &Tensor,
         batch: &Batch,
         device: &Device,
     ) -> Result<Tensor, LearningError> {
-        let told = self.model.logits(&self.model.batch_features(batch, device)?)?;
-        let told = told.detach().narrow(1, 0, self.outputs)?.contiguous()?.flatten_all()?;
-        let own = logits.narrow(1, 0, self.outputs)?.contiguous()?;
-        let (told, columns) = (told.to_vec1::<f32>()?, 0..self.outputs);
+        let (told, columns) = (self.teacher.answers(batch, device)?, self.teacher.rows());
+        let own = logits.narrow(1, 0, columns.len())?.contiguous()?;
         Ok((distillation(&own, &told, columns, TEMPERATURE, Distillation::Kl)? * self.share)?)
     }
 }
@@ -265,8 +262,8 @@ impl Averaged for FedLwf2t {
         let member = pack.first().ok_or_else(none)?;
         let view = Arc::clone(&member.seat.view);
         let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
-        let teachers = self.teachers(member, &view, lab)?;
-        Ok(Box::new(Taught { share, columns: self.compete.rows(&view), teachers }))
+        let lessons = self.lessons(member, &view, lab)?;
+        Ok(Box::new(Taught { share, columns: self.compete.rows(&view), lessons }))
     }
 
     /// Two further forward passes of a third of a training pass each, from the second task on.
@@ -280,7 +277,7 @@ struct Taught {
     share: f64,
     /// The outputs that compete.
     columns: Range<usize>,
-    teachers: Vec<Teacher>,
+    lessons: Vec<Lesson>,
 }
 
 impl Objective for Taught {
@@ -293,8 +290,8 @@ impl Objective for Taught {
             1.0 => ops::cross_entropy(&logits, batch.labels(), columns)?,
             share => (ops::cross_entropy(&logits, batch.labels(), columns)? * share)?,
         };
-        for teacher in &self.teachers {
-            loss = (loss + teacher.loss(&logits, batch, pass.device)?)?;
+        for lesson in &self.lessons {
+            loss = (loss + lesson.loss(&logits, batch, pass.device)?)?;
         }
         Ok(loss)
     }
@@ -302,26 +299,26 @@ impl Objective for Taught {
 
 impl FedLwf2t {
     /// Nobody in the first task.
-    fn teachers(
+    fn lessons(
         &self,
         member: &Client<'_, OwnModels>,
         view: &TaskView,
         lab: &Lab,
-    ) -> Result<Vec<Teacher>, PolicyError> {
+    ) -> Result<Vec<Lesson>, PolicyError> {
         let FedLwf2t { beta, first_teacher, own_teacher, .. } = self;
         if view.rows.start == 0 {
             return Ok(Vec::new());
         }
-        let teacher = |parameters: &ParameterSet, share: f64, outputs: usize| {
-            let outputs = outputs.min(head_size(parameters));
-            let model = self.as_teacher(parameters, outputs, view, lab)?;
-            Ok::<_, PolicyError>(Teacher { model, share, outputs })
+        let norms = self.teacher_norms.of(self.fedavg.norms_in_training(view));
+        let lesson = |parameters: &ParameterSet, share: f64, outputs: usize| {
+            let teacher = Teacher::new(&lab.backbone, parameters, 0..outputs, norms)?;
+            Ok::<_, PolicyError>(Lesson { teacher, share })
         };
         let known = match own_teacher {
             OwnTeacher::All => usize::MAX,
             OwnTeacher::Seen | OwnTeacher::Old => view.seen(),
         };
-        let mut teachers = Vec::new();
+        let mut lessons = Vec::new();
         let old = match first_teacher {
             FirstTeacher::Own => member.state.teacher.clone(),
             FirstTeacher::Server => previous::of(member.down)?,
@@ -331,43 +328,19 @@ impl FedLwf2t {
                 OwnTeacher::Seen | OwnTeacher::All => known,
                 OwnTeacher::Old => view.rows.start,
             };
-            teachers.push(teacher(&old, *beta, outputs)?);
+            lessons.push(lesson(&old, *beta, outputs)?);
         }
         let rest = self.weight_of_received();
         if rest > 1e-9 {
-            teachers.push(teacher(&member.received, rest, known)?);
+            lessons.push(lesson(&member.received, rest, known)?);
         }
-        Ok(teachers)
+        Ok(lessons)
     }
 
     /// `c`.
     fn weight_of_received(&self) -> f64 {
         self.gamma.unwrap_or(1.0 - self.alpha - self.beta)
     }
-
-    /// A model that answers for so many outputs. Where batch norms train beside its student, it is one in training
-    /// itself, of which nobody asks anything but answers.
-    fn as_teacher(
-        &self,
-        parameters: &ParameterSet,
-        outputs: usize,
-        view: &TaskView,
-        lab: &Lab,
-    ) -> Result<Classifier, PolicyError> {
-        let has_norms = matches!(self.fedavg.train, Train::All | Train::Module);
-        if !has_norms || self.teacher_norms == TeacherNorms::Running {
-            return Ok(Classifier::frozen(&lab.backbone, parameters)?);
-        }
-        let (own, norms) = (vec![parameters.clone()], self.norms(view));
-        Ok(Classifier::pack_normed(&lab.backbone, own, 0..outputs, None, norms)?)
-    }
-}
-
-/// Head rows of a set.
-fn head_size(parameters: &ParameterSet) -> usize {
-    let first = HeadKind::of(parameters).by_row().first();
-    let rows = first.and_then(|name| parameters.get(name)?.shape.first().copied());
-    rows.unwrap_or(0)
 }
 
 /// Its line in the registry.

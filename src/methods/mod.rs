@@ -20,6 +20,7 @@ pub mod hgp;
 pub mod joint;
 pub mod l2p;
 mod local_fisher;
+pub mod lwf;
 mod needs;
 pub mod oracle;
 pub mod powder;

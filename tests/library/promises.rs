@@ -77,3 +77,21 @@ fn identical_clients_are_one_client() {
         assert_eq!(weights(setup(&[&fold], same)), one, "{fold}");
     }
 }
+
+/// FedLwF.MC's card, invariant 5: clients that keep the teacher and clients that get it in every round learn the same.
+#[test]
+fn a_teacher_that_is_kept_teaches_as_one_that_is_sent() {
+    let data = setup(&[], |_, _| [0].into());
+    for method in ["lwf", "fedlwf-mc"] {
+        let method = format!("method={{name=\"{method}\"}}");
+        let of = |cache: &str| {
+            let shard = |task, client| [sample(&data, task, client % 8)].into();
+            weights(setup(&[&method, cache], shard))
+        };
+        let sent = of("wire.cache=none");
+        assert_eq!(sent.len(), 6);
+        for kept in ["wire.cache=task", "wire.cache=run"] {
+            assert_eq!(of(kept), sent, "{method} {kept}");
+        }
+    }
+}

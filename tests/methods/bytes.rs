@@ -1,12 +1,14 @@
 //! Messages have the bytes of the cards, and equal their layouts.
 
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
+use fedcast::learning::losses::ClassReduction;
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::Adapter;
 use fedcast::methods::averaged::Averaged;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::methods::hgp::{CovarianceForm, Hgp, Learns};
+use fedcast::methods::lwf::{Lesson, Lwf};
 use fedcast::model::VitConfig;
 use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
@@ -22,7 +24,17 @@ fn payload(sketch: &BodySketch) -> u64 {
 /// The shapes of an exchange.
 struct Exchanged {
     down: BodySketch,
+    /// What a Down names and a fresh client lacks.
+    assets: Vec<BodySketch>,
     up: BodySketch,
+}
+
+impl Exchanged {
+    /// Bytes down to a fresh client, and up.
+    fn bytes(&self) -> (u64, u64) {
+        let assets = self.assets.iter().map(payload).sum::<u64>();
+        (payload(&self.down) + assets, payload(&self.up))
+    }
 }
 
 /// The exchange of task `task` (of ten) on ViT-B/16 and CIFAR-100, all ten classes present.
@@ -41,7 +53,9 @@ fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged 
         counts: &counts,
     };
     let method = built(method, &model);
-    Exchanged { down: method.down(&facts).body(), up: method.up(&facts).body() }
+    let (down, up) = (method.down(&facts), method.up(&facts).body());
+    let assets = down.assets.iter().map(|asset| asset.body.clone()).collect();
+    Exchanged { down: down.body(), assets, up }
 }
 
 #[test]
@@ -92,6 +106,29 @@ fn fisheravg_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(HeadForm::Fixed, 1), (343_502_224, 687_004_448));
     assert_eq!(bytes(HeadForm::Growing, 10), (343_502_224, 687_004_448));
     assert_eq!(bytes(HeadForm::Growing, 1), (343_225_384, 686_450_768));
+}
+
+/// LwF's card, section 4; FedLwF.MC's invariant 6: from the second task on exactly twice the first task's bytes down.
+#[test]
+fn lwf_sends_the_bytes_of_its_card() {
+    let lessons = [Lwf::default().lesson, Lesson::Sigmoid { classes: ClassReduction::Mean }];
+    for lesson in lessons {
+        let bytes = |head: HeadForm, task: usize| {
+            let fedavg = FedAvg { head, ..FedAvg::default() };
+            let method = Lwf { fedavg, lesson, ..Lwf::default() };
+            on_cifar100(task, WireForm::Full, method)
+        };
+        let (model, up) = (343_502_224, 343_502_228);
+        assert_eq!(bytes(HeadForm::Fixed, 1).bytes(), (model, up));
+        for task in [2, 10] {
+            let exchanged = bytes(HeadForm::Fixed, task);
+            assert_eq!(exchanged.bytes(), (2 * model, up));
+            assert_eq!(payload(&exchanged.down), model, "where the teacher is cached");
+        }
+        assert_eq!(bytes(HeadForm::Growing, 1).bytes(), (343_225_384, 343_225_388));
+        // The teacher has the rows of earlier tasks only.
+        assert_eq!(bytes(HeadForm::Growing, 10).bytes(), (2 * model - 4 * 10 * 769, up));
+    }
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the

@@ -16,6 +16,7 @@ mod gradients;
 mod hepco;
 mod hgp;
 mod joint;
+mod lwf;
 mod packs;
 mod powder;
 mod prompts;

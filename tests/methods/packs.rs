@@ -15,7 +15,7 @@ use fedcast::wire::Body;
 use crate::adapter::adapter;
 use crate::hepco::{fedavg_prompt, hepco_with};
 use crate::toys::watched::Engine;
-use crate::toys::{facts, lab};
+use crate::toys::{deal, facts, lab};
 use crate::{fedavg_of, hgp_with};
 
 /// What a member sends, and what is said of its training.
@@ -24,22 +24,37 @@ type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
 /// Samples of the first task: ragged last batches, other step counts, one sample, none.
 const SHARDS: [usize; 5] = [21, 8, 1, 0, 13];
 
+/// Members of the first round.
 fn members(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Member> {
     let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
-    let view = engine.view(0);
+    seated(&mut engine, 0, spoilt)
+}
+
+/// Members of the second round of the second task: there is an earlier model, and a round before.
+fn late_members(method: &Arc<dyn Method>, lab: &Lab) -> Vec<Member> {
+    let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
+    let shards = [0, 1].map(|task| deal(lab, &engine.view(task), 2));
+    engine.task(0, &shards[0], 1);
+    engine.first_phase(1, &shards[1], 1);
+    seated(&mut engine, 1, None)
+}
+
+fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member> {
+    let (view, lab) = (engine.view(task), engine.lab.clone());
+    let method = Arc::clone(&engine.method);
     let period = fedcast::policy::Period::of(Arc::clone(&view), 3);
     let round = RoundContext {
-        round: Round(0),
+        round: Round(engine.round),
         period,
         phase: 0,
         phase_name: "train",
-        round_in_phase: 0,
-        rounds_in_phase: 1,
+        round_in_phase: task as u32,
+        rounds_in_phase: 1 + task as u32,
         run_seed: 5,
     };
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let seats = method.seats(&round, &cohort);
-    let downs = engine.server.broadcast(&round, &seats, lab).unwrap();
+    let downs = engine.server.broadcast(&round, &seats, &lab).unwrap();
     let mut own = lab.dataset.train.by_class()[view.classes[0] as usize].to_vec();
     own.extend(&lab.dataset.train.by_class()[view.classes[1] as usize]);
     let mut next = 0;
@@ -54,7 +69,7 @@ fn members(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Me
             down,
             state: Body::default(),
             shard,
-            key: seat.key(5, Round(0)),
+            key: seat.key(5, round.round),
             missed: Vec::new(),
             seat,
         }
@@ -100,7 +115,12 @@ fn packable() -> Vec<Arc<dyn Method>> {
         fedavg_prompt(),
         hepco_with(|_| ()),
     ];
-    others.into_iter().chain(crate::prompts::packable()).collect()
+    others.into_iter().chain(crate::prompts::packable()).chain(beside_teachers()).collect()
+}
+
+fn beside_teachers() -> Vec<Arc<dyn Method>> {
+    use crate::lwf::{distilling, multi_class};
+    vec![distilling(Train::Head), distilling(Train::Prompt), multi_class(Train::Head)]
 }
 
 #[test]
@@ -112,6 +132,20 @@ fn a_pack_learns_what_its_members_learn_alone() {
         assert_eq!(alone, together);
         let steps: Vec<f64> = together.iter().map(|sent| sent.as_ref().unwrap().1[0].1).collect();
         assert_eq!(steps, [6.0, 2.0, 2.0, 0.0, 4.0]);
+    }
+}
+
+/// The same beside earlier models and prototypes.
+#[test]
+fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
+    let lab = lab(3, ClassOrder::Native);
+    for method in beside_teachers() {
+        assert!(method.largest_pack(&lab.curriculum.tasks[1], 0) >= SHARDS.len());
+        let mut apart = late_members(&method, &lab);
+        let alone: Vec<Sent> =
+            apart.chunks_mut(1).flat_map(|member| train(&method, &lab, member)).collect();
+        assert_eq!(alone, train(&method, &lab, &mut late_members(&method, &lab)));
+        assert!(alone.iter().all(Result::is_ok));
     }
 }
 

@@ -15,6 +15,17 @@ pub struct PackOutputs {
     pub losses: Tensor,
 }
 
+/// The same before any loss.
+#[derive(Clone, Debug)]
+pub struct PackLogits {
+    /// `(b, d)`.
+    pub features: Tensor,
+    /// On the rows of the classifier, `(b, rows)`.
+    pub logits: Tensor,
+    /// What prompts that depend on queries add to the losses, `(members)`.
+    pub pull: Option<Tensor>,
+}
+
 impl Classifier {
     /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`;
     /// `dropout` is for its
@@ -78,44 +89,38 @@ impl Classifier {
         device: &Device,
         dropout: Option<Dropout>,
     ) -> Result<PackOutputs, LearningError> {
-        let PackBatch { batch, groups, .. } = step;
-        let queries = self.queries_of(batch, device)?;
-        let (features, logits) = self.above_queries(step, device, queries.as_ref(), dropout)?;
-        let labels = self.own_rows(batch.labels());
-        let losses = ops::grouped_cross_entropy(&logits, &labels, 0..self.rows.len(), groups)?;
-        let own = match (&self.pool, &queries) {
-            (Some(pool), Some(queries)) => pool.losses(queries, groups)?,
-            _ => None,
-        };
-        let losses = match own {
-            Some(own) => (losses + own)?,
+        let PackLogits { features, logits, pull } = self.pack_logits(step, device, dropout)?;
+        let labels = self.own_rows(step.batch.labels());
+        let (rows, groups) = (0..self.rows.len(), &step.groups);
+        let losses = ops::grouped_cross_entropy(&logits, &labels, rows, groups)?;
+        let losses = match pull {
+            Some(pull) => (losses + pull)?,
             None => losses,
         };
         Ok(PackOutputs { features, losses })
     }
 
-    /// Logits `(b, rows)` of the samples of a pack, each by its own member.
+    /// Logits of the samples of a pack, for losses of their own.
     ///
     /// # Errors
-    /// When the batch does not fit the network.
-    pub fn pack_logits(&self, step: &PackBatch, device: &Device) -> Result<Tensor, LearningError> {
-        let queries = self.queries_of(&step.batch, device)?;
-        Ok(self.above_queries(step, device, queries.as_ref(), None)?.1)
-    }
-
-    /// Features and logits.
-    fn above_queries(
+    /// When the batch does not fit the network, or there are more or fewer members.
+    pub fn pack_logits(
         &self,
-        PackBatch { batch, groups, .. }: &PackBatch,
+        step: &PackBatch,
         device: &Device,
-        queries: Option<&Tensor>,
         dropout: Option<Dropout>,
-    ) -> Result<(Tensor, Tensor), LearningError> {
-        let adaptation = self.adaptation_for(queries, Some(groups))?;
+    ) -> Result<PackLogits, LearningError> {
+        let PackBatch { batch, groups, .. } = step;
+        let queries = self.queries_of(batch, device)?;
+        let adaptation = self.adaptation_for(queries.as_ref(), Some(groups))?;
         let adaptation = Adaptation { dropout, ..adaptation };
         let features = self.adapted_features(batch, device, &adaptation)?;
-        let below = self.below_rows(&features, drops(&adaptation))?;
-        let logits = self.head.pack_logits(&below, groups)?;
-        Ok((features, logits))
+        let logits =
+            self.head.pack_logits(&self.below_rows(&features, drops(&adaptation))?, groups)?;
+        let pull = match (&self.pool, &queries) {
+            (Some(pool), Some(queries)) => pool.losses(queries, groups)?,
+            _ => None,
+        };
+        Ok(PackLogits { features, logits, pull })
     }
 }

@@ -1,8 +1,10 @@
 //! The loss of local training.
 
-use candle_core::{Device, Tensor};
+use std::ops::Range;
 
-use crate::learning::{Classifier, LearningError, PackBatch, PackOutputs};
+use candle_core::{DType, Device, Tensor};
+
+use crate::learning::{Classifier, LearningError, PackBatch, PackLogits, PackOutputs};
 use crate::model::Dropout;
 
 /// One step of a pack.
@@ -24,6 +26,31 @@ impl Pass<'_> {
     /// When the batch does not fit the network.
     pub fn outputs(&self) -> Result<PackOutputs, LearningError> {
         self.model.pack_outputs(self.step, self.device, self.dropout.clone())
+    }
+
+    /// A forward pass: features and logits on the rows that train, for losses of one's own.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network.
+    pub fn pack_logits(&self) -> Result<PackLogits, LearningError> {
+        self.model.pack_logits(self.step, self.device, self.dropout.clone())
+    }
+
+    /// What a loss gives for the samples of each member alone, `(members)`: `loss` gets the place of its samples in
+    /// the batch and answers a scalar; a member without a sample has none.
+    ///
+    /// # Errors
+    /// Those of `loss`.
+    pub fn by_member(
+        &self,
+        mut loss: impl FnMut(Range<usize>) -> Result<Tensor, LearningError>,
+    ) -> Result<Tensor, LearningError> {
+        let of = |run: Range<usize>| match run.is_empty() {
+            true => Ok(Tensor::zeros((), DType::F32, self.device)?),
+            false => loss(run),
+        };
+        let losses = self.step.groups.runs().map(of).collect::<Result<Vec<_>, _>>()?;
+        Ok(Tensor::stack(&losses, 0)?)
     }
 
     /// A forward pass of a pack of one: logits `(b, rows)`.

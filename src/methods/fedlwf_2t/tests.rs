@@ -1,10 +1,7 @@
 //! What teachers ask for, and what reaches them.
 
 use super::*;
-use crate::model::{
-    Backbone, LinearHead, ModuleShape, NetworkShape, Parameter, PixelShape, Residual,
-};
-use crate::numerics::streams::{Domain, StreamKey};
+use crate::model::{Backbone, LinearHead, Norms, Parameter, PixelShape};
 use candle_core::Var;
 
 const WEIGHT: [f32; 6] = [0.5, -1.0, 2.0, 0.0, 0.3, 0.1];
@@ -31,26 +28,27 @@ fn logits(model: &Classifier, batch: &Batch) -> Tensor {
     model.logits(&model.batch_features(batch, &Device::Cpu).unwrap()).unwrap()
 }
 
-/// A teacher over variables: those that a client has hold none for a gradient to reach.
-fn teacher(share: f64, outputs: usize) -> Teacher {
-    let model = Classifier::trainable(&backbone(), &head(WEIGHT), 0..3).unwrap();
-    Teacher { model, share, outputs }
+/// A teacher over variables, as those with batch norms are.
+fn lesson(share: f64, outputs: usize) -> Lesson {
+    let norms = Some(Norms::Batch);
+    Lesson { teacher: Teacher::new(&backbone(), &head(WEIGHT), 0..outputs, norms).unwrap(), share }
 }
 
 /// Invariant 5.
 #[test]
 fn no_gradient_reaches_a_teacher() {
     let student = Classifier::trainable(&backbone(), &head([0.2; 6]), 0..3).unwrap();
-    let (batch, teacher) = (batch(&[1.0, -0.5, 0.2, 0.8]), teacher(0.5, 3));
-    let loss = teacher.loss(&logits(&student, &batch), &batch, &Device::Cpu).unwrap();
+    let (batch, lesson) = (batch(&[1.0, -0.5, 0.2, 0.8]), lesson(0.5, 3));
+    let loss = lesson.loss(&logits(&student, &batch), &batch, &Device::Cpu).unwrap();
     let gradients = loss.backward().unwrap();
-    assert_eq!((student.variables().len(), teacher.model.variables().len()), (2, 2));
+    let teacher = lesson.teacher.model();
+    assert_eq!((student.variables().len(), teacher.variables().len()), (2, 2));
     for (name, variable) in student.variables() {
         let pull = gradients.get(variable).unwrap_or_else(|| panic!("{name}"));
         let pull = pull.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         assert!(pull.iter().any(|g| *g != 0.0), "{name}");
     }
-    for (name, variable) in teacher.model.variables() {
+    for (name, variable) in teacher.variables() {
         assert!(gradients.get(variable).is_none(), "{name} of the teacher");
     }
 }
@@ -61,7 +59,7 @@ fn no_gradient_reaches_a_teacher() {
 fn a_teacher_counts_as_the_card_says() {
     let batch = batch(&[1.0, -0.5, 0.2, 0.8]);
     let own = [0.4f32, 0.0, -1.0, 0.3, 0.9, 2.0];
-    let told = logits(&teacher(1.0, 3).model, &batch).to_vec2::<f32>().unwrap();
+    let told = logits(lesson(1.0, 3).teacher.model(), &batch).to_vec2::<f32>().unwrap();
     let softmax = |logits: &[f32]| -> Vec<f64> {
         let powers: Vec<f64> = logits.iter().map(|z| libm::exp(f64::from(*z) / 2.0)).collect();
         powers.iter().map(|p| p / powers.iter().sum::<f64>()).collect()
@@ -76,26 +74,13 @@ fn a_teacher_counts_as_the_card_says() {
             .map(|(q, p)| q * libm::log(q / p))
             .sum();
         let variable = Var::from_slice(&own, (2, 3), &Device::Cpu).unwrap();
-        let loss = teacher(0.25, outputs).loss(&variable, &batch, &Device::Cpu).unwrap();
+        let loss = lesson(0.25, outputs).loss(&variable, &batch, &Device::Cpu).unwrap();
         let expected = 0.25 * by_hand / 2.0;
         assert!((f64::from(loss.to_scalar::<f32>().unwrap()) - expected).abs() < 1e-7);
         let gradients = loss.backward().unwrap();
         let pull = gradients.get(&variable).unwrap().to_vec2::<f32>().unwrap();
         assert!(pull.iter().all(|row| (row[2] == 0.0) == (outputs == 2)), "{pull:?}");
     }
-}
-
-/// Section 5: teachers answer in evaluation mode, so a sample's answer does not depend on its batch.
-#[test]
-fn a_teacher_with_batch_norms_answers_sample_by_sample() {
-    let module = ModuleShape { hidden: 4, output: 3, residual: Residual::Identity };
-    let shape = NetworkShape { features: 2, module: Some(module), head_hidden: 4, classes: 3 };
-    let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
-    let frozen = Classifier::frozen(&backbone(), &parameters).unwrap();
-    let answers = |values: &[f32]| logits(&frozen, &batch(values)).to_vec2::<f32>().unwrap();
-    let both = answers(&[1.0, -0.5, 0.2, 0.8]);
-    assert_eq!([answers(&[1.0, -0.5]), answers(&[0.2, 0.8])].concat(), both);
-    assert!(frozen.variables().is_empty());
 }
 
 /// Subtlety 4: whoever is seldom asked learns from what it last knew of an earlier task.

@@ -3,7 +3,7 @@
 use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, fedhaf,
-    fedlwf_2t, fedprox, fisheravg, hepco, hgp, joint, l2p, oracle, powder, stsa,
+    fedlwf_2t, fedprox, fisheravg, hepco, hgp, joint, l2p, lwf, oracle, powder, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -20,6 +20,8 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedhaf::entry(),
         fedprox::entry(),
         fedlwf_2t::entry(),
+        lwf::entry(),
+        lwf::multi_class_entry(),
         oracle::entry(),
         l2p::entry(),
         dualprompt::entry(),

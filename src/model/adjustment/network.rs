@@ -62,6 +62,16 @@ pub enum TeacherNorms {
 
 impl Choice for TeacherNorms {}
 
+impl TeacherNorms {
+    /// The moments of a teacher whose student normalises by `student`; nothing for running ones.
+    pub fn of(self, student: Option<Norms>) -> Option<Norms> {
+        match self {
+            TeacherNorms::Student => student,
+            TeacherNorms::Running => None,
+        }
+    }
+}
+
 /// Which of the two networks normalise by the moments of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByBatch {

@@ -170,6 +170,8 @@ fn feature_adjustment_and_its_baselines() {
         "name = \"fedprox\", train = \"head\"",
         "name = \"fedlwf-2t\", train = \"head\"",
         "name = \"fedlwf-2t\", train = \"head\", first_teacher = \"server\"",
+        "name = \"lwf\", train = \"head\"",
+        "name = \"fedlwf-mc\", train = \"prompt\", prompt_len = 2, n_blocks = 1",
         "name = \"fedavg\", train = \"module\", old_logits = \"keep\"",
         "name = \"oracle\", train = \"head\", site = \"clients\"",
     ] {

@@ -1,0 +1,119 @@
+//! Teachers: earlier models whose answers a student learns from.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::Device;
+
+use super::{Classifier, LearningError};
+use crate::data::Batch;
+use crate::model::{Backbone, HeadKind, ModelError, Norms, ParameterSet};
+
+/// A model that answers for some head rows and never learns: its answers are plain numbers, through which no gradient
+/// passes.
+#[derive(Clone, Debug)]
+pub struct Teacher {
+    model: Classifier,
+    rows: Range<usize>,
+}
+
+impl Teacher {
+    /// One of these parameters, for those of `rows` that its head has. Without `norms` it normalises by running
+    /// moments; with them as a student in training does, by which it is one itself that nobody steps.
+    ///
+    /// # Errors
+    /// When parameters are missing or do not fit the backbone.
+    pub fn new(
+        backbone: &Arc<Backbone>,
+        parameters: &ParameterSet,
+        rows: Range<usize>,
+        norms: Option<Norms>,
+    ) -> Result<Teacher, ModelError> {
+        let rows = rows.start..rows.end.min(head_rows_of(parameters));
+        let model = match norms {
+            None => Classifier::frozen(backbone, parameters)?,
+            Some(norms) => {
+                let own = vec![parameters.clone()];
+                Classifier::pack_normed(backbone, own, 0..rows.end, None, norms)?
+            }
+        };
+        Ok(Teacher { model, rows })
+    }
+
+    /// The head rows that it answers for.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// The network that answers.
+    pub fn model(&self) -> &Classifier {
+        &self.model
+    }
+
+    /// Its logits of a batch on [`rows`](Teacher::rows), `(batch, rows)` row-major. What a cache handed over in place of
+    /// pixels must be frozen in the teacher, too.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network.
+    pub fn answers(&self, batch: &Batch, device: &Device) -> Result<Vec<f32>, LearningError> {
+        let told = self.model.logits(&self.model.batch_features(batch, device)?)?.detach();
+        let told = told.narrow(1, self.rows.start, self.rows.len())?.contiguous()?;
+        Ok(told.flatten_all()?.to_vec1::<f32>()?)
+    }
+}
+
+/// Rows of the head among these parameters.
+fn head_rows_of(parameters: &ParameterSet) -> usize {
+    let first = HeadKind::of(parameters).by_row().first();
+    let rows = first.and_then(|name| parameters.get(name)?.shape.first().copied());
+    rows.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{LinearHead, ModuleShape, NetworkShape, Parameter, PixelShape, Residual};
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn backbone() -> Arc<Backbone> {
+        Arc::new(Backbone::Pixels(PixelShape { channels: 2, image: 1 }))
+    }
+
+    fn batch(values: &[f32]) -> Batch {
+        let rows = values.len() / 2;
+        let (values, shape) = (values.to_vec(), vec![rows, 2]);
+        Batch::Features { values, shape, labels: vec![0; rows], samples: vec![0; rows] }
+    }
+
+    #[test]
+    fn a_teacher_answers_for_the_rows_that_it_has() {
+        let weight = Parameter { shape: vec![3, 2], values: [1.0, 0.0, 0.0, 2.0, 3.0, 3.0].into() };
+        let bias = Parameter { shape: vec![3], values: [0.5, 0.0, -1.0].into() };
+        let head: ParameterSet =
+            [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect();
+        let batch = batch(&[1.0, 2.0, 0.0, -1.0]);
+        for norms in [None, Some(Norms::Batch)] {
+            let told = |rows| {
+                let teacher = Teacher::new(&backbone(), &head, rows, norms).unwrap();
+                (teacher.rows(), teacher.answers(&batch, &Device::Cpu).unwrap())
+            };
+            assert_eq!(told(0..2), (0..2, vec![1.5, 4.0, 0.5, -2.0]));
+            assert_eq!(told(1..9), (1..3, vec![4.0, 8.0, -2.0, -4.0]));
+        }
+    }
+
+    /// In evaluation mode a sample's answer does not depend on its batch (FedLwF-2T card, section 5); with the norms of
+    /// a student in training it does.
+    #[test]
+    fn a_teacher_with_batch_norms_answers_sample_by_sample() {
+        let module = ModuleShape { hidden: 4, output: 3, residual: Residual::Identity };
+        let shape = NetworkShape { features: 2, module: Some(module), head_hidden: 4, classes: 3 };
+        let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
+        for (norms, alike) in [(None, true), (Some(Norms::Batch), false)] {
+            let teacher = Teacher::new(&backbone(), &parameters, 0..3, norms).unwrap();
+            let answers = |values: &[f32]| teacher.answers(&batch(values), &Device::Cpu).unwrap();
+            let apart = [answers(&[1.0, -0.5]), answers(&[0.2, 0.8])].concat();
+            assert_eq!(apart == answers(&[1.0, -0.5, 0.2, 0.8]), alike, "{norms:?}");
+        }
+    }
+}
