@@ -159,6 +159,16 @@ mod tests {
     use crate::numerics::projection::Projection;
 
     #[test]
+    fn matrices_are_added_number_by_number() {
+        let of = |packed: &[f64]| Symmetric::from_packed(2, packed.to_vec()).unwrap();
+        let mut sum = Symmetric::zeros(2);
+        assert_eq!(sum, of(&[0.0; 3]));
+        sum.add(&of(&[1.0, 2.0, 5.0]));
+        sum.add_scaled(-3.0, &of(&[2.0, 0.5, -1.0]));
+        assert_eq!(sum, of(&[-5.0, 0.5, 8.0]));
+    }
+
+    #[test]
     fn packed_and_full_are_the_same_matrix() {
         let full = [1.0, 2.0, 3.0, 2.0, 4.0, 5.0, 3.0, 5.0, 6.0];
         let matrix = Symmetric::from_full(3, &full).unwrap();

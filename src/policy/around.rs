@@ -101,8 +101,8 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.inner().work(view, phase, samples, plan)
     }
 
-    fn server_work(&self, round: &RoundContext) -> f64 {
-        self.0.inner().server_work(round)
+    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
+        self.0.inner().server_work(round, updates)
     }
 
     fn stateless(&self) -> bool {

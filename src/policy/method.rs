@@ -83,10 +83,11 @@ pub trait Method: Send + Sync {
         samples as f64 * f64::from(plan.epochs)
     }
 
-    /// Sample passes that the server computes by itself as a round closes, for virtual time: what it learns, draws or
-    /// solves beyond folding uploads. [`ModelFacts::passes`](super::ModelFacts::passes) converts multiplications.
-    fn server_work(&self, round: &RoundContext) -> f64 {
-        let _ = round;
+    /// Sample passes that the server computes by itself as a round of so many updates closes, for virtual time: what it
+    /// learns, draws or solves beyond folding them. [`ModelFacts::passes`](super::ModelFacts::passes) converts
+    /// multiplications.
+    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
+        let _ = (round, updates);
         0.0
     }
 

@@ -23,6 +23,7 @@ mod published;
 mod restart;
 mod resume;
 mod scenario_errors;
+mod server_time;
 mod services;
 mod shaker;
 mod slots;

@@ -90,7 +90,8 @@ fn the_server_weighs_number_by_number() {
 #[test]
 fn a_fisher_travels_beside_every_number_that_trains() {
     let of = |train| run(fisheravg(train, FisherForm::Empirical), 1, 2, 1);
-    let bytes = |body: &Body| body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum::<u64>();
+    let bytes =
+        |body: &Body| body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum::<u64>();
     let all = of(Train::All);
     let last = all.last();
     assert_eq!(bytes(last.up.as_ref().unwrap()), 2 * bytes(&last.down));
@@ -141,7 +142,10 @@ fn what_a_fisher_mean_allows() {
         assert_eq!(refused(service), None, "{service:?}");
     }
     for service in [Service::Robust, Service::Secure] {
-        assert!(refused(service).is_some_and(|why| why.contains("weight of its own")), "{service:?}");
+        assert!(
+            refused(service).is_some_and(|why| why.contains("weight of its own")),
+            "{service:?}"
+        );
     }
 }
 

@@ -61,11 +61,11 @@ impl ServerMachine {
             (round.masking.clone().zip(round.first.clone()), self.world.rules.fold);
         let test = self.world.rules.curve == Curve::Round;
         // Without uploads the policy has nothing to compute.
-        let work = match round.stale == 0 && round.folded_clients().next().is_none() {
-            true => VirtualTime::ZERO,
-            false => self.world.clock.server(self.world.method.server_work(&context)),
+        let work = match round.folded_clients().count() + round.stale as usize {
+            0 => 0.0,
+            updates => self.world.method.server_work(&context, updates),
         };
-        let done = now + work;
+        let done = now + self.world.clock.server(work);
         let fold = Fold { part: folded.part, masking, rule };
         if let Some(answers) = self.answers() {
             let changed = steps::answered_close(&**answers, context.round);

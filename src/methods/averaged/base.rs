@@ -13,7 +13,7 @@ use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSketch, ClientState, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
-    Place, PolicyError, Predictor, Server, SketchFacts, Veto, kind_of,
+    Place, PolicyError, Predictor, RoundContext, Server, SketchFacts, Veto, kind_of,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodySketch, Kind, NamedTensor, Section, WireError};
@@ -84,7 +84,8 @@ impl<A: Averaged> Base<A> {
         let mut extra = method.describe(member, &trained, lab)?;
         if let Some(prefix) = method.importance() {
             let all = method.weigh(model, member, &trained, lab)?;
-            let weights = cut.take(&self.parameters, &all, |name| travels(name) && !is_buffer(name))?;
+            let weights =
+                cut.take(&self.parameters, &all, |name| travels(name) && !is_buffer(name))?;
             extra.push(weights_section(prefix, &self.parameters, &weights)?);
         }
         let up = Message { control, parameters, extra, assets: Vec::new() };
@@ -129,7 +130,8 @@ fn weights_section(
     all: &Parameters,
     weights: &ParameterSet,
 ) -> Result<Section, WireError> {
-    let found = all.iter().filter_map(|parameter| Some((&parameter.name, weights.get(&parameter.name)?)));
+    let found =
+        all.iter().filter_map(|parameter| Some((&parameter.name, weights.get(&parameter.name)?)));
     let tensor = |(name, weight): (&String, &Parameter)| {
         let Parameter { shape, values } = weight.clone();
         NamedTensor::f32(format!("{prefix}{name}"), shape, values)
@@ -204,6 +206,10 @@ impl<A: Averaged> Method for Base<A> {
 
     fn work(&self, _view: &TaskView, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         self.method.work(samples, plan)
+    }
+
+    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
+        self.method.server_work(&self.model, round, updates)
     }
 
     fn stateless(&self) -> bool {

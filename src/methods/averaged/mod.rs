@@ -353,6 +353,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// Sample passes of [`after_mean`](Averaged::after_mean) after so many updates, for virtual time.
+    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        let _ = (model, round, updates);
+        0.0
+    }
+
     /// A task is over.
     ///
     /// # Errors

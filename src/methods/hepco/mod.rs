@@ -35,7 +35,8 @@ use crate::learning::{Prompting, QueryView, with_head_rows};
 use crate::model::ParameterSet;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    Kept, Lab, Message, ModelFacts, Period, Place, PolicyError, Service, SketchFacts, Veto,
+    Kept, Lab, Message, ModelFacts, Period, Place, PolicyError, RoundContext, Service, SketchFacts,
+    Veto,
 };
 use crate::scenario::reader::{TableReader, defaults};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
@@ -181,6 +182,11 @@ impl Averaged for Hepco {
         let (moved, figures) = consolidation.run()?;
         *theta = std::mem::take(theta).merge(&moved);
         Ok(figures)
+    }
+
+    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        let (task, shape) = (round.period.task.index(), self.client.pools(model));
+        model.passes(self.server.multiplications(&shape, model.classes, task, updates))
     }
 
     fn end_task(

@@ -279,3 +279,24 @@ fn what_is_added_to_a_variance_widens_it() {
     let point = Diagonal { count: 4, mean: vec![1.0], variance: vec![0.0] };
     assert!(point.sampler(3.0, 0.25).is_ok());
 }
+
+#[test]
+fn a_packed_covariance_of_three_dimensions_comes_back_and_no_other_length_does() {
+    let rows =
+        [vec![1.0f32, 2.0, 3.0], vec![2.0, 0.0, 5.0], vec![4.0, 1.0, 1.0], vec![0.5, 3.0, 2.0]];
+    let fitted = Full::fit(3, &rows);
+    let packed = fitted.packed();
+    let of = |packed: &[f64]| Full::from_packed(fitted.count, fitted.mean.clone(), packed);
+    assert_eq!(of(&packed), Some(fitted.clone()));
+    assert_eq!(of(&packed[..5]), None);
+    assert_eq!(of(&[&packed[..], &[0.0]].concat()), None);
+}
+
+#[test]
+fn nobody_s_gaussian_changes_nothing() {
+    let nobody = || Full { count: 0, mean: vec![0.0; 2], covariance: vec![0.0; 4] };
+    assert_eq!(nobody().merge(&nobody()), nobody());
+    let one = Full { count: 1, mean: vec![0.1, 0.7], covariance: vec![0.0; 4] };
+    assert_eq!(nobody().merge(&one), one);
+    assert_eq!(one.merge(&nobody()), one);
+}

@@ -270,9 +270,9 @@ impl Method for Staged {
         self.method_of(second).work(view, phase, samples, plan)
     }
 
-    fn server_work(&self, round: &RoundContext) -> f64 {
+    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
         let (second, phase) = self.stage(&round.period.view, round.phase);
-        self.method_of(second).server_work(&RoundContext { phase, ..round.clone() })
+        self.method_of(second).server_work(&RoundContext { phase, ..round.clone() }, updates)
     }
 
     fn stateless(&self) -> bool {

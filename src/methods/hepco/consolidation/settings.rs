@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 
 use super::GenerationLoss;
+use crate::methods::fedavg_prompt::PoolShape;
 use crate::numerics::share::share_of;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
@@ -164,8 +165,71 @@ impl Settings {
         self.prompt_steps > 0 || self.head_steps > 0
     }
 
+    /// What the steps after a round of so many clients multiply, in a task from 0: forward through generators,
+    /// weighted prompts and heads, and twice as much backward where they learn.
+    pub fn multiplications(
+        &self,
+        pools: &PoolShape,
+        classes: usize,
+        task: usize,
+        clients: usize,
+    ) -> f64 {
+        if !self.consolidates() {
+            return 0.0;
+        }
+        let [first, second] = self.hidden.map(|width| width as usize);
+        let (dim, input) = (pools.dim, (self.embedding + self.noise) as usize);
+        let generator = input * first + first * second + second * dim;
+        let (head, prompts) = (classes * dim, pools.blocks * pools.pool * dim * (1 + pools.length));
+        let replayed = if task == 0 { 0 } else { self.replayed() };
+        let batch = self.server_batch as usize;
+        let generation = |steps: u32, teachers: usize| {
+            steps as usize * batch * 3 * (generator + (1 + teachers) * (head + prompts))
+        };
+        let old_steps = self.generator_steps + self.old_steps_per_task * task as u32;
+        let old = if replayed == 0 { 0 } else { generation(old_steps, 1) };
+        let of_prompts = |queries: usize, teachers: usize| {
+            self.prompt_steps as usize * queries * (generator + (3 + teachers) * prompts)
+        };
+        let of_head = self.head_steps as usize * (batch + replayed) * (generator + 3 * head);
+        let distillation = of_prompts(batch, clients) + of_prompts(replayed, 1) + of_head;
+        (generation(self.generator_steps, clients) + old + distillation) as f64
+    }
+
     pub(super) fn generation_loss(&self) -> GenerationLoss {
         let (kl, mse, gradient) = (self.lambda_kl, self.lambda_mse, self.mse_gradient);
         GenerationLoss { kl, mse, gradient, form: self.kl }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: 2 steps of 4 queries, half as many old ones, a generator of (2 + 3) x 5 + 5 x 7 + 7 x 8 = 116.
+    #[test]
+    fn work_is_counted_model_by_model() {
+        let settings = Settings {
+            generator_steps: 2,
+            old_steps_per_task: 1,
+            prompt_steps: 3,
+            head_steps: 5,
+            server_batch: 4,
+            replay_ratio: 0.5,
+            noise: 2,
+            embedding: 3,
+            hidden: [5, 7],
+            ..Settings::default()
+        };
+        let pools = PoolShape { blocks: 2, pool: 3, length: 4, dim: 8 };
+        let (head, prompts) = (10 * 8, 2 * 3 * 8 * 5);
+        let new = 2 * 4 * 3 * (116 + 4 * (head + prompts));
+        let first = new + 3 * 4 * (116 + 6 * prompts) + 5 * 4 * (116 + 3 * head);
+        assert_eq!(settings.multiplications(&pools, 10, 0, 3), f64::from(first));
+        let old = 4 * 4 * 3 * (116 + 2 * (head + prompts)) + 3 * 2 * (116 + 4 * prompts);
+        let third = first + old + 5 * 2 * (116 + 3 * head);
+        assert_eq!(settings.multiplications(&pools, 10, 2, 3), f64::from(third));
+        let plain = Settings { prompt_steps: 0, head_steps: 0, ..settings };
+        assert_eq!(plain.multiplications(&pools, 10, 2, 3), 0.0);
     }
 }
