@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod prototypes;
 mod sigmoid;
 
 use std::ops::Range;
@@ -25,6 +26,7 @@ use std::ops::Range;
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 use clap::ValueEnum;
 
+pub use prototypes::{ClassPrototypes, ProtoDistance};
 pub use sigmoid::{ClassReduction, sigmoid, sigmoid_cross_entropy};
 
 use super::optimiser::lend;

@@ -163,6 +163,14 @@ impl FedAvg {
         NetworkShape::table_6(model.backbone.dim(), model.classes)
     }
 
+    /// Width of the features that it learns.
+    pub(in crate::methods) fn feature_width(&self, model: &ModelFacts) -> usize {
+        match self.train {
+            Train::Module => FedAvg::module(model).adjusted(),
+            _ => model.backbone.dim(),
+        }
+    }
+
     /// Width of what the rows of the head get.
     fn width(&self, model: &ModelFacts) -> usize {
         match self.train {

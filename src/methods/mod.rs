@@ -4,6 +4,8 @@
 pub mod adapter;
 pub mod averaged;
 pub mod c2prompt;
+pub mod ccvr;
+pub mod class_statistics;
 pub mod coda_prompt;
 pub mod dualprompt;
 pub mod fed_cprompt;
@@ -11,6 +13,7 @@ pub mod fedavg;
 pub mod fedavg_prompt;
 pub mod fedhaf;
 pub mod fedlwf_2t;
+pub mod fedproto;
 pub mod fedprox;
 pub mod fisheravg;
 mod head_form;

@@ -5,9 +5,12 @@ use fedcast::learning::losses::ClassReduction;
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::Adapter;
 use fedcast::methods::averaged::Averaged;
+use fedcast::methods::ccvr::Ccvr;
+use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::fedproto::FedProto;
 use fedcast::methods::fisheravg::FisherAvg;
-use fedcast::methods::hgp::{CovarianceForm, Hgp, Learns};
+use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::methods::lwf::{Lesson, Lwf};
 use fedcast::model::VitConfig;
 use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
@@ -39,6 +42,11 @@ impl Exchanged {
 
 /// The exchange of task `task` (of ten) on ViT-B/16 and CIFAR-100, all ten classes present.
 fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged {
+    in_round(0, task, form, method)
+}
+
+/// The same in that round of the task.
+fn in_round(round: u32, task: usize, form: WireForm, method: impl Averaged) -> Exchanged {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 1, form };
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
@@ -49,7 +57,7 @@ fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged 
         view,
         period: view.task,
         phase: 0,
-        round_in_phase: 0,
+        round_in_phase: round,
         counts: &counts,
     };
     let method = built(method, &model);
@@ -129,6 +137,39 @@ fn lwf_sends_the_bytes_of_its_card() {
         // The teacher has the rows of earlier tasks only.
         assert_eq!(bytes(HeadForm::Growing, 10).bytes(), (2 * model - 4 * 10 * 769, up));
     }
+}
+
+/// FedProto's card, section 4: prototypes travel down from a task's second round on, and up in each.
+#[test]
+fn fedproto_sends_the_bytes_of_its_card() {
+    let bytes = |head: HeadForm, round: u32, task: usize, weight: f64| {
+        let fedavg = FedAvg { head, ..FedProto::default().fedavg };
+        let method = FedProto { fedavg, weight, ..FedProto::default() };
+        in_round(round, task, WireForm::Full, method).bytes()
+    };
+    assert_eq!(bytes(HeadForm::Fixed, 0, 10, 0.1), (343_502_224, 343_532_988));
+    for round in [1, 4] {
+        assert_eq!(bytes(HeadForm::Fixed, round, 10, 0.1), (343_532_944, 343_532_988));
+        assert_eq!(bytes(HeadForm::Growing, round, 1, 0.1), (343_256_104, 343_256_148));
+        assert_eq!(bytes(HeadForm::Fixed, round, 10, 0.0), (343_502_224, 343_502_228));
+    }
+}
+
+/// CCVR's card, section 4.
+#[test]
+fn ccvr_sends_the_bytes_of_its_card() {
+    let bytes = |head: HeadForm, task: usize, covariance: CovarianceForm| {
+        let fedavg = FedAvg { head, ..FedAvg::default() };
+        let method = Ccvr { fedavg, covariance, ..Ccvr::default() };
+        on_cifar100(task, WireForm::Full, method).bytes()
+    };
+    use CovarianceForm::{Diagonal, Full};
+    assert_eq!(bytes(HeadForm::Fixed, 10, Diagonal), (343_502_224, 343_563_708));
+    assert_eq!(bytes(HeadForm::Growing, 1, Diagonal), (343_225_384, 343_286_868));
+    assert_eq!(bytes(HeadForm::Fixed, 10, Full).1, 343_502_228 + 11_842_600);
+    let mut none = Ccvr::default();
+    none.calibration.over = Rebalance::None;
+    assert_eq!(on_cifar100(1, WireForm::Full, none).bytes(), (343_502_224, 343_502_228));
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the

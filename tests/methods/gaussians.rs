@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Normalisation, Shard, Transform};
 use fedcast::learning::{Classifier, Head, HeadTraining};
-use fedcast::methods::hgp::{
-    ClassGaussian, ClassStatistics, Hgp, KeptFor, Learns, Mixture, Omega, Prototypes, Rebalance,
+use fedcast::methods::class_statistics::{
+    ClassGaussian, ClassStatistics, KeptFor, Mixture, Omega, Prototypes, Rebalance,
 };
+use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::numerics::gaussian::Diagonal;
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -22,10 +23,10 @@ use crate::{built, far, hgp_with, small};
 
 /// Mean and deviation of the pixels that models are trained on, and that they are described on.
 const TRAINED: [f32; 2] = [0.8, 0.4];
-const DESCRIBED: [f32; 2] = [0.2, 0.6];
+pub const DESCRIBED: [f32; 2] = [0.2, 0.6];
 
 /// A world whose pipelines agree in nothing.
-fn apart() -> Lab {
+pub fn apart() -> Lab {
     let pipeline = |[mean, deviation]: [f32; 2]| {
         let (mean, deviation) = (vec![mean], vec![deviation]);
         let normalise = Normalisation::Explicit { mean, deviation };
@@ -43,7 +44,7 @@ fn engine(method: Hgp) -> Engine {
 }
 
 /// The first samples of classes, so many of each, behind those that others took.
-fn samples(lab: &Lab, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -> Shard {
+pub fn samples(lab: &Lab, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -> Shard {
     let by_class = lab.dataset.train.by_class();
     let mut own = Vec::new();
     for (class, count) in wanted {
@@ -55,13 +56,13 @@ fn samples(lab: &Lab, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -
 }
 
 /// Two clients with unlike shares of classes 0 and 1: 12 and 3 samples, 4 and 2.
-fn uneven(lab: &Lab) -> Vec<Shard> {
+pub fn uneven(lab: &Lab) -> Vec<Shard> {
     let mut taken = [0; CLASSES];
     [[(0, 12), (1, 3)], [(0, 4), (1, 2)]].map(|own| samples(lab, &mut taken, &own)).into()
 }
 
 /// Mean and unbiased variance of the features of each class of a shard.
-fn moments(
+pub fn moments(
     lab: &Lab,
     parameters: &ParameterSet,
     shard: &Shard,
@@ -89,7 +90,7 @@ fn moments(
 }
 
 /// What an upload says of its classes.
-fn said(exchange: &Exchange) -> Vec<Arc<ClassStatistics>> {
+pub fn said(exchange: &Exchange) -> Vec<Arc<ClassStatistics>> {
     let up = exchange.up.as_ref().unwrap();
     let message = Message::from_body(up, &[]).unwrap();
     let mut control = message.fields();
@@ -149,9 +150,9 @@ fn a_class_is_described_by_the_trained_model_on_statistics_images() {
 }
 
 /// The samples behind a row, or one and the same for all.
-type Weighing = fn(&Prototypes, u32) -> f64;
+pub type Weighing = fn(&Prototypes, u32) -> f64;
 
-fn evenly(_: &Prototypes, _: u32) -> f64 {
+pub fn evenly(_: &Prototypes, _: u32) -> f64 {
     1.0
 }
 
@@ -161,7 +162,7 @@ fn by_share(all: &Prototypes, row: u32) -> f64 {
 
 /// What the server should make of the last `clients` uploads: the mean of heads by samples, trained on features drawn
 /// from these Gaussians.
-fn rebalanced(
+pub fn rebalanced(
     run: &Engine,
     clients: usize,
     cells: &[(ClientId, Arc<ClassStatistics>)],
@@ -208,14 +209,14 @@ fn rebalanced(
 }
 
 /// The server's head.
-fn kept(run: &Engine) -> Vec<f32> {
+pub fn kept(run: &Engine) -> Vec<f32> {
     let saved = parameters_of(&run.server.save()).unwrap();
     let values = |name: &str| saved.get(name).map(|p: &Parameter| p.values.to_vec()).unwrap();
     [values(LinearHead::WEIGHT), values(LinearHead::BIAS)].concat()
 }
 
 /// Every Gaussian that the last `clients` uploads hold.
-fn cells(run: &Engine, clients: usize) -> Vec<(ClientId, Arc<ClassStatistics>)> {
+pub fn cells(run: &Engine, clients: usize) -> Vec<(ClientId, Arc<ClassStatistics>)> {
     let round = &run.exchanges[run.exchanges.len() - clients..];
     let of = |e: &Exchange| said(e).into_iter().map(|c| (e.seat.client, c)).collect::<Vec<_>>();
     round.iter().flat_map(of).collect()

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
+use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::fedavg::Train;
-use fedcast::methods::hgp::{CovarianceForm, Hgp, Learns, Rebalance};
+use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::policy::{ClassCounts, Message, SketchFacts};
 use fedcast::wire::{Body, Kind};
 

@@ -7,8 +7,10 @@ mod adapter;
 mod baselines;
 mod bytes;
 mod c2prompt;
+mod ccvr;
 mod fedavg;
 mod fedhaf;
+mod fedproto;
 mod fishers;
 mod frozen;
 mod gaussians;
@@ -30,8 +32,9 @@ use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
 use fedcast::methods::averaged::{Averaged, Base};
+use fedcast::methods::class_statistics::Rebalancing;
 use fedcast::methods::fedavg::{FedAvg, Train};
-use fedcast::methods::hgp::{Hgp, Rebalancing};
+use fedcast::methods::hgp::Hgp;
 use fedcast::methods::joint::Joint;
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::policy::{

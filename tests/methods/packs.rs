@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::fisher::FisherForm;
+use fedcast::methods::class_statistics::CovarianceForm;
 use fedcast::methods::fedavg::Train;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
@@ -102,7 +103,7 @@ fn together(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<S
 }
 
 fn packable() -> Vec<Arc<dyn Method>> {
-    let full = hgp_with(|c| c.covariance = fedcast::methods::hgp::CovarianceForm::Full);
+    let full = hgp_with(|c| c.covariance = CovarianceForm::Full);
     let fisher = |train| crate::fishers::fisheravg(train, FisherForm::Truth);
     let others = [
         hgp_with(|_| ()),
@@ -120,7 +121,13 @@ fn packable() -> Vec<Arc<dyn Method>> {
 
 fn beside_teachers() -> Vec<Arc<dyn Method>> {
     use crate::lwf::{distilling, multi_class};
-    vec![distilling(Train::Head), distilling(Train::Prompt), multi_class(Train::Head)]
+    vec![
+        distilling(Train::Head),
+        distilling(Train::Prompt),
+        multi_class(Train::Head),
+        crate::fedproto::drawn(Train::Prompt, 0.5),
+        crate::ccvr::calibrating(Train::Prompt),
+    ]
 }
 
 #[test]

@@ -153,8 +153,10 @@ impl<A: Averaged> Method for Base<A> {
         let view = facts.view;
         let cut = self.cut(view, Direction::Down);
         let previous = self.previous(view);
+        let mut control = vec![0; if previous.is_some() { DIGEST_BYTES } else { 0 }];
+        control.extend(self.method.hears_fields(facts));
         Layout {
-            control: vec![0; if previous.is_some() { DIGEST_BYTES } else { 0 }],
+            control,
             parameters: self.places(&cut, view, Direction::Down),
             extra: self.method.hears(facts),
             assets: previous.into_iter().collect(),

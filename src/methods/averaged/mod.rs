@@ -187,6 +187,19 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// Control fields of every Down, which say more of those tensors: as many bytes as there will be.
+    /// [`tell_fields`](Averaged::tell_fields) fills them.
+    fn hears_fields(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
+        let _ = facts;
+        Vec::new()
+    }
+
+    /// Those control fields of a round's Downs.
+    fn tell_fields(&self, memory: &Self::Memory, round: &RoundContext) -> Vec<u8> {
+        let _ = (memory, round);
+        Vec::new()
+    }
+
     /// Whether clients are sent the model that the previous task left, as an asset.
     fn teaches(&self) -> bool {
         false

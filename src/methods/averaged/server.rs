@@ -49,7 +49,7 @@ impl<A: Averaged> BaseServer<A> {
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
         let named = self.previous.iter().flat_map(|asset| asset.digest().to_le_bytes());
         Ok(Message {
-            control: named.collect(),
+            control: named.chain(method.tell_fields(&self.memory, round)).collect(),
             parameters,
             extra: method.tell(&self.memory, round)?,
             assets: self.previous.iter().cloned().collect(),

@@ -2,9 +2,11 @@
 
 use clap::ValueEnum;
 
-use super::{CovarianceForm, Rebalance, Rebalancing, prototypes};
 use crate::learning::PromptShape;
 use crate::methods::HeadForm;
+use crate::methods::class_statistics::{
+    CovarianceForm, KeptFor, Omega, Rebalance, RebalanceLoss, Rebalancing, described,
+};
 use crate::methods::prompted::prompt_has_halves;
 use crate::model::HeadStart;
 use crate::policy::{ModelFacts, SketchFacts};
@@ -37,20 +39,6 @@ pub enum PromptInit {
 }
 
 impl Choice for PromptInit {}
-
-/// How long the server keeps a client's Gaussian of the current task.
-///
-/// Either way a class that nobody describes in a round keeps what was said of it before. (The public code throws away all
-/// Gaussians of the task in every round, and would draw no such class; with full participation there is none.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KeptFor {
-    /// Until anybody describes the class anew.
-    Round,
-    /// Until the same client describes the class anew.
-    Task,
-}
-
-impl Choice for KeptFor {}
 
 /// The `[method]` table of HGP.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,8 +126,45 @@ impl Hgp {
     /// they are not sent.
     pub(super) fn described(&self, facts: &SketchFacts<'_>) -> Vec<u32> {
         match self.rebalances() {
-            true => prototypes::described(facts.counts),
+            true => described(facts.counts, 2),
             false => Vec::new(),
+        }
+    }
+}
+
+impl Default for Rebalancing {
+    fn default() -> Self {
+        defaults(Rebalancing::read)
+    }
+}
+
+impl Rebalancing {
+    /// Reads its keys of the `[method]` table of HGP.
+    pub(super) fn read(table: &mut TableReader<'_>) -> Rebalancing {
+        let (paper, code) = ("paper", "public code");
+        let over = Param::new("rebalance", Rebalance::Both, "classes the head is rebalanced over");
+        let omega = Param::new(
+            "omega",
+            Omega::Uniform,
+            "how often each class is drawn; shares count the samples behind Gaussians",
+        );
+        let samples = Param::new("samples_per_class", 256, "features drawn per class and epoch");
+        let epochs = Param::new("rebalance_epochs", 5, "epochs of rebalancing per round");
+        let batch = Param::new("rebalance_batch", 256, "features per step of rebalancing");
+        let lr = Param::new("rebalance_lr", 0.01, "learning rate at the start of the cosine");
+        let momentum = Param::new("rebalance_momentum", 0.9, "momentum of the rebalancing SGD");
+        let loss = Param::new("rebalance_loss", RebalanceLoss::Normalised, "what it minimises");
+        let tau = Param::new("tau", 0.1, "temperature of the normalised logits");
+        Rebalancing {
+            over: table.get(&over.source(paper)),
+            omega: table.get(&omega.source(code)),
+            samples_per_class: table.get(&samples.source(paper).at_least(1.0)),
+            epochs: table.get(&epochs.source(paper).at_least(1.0)),
+            batch: table.get(&batch.source(paper).at_least(1.0)),
+            lr: table.get(&lr.source(paper).above(0.0)),
+            momentum: table.get(&momentum.source(paper).at_least(0.0).below(1.0)),
+            loss: table.get(&loss.source("public code; the paper says plain")),
+            tau: table.get(&tau.source(code).above(0.0)),
         }
     }
 }

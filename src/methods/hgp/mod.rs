@@ -9,37 +9,31 @@
 //! ```text
 //! client   prompt P, head W,b  <- down
 //!          E epochs: minimise CE over the rows of the current task
-//!          (n, mu, var) of f(x; P) for every class with n >= 2            (prototypes)
+//!          (n, mu, var) of f(x; P) for every class with n >= 2
 //! server   P, W, b  <- mean weighted by n_m
-//!          Gaussians of the classes described anew are replaced           (mixture)
-//!          W, b  <- SGD on features drawn from the mixture                (rebalance)
+//!          Gaussians of the classes described anew are replaced
+//!          W, b  <- SGD on features drawn from the mixture
 //! ```
+//! The Gaussians, the mixture and the rebalancing are [class statistics](super::class_statistics).
 //! Clients keep nothing between rounds. What differs between paper and public code is a key of
 //! [`Hgp`]; the defaults are the combination behind the published numbers.
 
 mod config;
-mod mixture;
-mod prototypes;
-mod rebalance;
 
-use std::sync::Arc;
-
-pub use config::{Hgp, KeptFor, Learns, PromptInit};
-pub use mixture::Mixture;
-pub use prototypes::{Cells, ClassGaussian, ClassStatistics, CovarianceForm, Prototypes};
-pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
+pub use config::{Hgp, Learns, PromptInit};
 
 use super::averaged::{
     Averaged, Averaging, Client, Closing, Needs, Parameters, Trained, Weights, sample_count,
 };
+use super::class_statistics::{Prototypes, describe, drawable, fields, places};
 use super::registry::MethodEntry;
-use crate::learning::{Classifier, Head, TrainingPlan};
-use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
-use crate::numerics::streams::{Domain, StreamKey};
+use crate::learning::TrainingPlan;
+use crate::model::{HeadKind, ParameterSet};
+use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Lab, Message, ModelFacts, Place, PolicyError, Service, SketchFacts, UpSize, Veto,
 };
-use crate::wire::{MetaWriter, Section};
+use crate::wire::Section;
 
 impl Averaged for Hgp {
     type State = ();
@@ -107,14 +101,12 @@ impl Averaged for Hgp {
     }
 
     fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        let mut control = MetaWriter::new();
-        control.u64(first_row as u64).u32s(&self.described(facts));
-        control.finish()
+        fields(first_row, &self.described(facts))
     }
 
     fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let (n, dim) = (self.described(facts).len(), facts.model.backbone.dim());
-        [sample_count()].into_iter().chain(prototypes::places(n, dim, self.covariance)).collect()
+        [sample_count()].into_iter().chain(places(n, dim, self.covariance)).collect()
     }
 
     fn size(&self) -> UpSize {
@@ -133,24 +125,7 @@ impl Averaged for Hgp {
         if !self.rebalances() {
             return Ok(said);
         }
-        let (rows, dim) = (&member.seat.view.rows, lab.backbone.dim());
-        let local = Classifier::frozen(&lab.backbone, &trained.parameters)?;
-        let loader = lab.frozen(lab.statistics_loader(member.shard), local.frozen_part())?;
-        let mut features: Vec<Vec<Vec<f32>>> = vec![Vec::new(); rows.len()];
-        for batch in loader.in_order_drawn(lab.evaluation_batch, member.key.domain(Domain::Augment))
-        {
-            let batch = batch?;
-            let found = local.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
-            for (feature, label) in found.into_iter().zip(batch.labels()) {
-                features[*label as usize - rows.start].push(feature);
-            }
-        }
-        let several = features.iter().zip(rows.clone()).filter(|(features, _)| features.len() >= 2);
-        let classes = several.map(|(features, row)| {
-            let gaussian = ClassGaussian::fit(self.covariance, dim, features);
-            Arc::new(ClassStatistics { row: row as u32, gaussian })
-        });
-        said.extend(prototypes::section(&classes.collect::<Vec<_>>()));
+        said.extend(describe(self.covariance, 2, member, trained, lab)?);
         Ok(said)
     }
 
@@ -161,7 +136,7 @@ impl Averaged for Hgp {
 
     /// A Gaussian nobody can draw from is this seat's bad update, not the end of the run.
     fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
-        prototypes::drawable(update, self.cov_scale)
+        drawable(update, self.cov_scale)
     }
 
     fn after_mean(
@@ -170,34 +145,10 @@ impl Averaged for Hgp {
         Closing { folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let mut said = Vec::with_capacity(folded.kept.len());
-        for upload in &folded.kept {
-            said.push((upload.meta.seat.client, prototypes::said(&upload.update)?));
-        }
-        memory.update(&said, self.memory == KeptFor::Round);
-        let (mut head, drawn) = (head_of(theta)?, (&*memory, self.cov_scale));
-        let (view, key) = (&round.period.view, round.key(Domain::Rebalance));
-        if self.rebalancing.run(drawn, &mut head, view, key)?.is_some() {
-            put_head(theta, head);
-        }
+        memory.take(&folded, self.memory)?;
+        self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
         Ok(Vec::new())
     }
-}
-
-fn head_of(parameters: &ParameterSet) -> Result<Head, PolicyError> {
-    let values = |name: &str| {
-        let found = parameters.get(name).map(|parameter| parameter.values.to_vec());
-        found.ok_or_else(|| PolicyError::Unsupported(format!("the server lost `{name}`")))
-    };
-    Ok(Head { weight: values(LinearHead::WEIGHT)?, bias: values(LinearHead::BIAS)? })
-}
-
-fn put_head(parameters: &mut ParameterSet, head: Head) {
-    let (rows, dim) = (head.rows(), head.dim());
-    let weight = Parameter { shape: vec![rows, dim], values: head.weight.into() };
-    parameters.insert(LinearHead::WEIGHT, weight);
-    let bias = Parameter { shape: vec![rows], values: head.bias.into() };
-    parameters.insert(LinearHead::BIAS, bias);
 }
 
 /// Its line in the registry.

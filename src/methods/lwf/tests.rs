@@ -203,3 +203,22 @@ fn sigmoids_of_old_classes_stay_with_their_teacher() {
         }
     }
 }
+
+/// A teacher has no rows of the current task where the head grows.
+#[test]
+fn current_columns_need_a_fixed_head() {
+    let facts = ModelFacts {
+        backbone: crate::model::VitConfig::default().into(),
+        classes: 10,
+        tasks: 5,
+        clients: 1,
+        form: crate::policy::WireForm::Full,
+    };
+    let refused = |text: &str| {
+        let section = crate::scenario::MethodSection::new("lwf", text.parse().unwrap());
+        crate::methods::Registry::builtin().build(&section, &facts).is_err()
+    };
+    assert!(refused("columns = \"current\"\nhead = \"growing\""));
+    assert!(!refused("columns = \"current\""));
+    assert!(!refused("head = \"growing\""));
+}

@@ -2,8 +2,8 @@
 
 use super::MethodEntry;
 use crate::methods::{
-    adapter, c2prompt, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, fedhaf,
-    fedlwf_2t, fedprox, fisheravg, hepco, hgp, joint, l2p, lwf, oracle, powder, stsa,
+    adapter, c2prompt, ccvr, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, fedhaf,
+    fedlwf_2t, fedproto, fedprox, fisheravg, hepco, hgp, joint, l2p, lwf, oracle, powder, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -22,6 +22,8 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedlwf_2t::entry(),
         lwf::entry(),
         lwf::multi_class_entry(),
+        fedproto::entry(),
+        ccvr::entry(),
         oracle::entry(),
         l2p::entry(),
         dualprompt::entry(),

@@ -162,7 +162,7 @@ fn own_tasks() {
     goes_on(&format!("{own}method = {{ name = \"fedavg\", train = \"head\" }}\n{THREE}"));
 }
 
-/// Exemplars, earlier networks and teachers.
+/// Exemplars, earlier networks, teachers, and what is known of classes.
 #[test]
 fn feature_adjustment_and_its_baselines() {
     for method in [
@@ -172,6 +172,8 @@ fn feature_adjustment_and_its_baselines() {
         "name = \"fedlwf-2t\", train = \"head\", first_teacher = \"server\"",
         "name = \"lwf\", train = \"head\"",
         "name = \"fedlwf-mc\", train = \"prompt\", prompt_len = 2, n_blocks = 1",
+        "name = \"fedproto\", train = \"prompt\", prompt_len = 2, n_blocks = 1, weight = 1",
+        "name = \"ccvr\", train = \"head\", scope = \"seen\", samples_per_class = 32",
         "name = \"fedavg\", train = \"module\", old_logits = \"keep\"",
         "name = \"oracle\", train = \"head\", site = \"clients\"",
     ] {

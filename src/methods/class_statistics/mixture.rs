@@ -17,7 +17,7 @@ use crate::numerics::gaussian::{GaussianError, Sampler};
 use crate::quantity::ClientId;
 
 /// Added to every variance before drawing, as in the public code.
-pub(super) const ADDED: f64 = 1e-8;
+pub const ADDED: f64 = 1e-8;
 
 /// The law features are drawn from. Classes without any Gaussian are not in it.
 pub struct Mixture {
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::golden::Golden;
-    use crate::methods::hgp::{ClassGaussian, ClassStatistics};
+    use crate::methods::class_statistics::{ClassGaussian, ClassStatistics};
     use crate::numerics::gaussian::Diagonal;
     use crate::numerics::streams::{Domain, StreamKey};
 

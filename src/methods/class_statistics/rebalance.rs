@@ -1,5 +1,5 @@
-//! Classifier rebalancing: the server retrains the head on features drawn from the mixture, so
-//! that neither a client's own classes nor the newest classes weigh more than others.
+//! Classifier rebalancing, which CCVR calls calibration: the server retrains the head on features drawn from the
+//! mixture, so that neither a client's own classes nor the newest classes weigh more than others.
 
 use std::ops::Range;
 
@@ -8,9 +8,10 @@ use clap::ValueEnum;
 use super::{Mixture, Prototypes};
 use crate::data::TaskView;
 use crate::learning::{Head, HeadLoss, HeadTraining, Schedule};
-use crate::numerics::streams::StreamKey;
-use crate::policy::PolicyError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::model::{LinearHead, Parameter, ParameterSet};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{PolicyError, RoundContext};
+use crate::scenario::reader::Choice;
 
 /// Which classes the server rebalances the head over after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,40 +90,24 @@ pub struct Rebalancing {
     pub tau: f64,
 }
 
-impl Default for Rebalancing {
-    fn default() -> Self {
-        defaults(Rebalancing::read)
-    }
-}
-
 impl Rebalancing {
-    /// Reads its keys of the `[method]` table of HGP.
-    pub(super) fn read(table: &mut TableReader<'_>) -> Rebalancing {
-        let (paper, code) = ("paper", "public code");
-        let over = Param::new("rebalance", Rebalance::Both, "classes the head is rebalanced over");
-        let omega = Param::new(
-            "omega",
-            Omega::Uniform,
-            "how often each class is drawn; shares count the samples behind Gaussians",
-        );
-        let samples = Param::new("samples_per_class", 256, "features drawn per class and epoch");
-        let epochs = Param::new("rebalance_epochs", 5, "epochs of rebalancing per round");
-        let batch = Param::new("rebalance_batch", 256, "features per step of rebalancing");
-        let lr = Param::new("rebalance_lr", 0.01, "learning rate at the start of the cosine");
-        let momentum = Param::new("rebalance_momentum", 0.9, "momentum of the rebalancing SGD");
-        let loss = Param::new("rebalance_loss", RebalanceLoss::Normalised, "what it minimises");
-        let tau = Param::new("tau", 0.1, "temperature of the normalised logits");
-        Rebalancing {
-            over: table.get(&over.source(paper)),
-            omega: table.get(&omega.source(code)),
-            samples_per_class: table.get(&samples.source(paper).at_least(1.0)),
-            epochs: table.get(&epochs.source(paper).at_least(1.0)),
-            batch: table.get(&batch.source(paper).at_least(1.0)),
-            lr: table.get(&lr.source(paper).above(0.0)),
-            momentum: table.get(&momentum.source(paper).at_least(0.0).below(1.0)),
-            loss: table.get(&loss.source("public code; the paper says plain")),
-            tau: table.get(&tau.source(code).above(0.0)),
+    /// [`run`](Rebalancing::run) of the linear head among parameters, after a round.
+    ///
+    /// # Errors
+    /// As there, or without a linear head.
+    pub fn apply(
+        &self,
+        drawn: (&Prototypes, f64),
+        theta: &mut ParameterSet,
+        round: &RoundContext,
+    ) -> Result<Option<f64>, PolicyError> {
+        let mut head = head_of(theta)?;
+        let key = round.key(Domain::Rebalance);
+        let loss = self.run(drawn, &mut head, &round.period.view, key)?;
+        if loss.is_some() {
+            put_head(theta, head);
         }
+        Ok(loss)
     }
 
     /// Retrains `head` in place on features drawn with covariances times `scale`; returns the mean loss of the last
@@ -130,7 +115,7 @@ impl Rebalancing {
     ///
     /// An epoch draws `samples_per_class` features per class that has a Gaussian, afresh. The draws are
     /// independent, so their order needs no shuffling; batch `b` of epoch `e` draws at a stream of its own.
-    pub(super) fn run(
+    pub fn run(
         &self,
         (prototypes, scale): (&Prototypes, f64),
         head: &mut Head,
@@ -171,12 +156,28 @@ impl Rebalancing {
     }
 }
 
+fn head_of(parameters: &ParameterSet) -> Result<Head, PolicyError> {
+    let values = |name: &str| {
+        let found = parameters.get(name).map(|parameter| parameter.values.to_vec());
+        found.ok_or_else(|| PolicyError::Unsupported(format!("the server lost `{name}`")))
+    };
+    Ok(Head { weight: values(LinearHead::WEIGHT)?, bias: values(LinearHead::BIAS)? })
+}
+
+fn put_head(parameters: &mut ParameterSet, head: Head) {
+    let (rows, dim) = (head.rows(), head.dim());
+    let weight = Parameter { shape: vec![rows, dim], values: head.weight.into() };
+    parameters.insert(LinearHead::WEIGHT, weight);
+    let bias = Parameter { shape: vec![rows], values: head.bias.into() };
+    parameters.insert(LinearHead::BIAS, bias);
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::methods::hgp::{ClassGaussian, ClassStatistics};
+    use crate::methods::class_statistics::{ClassGaussian, ClassStatistics};
     use crate::numerics::gaussian::Diagonal;
     use crate::numerics::streams::Domain;
     use crate::quantity::{ClientId, TaskId};

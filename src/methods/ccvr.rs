@@ -1,0 +1,271 @@
+//! **CCVR**, classifier calibration with virtual representations (Luo et al., NeurIPS 2021): heterogeneity hurts the
+//! classifier most, so after the mean the server draws features from Gaussians of the classes and retrains the head
+//! on them.
+//!
+//! ```text
+//! client   as FedAvg;  sends theta_m and (n, mu, Sigma) of f(x; theta_m) for every class it holds
+//! server   theta <- mean weighted by n_m
+//!          merged:  mu_c = sum_m n_mc mu_mc / N_c,
+//!                   Sigma_c = sum_m (n_mc - 1)/(N_c - 1) Sigma_mc + sum_m n_mc/(N_c - 1) (mu_mc - mu_c)(mu_mc - mu_c)^T
+//!          mixture: client m with probability n_mc / N_c, then its own Gaussian
+//!          W, b  <- SGD on features drawn from them, every class as often
+//! ```
+//! The merge is that of the samples together. Two codes are public: one calibrates over the classes of the current task
+//! (`scope = "current"`), an earlier one over all seen; both draw from the mixture. `scope = "seen"` with a prompt and
+//! `cov_scale = 3` is HGP. Where the whole network trains, Gaussians of old classes grow stale as features drift.
+//! Gaussians are of the clients' own models, the head that is calibrated stands on the mean of them.
+
+use clap::ValueEnum;
+
+use super::averaged::{Averaged, Client, Closing, Trained, sample_count};
+use super::class_statistics::{
+    CovarianceForm, KeptFor, Omega, Prototypes, Rebalance, RebalanceLoss, Rebalancing, describe,
+    described, drawable, fields, places,
+};
+use super::fedavg::{FedAvg, Train};
+use super::registry::MethodEntry;
+use crate::learning::TrainingPlan;
+use crate::model::{HeadKind, ParameterSet};
+use crate::policy::{
+    Lab, Message, Place, PolicyError, RoundContext, Service, SketchFacts, UpSize, Veto,
+};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::wire::Section;
+
+/// What the server makes of the Gaussians of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClassModel {
+    /// One Gaussian, that of all samples together.
+    ///
+    /// Where clients' means are far apart it covers the space between them, too.
+    Merged,
+    /// All of them: a client by its share of samples, then its Gaussian.
+    Mixture,
+}
+
+impl Choice for ClassModel {}
+
+/// Which classes the head is calibrated over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CalibrationScope {
+    /// Those of the current task, among themselves.
+    Current,
+    /// All classes seen.
+    Seen,
+}
+
+impl Choice for CalibrationScope {}
+
+/// After which rounds of a task the head is calibrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Calibrated {
+    /// Every one.
+    EveryRound,
+    /// The last one.
+    ///
+    /// Statistics travel in every round nevertheless.
+    LastRound,
+}
+
+impl Choice for Calibrated {}
+
+/// The `[method]` table of CCVR.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ccvr {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// What Gaussians remember.
+    pub covariance: CovarianceForm,
+    /// What is drawn from.
+    pub class_model: ClassModel,
+    /// What covariances are multiplied by before features are drawn.
+    pub cov_scale: f64,
+    /// Samples that a client must have of a class to describe it.
+    pub min_samples: u32,
+    /// How long Gaussians of the current task are kept.
+    pub memory: KeptFor,
+    /// After which rounds the head is calibrated.
+    pub calibrated: Calibrated,
+    /// Over which classes, and how.
+    pub calibration: Rebalancing,
+}
+
+impl Default for Ccvr {
+    fn default() -> Self {
+        defaults(Ccvr::read)
+    }
+}
+
+impl Ccvr {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Ccvr {
+        let (paper, code) = ("Luo et al.", "the code of HGP's benchmark");
+        let fedavg = FedAvg::read(table);
+        if fedavg.train == Train::Module || fedavg.classifier != HeadKind::Linear {
+            let key = if fedavg.train == Train::Module { "train" } else { "classifier" };
+            let message = "CCVR calibrates a linear head upon the features of the backbone";
+            let help = "set `classifier = \"linear\"` and another `train` than \"module\"";
+            table.reject(key, message, "no such head", help);
+        }
+        let covariance =
+            Param::new("covariance", CovarianceForm::Diagonal, "what Gaussians remember");
+        let class_model = Param::new("class_model", ClassModel::Merged, "what is drawn from");
+        let scale = Param::new("cov_scale", 1.0, "factor on covariances when drawing");
+        let least = "samples of a class that make a client describe it; one has a mean alone";
+        let least = Param::new("min_samples", 2, least).at_least(1.0);
+        let memory = Param::new("memory", KeptFor::Round, "how long Gaussians of a task are kept");
+        let calibrated =
+            Param::new("calibrated", Calibrated::EveryRound, "after which rounds of a task");
+        Ccvr {
+            fedavg,
+            covariance: table
+                .get(&covariance.source("the code of HGP's benchmark; full in the paper")),
+            class_model: table.get(&class_model.source("Luo et al.; code has mixture")),
+            cov_scale: table.get(&scale.source(paper).above(0.0)),
+            min_samples: table.get(&least.source("code; the paper's formula takes 1")),
+            memory: table.get(&memory.source(code)),
+            calibrated: table.get(&calibrated.source("code; once in the paper")),
+            calibration: Ccvr::read_calibration(table),
+        }
+    }
+
+    fn read_calibration(table: &mut TableReader<'_>) -> Rebalancing {
+        let code = "the code of HGP's benchmark";
+        let scope = CalibrationScope::Current;
+        let scope = Param::new("scope", scope, "classes the head is calibrated over").source(code);
+        let samples = Param::new("samples_per_class", 256, "features drawn per class and epoch");
+        let epochs = Param::new("calibration_epochs", 5, "epochs of calibration; 0 for none");
+        let batch = Param::new("calibration_batch", 256, "features per step of calibration");
+        let lr = Param::new("calibration_lr", 0.01, "learning rate at the start of the cosine");
+        let momentum = Param::new("calibration_momentum", 0.9, "momentum of the calibrating SGD");
+        let loss = Param::new("calibration_loss", RebalanceLoss::Normalised, "what it minimises");
+        let tau = Param::new("tau", 0.1, "temperature of the normalised logits");
+        let over = match table.get(&scope) {
+            CalibrationScope::Current => Rebalance::Current,
+            CalibrationScope::Seen => Rebalance::Both,
+        };
+        let epochs = table.get(&epochs.source(code).at_least(0.0));
+        Rebalancing {
+            over: if epochs == 0 { Rebalance::None } else { over },
+            omega: Omega::Uniform,
+            samples_per_class: table.get(&samples.source(code).at_least(1.0)),
+            epochs,
+            batch: table.get(&batch.source(code).at_least(1.0)),
+            lr: table.get(&lr.source(code).above(0.0)),
+            momentum: table.get(&momentum.source(code).at_least(0.0).below(1.0)),
+            loss: table.get(&loss.source(code)),
+            tau: table.get(&tau.source(code).above(0.0)),
+        }
+    }
+
+    /// Whether anything is drawn, for which Gaussians travel.
+    fn calibrates(&self) -> bool {
+        self.calibration.over != Rebalance::None
+    }
+
+    fn is_due(&self, round: &RoundContext) -> bool {
+        let last = round.round_in_phase + 1 >= round.rounds_in_phase;
+        self.calibrates() && (last || self.calibrated == Calibrated::EveryRound)
+    }
+
+    /// Head rows of the classes that an upload describes.
+    fn described(&self, facts: &SketchFacts<'_>) -> Vec<u32> {
+        match self.calibrates() {
+            true => described(facts.counts, self.min_samples),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl Averaged for Ccvr {
+    type State = ();
+    type Memory = Prototypes;
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.calibrates() {
+            true => Veto::against(&[Service::Mixed], "its server calibrates classes of one task"),
+            false => self.fedavg.vetoes(),
+        }
+    }
+
+    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+        fields(first_row, &self.described(facts))
+    }
+
+    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let (n, dim) = (self.described(facts).len(), facts.model.backbone.dim());
+        [sample_count()].into_iter().chain(places(n, dim, self.covariance)).collect()
+    }
+
+    fn size(&self) -> UpSize {
+        if self.calibrates() { UpSize::FromShard } else { UpSize::Static }
+    }
+
+    fn describe(
+        &self,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let mut said = vec![trained.sample_count()?];
+        if self.calibrates() {
+            said.extend(describe(self.covariance, self.min_samples, member, trained, lab)?);
+        }
+        Ok(said)
+    }
+
+    /// Training, and one forward pass (a third of a training pass) for the Gaussians.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        let gaussians = if self.calibrates() { samples as f64 / 3.0 } else { 0.0 };
+        self.fedavg.work(samples, plan) + gaussians
+    }
+
+    /// A Gaussian nobody can draw from is this seat's bad update, not the end of the run.
+    fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
+        drawable(update, self.cov_scale)
+    }
+
+    fn after_mean(
+        &self,
+        memory: &mut Prototypes,
+        Closing { folded, round, .. }: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        memory.take(&folded, self.memory)?;
+        if self.calibration.over == Rebalance::Current {
+            let rows = &round.period.view.rows;
+            memory.keep_rows(rows.start as u32..rows.end as u32);
+        }
+        if !self.is_due(round) {
+            return Ok(Vec::new());
+        }
+        let loss = match self.class_model {
+            ClassModel::Merged => {
+                self.calibration.apply((&memory.merged(), self.cov_scale), theta, round)?
+            }
+            ClassModel::Mixture => {
+                self.calibration.apply((&*memory, self.cov_scale), theta, round)?
+            }
+        };
+        Ok(loss.map(|loss| ("calibration_loss", loss)).into_iter().collect())
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose server retrains the head after a round on features drawn from \
+               Gaussians of the classes, which clients describe.",
+        source: "Luo, Chen, Hu, Zhang, Liang, Feng: No Fear of Heterogeneity: Classifier \
+                 Calibration for Federated Learning with Non-IID Data, NeurIPS 2021",
+        state: "server: the parameters, a Gaussian per class and client; client: nothing",
+        ..MethodEntry::averaging("ccvr", Ccvr::read)
+    }
+}
+
+#[cfg(test)]
+mod tests;

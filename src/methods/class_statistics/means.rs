@@ -1,0 +1,62 @@
+//! Means of classes alone, where nobody needs their spread.
+
+use super::messages::{COUNTS, MEANS, described_in};
+use crate::policy::{Message, Place};
+use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
+
+/// How many samples of a class there are, and the mean of their features.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassMean {
+    /// Head row of the class.
+    pub row: u32,
+    /// Samples.
+    pub count: u64,
+    /// `(dim,)`.
+    pub mean: Vec<f64>,
+}
+
+impl ClassMean {
+    /// The tensors that carry these means, `(n)` and `(n, dim)`; none for none. Control fields name their classes.
+    pub fn section(classes: &[ClassMean]) -> Option<Section> {
+        let (n, dim) = (classes.len(), classes.first()?.mean.len());
+        let means = classes.iter().flat_map(|class| class.mean.iter().map(|v| *v as f32));
+        let tensors = || -> Result<Vec<NamedTensor>, WireError> {
+            let counts = classes.iter().map(|class| class.count as u32).collect::<Vec<u32>>();
+            Ok(vec![
+                NamedTensor::u32(COUNTS, [n], counts)?,
+                NamedTensor::f32(MEANS, [n, dim], means.collect::<Vec<f32>>())?,
+            ])
+        };
+        let tensors = tensors().expect("means in one message are of one width");
+        Some(Section::new(Kind::Prototypes, tensors))
+    }
+
+    /// The places of [`section`](ClassMean::section) for `n` classes, kept by the server.
+    pub fn places(n: usize, dim: usize) -> Vec<Place> {
+        let counts = Place::new(Kind::Prototypes, COUNTS, &[n], Dtype::U32).kept();
+        let means = Place::new(Kind::Prototypes, MEANS, &[n, dim], Dtype::F32).kept();
+        if n == 0 { Vec::new() } else { vec![counts, means] }
+    }
+
+    /// What an upload says about classes; its control fields name them.
+    ///
+    /// # Errors
+    /// When it says something else.
+    pub fn said(update: &Message) -> Result<Vec<ClassMean>, WireError> {
+        let rows = described_in(update)?;
+        let n = rows.len();
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let counts = update.tensor(Kind::Prototypes, COUNTS)?.shaped(&[n])?.as_u32()?;
+        let means = update.tensor(Kind::Prototypes, MEANS)?;
+        let dim = means.shape().last().copied().unwrap_or(0);
+        let means = means.shaped(&[n, dim])?.as_f32()?;
+        let class = |(at, row): (usize, &u32)| ClassMean {
+            row: *row,
+            count: u64::from(counts[at]),
+            mean: means[at * dim..(at + 1) * dim].iter().map(|v| f64::from(*v)).collect(),
+        };
+        Ok(rows.iter().enumerate().map(class).collect())
+    }
+}

@@ -1,0 +1,106 @@
+//! What clients say of the features of their classes, and what servers make of it: HGP's prototypes, CCVR's class
+//! models, FedProto's means.
+//!
+//! ```text
+//! client   features of the trained model -> (n, mean, spread) per class     (description)
+//! message  counts (n), means (n, dim), spreads (n, ..)                      (messages, means)
+//! server   Prototypes: a Gaussian per class and client                      (prototypes)
+//!          -> Mixture: features drawn by class and client                   (mixture)
+//!          -> Rebalancing: the head trained on them                         (rebalance)
+//! ```
+
+mod description;
+mod means;
+mod messages;
+mod mixture;
+mod prototypes;
+mod rebalance;
+
+pub use means::ClassMean;
+pub use mixture::Mixture;
+pub use prototypes::{Cells, KeptFor, Prototypes};
+pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
+
+pub(super) use description::{describe, features_by_class};
+pub(super) use messages::{described, drawable, fields, places};
+
+use clap::ValueEnum;
+
+use crate::numerics::gaussian::{Diagonal, Full, GaussianError, Sampler};
+use crate::scenario::reader::Choice;
+
+/// What the Gaussian of a class remembers of its features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CovarianceForm {
+    /// One variance per dimension.
+    Diagonal,
+    /// The whole matrix; no gain, says the paper.
+    Full,
+}
+
+impl Choice for CovarianceForm {}
+
+/// What one client says about one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassStatistics {
+    /// Head row of the class.
+    pub row: u32,
+    /// Of its features; from at least two samples.
+    pub gaussian: ClassGaussian,
+}
+
+/// A Gaussian with a variance per dimension or a whole covariance.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClassGaussian {
+    /// Independent dimensions.
+    Diagonal(Diagonal),
+    /// Any covariance.
+    Full(Full),
+}
+
+impl ClassGaussian {
+    /// Of the features of a class, each of `dim` numbers.
+    pub fn fit(form: CovarianceForm, dim: usize, features: &[Vec<f32>]) -> ClassGaussian {
+        match form {
+            CovarianceForm::Diagonal => {
+                ClassGaussian::Diagonal(Diagonal::fit(dim, features.iter()))
+            }
+            CovarianceForm::Full => ClassGaussian::Full(Full::fit(dim, features)),
+        }
+    }
+
+    /// Samples it was estimated from.
+    pub fn count(&self) -> f64 {
+        match self {
+            ClassGaussian::Diagonal(gaussian) => gaussian.count as f64,
+            ClassGaussian::Full(gaussian) => gaussian.count as f64,
+        }
+    }
+
+    /// Draws with the covariance times `scale` and a little added to the variances.
+    ///
+    /// # Errors
+    /// When it is not finite or, in full, not positive definite.
+    pub fn sampler(&self, scale: f64, added: f64) -> Result<Sampler, GaussianError> {
+        match self {
+            ClassGaussian::Diagonal(gaussian) => gaussian.sampler(scale, added),
+            ClassGaussian::Full(gaussian) => gaussian.sampler(scale, added),
+        }
+    }
+
+    /// The Gaussian of both sets of samples together; of one form.
+    ///
+    /// # Panics
+    /// Where one is diagonal and the other full, which no run holds together.
+    pub fn merge(&self, other: &ClassGaussian) -> ClassGaussian {
+        match (self, other) {
+            (ClassGaussian::Diagonal(one), ClassGaussian::Diagonal(other)) => {
+                ClassGaussian::Diagonal(one.merge(other))
+            }
+            (ClassGaussian::Full(one), ClassGaussian::Full(other)) => {
+                ClassGaussian::Full(one.merge(other))
+            }
+            _ => panic!("Gaussians of one run are of one form"),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! How a server keeps the Gaussians: by class and client.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use super::{ClassStatistics, messages};
+use crate::methods::averaged::Memory;
+use crate::model::ParameterSet;
+use crate::policy::{Folded, parameters_of};
+use crate::quantity::ClientId;
+use crate::scenario::reader::Choice;
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, WireError};
+
+/// How long the server keeps a client's Gaussian of the current task.
+///
+/// Either way a class that nobody describes in a round keeps what was said of it before. (The public code throws away all
+/// Gaussians of the task in every round, and would draw no such class; with full participation there is none.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeptFor {
+    /// Until anybody describes the class anew.
+    Round,
+    /// Until the same client describes the class anew.
+    Task,
+}
+
+impl Choice for KeptFor {}
+/// The Gaussians of one class, by client.
+pub type Cells = BTreeMap<ClientId, Arc<ClassStatistics>>;
+
+/// Every Gaussian the server holds, by class and client.
+#[derive(Clone, Debug, Default)]
+pub struct Prototypes {
+    cells: BTreeMap<u32, Cells>,
+}
+
+impl Prototypes {
+    /// Takes in what arrived in a round. Where `forget` is set, a class that anybody describes
+    /// anew loses what it was described by before; a class nobody describes keeps it.
+    pub fn update(&mut self, arrived: &[(ClientId, Vec<Arc<ClassStatistics>>)], forget: bool) {
+        if forget {
+            for class in arrived.iter().flat_map(|(_, classes)| classes) {
+                self.cells.remove(&class.row);
+            }
+        }
+        for (client, classes) in arrived {
+            for class in classes {
+                self.cells.entry(class.row).or_default().insert(*client, Arc::clone(class));
+            }
+        }
+    }
+
+    /// Takes in what uploads say that were kept whole.
+    ///
+    /// # Errors
+    /// When one says something else.
+    pub fn take(&mut self, folded: &Folded, kept: KeptFor) -> Result<(), WireError> {
+        let said = folded
+            .kept
+            .iter()
+            .map(|upload| Ok((upload.meta.seat.client, messages::said(&upload.update)?)))
+            .collect::<Result<Vec<_>, WireError>>()?;
+        self.update(&said, kept == KeptFor::Round);
+        Ok(())
+    }
+
+    /// Forgets every class but these.
+    pub fn keep_rows(&mut self, rows: Range<u32>) {
+        self.cells.retain(|row, _| rows.contains(row));
+    }
+
+    /// One Gaussian per class, the merge of those of all its clients in their order; it is the first one's.
+    pub fn merged(&self) -> Prototypes {
+        let merged = |(row, cells): (&u32, &Cells)| {
+            let (first, one) = cells.first_key_value()?;
+            let rest = cells.values().skip(1);
+            let all = rest.fold(one.gaussian.clone(), |all, cell| all.merge(&cell.gaussian));
+            let class = Arc::new(ClassStatistics { row: *row, gaussian: all });
+            Some((*row, BTreeMap::from([(*first, class)])))
+        };
+        Prototypes { cells: self.cells.iter().filter_map(merged).collect() }
+    }
+
+    /// The Gaussians of the classes in `rows`, by class and client.
+    pub fn of(&self, rows: Range<u32>) -> impl Iterator<Item = (u32, &Cells)> {
+        self.cells.range(rows).map(|(row, cells)| (*row, cells))
+    }
+
+    /// All cells, by class and then by client.
+    pub fn iter(&self) -> impl Iterator<Item = (ClientId, &Arc<ClassStatistics>)> {
+        self.cells.values().flatten().map(|(client, cell)| (*client, cell))
+    }
+
+    /// How many Gaussians there are.
+    pub fn len(&self) -> usize {
+        self.cells.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether nothing has arrived yet.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Samples behind each class of `rows` that has any Gaussian.
+    pub fn totals(&self, rows: Range<u32>) -> BTreeMap<u32, f64> {
+        let sum = |of: &Cells| of.values().map(|cell| cell.gaussian.count()).sum();
+        self.cells.range(rows).map(|(row, clients)| (*row, sum(clients))).collect()
+    }
+}
+
+impl Memory for Prototypes {
+    fn save_into(&self, body: &mut Body) {
+        let (mut rows, mut clients) = (Vec::new(), Vec::new());
+        for (client, cell) in self.iter() {
+            rows.push(cell.row);
+            clients.push(client.0);
+        }
+        let mut meta = MetaWriter::new();
+        meta.u32s(&rows).u32s(&clients);
+        body.meta.extend(meta.finish());
+        let cells: Vec<_> = self.iter().map(|(_, cell)| Arc::clone(cell)).collect();
+        body.sections.extend(messages::section(&cells));
+    }
+
+    fn load_from(saved: &Body) -> Result<(Prototypes, ParameterSet), WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (rows, clients) = (meta.u32s()?, meta.u32s()?);
+        meta.finish()?;
+        let cells = messages::read(&rows, |name| saved.tensor(Kind::Prototypes, name))?;
+        let mut prototypes = Prototypes::default();
+        for (client, cell) in clients.into_iter().zip(cells) {
+            prototypes.cells.entry(cell.row).or_default().insert(ClientId(client), cell);
+        }
+        Ok((prototypes, parameters_of(saved)?))
+    }
+}
