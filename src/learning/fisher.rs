@@ -64,7 +64,8 @@ impl Diagonal {
 
     /// Each sum times `factor`, at most `clip`, in f32 and in the shapes of `like`.
     pub fn scaled(&self, factor: f64, clip: f64, like: &ParameterSet) -> ParameterSet {
-        let numbers = |sums: &[f64]| sums.iter().map(|sum| (factor * sum).min(clip) as f32).collect();
+        let numbers =
+            |sums: &[f64]| sums.iter().map(|sum| (factor * sum).min(clip) as f32).collect();
         let of = |(name, sums): (&Arc<str>, &Vec<f64>)| {
             let shape = like.get(name)?.shape.clone();
             Some((Arc::clone(name), Parameter { shape, values: numbers(sums) }))
@@ -168,7 +169,8 @@ impl FisherPass {
         };
         let gradients = losses.backward()?;
         for (name, variable) in self.network.variables() {
-            let (Some(gradient), Some(place)) = (gradients.get(variable), self.network.place_of(name))
+            let (Some(gradient), Some(place)) =
+                (gradients.get(variable), self.network.place_of(name))
             else {
                 continue;
             };

@@ -24,6 +24,14 @@ use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, b
 
 use super::optimiser::lend;
 
+mod anchored;
+mod sigmoid_targets;
+mod stored_logits;
+
+pub use anchored::anchored;
+pub use sigmoid_targets::{sigmoid, sigmoid_targets};
+pub use stored_logits::stored_logits;
+
 /// The scalar `f(x)` whose gradient is what `f` returns beside its value, row-major and of `x`'s length.
 ///
 /// # Errors

@@ -277,7 +277,8 @@ fn numbered(
         let Some(learnt) = update.parameters.get(&place.name) else { continue };
         let (from, start) = base_of(sent, down, place, learnt)?;
         let base = &from.values[start..start + learnt.values.len()];
-        let weights = update.tensor(weights.kind, &weights.name)?.shaped(&learnt.shape)?.as_f32()?;
+        let weights =
+            update.tensor(weights.kind, &weights.name)?.shaped(&learnt.shape)?.as_f32()?;
         let before = place.first_row * width(&place.shape);
         average.insert(&place.name, before, (base, &learnt.values, weights));
     }

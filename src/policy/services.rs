@@ -117,9 +117,7 @@ pub fn refusal(method: &dyn Method, facts: &ModelFacts, service: Service) -> Opt
     match service {
         Service::Late => kept().or_else(|| summed(&|stale| stale == Stale::Refuse)),
         Service::Mixed => summed(&|_| true),
-        Service::Robust => {
-            kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(numbered)
-        }
+        Service::Robust => kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(numbered),
         Service::Secure => kept().or_else(numbered).or_else(|| {
             let ragged = layouts.iter().any(|layout| layout.size == UpSize::FromValues);
             ragged.then_some(Refusal::Ragged)

@@ -19,6 +19,7 @@ mod joint;
 mod packs;
 mod powder;
 mod prompts;
+mod rehearsal;
 mod staged;
 mod stsa;
 mod toy_methods;

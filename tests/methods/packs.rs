@@ -94,6 +94,7 @@ fn packable() -> Vec<Arc<dyn Method>> {
         full,
         fisher(Train::Head),
         fisher(Train::Prompt),
+        crate::fishers::held(),
         fedavg_of(Train::Head),
         fedavg_of(Train::Prompt),
         adapter(),

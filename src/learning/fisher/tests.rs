@@ -19,9 +19,8 @@ fn narrow(values: &[f64]) -> Vec<f32> {
 
 /// A linear head of rows of `dim` numbers.
 fn head(weight: &[f64], bias: &[f64], dim: usize) -> ParameterSet {
-    let parameter = |shape: Vec<usize>, values: &[f64]| {
-        Parameter { shape, values: narrow(values).into() }
-    };
+    let parameter =
+        |shape: Vec<usize>, values: &[f64]| Parameter { shape, values: narrow(values).into() };
     let weight = parameter(vec![bias.len(), dim], weight);
     let bias = parameter(vec![bias.len()], bias);
     [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
@@ -60,7 +59,8 @@ fn both(sum: &Diagonal) -> [&[f64]; 2] {
 #[test]
 fn golden_fisher_of_clients() {
     let Some(golden) = Golden::open("statistics") else { return };
-    let (h, labels, theta) = (golden.f64("fisher.h"), golden.labels("fisher.y"), golden.f64("fisher.theta"));
+    let (h, labels, theta) =
+        (golden.f64("fisher.h"), golden.labels("fisher.y"), golden.f64("fisher.theta"));
     for (name, form) in [("fisher.F", FisherForm::Truth), ("fisher.full", FisherForm::Expected)] {
         let clients = theta.chunks(20).zip(h.chunks(35)).zip(labels.chunks(7));
         let found = clients.flat_map(|((theta, h), labels)| {
@@ -85,7 +85,10 @@ fn golden_ewc_fisher_of_tasks() {
         let clients = golden.labels(&format!("client{task}"));
         let shard = |client: u32| -> (Vec<f64>, Vec<u32>) {
             let own = || (0..y.len()).filter(|at| clients[*at] == client);
-            (own().flat_map(|at| h[5 * at..5 * at + 5].to_vec()).collect(), own().map(|at| y[at]).collect())
+            (
+                own().flat_map(|at| h[5 * at..5 * at + 5].to_vec()).collect(),
+                own().map(|at| y[at]).collect(),
+            )
         };
         let rows = 2 * task..2 * task + 2;
         for ((name, form), sums) in names.iter().zip(&mut sums) {
@@ -94,7 +97,9 @@ fn golden_ewc_fisher_of_tasks() {
                 diagonal(&theta, rows.clone(), *form, (&h, &y), 64)
             });
             if task == 0 && *form == FisherForm::Truth {
-                let each = |at: usize| parts.iter().flat_map(|part| both(part)[at].to_vec()).collect::<Vec<_>>();
+                let each = |at: usize| {
+                    parts.iter().flat_map(|part| both(part)[at].to_vec()).collect::<Vec<_>>()
+                };
                 golden.assert_close_f32("client_F0.W", &each(0));
                 golden.assert_close_f32("client_F0.b", &each(1));
             }
@@ -123,7 +128,9 @@ fn golden_ewc_fisher_of_tasks() {
 }
 
 fn small() -> (ParameterSet, Vec<f64>, Vec<u32>) {
-    let wave = |count: usize, by: f64| (0..count).map(|i| ((i * i) as f64 * by).sin()).collect::<Vec<f64>>();
+    let wave = |count: usize, by: f64| {
+        (0..count).map(|i| ((i * i) as f64 * by).sin()).collect::<Vec<f64>>()
+    };
     (head(&wave(12, 0.7), &wave(4, 0.3), 3), wave(27, 0.37), (0..9).map(|i| 1 + i % 3).collect())
 }
 

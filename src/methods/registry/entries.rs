@@ -2,8 +2,8 @@
 
 use super::MethodEntry;
 use crate::methods::{
-    adapter, c2prompt, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, fedhaf,
-    fedlwf_2t, fedprox, fisheravg, hepco, hgp, joint, l2p, oracle, powder, stsa,
+    adapter, c2prompt, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg, fedavg_prompt,
+    fedhaf, fedlwf_2t, fedprox, fisheravg, hepco, hgp, icarl, joint, l2p, oracle, powder, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -28,5 +28,9 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         powder::entry(),
         c2prompt::entry(),
         fisheravg::entry(),
+        ewc::entry(),
+        er::entry(),
+        der::entry(),
+        icarl::entry(),
     ]
 }

@@ -419,7 +419,10 @@ mod tests {
             loss(&set).and_then(|loss| Ok(loss.to_scalar::<f32>()?))
         };
         let difference = (moved(1e-2)? - moved(-1e-2)?) / 2e-2;
-        assert!((slope - difference).abs() < 1e-2 * difference.abs().max(1.0), "{slope} {difference}");
+        assert!(
+            (slope - difference).abs() < 1e-2 * difference.abs().max(1.0),
+            "{slope} {difference}"
+        );
         assert!(network.variables().iter().all(|(_, variable)| gradients.get(variable).is_some()));
         Ok(())
     }
