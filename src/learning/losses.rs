@@ -18,16 +18,20 @@
 //! # }
 //! ```
 
+mod anchored;
 mod prototypes;
 mod sigmoid;
+mod stored_logits;
 
 use std::ops::Range;
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 use clap::ValueEnum;
 
+pub use anchored::anchored;
 pub use prototypes::{ClassPrototypes, ProtoDistance};
 pub use sigmoid::{ClassReduction, sigmoid, sigmoid_cross_entropy};
+pub use stored_logits::stored_logits;
 
 use super::optimiser::lend;
 use crate::scenario::reader::Choice;

@@ -21,6 +21,7 @@ mod classifier;
 pub mod compensation;
 mod error;
 pub mod evaluation;
+pub mod exemplars;
 pub mod feature_cache;
 pub mod fisher;
 pub mod head_training;

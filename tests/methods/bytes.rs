@@ -7,6 +7,7 @@ use fedcast::methods::adapter::Adapter;
 use fedcast::methods::averaged::Averaged;
 use fedcast::methods::ccvr::Ccvr;
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
+use fedcast::methods::ewc::Ewc;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedproto::FedProto;
 use fedcast::methods::fisheravg::FisherAvg;
@@ -170,6 +171,29 @@ fn ccvr_sends_the_bytes_of_its_card() {
     let mut none = Ccvr::default();
     none.calibration.over = Rebalance::None;
     assert_eq!(on_cifar100(1, WireForm::Full, none).bytes(), (343_502_224, 343_502_228));
+}
+
+/// EWC card, section 4. (The count beside a Fisher, four bytes, is not in the card, which divides by the samples of those
+/// who take part.)
+#[test]
+fn ewc_sends_the_bytes_of_its_card() {
+    let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
+    let form = WireForm::Full;
+    let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 1, form };
+    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let method = built(Ewc::default(), &model);
+    let bytes = |task: usize, phase: usize| {
+        let view = &curriculum.tasks[task - 1];
+        let counts = ClassCounts::new();
+        let (model, period, counts) = (&model, view.task, &counts);
+        let facts = SketchFacts { model, view, period, phase, round_in_phase: 0, counts };
+        let (down, up) = (method.down(&facts), method.up(&facts));
+        let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
+        (payload(&down.body()) + assets, payload(&up.body()))
+    };
+    assert_eq!(bytes(1, 0), (343_502_224, 343_502_228));
+    assert_eq!(bytes(10, 0), (1_030_506_672, 343_502_228));
+    assert_eq!(bytes(10, 1), (343_502_224, 343_502_224 + 4));
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the

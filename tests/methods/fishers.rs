@@ -7,14 +7,18 @@ use fedcast::learning::fisher::FisherForm;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaged::{OldLogits, Weights};
+use fedcast::methods::ewc::{Ewc, OwnImportance, Site};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::model::ParameterSet;
-use fedcast::policy::{Method, ModelFacts, Service, WireForm, parameters_of, refusal};
+use fedcast::policy::{
+    ClassCounts, ClientState, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of,
+    refusal,
+};
 use fedcast::wire::{Body, Kind};
 
-use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{facts, lab, plan};
+use crate::toys::watched::Engine;
+use crate::toys::{deal, facts, lab, plan};
 use crate::{built, engine, far, head, values};
 
 fn base(train: Train) -> FedAvg {
@@ -23,6 +27,23 @@ fn base(train: Train) -> FedAvg {
 
 pub fn fisheravg(train: Train, fisher: FisherForm) -> Arc<dyn Method> {
     built(FisherAvg { fedavg: base(train), fisher }, &facts())
+}
+
+fn ewc(change: impl Fn(&mut Ewc)) -> Arc<dyn Method> {
+    let fedavg = FedAvg { old_logits: OldLogits::Keep, ..base(Train::Head) };
+    let mut method = Ewc { fedavg, skip_last_round: false, ..Ewc::default() };
+    change(&mut method);
+    built(method, &facts())
+}
+
+/// EWC of heads, in packs.
+pub fn held() -> Arc<dyn Method> {
+    ewc(|c| c.lambda = 5.0)
+}
+
+/// The baseline of [`ewc`].
+fn plain() -> Arc<dyn Method> {
+    built(FedAvg { old_logits: OldLogits::Keep, ..base(Train::Head) }, &facts())
 }
 
 fn sgd() -> TrainingPlan {
@@ -149,7 +170,176 @@ fn what_a_fisher_mean_allows() {
     }
 }
 
-#[allow(dead_code)]
-fn exchanged(run: &Engine) -> Vec<&Exchange> {
-    run.exchanges.iter().collect()
+/// What the server's model is, without what it remembers beside it.
+fn model(run: &Engine) -> ParameterSet {
+    let saved = run.server.save();
+    let count = saved.sections.iter().filter(|section| section.kind == Kind::Head).count();
+    let first = saved.sections.iter().find(|section| section.kind == Kind::Head).unwrap();
+    assert!(count <= 2, "the model, and the one before");
+    parameters_of(&Body::new(Vec::new(), vec![first.clone()])).unwrap()
+}
+
+/// EWC, invariant 1: without a penalty it is FedAvg, and with the last round skipped FedAvg of one round less; the first
+/// task is FedAvg's to the bit. (The exchange after it takes a number of a round, and with it the draws of all later
+/// ones; whole shards as batches leave only rounding of it.) Half of twice a penalty is the penalty.
+#[test]
+fn without_a_penalty_ewc_is_fedavg() {
+    let whole = || TrainingPlan { batch: 1_000, ..sgd() };
+    let of = |method, tasks, rounds| {
+        let mut engine = engine(method, tasks);
+        engine.lab.training = whole();
+        model(&engine.run(2, rounds))
+    };
+    let apart = |one: &ParameterSet, other: &ParameterSet| {
+        let flat = |set: &ParameterSet| -> Vec<f32> {
+            set.iter().flat_map(|(_, parameter)| parameter.values.to_vec()).collect()
+        };
+        far(&flat(one), &flat(other))
+    };
+    let none = |skip| ewc(|c| (c.lambda, c.skip_last_round) = (0.0, skip));
+    assert_eq!(of(ewc(|c| c.lambda = 50.0), 1, 2), of(plain(), 1, 2));
+    assert!(apart(&of(none(false), 3, 2), &of(plain(), 3, 2)) < 1e-5);
+    assert!(apart(&of(none(true), 3, 3), &of(plain(), 3, 2)) < 1e-5);
+    assert!(apart(&of(none(true), 3, 1), &of(plain(), 3, 1)) < 1e-5, "a single round trains");
+    let held = |lambda, half| of(ewc(|c| (c.lambda, c.half) = (lambda, half)), 3, 2);
+    assert!(apart(&held(5.0, false), &of(plain(), 3, 2)) > 1e-3);
+    assert_eq!(held(5.0, false), held(10.0, true));
+}
+
+/// EWC, invariant 4: the larger the Fisher counts, the nearer clients stay to where the task before ended.
+#[test]
+fn a_stronger_penalty_keeps_old_numbers_nearer() {
+    let moved = |lambda: f64, rate: f64| {
+        let mut engine = engine(ewc(|c| c.lambda = lambda), 2);
+        engine.lab.training = sgd();
+        let first = deal(&engine.lab, &engine.view(0), 1);
+        engine.task(0, &first, 2);
+        let steps = TrainingPlan { epochs: 6, clip: None, ..plan(OptimiserConfig::sgd(rate)) };
+        engine.lab.training = steps;
+        let before = model(&engine);
+        let second = deal(&engine.lab, &engine.view(1), 1);
+        engine.task(1, &second, 1);
+        let (after, fisher) = (model(&engine), engine.exchanges.last().unwrap());
+        assert_eq!(fisher.phase, "fisher");
+        let weight = |set: &ParameterSet| set.get("head.weight").unwrap().values[..32].to_vec();
+        far(&weight(&before), &weight(&after))
+    };
+    let all = [0.0, 10.0, 100.0].map(|lambda| moved(lambda, 0.01));
+    assert!(all[0] > all[1] && all[1] > all[2], "{all:?}");
+}
+
+/// EWC, sections 4 and 6: after training everybody who took part gets the parameters alone and answers with a Fisher at
+/// the global model and its samples; the model before and the Fisher are assets of the next task, and every exchange
+/// has the bytes of its layout. Invariant 3: however the data are split, the Fisher is that of all of them.
+#[test]
+fn a_task_ends_with_the_fisher_of_the_global_model() {
+    let fisher = |run: &Engine, task: usize| {
+        let asset = run.exchanges.iter().find(|e| e.task == task && !e.assets.is_empty()).unwrap();
+        let [previous, fisher] = &asset.assets[..] else { panic!() };
+        assert_eq!((&*previous.name, &*fisher.name), ("previous", "fisher"));
+        assert_eq!((previous.version, fisher.version), (task as u32 - 1, task as u32 - 1));
+        assert_eq!(asset.down.meta.len(), 16);
+        let tensor = fisher.body.tensor(Kind::Statistics, "head.weight").unwrap();
+        tensor.as_f32().unwrap().to_vec()
+    };
+    // Nothing is learnt, so that all clients hold the model as it started, however many there are.
+    let still = |clients: usize| {
+        let mut engine = engine(ewc(|_| ()), 2);
+        engine.lab.training = plan(OptimiserConfig::sgd(0.0));
+        engine.run(clients, 2)
+    };
+    let (one, three) = (still(1), still(3));
+    let (of_one, of_three) = (fisher(&one, 1), fisher(&three, 1));
+    assert!(of_one.iter().any(|f| *f > 1e-3) && far(&of_one, &of_three) < 1e-6);
+    let closing: Vec<_> = three.exchanges.iter().filter(|e| e.phase == "fisher").collect();
+    assert_eq!(closing.len(), 2 * 3);
+    for exchange in closing {
+        assert!(exchange.assets.is_empty() && exchange.down.meta.is_empty());
+        let up = exchange.up.as_ref().unwrap();
+        let count = up.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0];
+        assert_eq!((parameters_of(up).unwrap().len(), count), (0, 72 / 3));
+    }
+    assert_eq!(three.figures[2]["fisher_samples"], 72.0);
+}
+
+/// Mid-task checkpoints: the server's state is read back with its assets, and goes on to the bit.
+#[test]
+fn a_server_of_ewc_survives_a_checkpoint() {
+    for head in [HeadForm::Fixed, HeadForm::Growing] {
+        let method = || ewc(|c| (c.lambda, c.fedavg.head) = (5.0, head));
+        let mut straight = engine(method(), 3);
+        straight.lab.training = sgd();
+        let mut again = engine(method(), 3);
+        again.lab.training = sgd();
+        for task in 0..3 {
+            let shards = deal(&straight.lab, &straight.view(task), 2);
+            straight.task(task, &shards, 1);
+            again.task(task, &shards, 1);
+            let saved = again.server.save();
+            let mut fresh = engine(method(), 3);
+            fresh.server.load(&saved).unwrap();
+            assert_eq!(fresh.server.save().digest(), saved.digest());
+            again.server = fresh.server;
+        }
+        assert_eq!(again.server.save().digest(), straight.server.save().digest(), "{head:?}");
+    }
+}
+
+/// EWC, the second reading: held by models of their own, clients keep them and nothing more travels than with FedAvg.
+#[test]
+fn clients_may_be_held_by_models_of_their_own() {
+    let own = |lambda: f64| {
+        run(
+            ewc(|c| {
+                (c.lambda, c.half, c.site) = (lambda, true, Site::Client);
+                (c.fisher, c.fisher_clip) = (FisherForm::Batches, Some(1e-4));
+            }),
+            2,
+            2,
+            2,
+        )
+    };
+    let (held, fedavg) = (own(1e5), run(plain(), 2, 2, 2));
+    assert_eq!(held.exchanges.len(), fedavg.exchanges.len());
+    let first = |run: &Engine| run.exchanges[3].up.as_ref().unwrap().digest();
+    assert_eq!(first(&held), first(&fedavg), "nothing holds in the first task");
+    assert_ne!(held.server.save().digest(), fedavg.server.save().digest());
+    assert_eq!(own(0.0).server.save().digest(), fedavg.server.save().digest());
+    assert!(held.exchanges.iter().all(|exchange| exchange.assets.is_empty()));
+    for state in held.states.values() {
+        assert_eq!(held.method.kept_bytes(state), 2 * 4 * 6 * 17);
+        assert_eq!(OwnImportance::of(state).unwrap().save().digest(), state.digest());
+        let largest = parameters_of(state).unwrap().filter(|name| name.starts_with("fisher/"));
+        let largest = values(&Body::new(vec![], fedcast::policy::parameter_sections(&largest)));
+        assert_eq!(largest.iter().fold(0.0, |a: f32, b| a.max(*b)), 1e-4);
+    }
+}
+
+/// EWC's exchanges in numbers: the two assets beside a Down, and reports that no late upload can join.
+#[test]
+fn what_ewc_allows() {
+    let method = ewc(|_| ());
+    let refused = |service| refusal(&*method, &facts(), service).map(|why| why.to_string());
+    for service in [Service::Late, Service::Mixed, Service::Robust] {
+        assert!(refused(service).is_some_and(|why| why.contains("is a sum")), "{service:?}");
+    }
+    assert_eq!((refused(Service::Secure), refused(Service::Lies)), (None, None));
+    let own = ewc(|c| c.site = Site::Client);
+    assert!(Service::ALL.iter().all(|service| refusal(&*own, &facts(), *service).is_none()));
+    let run = run(method, 2, 2, 1);
+    let (view, counts) = (run.view(1), ClassCounts::new());
+    let model = &run.facts;
+    let facts = SketchFacts {
+        model,
+        view: &view,
+        period: view.task,
+        phase: 0,
+        round_in_phase: 0,
+        counts: &counts,
+    };
+    assert_eq!(run.method.down(&facts).control.len(), 16);
+    let closing = SketchFacts { phase: 1, ..facts };
+    assert!(
+        run.method.down(&closing).assets.is_empty() && run.method.up(&closing).control.is_empty()
+    );
 }

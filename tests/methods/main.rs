@@ -22,6 +22,7 @@ mod lwf;
 mod packs;
 mod powder;
 mod prompts;
+mod rehearsal;
 mod staged;
 mod stsa;
 mod toy_methods;

@@ -110,6 +110,7 @@ fn packable() -> Vec<Arc<dyn Method>> {
         full,
         fisher(Train::Head),
         fisher(Train::Prompt),
+        crate::fishers::held(),
         fedavg_of(Train::Head),
         fedavg_of(Train::Prompt),
         adapter(),

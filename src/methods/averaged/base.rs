@@ -12,13 +12,14 @@ use crate::methods::HeadForm;
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AssetSketch, ClientState, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
-    Place, PolicyError, Predictor, RoundContext, Server, SketchFacts, Veto, kind_of,
+    AssetSketch, ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method,
+    ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, RoundContext, Server,
+    SketchFacts, Veto, kind_of,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodySketch, Kind, NamedTensor, Section, WireError};
 
-/// Bytes of the digest by which a Down names the previous model.
+/// Bytes of the digest by which a Down names an asset.
 const DIGEST_BYTES: usize = 8;
 
 /// A method that averages, for a model of certain dimensions.
@@ -86,10 +87,20 @@ impl<A: Averaged> Base<A> {
             let all = method.weigh(model, member, &trained, lab)?;
             let weights =
                 cut.take(&self.parameters, &all, |name| travels(name) && !is_buffer(name))?;
-            extra.push(weights_section(prefix, &self.parameters, &weights)?);
+            let weights = weight_tensors(prefix, &self.parameters, &weights)?;
+            match extra.last_mut() {
+                Some(said) if said.kind == Kind::Statistics => said.tensors.extend(weights),
+                _ => extra.push(Section::new(Kind::Statistics, weights)),
+            }
         }
         let up = Message { control, parameters, extra, assets: Vec::new() };
         Ok(Outcome { up, metrics: trained.metrics })
+    }
+
+    /// A message of a client after the training of a task.
+    fn report(&self, member: &mut Client<'_, A::State>, lab: &Lab) -> Result<Outcome, PolicyError> {
+        let (extra, metrics) = self.method.report(&self.model, member, lab)?;
+        Ok(Outcome { up: Message { extra, ..Message::default() }, metrics })
     }
 
     fn train_pack(
@@ -97,6 +108,7 @@ impl<A: Averaged> Base<A> {
         members: &mut [Member],
         lab: &Lab,
     ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
+        let closes = members.first().is_some_and(|member| is_closing(member.phase));
         let mut pack = Vec::with_capacity(members.len());
         for member in &*members {
             let cut = self.cut(&member.seat.view, Direction::Down);
@@ -110,12 +122,14 @@ impl<A: Averaged> Base<A> {
                 missed: &member.missed,
             });
         }
-        let learnt = self.method.learn(&self.model, &mut pack, lab)?;
-        let outcomes = pack
-            .iter()
-            .zip(learnt)
-            .map(|(member, trained)| self.upload(member, trained?, lab))
-            .collect();
+        let outcomes = match closes {
+            true => pack.iter_mut().map(|member| self.report(member, lab)).collect(),
+            false => {
+                let learnt = self.method.learn(&self.model, &mut pack, lab)?;
+                let trained = pack.iter().zip(learnt);
+                trained.map(|(member, trained)| self.upload(member, trained?, lab)).collect()
+            }
+        };
         if !A::State::STATELESS {
             let states: Vec<Body> = pack.iter().map(|member| member.state.save()).collect();
             members.iter_mut().zip(states).for_each(|(member, state)| member.state = state);
@@ -124,19 +138,24 @@ impl<A: Averaged> Base<A> {
     }
 }
 
+/// Whether a phase is the exchange after training.
+pub(super) fn is_closing(phase: usize) -> bool {
+    phase > 0
+}
+
 /// Weights of numbers, in the order of the parameters that they are of.
-fn weights_section(
+fn weight_tensors(
     prefix: &str,
     all: &Parameters,
     weights: &ParameterSet,
-) -> Result<Section, WireError> {
+) -> Result<Vec<NamedTensor>, WireError> {
     let found =
         all.iter().filter_map(|parameter| Some((&parameter.name, weights.get(&parameter.name)?)));
     let tensor = |(name, weight): (&String, &Parameter)| {
         let Parameter { shape, values } = weight.clone();
         NamedTensor::f32(format!("{prefix}{name}"), shape, values)
     };
-    Ok(Section::new(Kind::Statistics, found.map(tensor).collect::<Result<_, _>>()?))
+    found.map(tensor).collect()
 }
 
 impl<A: Averaged> Method for Base<A> {
@@ -149,22 +168,33 @@ impl<A: Averaged> Method for Base<A> {
         Ok(Box::new(BaseServer::new(self.clone(), lab, init)?))
     }
 
+    fn phases(&self, _period: &Period, rounds: u32) -> Vec<Phase> {
+        let train = Phase::train(self.method.training_rounds(rounds));
+        let closing = self.method.closes_with().map(|name| {
+            let cohort = CohortRule::Participants;
+            Phase { name, rounds: 1, cohort }
+        });
+        std::iter::once(train).chain(closing).collect()
+    }
+
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {
         let view = facts.view;
         let cut = self.cut(view, Direction::Down);
-        let previous = self.previous(view);
-        let mut control = vec![0; if previous.is_some() { DIGEST_BYTES } else { 0 }];
-        control.extend(self.method.hears_fields(facts));
-        Layout {
-            control,
-            parameters: self.places(&cut, view, Direction::Down),
-            extra: self.method.hears(facts),
-            assets: previous.into_iter().collect(),
-            ..Layout::default()
+        let parameters = self.places(&cut, view, Direction::Down);
+        if is_closing(facts.phase) {
+            return Layout::of(parameters);
         }
+        let mut assets: Vec<AssetSketch> = self.previous(view).into_iter().collect();
+        assets.extend(self.method.also_named(&self.model, view));
+        let mut control = vec![0; DIGEST_BYTES * assets.len()];
+        control.extend(self.method.hears_fields(facts));
+        Layout { control, parameters, extra: self.method.hears(facts), assets, ..Layout::default() }
     }
 
     fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        if is_closing(facts.phase) {
+            return Layout { extra: self.method.reports(facts), ..Layout::default() };
+        }
         let cut = self.cut(facts.view, Direction::Up);
         let parameters = self.places(&cut, facts.view, Direction::Up);
         let weights = parameters.iter().filter_map(Place::weights);
@@ -180,11 +210,13 @@ impl<A: Averaged> Method for Base<A> {
 
     fn lift(
         &self,
-        _facts: &SketchFacts<'_>,
+        facts: &SketchFacts<'_>,
         _sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
-        self.method.accepts(&update)?;
+        if !is_closing(facts.phase) {
+            self.method.accepts(&update)?;
+        }
         Ok(update)
     }
 
@@ -206,8 +238,11 @@ impl<A: Averaged> Method for Base<A> {
         self.method.charged()
     }
 
-    fn work(&self, _view: &TaskView, _phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.method.work(samples, plan)
+    fn work(&self, _view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        match is_closing(phase) {
+            true => self.method.report_work(samples),
+            false => self.method.work(samples, plan),
+        }
     }
 
     fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
@@ -231,8 +266,11 @@ impl<A: Averaged> Method for Base<A> {
         }
     }
 
-    fn largest_pack(&self, _view: &Arc<TaskView>, _phase: usize) -> usize {
-        self.method.largest_pack()
+    fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
+        match is_closing(phase) {
+            true => 1,
+            false => self.method.largest_pack(),
+        }
     }
 
     /// A client that received nothing but what it trains cannot answer by itself.
@@ -243,7 +281,7 @@ impl<A: Averaged> Method for Base<A> {
         own: &Message,
         lab: &Lab,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        if self.method.down_is_lean(&self.model) {
+        if is_closing(facts.phase) || self.method.down_is_lean(&self.model) {
             return Ok(None);
         }
         let (view, all) = (facts.view, &*self.parameters);

@@ -4,7 +4,8 @@ use crate::model::ParameterSet;
 use crate::policy::parameters_of;
 use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 
-/// Something that is saved with the parameters. The format is the method's own: its digest is in the journal.
+/// Something that is saved with the parameters. The format is the method's own: its digest is in the journal. Of a method
+/// whose clients are sent the previous model it may not be in the meta, nor among weights, prompts and heads.
 pub trait Memory: Default + Send + 'static {
     /// Puts it into a body that holds the parameters.
     fn save_into(&self, body: &mut Body) {

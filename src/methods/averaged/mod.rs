@@ -34,7 +34,7 @@ pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};
 pub use parameters::{Parameters, Rows};
 pub use settings::{Averaging, OldLogits, Weights};
-pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone};
+pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone, train_by};
 
 use super::fedavg::FedAvg;
 use crate::data::{Loader, TaskView};
@@ -42,8 +42,8 @@ use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
 use crate::model::{Norms, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ClientState, Lab, ModelFacts, Period, Place, PolicyError, Predictor, RoundContext, SketchFacts,
-    UpSize, Veto, Weight,
+    Asset, AssetSketch, ClientState, Figures, Lab, ModelFacts, Period, Place, PolicyError,
+    Predictor, RoundContext, SketchFacts, UpSize, Veto, Weight,
 };
 use crate::wire::{Dtype, Kind, MetaWriter, Section};
 
@@ -209,6 +209,69 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// from those that the task before left; only where that one [teaches](Averaged::teaches).
     fn restarts(&self) -> bool {
         false
+    }
+
+    /// Further assets that the Downs of a task's training name, behind the previous model.
+    fn also_named(&self, model: &ModelFacts, view: &TaskView) -> Vec<AssetSketch> {
+        let _ = (model, view);
+        Vec::new()
+    }
+
+    /// Those assets, in the same order.
+    fn assets(&self, memory: &Self::Memory) -> Vec<Arc<Asset>> {
+        let _ = memory;
+        Vec::new()
+    }
+
+    // ---- the exchange after training
+
+    /// How many rounds of a task train, of so many that the scenario asks for.
+    fn training_rounds(&self, rounds: u32) -> u32 {
+        rounds
+    }
+
+    /// The name of an exchange after the training of every task, where there is one: everybody who took part gets the
+    /// parameters once more and answers with [reports](Averaged::reports), which change no parameter.
+    fn closes_with(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What an Up of that exchange holds.
+    fn reports(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let _ = facts;
+        Vec::new()
+    }
+
+    /// Those tensors, and what the journal says of them.
+    ///
+    /// # Errors
+    /// What makes the member fail.
+    fn report(
+        &self,
+        model: &ModelFacts,
+        member: &mut Client<'_, Self::State>,
+        lab: &Lab,
+    ) -> Result<(Vec<Section>, Figures), PolicyError> {
+        let _ = (model, member, lab);
+        Ok(Default::default())
+    }
+
+    /// Sample passes of a seat in that exchange, for virtual time.
+    fn report_work(&self, samples: usize) -> f64 {
+        samples as f64
+    }
+
+    /// What reports folded to reaches the server; answers figures of the round.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn after_reports(
+        &self,
+        memory: &mut Self::Memory,
+        closing: Closing<'_>,
+    ) -> Result<Figures, PolicyError> {
+        let _ = (memory, closing);
+        Ok(Vec::new())
     }
 
     // ---- the client
@@ -385,6 +448,20 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     ) -> Result<(), PolicyError> {
         let _ = (memory, theta, period, lab);
         Ok(())
+    }
+
+    /// The model that answers for the server, which remembers this beside these whole parameters.
+    ///
+    /// # Errors
+    /// When they do not fit the backbone.
+    fn answering(
+        &self,
+        model: &ModelFacts,
+        memory: &Self::Memory,
+        theta: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        self.predictor(model, memory.task(), theta, lab)
     }
 
     /// A model of these whole parameters that answers as the method does after a task.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::base::is_closing;
 use super::cut::Cut;
 use super::previous::{self, previous};
 use super::{Averaged, Base, Closing, Direction, Memory};
@@ -47,12 +48,17 @@ impl<A: Averaged> BaseServer<A> {
         let Base { method, model, .. } = &self.base;
         let travels = |name: &str| method.travels(model, name, Direction::Down);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
-        let named = self.previous.iter().flat_map(|asset| asset.digest().to_le_bytes());
+        if is_closing(round.phase) {
+            return Ok(Message::of(parameters));
+        }
+        let assets: Vec<Arc<Asset>> =
+            self.previous.iter().cloned().chain(method.assets(&self.memory)).collect();
+        let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
         Ok(Message {
             control: named.chain(method.tell_fields(&self.memory, round)).collect(),
             parameters,
             extra: method.tell(&self.memory, round)?,
-            assets: self.previous.iter().cloned().collect(),
+            assets,
         })
     }
 }
@@ -104,9 +110,14 @@ impl<A: Averaged> Server for BaseServer<A> {
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(folded) = folded else { return Ok(()) };
+        let Base { method, model, .. } = &self.base;
+        if is_closing(round.phase) {
+            let closing = Closing { model, before: &self.theta, folded, round, lab };
+            self.figures = method.after_reports(&mut self.memory, closing)?;
+            return Ok(());
+        }
         let moved = folded.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
-        let Base { method, model, .. } = &self.base;
         let closing = Closing { model, before: &before, folded, round, lab };
         self.figures = method.after_mean(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
@@ -128,7 +139,7 @@ impl<A: Averaged> Server for BaseServer<A> {
         let pool = method.task_rows(model, task, Direction::Inference);
         let cut = Cut { head: 0..model.classes, pool };
         let theta = cut.take(&self.base.parameters, &self.theta, |_| true)?;
-        method.predictor(model, task, &theta, lab)
+        method.answering(model, &self.memory, &theta, lab)
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {
@@ -146,7 +157,10 @@ impl<A: Averaged> Server for BaseServer<A> {
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
         match self.base.method.teaches() {
-            true => (self.theta, self.previous) = previous::load(saved)?,
+            true => {
+                (self.theta, self.previous) = previous::load(saved)?;
+                (self.memory, _) = A::Memory::load_from(saved)?;
+            }
             false => (self.memory, self.theta) = A::Memory::load_from(saved)?,
         }
         self.figures.clear();

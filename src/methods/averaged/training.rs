@@ -6,7 +6,7 @@ use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, Message, MissedTask, ModelFacts, PolicyError, Seat};
 
-use super::{Averaged, Pass, SAMPLES};
+use super::{Averaged, Objective, Pass, SAMPLES};
 use crate::wire::{Kind, NamedTensor, Section, WireError};
 
 /// One seat of a pack.
@@ -95,6 +95,20 @@ pub fn train<A: Averaged>(
     pack: &[Client<'_, A::State>],
     lab: &Lab,
 ) -> Result<Learnt, PolicyError> {
+    train_by(method, model, pack, lab, |network| method.objective(model, pack, network, lab))
+}
+
+/// [`train`] by an objective that may change what its maker holds, made for the network that trains.
+///
+/// # Errors
+/// As there.
+pub fn train_by<'o, A: Averaged>(
+    method: &A,
+    model: &ModelFacts,
+    pack: &[Client<'_, A::State>],
+    lab: &Lab,
+    objective: impl FnOnce(&Classifier) -> Result<Box<dyn Objective + 'o>, PolicyError>,
+) -> Result<Learnt, PolicyError> {
     let Some(first) = pack.first() else { return Ok(Vec::new()) };
     let view = &first.seat.view;
     let received = pack.iter().map(|member| member.received.clone()).collect();
@@ -115,7 +129,7 @@ pub fn train<A: Averaged>(
         .zip(pack)
         .map(|(loader, member)| Course { loader, key: member.key })
         .collect();
-    let mut objective = method.objective(model, pack, &network, lab)?;
+    let mut objective = objective(&network)?;
     let mut optimiser = lab.training.optimiser.clone().over_pack(network.vars(), network.members());
     let factors = network.variables().iter().map(|(name, _)| method.rate_factor(name));
     optimiser.set_rate_factors(factors.collect());

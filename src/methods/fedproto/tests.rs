@@ -106,7 +106,7 @@ fn golden_fedproto_server() {
         [("theta", parameter)].into_iter().collect()
     };
     let base = set(&[0.0; 4]);
-    let weight = weight_of(&FedProto::default());
+    let weight = weight_of(&FedProto::default(), "theta");
     let parts = theta.chunks(4).zip(sizes).map(|(own, size)| {
         ParameterAverage::one(weight.of(size as f64), &base, &set(own)).unwrap()
     });

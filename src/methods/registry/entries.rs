@@ -2,8 +2,9 @@
 
 use super::MethodEntry;
 use crate::methods::{
-    adapter, c2prompt, ccvr, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, fedhaf,
-    fedlwf_2t, fedproto, fedprox, fisheravg, hepco, hgp, joint, l2p, lwf, oracle, powder, stsa,
+    adapter, c2prompt, ccvr, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
+    fedavg_prompt, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, hepco, hgp, icarl, joint, l2p,
+    lwf, oracle, powder, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -32,5 +33,9 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         powder::entry(),
         c2prompt::entry(),
         fisheravg::entry(),
+        ewc::entry(),
+        er::entry(),
+        der::entry(),
+        icarl::entry(),
     ]
 }

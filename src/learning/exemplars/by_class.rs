@@ -1,0 +1,120 @@
+//! The best samples of every class, under one budget.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+
+use crate::scenario::reader::Choice;
+
+/// How many samples of a class a budget for all of them leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Quota {
+    /// The budget by the classes, rounded down: never more than the budget in all.
+    Floor,
+    /// Rounded up.
+    ///
+    /// As in the releases of iCaRL, up to one more of every class.
+    Ceil,
+}
+
+impl Choice for Quota {}
+
+impl Quota {
+    /// Of one of so many classes.
+    pub fn of(self, budget: usize, classes: usize) -> usize {
+        match self {
+            Quota::Floor => budget / classes.max(1),
+            Quota::Ceil => budget.div_ceil(classes.max(1)),
+        }
+    }
+}
+
+/// Samples by head row, the best of each first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByClass {
+    rows: BTreeMap<u32, Vec<u32>>,
+}
+
+impl ByClass {
+    /// The samples of a class, the best first; a class without any is not known.
+    pub fn insert(&mut self, row: u32, samples: Vec<u32>) {
+        if !samples.is_empty() {
+            self.rows.insert(row, samples);
+        }
+    }
+
+    /// Keeps the first `count` of every class.
+    pub fn cut(&mut self, count: usize) {
+        self.rows.values_mut().for_each(|samples| samples.truncate(count));
+        self.rows.retain(|_, samples| !samples.is_empty());
+    }
+
+    /// Classes with their samples, by row.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        self.rows.iter().map(|(row, samples)| (*row, samples.as_slice()))
+    }
+
+    /// How many classes it knows.
+    pub fn classes(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many samples it holds.
+    pub fn len(&self) -> usize {
+        self.rows.values().map(Vec::len).sum()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The samples of rows below `row`, ascending.
+    pub fn below(&self, row: u32) -> Vec<u32> {
+        let mut all: Vec<u32> = self.rows.range(..row).flat_map(|(_, own)| own.clone()).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+
+    #[test]
+    fn golden_rehearsal_quotas() {
+        let Some(golden) = Golden::open("rehearsal") else { return };
+        let classes = golden.i64("quota.classes");
+        for (name, quota) in [("quota.floor", Quota::Floor), ("quota.ceil", Quota::Ceil)] {
+            let each = classes.iter().map(|classes| quota.of(2_000, *classes as usize) as i64);
+            assert_eq!(each.collect::<Vec<_>>(), golden.i64(name));
+        }
+    }
+
+    /// Rehearsal card, invariant 5: a cut keeps the best, and under a budget rounded down there are never more.
+    #[test]
+    fn a_budget_keeps_the_best_of_every_class() {
+        let mut memory = ByClass::default();
+        for classes in 1..=12u32 {
+            let row = 2 * classes;
+            memory.insert(row, (0..40).map(|at| 100 * row + (7 * at) % 40).collect());
+            let each = Quota::Floor.of(50, classes as usize);
+            let before = memory.clone();
+            memory.cut(each);
+            assert_eq!(
+                (memory.classes(), memory.len()),
+                (classes as usize, each.min(40) * classes as usize)
+            );
+            assert!(memory.len() <= 50);
+            for ((row, kept), (of, all)) in memory.iter().zip(before.iter()) {
+                assert_eq!((row, kept), (of, &all[..kept.len()]));
+            }
+        }
+        assert_eq!(memory.below(5), [200, 207, 214, 221, 400, 407, 414, 421]);
+        memory.insert(1, Vec::new());
+        assert_eq!(memory.classes(), 12);
+        memory.cut(0);
+        assert!(memory.is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! A uniform part of a stream of samples.
+
+use crate::data::Shard;
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// A sample, and what a model once said of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remembered {
+    /// Its index in the data set.
+    pub sample: u32,
+    /// Logits, of the head rows from 0 on; none where nothing was noted.
+    pub logits: Vec<f32>,
+}
+
+/// Of `n` samples ever offered each is kept with probability `capacity / n`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reservoir {
+    slots: Vec<Remembered>,
+    offered: u64,
+}
+
+impl Reservoir {
+    /// The next sample of the stream. It takes a free slot while there is one, later the slot that `draw` names, which is
+    /// uniform below its argument, if there is such a slot.
+    pub fn offer(&mut self, capacity: usize, new: Remembered, draw: impl FnOnce(u64) -> u64) {
+        let before = self.offered;
+        self.offered += 1;
+        if self.slots.len() < capacity {
+            return self.slots.push(new);
+        }
+        if capacity == 0 {
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(draw(before + 1) as usize) {
+            *slot = new;
+        }
+    }
+
+    /// Samples ever offered.
+    pub fn offered(&self) -> u64 {
+        self.offered
+    }
+
+    /// What it holds, by slot.
+    pub fn slots(&self) -> &[Remembered] {
+        &self.slots
+    }
+
+    /// The same, to be noted again.
+    pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut Remembered> {
+        self.slots.iter_mut()
+    }
+
+    /// The samples that it holds, by slot.
+    pub fn samples(&self) -> Shard {
+        self.slots.iter().map(|slot| slot.sample).collect()
+    }
+
+    /// As it lies in checkpoints, after these fields of its owner.
+    pub fn save(&self, mut meta: MetaWriter) -> Body {
+        meta.u64(self.offered);
+        let widths: Vec<u32> = self.slots.iter().map(|slot| slot.logits.len() as u32).collect();
+        let logits: Vec<f32> = self.slots.iter().flat_map(|slot| slot.logits.clone()).collect();
+        let count = self.slots.len();
+        let tensors = vec![
+            NamedTensor::u32("samples", [count], self.samples().to_vec()),
+            NamedTensor::u32("widths", [count], widths),
+            NamedTensor::f32("logits", [logits.len()], logits),
+        ];
+        let tensors = tensors.into_iter().map(|tensor| tensor.expect("a list fills its length"));
+        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, tensors.collect())])
+    }
+
+    /// The inverse of [`save`](Reservoir::save), behind the fields of its owner.
+    ///
+    /// # Errors
+    /// Where it was not written by it.
+    pub fn load(saved: &Body, mut meta: MetaReader<'_>) -> Result<Reservoir, WireError> {
+        let offered = meta.u64()?;
+        meta.finish()?;
+        let of = |name: &str| saved.tensor(Kind::Exemplars, name);
+        let (samples, widths) = (of("samples")?.as_u32()?, of("widths")?.as_u32()?);
+        let mut logits = &of("logits")?.as_f32()?[..];
+        let slots = samples.iter().zip(widths.iter()).map(|(sample, width)| {
+            let cut = || WireError::Malformed("remembered logits are cut short".to_owned());
+            let (own, rest) = logits.split_at_checked(*width as usize).ok_or_else(cut)?;
+            logits = rest;
+            Ok(Remembered { sample: *sample, logits: own.to_vec() })
+        });
+        Ok(Reservoir { slots: slots.collect::<Result<_, WireError>>()?, offered })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+    use crate::numerics::distributions::below;
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn plain(sample: u32) -> Remembered {
+        Remembered { sample, logits: Vec::new() }
+    }
+
+    #[test]
+    fn golden_rehearsal_reservoir() {
+        let Some(golden) = Golden::open("rehearsal") else { return };
+        let (draws, more) = (golden.i64("reservoir.draws"), golden.i64("reservoir.draws2"));
+        let mut memory = Reservoir::default();
+        let mut all = Vec::new();
+        for (sample, draw) in draws.iter().chain(&more).enumerate() {
+            memory.offer(7, plain(sample as u32), |below| {
+                assert_eq!(below, sample as u64 + 1);
+                *draw as u64
+            });
+            let mut slots: Vec<i64> = memory.samples().iter().map(|s| i64::from(*s)).collect();
+            slots.resize(7, -1);
+            all.push(slots);
+        }
+        assert_eq!(all[..60].concat(), golden.i64("reservoir.slots"));
+        assert_eq!(all[119], golden.i64("reservoir.continued"));
+        let expected = 20_000.0 * 7.0 / 60.0;
+        for kept in golden.i64("reservoir.kept") {
+            assert!((kept as f64 - expected).abs() < 5.0 * expected.sqrt(), "{kept}");
+        }
+    }
+
+    /// Rehearsal card, invariant 2: never more than the capacity; the first always enter, and after n of them each is
+    /// there with probability M / n.
+    #[test]
+    fn every_sample_of_a_stream_is_as_likely_to_be_kept() {
+        const STREAMS: u32 = 6_000;
+        let mut kept = [0u32; 30];
+        for stream in 0..STREAMS {
+            let key = StreamKey::new(3, Domain::Method).client(stream);
+            let mut memory = Reservoir::default();
+            for sample in 0..30 {
+                let draw = |n| below(&mut key.step(u64::from(sample)).rng(), n);
+                memory.offer(6, plain(sample), draw);
+                assert_eq!(memory.slots().len(), 6.min(sample as usize + 1));
+            }
+            memory.samples().iter().for_each(|sample| kept[*sample as usize] += 1);
+        }
+        let expected = f64::from(STREAMS) * 6.0 / 30.0;
+        for (sample, kept) in kept.iter().enumerate() {
+            assert!(
+                (f64::from(*kept) - expected).abs() < 5.0 * expected.sqrt(),
+                "{sample}: {kept}"
+            );
+        }
+        let mut none = Reservoir::default();
+        none.offer(0, plain(1), |_| 0);
+        assert!(none.slots().is_empty());
+    }
+
+    /// Invariant 9.
+    #[test]
+    fn a_memory_is_read_back_with_its_counter_and_logits() {
+        let mut memory = Reservoir::default();
+        for sample in 0..5 {
+            let logits = vec![sample as f32; sample as usize];
+            memory.offer(3, Remembered { sample, logits }, |n| n - 3);
+        }
+        let mut meta = MetaWriter::new();
+        meta.u64(77);
+        let saved = memory.save(meta);
+        let mut meta = MetaReader::new(&saved.meta);
+        assert_eq!(meta.u64().unwrap(), 77);
+        assert_eq!(Reservoir::load(&saved, meta).unwrap(), memory);
+        assert_eq!(memory.offered(), 5);
+    }
+}

@@ -1,0 +1,177 @@
+//! **DER++** (Buzzega et al., NeurIPS 2020) over FedAvg: remembered samples carry the logits they had when they were
+//! stored, and the model is held to these and to the labels.
+//!
+//! ```text
+//! client   a step: L = CE(batch) + alpha mean over B1 of |z(x) - z_stored|^2 / K + beta CE(B2)
+//!          B1, B2: independent draws from the reservoir of `buffer` samples, each without replacement
+//! server   as FedAvg
+//! ```
+//! What is compared is `columns`: all outputs (the original; future rows of the head are then held near their start), those
+//! of the classes seen by now (fed-mammoth), or of those that were seen when a sample was stored. With `old_logits = "keep"`
+//! all of these outputs compete for new samples as well, masked those of the task.
+//!
+//! Logits are those of the augmented view in training mode at the step of storing (`logits = "stream"`), of a local model
+//! that no average ever was, or those of the client's model after its last round of the task, in evaluation mode
+//! (`"end"`); until then a sample has none, and only its label counts. Samples of tasks that a client held without being
+//! asked have none either. A remembered sample takes three passes where FedAvg has one.
+
+use std::ops::Range;
+
+use clap::ValueEnum;
+
+use super::averaged::{Averaged, Client, Learnt, Needs, OldLogits, one_by_one};
+use super::er::remembering;
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use super::replay::{Buffer, Memory, Replay, Terms, learn, note_again};
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+/// Which outputs remembered samples are held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Columns {
+    /// Those of all classes that a message carries.
+    All,
+    /// Those of the classes seen by now.
+    Seen,
+    /// Those of the classes that were seen when a sample was stored.
+    Stored,
+}
+
+impl Choice for Columns {}
+
+/// When logits are noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NotedAt {
+    /// At the step in which a sample is stored.
+    Stream,
+    /// After a client's last round of a task, in evaluation mode.
+    End,
+}
+
+impl Choice for NotedAt {}
+
+/// The `[method]` table of DER++.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Der {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// What a client remembers.
+    pub buffer: Buffer,
+    /// Weight of stored logits.
+    pub alpha: f64,
+    /// Weight of the labels of remembered samples.
+    pub beta: f64,
+    /// Which outputs are compared.
+    pub columns: Columns,
+    /// When they are noted.
+    pub logits: NotedAt,
+}
+
+impl Default for Der {
+    fn default() -> Self {
+        defaults(Der::read)
+    }
+}
+
+impl Der {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Der {
+        let weight =
+            |name, doc| Param::new(name, 0.5, doc).source("fed-mammoth").at_least(0.0).at_most(1e6);
+        let columns = Param::new("columns", Columns::Stored, "outputs that are compared");
+        let logits = Param::new("logits", NotedAt::Stream, "when logits are noted");
+        Der {
+            fedavg: FedAvg::read(table),
+            buffer: Buffer::read(table),
+            alpha: table.get(&weight("alpha", "weight of stored logits")),
+            beta: table.get(&weight("beta", "weight of the labels of remembered samples")),
+            columns: table.get(&columns.source("all: Buzzega et al.; seen: fed-mammoth")),
+            logits: table.get(&logits.source("Buzzega et al.")),
+        }
+    }
+
+    fn terms(&self, rows: Range<usize>, view: &TaskView) -> Terms {
+        let old = match self.columns {
+            Columns::All => rows,
+            Columns::Seen | Columns::Stored => 0..view.seen(),
+        };
+        let new = match self.fedavg.old_logits {
+            OldLogits::Mask => view.rows.clone(),
+            OldLogits::Keep => old.clone(),
+        };
+        let (alpha, beta, compared) = (self.alpha, self.beta, old.end);
+        Terms { new, old, joint: false, alpha, compared, beta }
+    }
+}
+
+impl Averaged for Der {
+    type State = Memory;
+    type Memory = ();
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        remembering(&self.fedavg, self.buffer)
+    }
+
+    /// Rows of all outputs that are noted.
+    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        match self.columns {
+            Columns::Stored => 0..view.seen(),
+            Columns::All | Columns::Seen => self.fedavg.head.down_rows(view, model.classes),
+        }
+    }
+
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Client<'_, Memory>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        Ok(one_by_one(pack, |member| {
+            let view = &member.seat.view;
+            let rows = self.trained_rows(model, view);
+            let noted = rows.len();
+            let notes = (self.logits == NotedAt::Stream && self.alpha > 0.0).then_some(noted);
+            let replay = Replay { buffer: self.buffer, terms: self.terms(rows, view), notes };
+            let trained = learn((self, &replay), model, member, lab)?;
+            if self.logits == NotedAt::End && self.alpha > 0.0 {
+                let (rows, memory) = (view.rows.clone(), &mut member.state);
+                note_again(memory, rows, (&trained.parameters, noted), lab)?;
+            }
+            Ok(trained)
+        }))
+    }
+
+    /// Two draws, each as large as a batch, but in the first steps.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        let draw = self
+            .buffer
+            .draw
+            .map_or(plan.batch, |draw| draw as usize)
+            .min(self.buffer.size as usize);
+        let draws = [self.alpha, self.beta].iter().filter(|weight| **weight > 0.0).count();
+        let more = (draws * draw) as f64 / plan.batch.max(1) as f64;
+        self.fedavg.work(samples, plan) * (1.0 + more)
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients remember samples with the logits they had when stored, and are \
+               held to these and to the labels.",
+        source: "Buzzega et al., Dark Experience for General Continual Learning, NeurIPS 2020 (DER++)",
+        state: "server: the parameters; client: a buffer of samples with logits",
+        ..MethodEntry::averaging("der", Der::read)
+    }
+}

@@ -1,0 +1,119 @@
+//! **ER**, experience replay, over FedAvg: every step also learns from samples that the client remembers.
+//!
+//! ```text
+//! client   a step: L = mean CE over batch and draw, or CE(batch) + CE(draw);  the draw is from a reservoir of `buffer`
+//!          samples, without replacement; the first time a client learns a task each of its samples is offered to it
+//! server   as FedAvg
+//! ```
+//! With `old_logits = "keep"` all classes seen compete in all of it (the original); masked, those of the task compete for
+//! new samples and all seen for remembered ones (fed-mammoth's style). Samples never travel; a report on privacy or a
+//! comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay takes
+//! part in the moments of batch norms.
+
+use std::ops::Range;
+
+use super::averaged::{Averaged, Client, Learnt, Needs, one_by_one};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use super::replay::{Buffer, Memory, Replay, Terms, learn};
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::scenario::reader::{Param, TableReader, defaults};
+
+/// The `[method]` table of ER.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Er {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// What a client remembers.
+    pub buffer: Buffer,
+    /// Whether new and remembered samples are one batch with one mean.
+    pub joint: bool,
+}
+
+impl Default for Er {
+    fn default() -> Self {
+        defaults(Er::read)
+    }
+}
+
+impl Er {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Er {
+        let joint = "one batch and one mean of new and remembered samples, not a term each";
+        let (fedavg, buffer) = (FedAvg::read(table), Buffer::read(table));
+        Er { fedavg, buffer, joint: table.get(&Param::new("joint", true, joint)) }
+    }
+}
+
+/// Clients that remember must come back.
+pub(super) fn remembering(fedavg: &FedAvg, buffer: Buffer) -> Vec<Needs> {
+    let mut needs = fedavg.needs();
+    if buffer.size > 0 {
+        needs.push(Needs::ReturningClients {
+            why: "clients learn again from samples they remember, and fresh clients remember none",
+            otherwise: Some("`method.buffer = 0`"),
+        });
+    }
+    needs
+}
+
+impl Averaged for Er {
+    type State = Memory;
+    type Memory = ();
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        remembering(&self.fedavg, self.buffer)
+    }
+
+    /// Remembered samples move rows of all classes seen.
+    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        0..view.seen()
+    }
+
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Client<'_, Memory>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        Ok(one_by_one(pack, |member| {
+            let view = &member.seat.view;
+            let (new, old) = (self.fedavg.old_logits.rows(view), 0..view.seen());
+            let terms = Terms { new, old, joint: self.joint, alpha: 0.0, compared: 0, beta: 1.0 };
+            let replay = Replay { buffer: self.buffer, terms, notes: None };
+            learn((self, &replay), model, member, lab)
+        }))
+    }
+
+    /// A draw is as large as a batch, but in the first steps.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        let draw = self
+            .buffer
+            .draw
+            .map_or(plan.batch, |draw| draw as usize)
+            .min(self.buffer.size as usize);
+        self.fedavg.work(samples, plan) * (1.0 + draw as f64 / plan.batch.max(1) as f64)
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients remember a uniform part of what they have seen, and learn from \
+               it again in every step.",
+        source: "experience replay; Buzzega et al., Dark Experience for General Continual Learning, \
+                 NeurIPS 2020",
+        state: "server: the parameters; client: a buffer of samples",
+        ..MethodEntry::averaging("er", Er::read)
+    }
+}

@@ -1,0 +1,288 @@
+//! The Fisher information that a server accumulates over tasks, and how it travels.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::data::TaskView;
+use crate::methods::HeadForm;
+use crate::methods::averaged::{Memory, Parameters, Rows};
+use crate::model::{HeadKind, Parameter, ParameterSet, is_buffer};
+use crate::policy::{
+    Asset, AssetSketch, Folded, Message, Period, Place, PolicyError, Stale, parameters_of,
+};
+use crate::wire::{
+    Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
+};
+
+/// Name of the asset, and what the names of tensors begin with.
+const FISHER: &str = "fisher";
+const PREFIX: &str = "fisher/";
+/// Name of what is saved about the asset: the task that it is of, and how many rows of each tensor it holds.
+const SENT: &str = "fisher.sent";
+
+/// Names and shapes of the numbers that have a Fisher, with these head rows, in the order of parameters.
+fn shapes(all: &Parameters, rows: Range<usize>) -> impl Iterator<Item = (&str, Vec<usize>)> {
+    all.iter().filter(|parameter| !is_buffer(&parameter.name)).map(move |parameter| {
+        let mut shape = parameter.shape.clone();
+        if parameter.rows == Rows::Class {
+            shape[0] = rows.len();
+        }
+        (parameter.name.as_str(), shape)
+    })
+}
+
+/// Places of a client's Fisher, which are added up.
+pub(super) fn fisher_places(all: &Parameters, rows: Range<usize>) -> Vec<Place> {
+    let place = |(name, shape): (&str, Vec<usize>)| {
+        let name = format!("{PREFIX}{name}");
+        Place::new(Kind::Statistics, name, &shape, Dtype::F32).summed(Stale::Refuse)
+    };
+    shapes(all, rows).map(place).collect()
+}
+
+/// The tensors that fill them, of a Fisher in whole shapes.
+pub(super) fn fisher_section(
+    all: &Parameters,
+    fisher: &ParameterSet,
+    rows: Range<usize>,
+) -> Result<Vec<NamedTensor>, PolicyError> {
+    let tensor = |(name, shape): (&str, Vec<usize>)| {
+        let missing = || PolicyError::Unsupported(format!("`{name}` has no Fisher information"));
+        let count: usize = shape.iter().product();
+        let found = fisher.get(name).and_then(|found| found.values.get(..count));
+        let values = found.ok_or_else(missing)?;
+        Ok(NamedTensor::f32(format!("{PREFIX}{name}"), shape, values)?)
+    };
+    shapes(all, rows).map(tensor).collect()
+}
+
+/// The shape of the asset in this task; none in the first.
+pub(super) fn fisher_sketch(
+    all: &Parameters,
+    head: HeadForm,
+    view: &TaskView,
+) -> Option<AssetSketch> {
+    let before = view.task.0.checked_sub(1)?;
+    let shapes = all.iter().filter(|parameter| !is_buffer(&parameter.name)).map(|parameter| {
+        let mut shape = parameter.shape.clone();
+        if parameter.rows == Rows::Class && head == HeadForm::Growing {
+            shape[0] = view.rows.start;
+        }
+        (parameter.name.clone(), shape)
+    });
+    let mut shapes: Vec<(String, Vec<usize>)> = shapes.collect();
+    shapes.sort();
+    let tensors = shapes.into_iter().map(|(name, shape)| TensorSketch::f32(name, shape)).collect();
+    let body = BodySketch::new(0, vec![SectionSketch::new(Kind::Statistics, tensors)]);
+    Some(AssetSketch { name: FISHER, version: u32::from(before), body })
+}
+
+/// `F` in whole shapes, and what of it is sent in the task at hand.
+#[derive(Clone, Debug, Default)]
+pub struct Importance {
+    fisher: BTreeMap<Arc<str>, Number>,
+    asset: Option<Arc<Asset>>,
+}
+
+/// The sums of a parameter, flat.
+#[derive(Clone, Debug, PartialEq)]
+struct Number {
+    shape: Vec<usize>,
+    values: Vec<f64>,
+}
+
+impl Importance {
+    /// `F`, as a Down names it.
+    ///
+    /// # Errors
+    /// An asset that holds something else.
+    pub(super) fn of(down: &Message) -> Result<Option<ParameterSet>, WireError> {
+        let Some(asset) = down.asset(FISHER) else { return Ok(None) };
+        let tensors = asset.body.of_kind(Kind::Statistics).map(|tensor| {
+            let (shape, values) = (tensor.shape().to_vec(), Arc::clone(tensor.as_f32()?));
+            Ok((Arc::clone(tensor.name()), Parameter { shape, values }))
+        });
+        tensors.collect::<Result<_, WireError>>().map(Some)
+    }
+
+    /// `F <- decay F + min(sum / terms, clip)`.
+    pub(super) fn add(
+        &mut self,
+        folded: &Folded,
+        theta: &ParameterSet,
+        (terms, decay, clip): (f64, f64, f64),
+    ) -> Result<(), PolicyError> {
+        for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
+            let sums = folded.sum(&format!("{PREFIX}{name}"))?;
+            let Number { values, .. } = self.number(name, parameter);
+            values.iter_mut().for_each(|value| *value *= decay);
+            if terms > 0.0 {
+                let new = values.iter_mut().zip(sums);
+                new.for_each(|(value, sum)| *value += (sum.max(0.0) / terms).min(clip));
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, name: &Arc<str>, like: &Parameter) -> &mut Number {
+        self.fisher.entry(Arc::clone(name)).or_insert_with(|| Number {
+            shape: like.shape.clone(),
+            values: vec![0.0; like.values.len()],
+        })
+    }
+
+    /// The task is over: what clients will be sent. Zeros where nobody has answered yet.
+    pub(super) fn end_task(&mut self, theta: &ParameterSet, period: &Period, head: HeadForm) {
+        for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
+            self.number(name, parameter);
+        }
+        let by_row = HeadKind::of(theta).by_row();
+        let rows = self.fisher.iter().map(|(name, Number { shape, .. })| {
+            let all = shape.first().copied().unwrap_or(1);
+            let sent = match by_row.contains(&&**name) {
+                true => head.down_rows(&period.view, all).len(),
+                false => all,
+            };
+            sent as u32
+        });
+        let rows: Vec<u32> = rows.collect();
+        self.asset = Some(self.made(u32::from(period.task.0), &rows));
+    }
+
+    /// What clients are sent.
+    pub(super) fn asset(&self) -> Option<Arc<Asset>> {
+        self.asset.clone()
+    }
+
+    /// So many rows of every tensor in f32, as a task left them.
+    fn made(&self, task: u32, rows: &[u32]) -> Arc<Asset> {
+        let tensors = self.fisher.iter().zip(rows).map(|((name, number), rows)| {
+            let mut shape = number.shape.clone();
+            if let Some(first) = shape.first_mut() {
+                *first = *rows as usize;
+            }
+            let count = shape.iter().product();
+            let values: Vec<f32> = number.values[..count].iter().map(|v| *v as f32).collect();
+            NamedTensor::f32(Arc::clone(name), shape, values).expect("rows fill their shape")
+        });
+        let section = Section::new(Kind::Statistics, tensors.collect());
+        let body = Body::new(Vec::new(), vec![section]);
+        Arc::new(Asset::new(FISHER, task, Kind::Statistics, body))
+    }
+}
+
+impl Memory for Importance {
+    fn save_into(&self, body: &mut Body) {
+        let number = |(name, Number { shape, values }): (&Arc<str>, &Number)| {
+            let name = format!("{PREFIX}{name}");
+            NamedTensor::f64(name, shape.clone(), values.clone()).expect("sums fill their shape")
+        };
+        let mut tensors: Vec<NamedTensor> = self.fisher.iter().map(number).collect();
+        if let Some(asset) = &self.asset {
+            let sent = asset.body.of_kind(Kind::Statistics);
+            let rows = sent.map(|tensor| tensor.shape().first().map_or(1, |rows| *rows as u32));
+            let about: Vec<u32> = std::iter::once(asset.version).chain(rows).collect();
+            let about = NamedTensor::u32(SENT, [about.len()], about);
+            tensors.push(about.expect("a list fills its length"));
+        }
+        if !tensors.is_empty() {
+            body.sections.push(Section::new(Kind::Statistics, tensors));
+        }
+    }
+
+    fn load_from(saved: &Body) -> Result<(Importance, ParameterSet), WireError> {
+        let (mut loaded, mut sent) = (Importance::default(), None);
+        for tensor in saved.of_kind(Kind::Statistics) {
+            if &**tensor.name() == SENT {
+                let empty = || WireError::Malformed("a Fisher of no task".to_owned());
+                sent = Some(tensor.as_u32()?.split_first().ok_or_else(empty)?);
+            } else if let Some(name) = tensor.name().strip_prefix(PREFIX) {
+                let number =
+                    Number { shape: tensor.shape().to_vec(), values: tensor.as_f64()?.to_vec() };
+                loaded.fisher.insert(name.into(), number);
+            }
+        }
+        loaded.asset = sent.map(|(task, rows)| loaded.made(*task, rows));
+        Ok((loaded, parameters_of(saved)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::TaskId;
+
+    fn theta() -> ParameterSet {
+        let parameter = |shape: &[usize]| Parameter {
+            shape: shape.to_vec(),
+            values: vec![0.0; shape.iter().product()].into(),
+        };
+        let all = [
+            ("bn1.running_mean", parameter(&[2])),
+            ("conv1.weight", parameter(&[3])),
+            ("head.bias", parameter(&[4])),
+            ("head.weight", parameter(&[4, 2])),
+        ];
+        all.into_iter().collect()
+    }
+
+    fn period(task: u16) -> Period {
+        let rows = 2 * task as usize..2 * task as usize + 2;
+        let classes = rows.clone().map(|row| row as u32).collect();
+        Period::of(Arc::new(TaskView { task: TaskId(task), rows, classes }), 2)
+    }
+
+    fn folded(value: f64) -> Folded {
+        let sums = [("conv1.weight", 3), ("head.bias", 2), ("head.weight", 4)]
+            .map(|(name, count)| (Arc::from(format!("fisher/{name}")), vec![value; count]));
+        Folded { sums: sums.into(), ..Folded::default() }
+    }
+
+    /// EWC card, invariant 6: after three tasks `.81 F1 + .9 F2 + F3`, each divided by its samples; rows that were not
+    /// sent have none.
+    #[test]
+    fn the_fisher_of_a_task_fades() {
+        let mut all = Importance::default();
+        for (sum, terms) in [(8.0, 2.0), (30.0, 10.0), (7.0, 1.0)] {
+            all.add(&folded(sum), &theta(), (terms, 0.9, f64::INFINITY)).unwrap();
+        }
+        let wanted = 0.81 * 4.0 + 0.9 * 3.0 + 7.0;
+        assert!((all.fisher["conv1.weight"].values[2] - wanted).abs() < 1e-12);
+        assert_eq!(all.fisher["head.bias"].values[2..], [0.0, 0.0]);
+        assert!(!all.fisher.contains_key("bn1.running_mean"));
+        let mut clipped = Importance::default();
+        clipped.add(&folded(8.0), &theta(), (2.0, 0.9, 0.25)).unwrap();
+        assert_eq!(clipped.fisher["conv1.weight"].values, [0.25; 3]);
+        assert!(all.add(&Folded::default(), &theta(), (1.0, 0.9, 1.0)).is_err());
+    }
+
+    #[test]
+    fn what_is_sent_has_its_promised_shape_and_survives_a_checkpoint() {
+        let parameters = Parameters::shared([
+            ("conv1.weight".to_owned(), vec![3]),
+            ("bn1.running_mean".to_owned(), vec![2]),
+        ]);
+        let parameters = parameters.head(HeadKind::Linear, 4, 2);
+        for (head, rows) in [(HeadForm::Growing, 2), (HeadForm::Fixed, 4)] {
+            let mut all = Importance::default();
+            assert_eq!(all.asset().map(|asset| asset.version), None);
+            all.add(&folded(3.0), &theta(), (1.0, 0.9, 9.0)).unwrap();
+            all.end_task(&theta(), &period(0), head);
+            let asset = all.asset().unwrap();
+            let sketch = fisher_sketch(&parameters, head, &period(1).view).unwrap();
+            assert_eq!((asset.body.sketch(), asset.version), (sketch.body, sketch.version));
+            let down = Message { assets: vec![Arc::clone(&asset)], ..Message::default() };
+            let sent = Importance::of(&down).unwrap().unwrap();
+            assert_eq!(sent.get("head.weight").unwrap().shape, [rows, 2]);
+            assert_eq!(sent.get("conv1.weight").unwrap().values[..], [3.0; 3]);
+            let mut body = Body::default();
+            all.save_into(&mut body);
+            let (loaded, none) = Importance::load_from(&body).unwrap();
+            assert_eq!((&loaded.fisher, none.is_empty()), (&all.fisher, true));
+            assert_eq!(loaded.asset().unwrap().digest(), asset.digest());
+        }
+        assert_eq!(fisher_sketch(&parameters, HeadForm::Fixed, &period(0).view), None);
+        assert_eq!(fisher_places(&parameters, 0..2).len(), 3);
+    }
+}

@@ -1,0 +1,282 @@
+//! **EWC** (Kirkpatrick et al., PNAS 2017) over FedAvg: what earlier tasks depend on is held near where they left it.
+//!
+//! ```text
+//! client   minimise  CE + lambda sum F (theta - theta*)^2      from the second task on; with `half`, lambda / 2
+//! server   as FedAvg; after the last round of a task everybody who took part gets theta and answers with
+//!          F_m = sum over (x, y)  p(y|x) (grad log p(y|x))^2   and its number of samples n_m
+//!          F <- decay F + sum_m F_m / sum_m n_m,   theta* <- theta
+//! ```
+//! `theta*`, the model of the task before, and `F` are assets, sent once per task and client. One anchor and one decayed
+//! sum: online EWC. The public code skips the training of the last round, so that clients hold the global model and can
+//! compute its Fisher there; with `skip_last_round` the exchange at the end takes the place of that round, else it is one
+//! more. In that code's mixed precision the penalty is divided by the scale of the loss, which nearly switches it off; here
+//! it is not. Adam divides it by the same moments as the rest of the gradient.
+//!
+//! With `site = "client"` nothing of it travels: every client keeps an anchor and a Fisher of its own, overwritten after
+//! each of its rounds, `F <- a F + (1 - a) F_m` with a the share of classes known before the task. That is what the code of
+//! TARGET, LANDER and STSA sets out to do, with `fisher = "batches"` over all classes seen, `fisher_clip = 1e-4`,
+//! `lambda = 1000` and `half`; by reading, its penalty never reaches the network that trains, so that its row is plain
+//! FedAvg with uniform weights.
+
+mod importance;
+mod own;
+mod penalty;
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+pub use self::importance::Importance;
+use self::importance::{fisher_places, fisher_section, fisher_sketch};
+pub use self::own::OwnImportance;
+use self::penalty::Anchored;
+use super::averaged::{
+    Averaged, Client, Closing, Learnt, Needs, Objective, SAMPLES, previous, sample_count, train,
+};
+use super::fedavg::FedAvg;
+use super::local_fisher::{local_fisher, read_form};
+use super::registry::MethodEntry;
+use crate::data::TaskView;
+use crate::learning::Classifier;
+use crate::learning::fisher::FisherForm;
+use crate::model::ParameterSet;
+use crate::policy::{
+    Asset, AssetSketch, Figures, Lab, ModelFacts, Period, Place, PolicyError, SketchFacts, Stale,
+};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::wire::{Kind, NamedTensor, Section};
+
+/// Who keeps what the penalty needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Site {
+    /// The server, for all clients.
+    Server,
+    /// Every client its own, of its own last model (TARGET, LANDER, STSA).
+    Client,
+}
+
+impl Choice for Site {}
+
+/// The `[method]` table of EWC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ewc {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// Strength of the penalty.
+    pub lambda: f64,
+    /// Whether half of it counts.
+    pub half: bool,
+    /// What is left of the Fisher of earlier tasks after one more.
+    pub decay: f64,
+    /// Which squared gradients make it.
+    pub fisher: FisherForm,
+    /// Its largest number, after division by samples.
+    pub fisher_clip: Option<f64>,
+    /// Whether the exchange after training takes the place of the last round.
+    pub skip_last_round: bool,
+    /// Who keeps anchor and Fisher.
+    pub site: Site,
+}
+
+impl Default for Ewc {
+    fn default() -> Self {
+        defaults(Ewc::read)
+    }
+}
+
+impl Ewc {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Ewc {
+        let lambda = Param::new("lambda", 1.0, "strength of the penalty").at_least(0.0);
+        let half = Param::new("half", false, "half of `lambda`, as in the code of TARGET and STSA");
+        let decay = "what is left of the Fisher of earlier tasks after one more";
+        let decay =
+            Param::new("decay", 0.9, decay).source("fed-mammoth").at_least(0.0).at_most(1.0);
+        let clip = Param::unset("fisher_clip", "largest number of a Fisher, per sample or batch");
+        let skip = "end a task with the Fisher in place of its last round, not after it";
+        let skip = Param::new("skip_last_round", true, skip);
+        let site = Param::new("site", Site::Server, "who keeps the earlier model and its Fisher");
+        Ewc {
+            fedavg: FedAvg::read(table),
+            lambda: table.get(&lambda.source("fed-mammoth; STSA's code has 1000 and half")),
+            half: table.get(&half),
+            decay: table.get(&decay),
+            fisher: read_form(table),
+            fisher_clip: table.optional(&clip.source("1e-4 in STSA's code").at_least(0.0)),
+            skip_last_round: table.get(&skip.source("fed-mammoth")),
+            site: table.get(&site),
+        }
+    }
+
+    fn at_server(&self) -> bool {
+        self.site == Site::Server
+    }
+
+    fn clip(&self) -> f64 {
+        self.fisher_clip.unwrap_or(f64::INFINITY)
+    }
+
+    fn strength(&self) -> f64 {
+        if self.half { 0.5 * self.lambda } else { self.lambda }
+    }
+
+    /// What holds a member in this task: an earlier model and its Fisher.
+    fn anchor_of(
+        &self,
+        member: &Client<'_, OwnImportance>,
+    ) -> Result<Option<(ParameterSet, ParameterSet)>, PolicyError> {
+        if member.seat.view.rows.start == 0 {
+            return Ok(None);
+        }
+        Ok(match self.site {
+            Site::Client => member.state.anchor(),
+            Site::Server => previous::of(member.down)?.zip(Importance::of(member.down)?),
+        })
+    }
+}
+
+impl Averaged for Ewc {
+    type State = OwnImportance;
+    type Memory = Importance;
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.fedavg.needs();
+        if !self.at_server() {
+            needs.push(Needs::ReturningClients {
+                why: "clients are held by a model of their own, and fresh clients have none",
+                otherwise: Some("`method.site = \"server\"`"),
+            });
+        }
+        needs
+    }
+
+    fn teaches(&self) -> bool {
+        self.at_server()
+    }
+
+    fn also_named(&self, model: &ModelFacts, view: &TaskView) -> Vec<AssetSketch> {
+        let sketch = || fisher_sketch(&self.parameters(model), self.averaging().head, view);
+        self.at_server().then(sketch).flatten().into_iter().collect()
+    }
+
+    fn assets(&self, memory: &Importance) -> Vec<Arc<Asset>> {
+        memory.asset().into_iter().collect()
+    }
+
+    /// A single round trains in any case.
+    fn training_rounds(&self, rounds: u32) -> u32 {
+        match self.at_server() && self.skip_last_round {
+            true => rounds.saturating_sub(1).max(rounds.min(1)),
+            false => rounds,
+        }
+    }
+
+    fn closes_with(&self) -> Option<&'static str> {
+        self.at_server().then_some("fisher")
+    }
+
+    fn reports(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let rows = self.averaging().head.down_rows(facts.view, facts.model.classes);
+        let count = sample_count().summed(Stale::Refuse);
+        [count].into_iter().chain(fisher_places(&self.parameters(facts.model), rows)).collect()
+    }
+
+    fn report(
+        &self,
+        model: &ModelFacts,
+        member: &mut Client<'_, OwnImportance>,
+        lab: &Lab,
+    ) -> Result<(Vec<Section>, Figures), PolicyError> {
+        let view = &member.seat.view;
+        let model_there = (&member.received, self.trained_rows(model, view));
+        let sum = local_fisher(self.fisher, model_there, member.shard, lab)?;
+        let terms = NamedTensor::u32(SAMPLES, [], vec![sum.terms as u32])?;
+        let rows = self.averaging().head.down_rows(view, model.classes);
+        let all = sum.scaled(1.0, f64::INFINITY, &member.received);
+        let numbers = fisher_section(&self.parameters(model), &all, rows)?;
+        let tensors = std::iter::once(terms).chain(numbers).collect();
+        Ok((vec![Section::new(Kind::Statistics, tensors)], Vec::new()))
+    }
+
+    fn after_reports(
+        &self,
+        memory: &mut Importance,
+        Closing { before, folded, .. }: Closing<'_>,
+    ) -> Result<Figures, PolicyError> {
+        let terms = folded.sum(SAMPLES)?.iter().sum();
+        memory.add(&folded, before, (terms, self.decay, self.clip()))?;
+        Ok(vec![("fisher_samples", terms)])
+    }
+
+    fn end_task(
+        &self,
+        memory: &mut Importance,
+        theta: &ParameterSet,
+        period: &Period,
+        _lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        if self.at_server() {
+            memory.end_task(theta, period, self.averaging().head);
+        }
+        Ok(())
+    }
+
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Client<'_, OwnImportance>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        let learnt = train(self, model, pack, lab)?;
+        if self.at_server() {
+            return Ok(learnt);
+        }
+        for (member, trained) in pack.iter_mut().zip(&learnt) {
+            let (Ok(trained), view) = (trained, &member.seat.view) else { continue };
+            let there = (&trained.parameters, self.fisher_rows(view));
+            let sum = local_fisher(self.fisher, there, member.shard, lab)?;
+            let mean = 1.0 / sum.terms.max(1) as f64;
+            let fisher = sum.scaled(mean, self.clip(), &trained.parameters);
+            member.state.overwrite(&trained.parameters, fisher, view);
+        }
+        Ok(learnt)
+    }
+
+    fn objective(
+        &self,
+        _model: &ModelFacts,
+        pack: &[Client<'_, OwnImportance>],
+        network: &Classifier,
+        _lab: &Lab,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let anchors = match self.lambda > 0.0 {
+            true => pack.iter().map(|member| self.anchor_of(member)).collect::<Result<_, _>>()?,
+            false => Vec::new(),
+        };
+        Ok(Box::new(Anchored::new(network, anchors, self.strength())))
+    }
+}
+
+impl Ewc {
+    /// The rows over which a client's own Fisher is taken: all classes seen.
+    fn fisher_rows(&self, view: &TaskView) -> std::ops::Range<usize> {
+        0..view.seen()
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients are held near the model of the task before, number by number, \
+               by the Fisher information of the tasks so far.",
+        source: "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, PNAS \
+                 2017; HGP's benchmark",
+        state: "server: the parameters, those of the task before and their Fisher; client: nothing \
+                (with `site = \"client\"` its last model and its Fisher)",
+        ..MethodEntry::averaging("ewc", Ewc::read)
+    }
+}

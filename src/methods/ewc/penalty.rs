@@ -1,0 +1,85 @@
+//! The cross-entropy with a penalty for leaving an earlier model.
+
+use candle_core::{Tensor, Var};
+
+use crate::learning::losses::anchored;
+use crate::learning::{Classifier, LearningError};
+use crate::methods::averaged::{Objective, Pass};
+use crate::model::ParameterSet;
+
+/// Of every member, what holds each variable; nothing where nothing does.
+pub(super) struct Anchored {
+    held: Vec<Option<Vec<Held>>>,
+    strength: f64,
+}
+
+/// What holds a variable: numbers to go back to, and how much each matters.
+struct Held {
+    anchor: Vec<f32>,
+    importance: Vec<f32>,
+}
+
+impl Anchored {
+    /// From earlier models of the members and their Fishers. Rows that an earlier model did not have matter to nobody.
+    pub fn new(
+        network: &Classifier,
+        anchors: Vec<Option<(ParameterSet, ParameterSet)>>,
+        strength: f64,
+    ) -> Anchored {
+        let numbers = |set: &ParameterSet, name: &str| -> Vec<f32> {
+            let known = set.get(name).map(|known| &known.values[..]).unwrap_or_default();
+            let place = network.place_of(name).unwrap_or_default();
+            place.map(|at| known.get(at).copied().unwrap_or(0.0)).collect()
+        };
+        let of = |(anchor, importance): (ParameterSet, ParameterSet)| {
+            let held = network.variables().iter().map(|(name, _)| Held {
+                anchor: numbers(&anchor, name),
+                importance: numbers(&importance, name),
+            });
+            held.collect()
+        };
+        Anchored { held: anchors.into_iter().map(|anchor| anchor.map(of)).collect(), strength }
+    }
+
+    /// The penalty of a member of so many.
+    fn of_member(
+        &self,
+        (held, member, members): (&[Held], usize, usize),
+        variables: &[(std::sync::Arc<str>, Var)],
+    ) -> Result<Option<Tensor>, LearningError> {
+        let mut all: Option<Tensor> = None;
+        for ((_, variable), Held { anchor, importance }) in variables.iter().zip(held) {
+            let own = match members {
+                1 => variable.as_tensor().clone(),
+                _ => variable.narrow(0, member, 1)?,
+            };
+            let one = anchored(&own, anchor, importance, self.strength)?;
+            all = Some(match all {
+                Some(sum) => (sum + one)?,
+                None => one,
+            });
+        }
+        Ok(all)
+    }
+}
+
+impl Objective for Anchored {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let losses = pass.outputs()?.losses;
+        if self.held.iter().all(Option::is_none) {
+            return Ok(losses);
+        }
+        let members = pass.model.members();
+        let mut penalties = Vec::with_capacity(members);
+        for (member, held) in self.held.iter().enumerate() {
+            // Without a sample in this step a member does not move, and its loss is not read.
+            let penalty = match held {
+                Some(held) => self.of_member((held, member, members), pass.model.variables())?,
+                None => None,
+            };
+            let none = || Tensor::zeros((), losses.dtype(), losses.device());
+            penalties.push(penalty.map_or_else(none, Ok)?);
+        }
+        Ok((&losses + Tensor::stack(&penalties, 0)?.reshape(losses.shape())?)?)
+    }
+}

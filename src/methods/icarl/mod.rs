@@ -1,0 +1,342 @@
+//! **iCaRL** (Rebuffi et al., CVPR 2017) over FedAvg: exemplars by herding, distillation of the previous network, and the
+//! nearest class mean of exemplars in place of the head.
+//!
+//! ```text
+//! client   a batch of new samples and exemplars, shuffled together:
+//!            targets = sigmoid(previous network) on old outputs, one-hot on new ones;  minimise BCE(sigmoid z, targets)
+//! server   as FedAvg; after the last round of a task everybody who took part gets theta,
+//!            herds the task's samples on unit features, floor(budget / classes) of each, cuts older classes to their first,
+//!            and answers with sums of unit features of its exemplars (and of their mirror images) and counts, by class
+//!            mu_c = unit(sum of sums / sum of counts)
+//! answer   argmax over c of cos(f(x), mu_c)
+//! ```
+//! A client that missed that exchange, or a task, herds when it is next asked, with what it then receives. All means are
+//! computed anew after each task, since features have moved: a class of which nobody who took part holds an exemplar has
+//! none, and the head answers for it (`absent = "head"`) or it is lost. Sums over a few exemplars say more of single images
+//! than sums over whole classes do.
+//!
+//! The releases of LANDER, TARGET and STSA call something else iCaRL: `keep = "everything"` draws `budget` of all earlier
+//! samples in every round, `loss = "softmax"` is the cross-entropy over all classes seen and that of the previous network's
+//! answers at temperature 2, and `classifier = "head"` answers.
+
+mod means;
+mod objective;
+mod state;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+pub use self::means::{Absent, Means};
+use self::means::{COUNTS, NearestMean, SUMS, sums_of};
+use self::objective::Distilled;
+pub use self::objective::{IcarlLoss, Reduction};
+pub use self::state::Exemplars;
+use super::averaged::{
+    Averaged, Client, Closing, Learnt, Memory, Needs, Objective, Trained, one_by_one, previous,
+    train_alone,
+};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use crate::data::{Shard, TaskView};
+use crate::learning::exemplars::Quota;
+use crate::learning::{Classifier, TrainingPlan};
+use crate::model::ParameterSet;
+use crate::numerics::distributions::choose;
+use crate::numerics::streams::Domain;
+use crate::policy::{
+    Figures, Lab, ModelFacts, Place, PolicyError, Predictor, Service, SketchFacts, Stale, Veto,
+};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::wire::{Dtype, Kind, NamedTensor, Section};
+
+/// What answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Answers {
+    /// The nearest mean of exemplars.
+    NearestMean,
+    /// The head.
+    Head,
+}
+
+impl Choice for Answers {}
+
+/// Which samples of earlier tasks a client keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Keeps {
+    /// The first of every class in herding order, under the budget.
+    Herding,
+    /// All of them, of which a round draws the budget.
+    ///
+    /// As in the releases of LANDER, TARGET and STSA.
+    Everything,
+}
+
+impl Choice for Keeps {}
+
+/// The `[method]` table of iCaRL.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Icarl {
+    /// What trains and how; all classes seen train.
+    pub fedavg: FedAvg,
+    /// Exemplars of a client, of all classes.
+    pub budget: u32,
+    /// How it is dealt.
+    pub quota: Quota,
+    /// What is kept.
+    pub keep: Keeps,
+    /// The loss.
+    pub loss: IcarlLoss,
+    /// How the sigmoid loss is taken together.
+    pub bce: Reduction,
+    /// What answers.
+    pub classifier: Answers,
+    /// Whether mirror images count in means.
+    pub flips: bool,
+    /// Who answers for a class without exemplars.
+    pub absent: Absent,
+}
+
+impl Default for Icarl {
+    fn default() -> Self {
+        defaults(Icarl::read)
+    }
+}
+
+impl Icarl {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Icarl {
+        let budget = Param::new("budget", 2_000, "exemplars of a client, of all classes together");
+        let quota = Param::new("quota", Quota::Floor, "rounding of a class's part of the budget");
+        let keep = Param::new("keep", Keeps::Herding, "which earlier samples are kept");
+        let loss = Param::new("loss", IcarlLoss::Sigmoid, "what is minimised");
+        let bce = Param::new("bce", Reduction::Sum, "how the sigmoid loss is taken together");
+        let bce = bce.source("the paper; a rate of 2.0, as in the releases, belongs to their mean");
+        let answers = Param::new("answers", Answers::NearestMean, "what answers");
+        let flips = Param::new("flips", true, "mirror images of exemplars count in means");
+        let absent =
+            Param::new("absent", Absent::Head, "who answers for a class without exemplars");
+        Icarl {
+            fedavg: FedAvg::read(table),
+            budget: table.get(&budget.source("Rebuffi et al.").at_most(1e7)),
+            quota: table.get(&quota.source("floor: the paper; ceil: both releases")),
+            keep: table.get(&keep),
+            loss: table.get(&loss),
+            bce: table.get(&bce),
+            classifier: table.get(&answers),
+            flips: table.get(&flips.source("the releases of iCaRL")),
+            absent: table.get(&absent.source("not in the paper")),
+        }
+    }
+
+    fn has_means(&self) -> bool {
+        self.classifier == Answers::NearestMean
+    }
+
+    /// Keeps exemplars of a shard by this model.
+    fn absorb(
+        &self,
+        state: &mut Exemplars,
+        shard: &Shard,
+        parameters: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        if self.budget == 0 || shard.is_empty() {
+            return Ok(());
+        }
+        state.sample_bytes = lab.dataset.train.sample_bytes()?;
+        match self.keep {
+            Keeps::Herding => {
+                let model = Classifier::frozen(&lab.backbone, parameters)?;
+                state.herd(shard, &model, (self.quota, self.budget as usize), lab)
+            }
+            Keeps::Everything => {
+                state.keep_all(shard, lab);
+                Ok(())
+            }
+        }
+    }
+
+    /// Exemplars of earlier classes that take part in a round.
+    fn replayed(&self, member: &Client<'_, Exemplars>) -> Vec<u32> {
+        let old = member.state.by_class.below(member.seat.view.rows.start as u32);
+        let budget = self.budget as usize;
+        if self.keep == Keeps::Herding || old.len() <= budget {
+            return old;
+        }
+        let mut rng = member.key.domain(Domain::Method).rng();
+        let drawn = choose(&mut rng, old.len() as u64, budget as u64);
+        drawn.into_iter().map(|at| old[at as usize]).collect()
+    }
+
+    fn train(
+        &self,
+        model: &ModelFacts,
+        member: &mut Client<'_, Exemplars>,
+        lab: &Lab,
+    ) -> Result<Trained, PolicyError> {
+        let task = member.seat.view.task;
+        let mut state = std::mem::take(&mut member.state);
+        let waiting = state.waiting.take_if(|(of, _)| *of < task).map(|(_, shard)| shard);
+        let missed = member.missed.iter().map(|missed| Arc::clone(&missed.shard));
+        for shard in waiting.into_iter().chain(missed) {
+            self.absorb(&mut state, &shard, &member.received, lab)?;
+        }
+        if state.seen <= u64::from(task.0) {
+            state.waiting = Some((task, Arc::clone(member.shard)));
+            state.seen = u64::from(task.0) + 1;
+        }
+        member.state = state;
+        let old = self.replayed(member);
+        let mut all = [member.shard, old.as_slice()].concat();
+        all.sort_unstable();
+        let all: Shard = all.into();
+        let mut trained = train_alone(self, model, &member.upon(&all), lab)?;
+        trained.samples = member.shard.len();
+        trained.metrics.push(("exemplars", old.len() as f64));
+        Ok(trained)
+    }
+}
+
+impl Averaged for Icarl {
+    type State = Exemplars;
+    type Memory = Means;
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.fedavg.needs();
+        if self.budget > 0 {
+            needs.push(Needs::ReturningClients {
+                why: "clients keep exemplars, and fresh clients never come back",
+                otherwise: Some("`method.budget = 0`"),
+            });
+        }
+        needs
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "the previous network that teaches is of one task")
+    }
+
+    fn teaches(&self) -> bool {
+        true
+    }
+
+    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        match (self.loss, self.bce) {
+            (IcarlLoss::Sigmoid, Reduction::MeanAll) => {
+                self.fedavg.head.down_rows(view, model.classes)
+            }
+            _ => 0..view.seen(),
+        }
+    }
+
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Client<'_, Exemplars>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        Ok(one_by_one(pack, |member| self.train(model, member, lab)))
+    }
+
+    fn objective(
+        &self,
+        _model: &ModelFacts,
+        pack: &[Client<'_, Exemplars>],
+        _network: &Classifier,
+        lab: &Lab,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
+        let member = pack.first().ok_or_else(none)?;
+        let previous = previous::of(member.down)?;
+        let previous = previous.map(|set| Classifier::frozen(&lab.backbone, &set)).transpose()?;
+        let view = &member.seat.view;
+        let columns = (view.rows.start, view.seen());
+        Ok(Box::new(Distilled { loss: self.loss, bce: self.bce, columns, previous }))
+    }
+
+    /// Training, and the previous network's answers.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        (1.0 + 1.0 / 3.0) * self.fedavg.work(samples, plan)
+    }
+
+    fn closes_with(&self) -> Option<&'static str> {
+        self.has_means().then_some("means")
+    }
+
+    fn reports(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let (rows, dim) = (facts.view.seen(), facts.model.backbone.dim());
+        let place = |name, shape: &[usize], dtype| {
+            Place::new(Kind::Prototypes, name, shape, dtype).summed(Stale::Refuse)
+        };
+        vec![place(SUMS, &[rows, dim], Dtype::F32), place(COUNTS, &[rows], Dtype::U32)]
+    }
+
+    /// Herds the samples of the task and describes all exemplars.
+    fn report(
+        &self,
+        _model: &ModelFacts,
+        member: &mut Client<'_, Exemplars>,
+        lab: &Lab,
+    ) -> Result<(Vec<Section>, Figures), PolicyError> {
+        let mut state = std::mem::take(&mut member.state);
+        if let Some((_, shard)) = state.waiting.take() {
+            self.absorb(&mut state, &shard, &member.received, lab)?;
+        }
+        member.state = state;
+        let (rows, dim) = (member.seat.view.seen(), lab.backbone.dim());
+        let model = Classifier::frozen(&lab.backbone, &member.received)?;
+        let held: Shard = member.state.by_class.below(rows as u32).into();
+        let (sums, counts) = sums_of(&held, &model, (rows, dim), self.flips, lab)?;
+        let sums = sums.into_iter().map(|sum| sum as f32).collect::<Vec<f32>>();
+        let tensors = vec![
+            NamedTensor::f32(SUMS, [rows, dim], sums)?,
+            NamedTensor::u32(COUNTS, [rows], counts)?,
+        ];
+        Ok((vec![Section::new(Kind::Prototypes, tensors)], vec![("exemplars", held.len() as f64)]))
+    }
+
+    fn after_reports(
+        &self,
+        memory: &mut Means,
+        Closing { folded, .. }: Closing<'_>,
+    ) -> Result<Figures, PolicyError> {
+        *memory = Means::of(folded.sum(SUMS)?, folded.sum(COUNTS)?);
+        Ok(vec![("classes_with_exemplars", memory.classes() as f64)])
+    }
+
+    fn answering(
+        &self,
+        model: &ModelFacts,
+        memory: &Means,
+        theta: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        if !self.has_means() || memory.classes() == 0 {
+            return self.predictor(model, memory.task(), theta, lab);
+        }
+        let model = Arc::new(Classifier::frozen(&lab.backbone, theta)?);
+        Ok(Arc::new(NearestMean::new(model, memory.clone(), self.absent)))
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients keep exemplars chosen by herding and distil the previous \
+               network; the nearest mean of exemplars answers.",
+        source: "Rebuffi et al., iCaRL: Incremental Classifier and Representation Learning, CVPR \
+                 2017",
+        state: "client: exemplars; server: the parameters, those of the task before, class means",
+        ..MethodEntry::averaging("icarl", Icarl::read)
+    }
+}

@@ -1,0 +1,164 @@
+//! The loss on new samples and exemplars together.
+
+use candle_core::Tensor;
+use clap::ValueEnum;
+
+use crate::learning::losses::{
+    ClassReduction, Distillation, distillation, sigmoid, sigmoid_cross_entropy,
+};
+use crate::learning::{Classifier, LearningError};
+use crate::methods::averaged::{Objective, Pass};
+use crate::model::ops::cross_entropy;
+use crate::scenario::reader::Choice;
+
+/// The temperature of the releases' distillation.
+const TEMPERATURE: f64 = 2.0;
+
+/// What is minimised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IcarlLoss {
+    /// Every output by itself, old ones towards the previous network's.
+    Sigmoid,
+    /// The cross-entropy over all classes seen, and that of the previous network's answers over old ones.
+    ///
+    /// As in the releases of LANDER, TARGET and STSA, at temperature 2.
+    Softmax,
+}
+
+impl Choice for IcarlLoss {}
+
+/// How the losses of outputs are taken together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reduction {
+    /// Their sum over the classes seen, the mean over samples.
+    Sum,
+    /// Their mean over samples and the classes seen.
+    Mean,
+    /// Their mean over samples and all outputs, with target 0 for classes to come (the releases of iCaRL).
+    MeanAll,
+}
+
+impl Choice for Reduction {}
+
+/// A loss of new samples and exemplars.
+pub(super) struct Distilled {
+    pub loss: IcarlLoss,
+    pub bce: Reduction,
+    /// How many outputs are old, and how many have been seen.
+    pub columns: (usize, usize),
+    pub previous: Option<Classifier>,
+}
+
+impl Distilled {
+    /// The loss of logits `(b, rows)` where the previous network said `old`, `(b, columns)` flat.
+    pub fn of(
+        &self,
+        logits: &Tensor,
+        labels: &[u32],
+        old: Option<&[f32]>,
+    ) -> candle_core::Result<Tensor> {
+        let (before, seen) = self.columns;
+        if self.loss == IcarlLoss::Softmax {
+            let loss = cross_entropy(logits, labels, 0..seen)?;
+            let Some(old) = old else { return Ok(loss) };
+            let own = logits.narrow(1, 0, before)?.contiguous()?;
+            let form = Distillation::CrossEntropy;
+            return loss + distillation(&own, old, 0..before, TEMPERATURE, form)?;
+        }
+        let columns = if self.bce == Reduction::MeanAll { logits.dim(1)? } else { seen };
+        let targets = targets(labels, columns, old.map(|old| (old, before)));
+        let classes = match self.bce {
+            Reduction::Sum => ClassReduction::Sum,
+            Reduction::Mean | Reduction::MeanAll => ClassReduction::Mean,
+        };
+        sigmoid_cross_entropy(&logits.narrow(1, 0, columns)?.contiguous()?, &targets, classes)
+    }
+}
+
+/// One-hot, but for old outputs what the previous network said.
+fn targets(labels: &[u32], columns: usize, old: Option<(&[f32], usize)>) -> Vec<f64> {
+    let of = |(sample, label): (usize, &u32)| {
+        let label = *label as usize;
+        (0..columns).map(move |column| match old {
+            Some((old, before)) if column < before => sigmoid(old[sample * before + column]),
+            _ => f64::from(u8::from(column == label)),
+        })
+    };
+    labels.iter().enumerate().flat_map(of).collect()
+}
+
+impl Objective for Distilled {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let (logits, batch) = (pass.logits()?, &pass.step.batch);
+        let old = match &self.previous {
+            Some(previous) => {
+                let features = previous.batch_features(batch, pass.device)?;
+                let told = previous.logits(&features)?.detach().narrow(1, 0, self.columns.0)?;
+                Some(told.contiguous()?.flatten_all()?.to_vec1::<f32>()?)
+            }
+            None => None,
+        };
+        Ok(self.of(&logits, batch.labels(), old.as_deref())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+    use candle_core::{Device, Var};
+
+    fn narrow(values: Vec<f64>) -> Vec<f32> {
+        values.into_iter().map(|value| value as f32).collect()
+    }
+
+    fn distilled(loss: IcarlLoss, bce: Reduction) -> Distilled {
+        Distilled { loss, bce, columns: (6, 9), previous: None }
+    }
+
+    #[test]
+    fn golden_rehearsal_targets_and_sigmoid_losses() {
+        let Some(golden) = Golden::open("rehearsal") else { return };
+        let (old, labels) = (narrow(golden.f64("ic.old")), golden.labels("ic.labels"));
+        golden.assert_close("ic.targets", &targets(&labels, 9, Some((&old, 6))));
+        let z = Tensor::from_vec(narrow(golden.f64("ic.z")), (6, 12), &Device::Cpu).unwrap();
+        let z = Var::from_tensor(&z).unwrap();
+        for (name, bce) in [
+            ("ic.sum", Reduction::Sum),
+            ("ic.mean", Reduction::Mean),
+            ("ic.mean_all", Reduction::MeanAll),
+        ] {
+            let loss = distilled(IcarlLoss::Sigmoid, bce).of(&z, &labels, Some(&old)).unwrap();
+            golden.assert_close_f32(name, &[loss.to_scalar::<f32>().unwrap()]);
+            let gradients = loss.backward().unwrap();
+            let gradient = gradients.get(&z).unwrap().flatten_all().unwrap();
+            golden.assert_close_f32(&format!("{name}.grad_z"), &gradient.to_vec1::<f32>().unwrap());
+        }
+    }
+
+    /// Rehearsal card, invariant 6: a student that says what the previous network said gets no gradient on old outputs,
+    /// with either loss; of an exemplar its own one-hot entry is replaced, too.
+    #[test]
+    fn the_previous_network_asks_nothing_of_its_equal() {
+        let old: Vec<f32> = (0..18).map(|i| (i as f32 * 0.7).sin()).collect();
+        let all: Vec<f32> =
+            old.chunks(6).flat_map(|old| [old, &[0.3, -0.2, 0.9][..]].concat()).collect();
+        let z = Tensor::from_vec(all, (3, 9), &Device::Cpu).unwrap();
+        let z = Var::from_tensor(&z).unwrap();
+        let slope = |loss, old: Option<&[f32]>, labels: &[u32]| {
+            let distilled = distilled(loss, Reduction::Sum);
+            let gradients = distilled.of(&z, labels, old).unwrap().backward().unwrap();
+            gradients.get(&z).unwrap().to_vec2::<f32>().unwrap()
+        };
+        for row in slope(IcarlLoss::Sigmoid, Some(&old), &[0, 3, 8]) {
+            assert!(row[..6].iter().all(|g| g.abs() < 1e-6) && row[6].abs() > 1e-2, "{row:?}");
+        }
+        let labels = [6, 7, 8];
+        let with = slope(IcarlLoss::Softmax, Some(&old), &labels);
+        let without = slope(IcarlLoss::Softmax, None, &labels);
+        for (with, without) in with.concat().iter().zip(without.concat()) {
+            assert!((with - without).abs() < 1e-6, "{with} {without}");
+        }
+        assert_eq!(targets(&[1], 3, None), [0.0, 1.0, 0.0]);
+    }
+}

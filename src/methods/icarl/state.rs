@@ -1,0 +1,125 @@
+//! What a client keeps: exemplars by class in herding order, and the samples of a task that it has still to choose from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::data::Shard;
+use crate::learning::exemplars::{ByClass, Quota};
+use crate::learning::{Classifier, Herding};
+use crate::policy::{ClientState, Lab, PolicyError};
+use crate::quantity::TaskId;
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// Exemplars by head row. The state names samples by their index in the data set; what a client would keep are the
+/// samples themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose from
+/// are its own data.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exemplars {
+    /// The best of every class first.
+    pub by_class: ByClass,
+    /// A task whose exemplars have still to be chosen.
+    pub(super) waiting: Option<(TaskId, Shard)>,
+    /// Tasks before this one have been met.
+    pub(super) seen: u64,
+    /// Of one sample.
+    pub(super) sample_bytes: u64,
+}
+
+impl Exemplars {
+    /// Chooses from a shard by this model's unit features, and cuts what there is to its part of the budget.
+    pub(super) fn herd(
+        &mut self,
+        shard: &Shard,
+        model: &Classifier,
+        (quota, budget): (Quota, usize),
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        let loader = lab.frozen(lab.statistics_loader(shard), model.frozen_part())?;
+        let mut features: BTreeMap<u32, (Vec<u32>, Vec<f32>)> = BTreeMap::new();
+        for batch in loader.in_order(lab.evaluation_batch) {
+            let batch = batch?;
+            let found = model.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+            for ((sample, label), feature) in batch.samples().iter().zip(batch.labels()).zip(found)
+            {
+                let (samples, all) = features.entry(*label).or_default();
+                samples.push(*sample);
+                all.extend(feature);
+            }
+        }
+        let known = self.by_class.iter().filter(|(row, _)| !features.contains_key(row)).count();
+        let each = quota.of(budget, known + features.len());
+        for (row, (samples, features)) in features {
+            let dim = features.len() / samples.len().max(1);
+            let order = Herding::GreedyUnit.order(&features, dim, each);
+            self.by_class.insert(row, order.into_iter().map(|at| samples[at]).collect());
+        }
+        self.by_class.cut(each);
+        Ok(())
+    }
+
+    /// Keeps all of a shard.
+    pub(super) fn keep_all(&mut self, shard: &Shard, lab: &Lab) {
+        let mut by_row: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for sample in shard.iter() {
+            let row = lab.curriculum.row_of(lab.dataset.train.labels()[*sample as usize]);
+            by_row.entry(row).or_default().push(*sample);
+        }
+        by_row.into_iter().for_each(|(row, samples)| self.by_class.insert(row, samples));
+    }
+}
+
+impl ClientState for Exemplars {
+    fn save(&self) -> Body {
+        let mut meta = MetaWriter::new();
+        let rows: Vec<u32> = self.by_class.iter().map(|(row, _)| row).collect();
+        let waiting = self.waiting.as_ref().map_or(0, |(task, _)| u64::from(task.0) + 1);
+        meta.u64(self.sample_bytes).u64(self.seen).u64(waiting).u32s(&rows);
+        let tensor = |name: String, samples: &[u32]| {
+            NamedTensor::u32(name, [samples.len()], samples.to_vec())
+                .expect("a list fills its length")
+        };
+        let mut tensors: Vec<NamedTensor> =
+            self.by_class.iter().map(|(row, own)| tensor(format!("row.{row}"), own)).collect();
+        tensors.extend(self.waiting.iter().map(|(_, shard)| tensor("waiting".to_owned(), shard)));
+        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, tensors)])
+    }
+
+    fn load(saved: &Body) -> Result<Exemplars, WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (sample_bytes, seen, waiting) = (meta.u64()?, meta.u64()?, meta.u64()?);
+        let rows = meta.u32s()?;
+        meta.finish()?;
+        let samples = |name: &str| saved.tensor(Kind::Exemplars, name)?.as_u32();
+        let mut by_class = ByClass::default();
+        for row in rows {
+            by_class.insert(row, samples(&format!("row.{row}"))?.to_vec());
+        }
+        let waiting = match waiting.checked_sub(1) {
+            Some(task) => Some((TaskId(task as u16), Arc::clone(samples("waiting")?))),
+            None => None,
+        };
+        Ok(Exemplars { by_class, waiting, seen, sample_bytes })
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        self.sample_bytes * self.by_class.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rehearsal card, invariant 9.
+    #[test]
+    fn exemplars_are_read_back_in_their_order() {
+        let mut state = Exemplars { sample_bytes: 3_072, seen: 2, ..Exemplars::default() };
+        state.by_class.insert(3, vec![9, 2, 5]);
+        state.by_class.insert(1, vec![4]);
+        assert_eq!(Exemplars::load(&state.save()).unwrap(), state);
+        state.waiting = Some((TaskId(0), [7, 8].into()));
+        assert_eq!(Exemplars::load(&state.save()).unwrap(), state);
+        assert_eq!(state.kept_bytes(), 4 * 3_072);
+        assert_eq!(Exemplars::load(&Exemplars::default().save()).unwrap(), Exemplars::default());
+    }
+}

@@ -1,0 +1,240 @@
+//! What ER and DER++ have in common: a client's reservoir, and a step that also learns from draws of it.
+
+mod state;
+mod terms;
+
+use std::ops::Range;
+
+use candle_core::Tensor;
+
+pub use self::state::Memory;
+pub(super) use self::terms::{Batch2, Noted, Terms};
+use super::averaged::{Averaged, Client, Objective, Pass, Trained, train_by};
+use crate::data::{Batch, Shard};
+use crate::learning::exemplars::Remembered;
+use crate::learning::{Classifier, LearningError};
+use crate::numerics::distributions::choose;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::scenario::reader::{Param, TableReader};
+
+/// Draws of a step begin here among the steps of a client's stream; before are those of the reservoir.
+const DRAWS: u64 = 1 << 40;
+/// Epochs of the augmentation of draws begin here.
+const EPOCHS: u64 = 1 << 20;
+
+/// What a client remembers and how much of it a step takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Buffer {
+    /// Samples of a client at most.
+    pub size: u32,
+    /// Samples drawn in a step; as many as a batch has where not given.
+    pub draw: Option<u32>,
+    /// Whether remembered samples count in the weight of an upload.
+    pub counts: bool,
+}
+
+impl Buffer {
+    /// Reads its keys.
+    pub fn read(table: &mut TableReader<'_>) -> Buffer {
+        let size = Param::new("buffer", 200, "samples that a client remembers at most");
+        let draw =
+            Param::unset("draw", "samples drawn in a step; as many as the batch if not given");
+        let counts = "count remembered samples in the weight of an upload, too";
+        let counts = Param::new("count_buffer", false, counts);
+        Buffer {
+            size: table.get(&size.source("fed-mammoth").at_most(1e6)),
+            draw: table.optional(&draw.at_least(1.0)),
+            counts: table.get(&counts.source("no release says it")),
+        }
+    }
+}
+
+/// How a method replays.
+pub(super) struct Replay {
+    pub buffer: Buffer,
+    pub terms: Terms,
+    /// Logits that are noted when a sample is stored: of so many head rows; none where nothing is.
+    pub notes: Option<usize>,
+}
+
+/// Trains a member with replay and fills its memory in its first epoch of a task.
+pub(super) fn learn<A: Averaged<State = Memory>>(
+    (method, replay): (&A, &Replay),
+    model: &ModelFacts,
+    member: &mut Client<'_, Memory>,
+    lab: &Lab,
+) -> Result<Trained, PolicyError> {
+    let mut memory = std::mem::take(&mut member.state);
+    let capacity = replay.buffer.size as usize;
+    memory.sample_bytes = lab.dataset.train.sample_bytes()?;
+    for missed in member.missed {
+        if memory.begin(missed.task) {
+            for sample in missed.shard.iter() {
+                let new = Remembered { sample: *sample, logits: Vec::new() };
+                memory.offer(capacity, new, member.key);
+            }
+        }
+    }
+    let offering = match memory.begin(member.seat.view.task) {
+        true => member.shard.len().div_ceil(lab.training.batch.max(1)) as u64,
+        false => 0,
+    };
+    let trained = train_by(method, model, std::slice::from_ref(member), lab, |_| {
+        let (key, memory) = (member.key, &mut memory);
+        Ok(Box::new(Replaying { replay, lab, key, memory, offering }))
+    })?;
+    member.state = memory;
+    let none = || PolicyError::Unsupported("nobody was trained".to_owned());
+    let mut trained = trained.into_iter().next().ok_or_else(none)??;
+    let kept = member.state.reservoir.slots().len();
+    trained.metrics.push(("remembered", kept as f64));
+    if replay.buffer.counts {
+        trained.samples += kept;
+    }
+    Ok(trained)
+}
+
+/// The losses of a step with draws from the memory as it stands; then the batch is offered to it, in the first epoch.
+struct Replaying<'a> {
+    replay: &'a Replay,
+    lab: &'a Lab,
+    key: StreamKey,
+    memory: &'a mut Memory,
+    /// Steps whose batches are offered.
+    offering: u64,
+}
+
+impl Replaying<'_> {
+    /// Some of these slots, without replacement; none where there are none.
+    fn draw(&self, slots: &[usize], (step, which): (u64, u64), batch: usize) -> Vec<usize> {
+        let count = self.replay.buffer.draw.map_or(batch, |draw| draw as usize).min(slots.len());
+        let key = self.key.domain(Domain::Method).step(DRAWS + 2 * step + which);
+        let drawn = choose(&mut key.rng(), slots.len() as u64, count as u64);
+        drawn.into_iter().map(|at| slots[at as usize]).collect()
+    }
+
+    /// The samples of these slots as training sees them, with what was noted of each.
+    fn read(
+        &self,
+        slots: &[usize],
+        (step, which): (u64, u64),
+        model: &Classifier,
+    ) -> Result<(Batch, Vec<Vec<f32>>), LearningError> {
+        let held = self.memory.reservoir.slots();
+        let shard: Shard = slots.iter().map(|slot| held[*slot].sample).collect();
+        let loader = self.lab.train_loader(&shard);
+        let loader = self.lab.frozen(loader, model.frozen_part());
+        let loader = loader.map_err(|error| LearningError::Shape(error.to_string()))?;
+        let keys = [Domain::Shuffle, Domain::Augment].map(|domain| self.key.domain(domain));
+        let epoch = EPOCHS + 2 * step + which;
+        let batch = loader.epoch(epoch, slots.len(), keys[0], keys[1]).next();
+        let none = || LearningError::Shape("nothing was drawn".to_owned());
+        let batch = batch.ok_or_else(none)??;
+        let noted = batch.samples().iter().map(|sample| {
+            let own = slots.iter().find(|slot| held[**slot].sample == *sample);
+            own.map(|slot| held[*slot].logits.clone()).unwrap_or_default()
+        });
+        let noted = noted.collect();
+        Ok((batch, noted))
+    }
+
+    fn offer(&mut self, batch: &Batch, logits: &Tensor) -> Result<(), LearningError> {
+        let notes = self.replay.notes.unwrap_or(0);
+        let logits = match notes {
+            0 => vec![Vec::new(); batch.len()],
+            _ => logits.detach().to_vec2::<f32>()?,
+        };
+        for (sample, mut logits) in batch.samples().iter().zip(logits) {
+            logits.truncate(notes);
+            let new = Remembered { sample: *sample, logits };
+            self.memory.offer(self.replay.buffer.size as usize, new, self.key);
+        }
+        Ok(())
+    }
+}
+
+impl Objective for Replaying<'_> {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let (batch, step, terms) = (&pass.step.batch, pass.step.steps[0], &self.replay.terms);
+        let all: Vec<usize> = (0..self.memory.reservoir.slots().len()).collect();
+        let second = self.draw(&all, (step, 0), batch.len());
+        let second = match terms.replays() && !second.is_empty() {
+            true => Some(self.read(&second, (step, 0), pass.model)?.0),
+            false => None,
+        };
+        let of = |batch: &Batch| logits_of(pass, batch);
+        let (logits, replayed) = match &second {
+            // In one batch, so that batch norms see both.
+            Some(second) if terms.joint => {
+                let both = of(&Batch::join([batch.clone(), second.clone()])?)?;
+                let own = both.narrow(0, 0, batch.len())?.contiguous()?;
+                (own, Some(both.narrow(0, batch.len(), second.len())?.contiguous()?))
+            }
+            Some(second) => (of(batch)?, Some(of(second)?)),
+            None => (of(batch)?, None),
+        };
+        let replayed = replayed.as_ref().zip(second.as_ref());
+        let replayed = replayed.map(|(logits, batch)| Batch2 { logits, labels: batch.labels() });
+        let noted_slots: Vec<usize> = match terms.remembers() {
+            true => all.into_iter().filter(|slot| self.has_notes(*slot)).collect(),
+            false => Vec::new(),
+        };
+        let first = self.draw(&noted_slots, (step, 1), batch.len());
+        let first = match first.is_empty() {
+            true => None,
+            false => Some(self.read(&first, (step, 1), pass.model)?),
+        };
+        let first = match &first {
+            Some((drawn, noted)) => Some((of(drawn)?, noted)),
+            None => None,
+        };
+        let noted = first.as_ref().map(|(logits, noted)| Noted { logits, noted });
+        let own = Batch2 { logits: &logits, labels: batch.labels() };
+        let loss = terms.loss(own, replayed, noted)?;
+        if step < self.offering {
+            self.offer(batch, &logits)?;
+        }
+        Ok(loss)
+    }
+}
+
+impl Replaying<'_> {
+    fn has_notes(&self, slot: usize) -> bool {
+        !self.memory.reservoir.slots()[slot].logits.is_empty()
+    }
+}
+
+/// Logits of a batch by the model that trains.
+fn logits_of(pass: &Pass<'_>, batch: &Batch) -> Result<Tensor, LearningError> {
+    pass.model.training_logits(batch, pass.device, pass.dropout.clone())
+}
+
+/// What this model says of the samples of a task in a memory, in evaluation mode, of so many head rows: noted in place of
+/// what was noted before.
+pub(super) fn note_again(
+    memory: &mut Memory,
+    rows: Range<usize>,
+    (parameters, notes): (&crate::model::ParameterSet, usize),
+    lab: &Lab,
+) -> Result<(), PolicyError> {
+    let model = Classifier::frozen(&lab.backbone, parameters)?;
+    let of_task = |sample: u32| {
+        let row = lab.curriculum.row_of(lab.dataset.train.labels()[sample as usize]);
+        rows.contains(&(row as usize))
+    };
+    let own = memory.reservoir.slots_mut().filter(|slot| of_task(slot.sample));
+    let mut own: Vec<&mut Remembered> = own.collect();
+    let shard: Shard = own.iter().map(|slot| slot.sample).collect();
+    let loader = lab.frozen(lab.statistics_loader(&shard), model.frozen_part())?;
+    let mut said = Vec::with_capacity(own.len());
+    for batch in loader.in_order(lab.evaluation_batch) {
+        let features = model.batch_features(&batch?, &lab.device)?;
+        said.extend(model.logits(&features)?.to_vec2::<f32>()?);
+    }
+    for (slot, mut logits) in own.iter_mut().zip(said) {
+        logits.truncate(notes);
+        slot.logits = logits;
+    }
+    Ok(())
+}

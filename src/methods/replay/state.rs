@@ -1,0 +1,74 @@
+//! A client's memory between rounds.
+
+use crate::learning::exemplars::{Remembered, Reservoir};
+use crate::numerics::distributions::below;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::ClientState;
+use crate::quantity::TaskId;
+use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+
+/// A reservoir over the samples of the tasks that a client has worked on, each offered once. The state names samples by
+/// their index in the data set; what a client would keep are the samples themselves, and these and their logits are what
+/// [`kept_bytes`](ClientState::kept_bytes) counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// What it holds.
+    pub reservoir: Reservoir,
+    /// Of one sample.
+    pub(super) sample_bytes: u64,
+    /// Tasks before this one have been offered.
+    next: u64,
+}
+
+impl Memory {
+    /// A task is at hand; whether its samples are still to be offered.
+    pub(super) fn begin(&mut self, task: TaskId) -> bool {
+        let new = u64::from(task.0) >= self.next;
+        self.next = self.next.max(u64::from(task.0) + 1);
+        new
+    }
+
+    /// The next sample of the stream; the slot is drawn at the place of the client and the number of the sample.
+    pub(super) fn offer(&mut self, capacity: usize, new: Remembered, key: StreamKey) {
+        let key = key.domain(Domain::Method).step(self.reservoir.offered());
+        self.reservoir.offer(capacity, new, |n| below(&mut key.rng(), n));
+    }
+}
+
+impl ClientState for Memory {
+    fn save(&self) -> Body {
+        let mut meta = MetaWriter::new();
+        meta.u64(self.sample_bytes).u64(self.next);
+        self.reservoir.save(meta)
+    }
+
+    fn load(saved: &Body) -> Result<Memory, WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (sample_bytes, next) = (meta.u64()?, meta.u64()?);
+        Ok(Memory { reservoir: Reservoir::load(saved, meta)?, sample_bytes, next })
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        let of = |slot: &Remembered| self.sample_bytes + 4 * slot.logits.len() as u64;
+        self.reservoir.slots().iter().map(of).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rehearsal card, section 3 (M = 200, K = 100: 614,400 + 80,000 bytes) and invariant 9.
+    #[test]
+    fn a_memory_counts_its_bytes_and_is_read_back() {
+        let mut memory = Memory { sample_bytes: 3_072, ..Memory::default() };
+        assert!(memory.begin(TaskId(1)) && !memory.begin(TaskId(1)) && !memory.begin(TaskId(0)));
+        let key = StreamKey::new(1, Domain::Method);
+        for sample in 0..300 {
+            memory.offer(200, Remembered { sample, logits: vec![0.5; 100] }, key);
+        }
+        assert_eq!(memory.kept_bytes(), 614_400 + 80_000);
+        assert_eq!(Memory::load(&memory.save()).unwrap(), memory);
+        assert_eq!(Memory::of(&Memory::default().save()).unwrap(), Memory::default());
+    }
+}

@@ -1,0 +1,243 @@
+//! The invariants of ER, DER++ and iCaRL that are seen from outside.
+
+use std::sync::Arc;
+
+use fedcast::learning::OptimiserConfig;
+use fedcast::methods::averaged::OldLogits;
+use fedcast::methods::der::{Columns, Der, NotedAt};
+use fedcast::methods::er::Er;
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::icarl::{Answers, Exemplars, Icarl, IcarlLoss, Keeps, Reduction};
+use fedcast::methods::replay::{Buffer, Memory};
+use fedcast::policy::{ClientState, Method, Service, parameters_of, refusal};
+use fedcast::wire::{Body, Kind};
+
+use crate::toys::watched::Engine;
+use crate::toys::{CLASSES, deal, facts, plan};
+use crate::{built, engine};
+
+fn base(train: Train) -> FedAvg {
+    FedAvg { train, old_logits: OldLogits::Keep, ..FedAvg::default() }
+}
+
+fn er(change: impl Fn(&mut Er)) -> Arc<dyn Method> {
+    let mut method = Er { fedavg: base(Train::Head), ..Er::default() };
+    method.buffer.size = 20;
+    change(&mut method);
+    built(method, &facts())
+}
+
+fn der(change: impl Fn(&mut Der)) -> Arc<dyn Method> {
+    let mut method = Der { fedavg: base(Train::Head), ..Der::default() };
+    method.buffer.size = 20;
+    change(&mut method);
+    built(method, &facts())
+}
+
+fn icarl(change: impl Fn(&mut Icarl)) -> Arc<dyn Method> {
+    let mut method = Icarl { fedavg: base(Train::Head), budget: 18, ..Icarl::default() };
+    change(&mut method);
+    built(method, &facts())
+}
+
+fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
+    let mut engine = engine(method, tasks);
+    engine.lab.training = plan(OptimiserConfig::sgd(0.1));
+    engine.run(2, rounds)
+}
+
+fn digest(run: &Engine) -> u64 {
+    run.server.save().digest()
+}
+
+/// Rehearsal card, invariant 1: who remembers nothing, or weighs it with nothing, is FedAvg to the bit.
+#[test]
+fn without_memory_replay_is_fedavg() {
+    for train in [Train::Head, Train::All] {
+        let fedavg = digest(&run(built(base(train), &facts()), 2, 2));
+        let none = |buffer: &mut Buffer| buffer.size = 0;
+        let methods = [
+            er(|c| {
+                c.fedavg.train = train;
+                none(&mut c.buffer);
+            }),
+            der(|c| {
+                c.fedavg.train = train;
+                none(&mut c.buffer);
+            }),
+            der(|c| (c.fedavg.train, c.alpha, c.beta) = (train, 0.0, 0.0)),
+        ];
+        for (at, method) in methods.into_iter().enumerate() {
+            assert_eq!(digest(&run(method, 2, 2)), fedavg, "{train:?} {at}");
+        }
+        let remembers = er(|c| c.fedavg.train = train);
+        assert_ne!(digest(&run(remembers, 2, 2)), fedavg, "{train:?}");
+    }
+}
+
+/// Invariant 4: without weight for logits DER++ is ER with a draw of its own.
+#[test]
+fn der_without_logits_is_er() {
+    let separate = digest(&run(er(|c| c.joint = false), 3, 1));
+    assert_eq!(digest(&run(der(|c| (c.alpha, c.beta) = (0.0, 1.0)), 3, 1)), separate);
+    assert_ne!(digest(&run(der(|c| (c.alpha, c.beta) = (0.5, 1.0)), 3, 1)), separate);
+    assert_ne!(digest(&run(er(|_| ()), 3, 1)), separate);
+}
+
+/// Invariants 2 and 9: a sample is offered once per task, however many rounds; a memory is never larger than it may be,
+/// and is read back as it was.
+#[test]
+fn a_memory_is_a_part_of_what_was_learnt() {
+    for rounds in [1, 3] {
+        let run = run(er(|_| ()), 3, rounds);
+        for (client, state) in &run.states {
+            let memory = Memory::of(state).unwrap();
+            let mine = |task: usize| deal(&run.lab, &run.view(task), 2)[client.index()].to_vec();
+            let learnt: Vec<u32> = (0..3).flat_map(mine).collect();
+            assert_eq!(memory.reservoir.offered(), learnt.len() as u64);
+            let held = memory.reservoir.samples();
+            assert_eq!(held.len(), 20);
+            assert!(held.iter().all(|sample| learnt.contains(sample)));
+            let mut own = held.to_vec();
+            own.sort_unstable();
+            own.dedup();
+            assert_eq!(own.len(), 20, "each once");
+            assert_eq!(memory.save().digest(), state.digest());
+            assert_eq!(run.method.kept_bytes(state), 20 * 64);
+        }
+    }
+}
+
+/// Section 5.2: how wide stored logits are, and when they are those of the client's model.
+#[test]
+fn stored_logits_are_as_wide_as_what_is_compared() {
+    let widths = |columns| {
+        let run = run(der(|c| c.columns = columns), 3, 1);
+        let state = run.states.values().next().unwrap();
+        let memory = Memory::of(state).unwrap();
+        let of = |sample: u32| run.lab.dataset.train.labels()[sample as usize] as usize / 2;
+        let slots = memory.reservoir.slots().iter();
+        slots.map(|slot| (of(slot.sample), slot.logits.len())).collect::<Vec<_>>()
+    };
+    assert!(widths(Columns::All).iter().all(|(_, width)| *width == 6));
+    assert!(widths(Columns::Seen).iter().all(|(_, width)| *width == 6));
+    assert!(widths(Columns::Stored).iter().all(|(task, width)| *width == 2 * (task + 1)));
+
+    let end = run(der(|c| c.logits = NotedAt::End), 1, 2);
+    let last = end.exchanges.iter().rfind(|e| e.seat.client.index() == 0).unwrap();
+    let sent = parameters_of(last.up.as_ref().unwrap()).unwrap();
+    let model = fedcast::learning::Classifier::frozen(&end.lab.backbone, &sent).unwrap();
+    let memory = Memory::of(&end.states[&last.seat.client]).unwrap();
+    let loader = end.lab.statistics_loader(&memory.reservoir.samples());
+    let batch = loader.in_order(64).next().unwrap().unwrap();
+    let features = model.batch_features(&batch, &end.lab.device).unwrap();
+    let logits = model.logits(&features).unwrap().to_vec2::<f32>().unwrap();
+    for (slot, logits) in memory.reservoir.slots().iter().zip(logits) {
+        assert_eq!(slot.logits.len(), 6);
+        assert!(slot.logits.iter().zip(&logits).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+    let stream = run(der(|_| ()), 1, 2);
+    assert_ne!(stream.states[&last.seat.client].digest(), end.states[&last.seat.client].digest());
+}
+
+/// What replay is for: with it old classes are known after the last task, without it they are gone. A larger weight for
+/// remembered samples, and who counts them, change a round.
+#[test]
+fn who_remembers_forgets_less() {
+    let of = |method| {
+        let mut engine = engine(method, 3);
+        engine.lab.training = plan(OptimiserConfig::sgd(0.3));
+        engine.lab.training.epochs = 6;
+        engine.run(2, 2).accuracy(CLASSES)
+    };
+    let (fedavg, er, der) =
+        (of(built(base(Train::Head), &facts())), of(er(|_| ())), of(der(|_| ())));
+    assert!(er > fedavg && der > fedavg, "{fedavg} {er} {der}");
+    let icarl = of(icarl(|_| ()));
+    assert!(icarl > fedavg, "{fedavg} {icarl}");
+}
+
+/// With counted memories an upload weighs by them, too; only the weight differs.
+#[test]
+fn remembered_samples_may_count() {
+    let of = |counts| {
+        let run = run(er(|c| c.buffer.counts = counts), 1, 1);
+        let up = run.last().up.as_ref().unwrap();
+        up.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0]
+    };
+    assert_eq!((of(false), of(true)), (72, 72 + 20));
+}
+
+/// iCaRL, invariants 1, 5 and 9: in the first task, and without a budget, exemplars change nothing; afterwards there are
+/// `floor(budget / classes)` of every class held, read back as they were.
+#[test]
+fn exemplars_of_icarl_fill_their_budget() {
+    let kept = run(icarl(|_| ()), 3, 1);
+    for state in kept.states.values() {
+        let exemplars = Exemplars::of(state).unwrap();
+        assert_eq!((exemplars.by_class.classes(), exemplars.by_class.len()), (6, 18));
+        assert!(exemplars.by_class.iter().all(|(_, samples)| samples.len() == 3));
+        assert_eq!(exemplars.save().digest(), state.digest());
+        assert_eq!(kept.method.kept_bytes(state), 18 * 64);
+    }
+    let first = |run: &Engine| run.exchanges[0].up.as_ref().unwrap().digest();
+    let none = run(icarl(|c| c.budget = 0), 3, 1);
+    assert_eq!(first(&kept), first(&none));
+    assert!(none.states.values().all(|state| none.method.kept_bytes(state) == 0));
+    let everything = run(icarl(|c| c.keep = Keeps::Everything), 3, 1);
+    let state = everything.states.values().next().unwrap();
+    assert_eq!(everything.method.kept_bytes(state), 72 * 64);
+    let of = |run: &Engine| {
+        let last = run.exchanges.iter().rfind(|e| e.phase == "train").unwrap();
+        last.metrics.iter().find(|(name, _)| *name == "exemplars").unwrap().1
+    };
+    // Four old classes of six: three each after the second task's cut to four.
+    assert_eq!((of(&kept), of(&everything)), (16.0, 18.0));
+}
+
+/// iCaRL, section 4: once per task everybody who took part gets the parameters and answers with sums and counts of the
+/// classes seen; the previous network is an asset from the second task on.
+#[test]
+fn a_task_of_icarl_ends_with_means() {
+    let run = run(icarl(|_| ()), 3, 2);
+    let means: Vec<_> = run.exchanges.iter().filter(|e| e.phase == "means").collect();
+    assert_eq!(means.len(), 3 * 2);
+    for exchange in means {
+        let up = exchange.up.as_ref().unwrap();
+        let seen = 2 * (exchange.task + 1);
+        let bytes: u64 = up.tensors().map(|(_, tensor)| tensor.values().bytes()).sum();
+        assert_eq!(bytes as usize, 4 * seen * (16 + 1));
+        let counts = up.tensor(Kind::Prototypes, "exemplar_counts").unwrap().as_u32().unwrap();
+        // With mirror images.
+        assert!(counts.iter().all(|count| *count as usize == 2 * (18 / seen)), "{counts:?}");
+        assert!(exchange.assets.is_empty());
+    }
+    let train = run.exchanges.iter().filter(|e| e.phase == "train");
+    assert!(train.into_iter().all(|e| e.assets.len() == usize::from(e.task > 0)));
+    let refused = |service| refusal(&*run.method, &facts(), service).is_some();
+    let services = [Service::Late, Service::Mixed, Service::Robust, Service::Secure, Service::Lies];
+    assert_eq!(services.map(refused), [true, true, true, false, false]);
+    // The state of the server, with its means, is read back and answers alike.
+    let saved = run.server.save();
+    let mut again = engine(icarl(|_| ()), 3);
+    again.server.load(&saved).unwrap();
+    assert_eq!(again.server.save().digest(), saved.digest());
+    assert_eq!(again.tally(CLASSES).accuracy(0..CLASSES), run.accuracy(CLASSES));
+}
+
+/// Every loss learns, and the plain head answers without the exchange at the end.
+#[test]
+fn variants_of_icarl_differ_where_they_should() {
+    let of = |change: fn(&mut Icarl)| digest(&run(icarl(change), 2, 1));
+    let default = of(|_| ());
+    assert_ne!(of(|c| c.loss = IcarlLoss::Softmax), default);
+    assert_ne!(of(|c| c.bce = Reduction::Mean), default);
+    assert_ne!(of(|c| c.bce = Reduction::MeanAll), of(|c| c.bce = Reduction::Mean));
+    assert_ne!(of(|c| c.flips = false), default);
+    let head = run(icarl(|c| c.classifier = Answers::Head), 2, 1);
+    assert!(head.exchanges.iter().all(|exchange| exchange.phase == "train"));
+    // What was to be chosen from at the end is chosen from when the client is next asked.
+    let state = head.states.values().next().unwrap();
+    assert_eq!(Exemplars::of(state).unwrap().by_class.classes(), 3);
+    assert!(Body::default().meta.is_empty());
+}
