@@ -27,7 +27,7 @@ use super::registry::MethodEntry;
 use crate::learning::TrainingPlan;
 use crate::model::{HeadKind, ParameterSet};
 use crate::policy::{
-    Lab, Message, Place, PolicyError, RoundContext, Service, SketchFacts, UpSize, Veto,
+    Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, UpSize, Veto,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::Section;
@@ -252,6 +252,16 @@ impl Averaged for Ccvr {
             }
         };
         Ok(loss.map(|loss| ("calibration_loss", loss)).into_iter().collect())
+    }
+
+    fn server_work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
+        match self.is_due(round) {
+            true => {
+                let (view, dim) = (&round.period.view, model.backbone.dim());
+                model.passes(self.calibration.multiplications(view, dim))
+            }
+            false => 0.0,
+        }
     }
 }
 

@@ -110,6 +110,14 @@ impl Rebalancing {
         Ok(loss)
     }
 
+    /// What a rebalancing multiplies at most, of features of this width: forward and twice as much backward through the
+    /// rows of every feature that is drawn.
+    pub fn multiplications(&self, view: &TaskView, dim: usize) -> f64 {
+        let rows = self.over.rows(view).len() as f64;
+        let features = f64::from(self.samples_per_class) * f64::from(self.epochs) * rows;
+        3.0 * features * rows * dim as f64
+    }
+
     /// Retrains `head` in place on features drawn with covariances times `scale`; returns the mean loss of the last
     /// epoch, or `None` where there is nothing to draw from.
     ///
@@ -201,6 +209,16 @@ mod tests {
 
     fn view() -> TaskView {
         TaskView { task: TaskId(1), rows: 2..4, classes: vec![2, 3] }
+    }
+
+    /// Of classes 0 to 3 or the last two, 5 features each in 7 epochs.
+    #[test]
+    fn work_is_counted_by_features_and_rows() {
+        let of = |over| Rebalancing { over, samples_per_class: 5, epochs: 7, ..Default::default() };
+        let work = |over| of(over).multiplications(&view(), 3);
+        assert_eq!(work(Rebalance::Both), f64::from(3 * 5 * 7 * 4 * 4 * 3));
+        assert_eq!(work(Rebalance::Current), f64::from(3 * 5 * 7 * 2 * 2 * 3));
+        assert_eq!(work(Rebalance::None), 0.0);
     }
 
     fn start() -> Head {

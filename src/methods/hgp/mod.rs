@@ -31,7 +31,7 @@ use crate::learning::TrainingPlan;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Lab, Message, ModelFacts, Place, PolicyError, Service, SketchFacts, UpSize, Veto,
+    Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, UpSize, Veto,
 };
 use crate::wire::Section;
 
@@ -148,6 +148,11 @@ impl Averaged for Hgp {
         memory.take(&folded, self.memory)?;
         self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
         Ok(Vec::new())
+    }
+
+    fn server_work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
+        let (view, dim) = (&round.period.view, model.backbone.dim());
+        model.passes(self.rebalancing.multiplications(view, dim))
     }
 }
 
