@@ -13,7 +13,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 /// Folders whose files repeat tables and figures of papers.
-const PAPERS: [&str; 6] = ["c2prompt", "fedhaf", "hepco", "hgp", "prompts", "stsa"];
+const PAPERS: [&str; 7] = ["baselines", "c2prompt", "fedhaf", "hepco", "hgp", "prompts", "stsa"];
 
 /// Tables of a scenario that decide what is learnt from what by whom; `[method]` is looked at with its defaults, of the
 /// others what the file or its base writes.
