@@ -18,7 +18,11 @@
 //! # }
 //! ```
 
+mod members;
+
 use std::ops::Range;
+
+pub use members::{Linear, proximals};
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 

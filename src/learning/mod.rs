@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod optimiser;
 pub mod prompting;
 mod slot_answers;
+mod whole_gradient;
 
 pub use classifier::{
     Classifier, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
@@ -44,3 +45,4 @@ pub use metrics::{AccuracyMatrix, SlotAccuracies};
 pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
 pub use slot_answers::Asked;
+pub use whole_gradient::whole_gradient;

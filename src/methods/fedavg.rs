@@ -83,10 +83,15 @@ impl FedAvg {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> FedAvg {
         let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
+        let weights = table.get(&weights.source("McMahan et al., algorithm 1"));
+        FedAvg { weights, ..FedAvg::unweighted(table) }
+    }
+
+    /// The keys of methods that weigh clients in one way only.
+    pub(in crate::methods) fn unweighted(table: &mut TableReader<'_>) -> FedAvg {
         let old_logits =
             Param::new("old_logits", OldLogits::Mask, "logits of earlier tasks in the loss");
         let config = FedAvg {
-            weights: table.get(&weights.source("McMahan et al., algorithm 1")),
             old_logits: table.get(&old_logits.source("HGP; HePCo's FedAvg-FT has keep")),
             ..FedAvg::learning(table)
         };

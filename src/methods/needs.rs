@@ -1,7 +1,7 @@
 //! What a method asks of a scenario, said before anything is loaded.
 
 use crate::model::backbone_config;
-use crate::scenario::{Complaint, Leftover, PartitionKind, Population, Scenario};
+use crate::scenario::{Complaint, Leftover, OptimiserSection, PartitionKind, Population, Scenario};
 
 /// One demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,15 @@ pub enum Needs {
     TrainableBackbone {
         /// What to train otherwise.
         instead: &'static str,
+    },
+    /// Clients descend by plain gradient steps: what a client moved is then the sum of its gradients times their rates.
+    PlainSgd {
+        /// What is read off those steps, as the subject of a sentence.
+        what: &'static str,
+        /// How else to do without; nothing where there is no other way.
+        otherwise: Option<&'static str>,
+        /// What to set in place of a weight decay of the optimiser, where that is wrong.
+        decay: Option<&'static str>,
     },
     /// Clients come back.
     ReturningClients {
@@ -140,6 +149,9 @@ impl Needs {
                 "frozen only".to_owned(),
                 format!("set {instead}, or choose \"vit\" or \"resnet18\""),
             ),
+            Needs::PlainSgd { what, otherwise, decay } => {
+                return plain_sgd(scenario, what, otherwise, decay);
+            }
             Needs::ReturningClients { why, otherwise } => complain(
                 scenario.participation.population == Population::Fresh,
                 "participation.population",
@@ -180,6 +192,48 @@ impl Needs {
         }
         complaints
     }
+}
+
+/// An optimiser that does more than a gradient step.
+fn plain_sgd(
+    scenario: &Scenario,
+    what: &str,
+    otherwise: Option<&str>,
+    decay: Option<&str>,
+) -> Vec<Complaint> {
+    let set = |what: &str| match otherwise {
+        Some(other) => format!("set {what}, or {other}"),
+        None => format!("set {what}"),
+    };
+    let plain = || format!("{what} from steps of plain SGD");
+    let mut complaints = Vec::new();
+    match scenario.client.optimiser {
+        OptimiserSection::Adamw { .. } => complaints.push(Complaint {
+            key: "client.optimiser.kind",
+            message: plain(),
+            label: "steps of Adam are no gradients".to_owned(),
+            help: set("`client.optimiser = { kind = \"sgd\", lr = ... }`"),
+        }),
+        OptimiserSection::Sgd { momentum, weight_decay, .. } => {
+            if momentum > 0.0 {
+                complaints.push(Complaint {
+                    key: "client.optimiser.momentum",
+                    message: plain(),
+                    label: "a gradient would count several times".to_owned(),
+                    help: set("`client.optimiser.momentum = 0`"),
+                });
+            }
+            if let (true, Some(instead)) = (weight_decay > 0.0, decay) {
+                complaints.push(Complaint {
+                    key: "client.optimiser.weight_decay",
+                    message: plain(),
+                    label: "decays behind the method's back".to_owned(),
+                    help: format!("set `client.optimiser.weight_decay = 0` and {instead}"),
+                });
+            }
+        }
+    }
+    complaints
 }
 
 /// One site that would hold the samples of a single owner.

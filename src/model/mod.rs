@@ -78,6 +78,6 @@ pub(crate) use norm::{Norm, Running};
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
-pub use resnet::{ResNet, ResNetConfig, Stem};
+pub use resnet::{ResNet, ResNetConfig, Stem, is_buffer};
 pub use vit::{Vit, VitConfig};
 pub use weights_file::to_safetensors;
