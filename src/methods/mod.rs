@@ -23,6 +23,7 @@ pub mod oracle;
 pub mod powder;
 pub mod prompted;
 mod registry;
+pub mod scaffold;
 mod services;
 pub mod stsa;
 

@@ -3,7 +3,7 @@
 use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, fedhaf,
-    fedlwf_2t, fedprox, hepco, hgp, joint, l2p, oracle, powder, stsa,
+    fedlwf_2t, fedprox, hepco, hgp, joint, l2p, oracle, powder, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -27,5 +27,6 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fed_cprompt::entry(),
         powder::entry(),
         c2prompt::entry(),
+        scaffold::entry(),
     ]
 }
