@@ -27,7 +27,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ),
     ("bert_small", "pooled", "BERT's pooler; methods take tokens"),
     ("cfed", "*", "CFed"),
-    ("control", "*", "SCAFFOLD and FedDC"),
     ("ewc", "*", "EWC"),
     ("fedproto", "*", "FedProto"),
     ("fedweit", "*", "FedWEIT"),

@@ -9,6 +9,7 @@ pub mod dualprompt;
 pub mod fed_cprompt;
 pub mod fedavg;
 pub mod fedavg_prompt;
+pub mod feddc;
 pub mod fedhaf;
 pub mod fedlwf_2t;
 pub mod fedprox;

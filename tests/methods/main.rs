@@ -7,6 +7,7 @@ mod adapter;
 mod baselines;
 mod bytes;
 mod c2prompt;
+mod controls;
 mod fedavg;
 mod fedhaf;
 mod frozen;

@@ -2,7 +2,7 @@
 
 use super::MethodEntry;
 use crate::methods::{
-    adapter, c2prompt, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, fedhaf,
+    adapter, c2prompt, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, feddc, fedhaf,
     fedlwf_2t, fedprox, hepco, hgp, joint, l2p, oracle, powder, scaffold, stsa,
 };
 
@@ -28,5 +28,6 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         powder::entry(),
         c2prompt::entry(),
         scaffold::entry(),
+        feddc::entry(),
     ]
 }
