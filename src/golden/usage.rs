@@ -30,7 +30,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("ewc", "*", "EWC"),
     ("fedproto", "*", "FedProto"),
     ("fedweit", "*", "FedWEIT"),
-    ("gradma", "*", "GradMA"),
     ("inversion", "*", "MFCL, TARGET and LANDER"),
     ("lga", "*", "LGA"),
     ("lora", "*", "LoRM and PILoRA"),

@@ -13,6 +13,7 @@ pub mod feddc;
 pub mod fedhaf;
 pub mod fedlwf_2t;
 pub mod fedprox;
+pub mod gradma;
 mod head_form;
 pub mod held;
 pub mod hepco;

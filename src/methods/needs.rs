@@ -287,6 +287,38 @@ mod tests {
         }
     }
 
+    /// Steps of Adam, momentum, and a decay that comes behind a projection; and how to do without each.
+    #[test]
+    fn what_reads_gradients_needs_plain_sgd() {
+        let of = |method: &str, optimiser: &str| {
+            let kind = if optimiser.is_empty() { "adamw" } else { "sgd" };
+            told(&format!(
+                "name = {method}, train = \"head\" }}\n\
+                 client.optimiser = {{ kind = \"{kind}\", lr = 0.1{optimiser}"
+            ))
+        };
+        let (plain, momentum, decay) =
+            (", momentum = 0.0", ", momentum = 0.9", ", weight_decay = 0.1");
+        for name in ["\"scaffold\"", "\"feddc\"", "\"gradma\""] {
+            let adam = of(name, "");
+            assert!(adam.contains("set `client.optimiser = { kind = \"sgd\""), "{name}: {adam}");
+            let moved = of(name, momentum);
+            assert!(moved.contains("set `client.optimiser.momentum = 0`"), "{name}: {moved}");
+            assert_eq!(of(name, plain), "", "{name}");
+        }
+        let other = of("\"scaffold\"", "");
+        assert!(other.contains("or `method.option = \"I\"`"), "{other}");
+        assert_eq!(of("\"scaffold\", option = \"I\"", ""), "");
+        assert_eq!(of("\"gradma\", project = \"server\"", ""), "");
+        assert_eq!(of("\"scaffold\"", decay), "");
+        let decayed = of("\"gradma\"", decay);
+        assert!(decayed.contains("weight_decay = 0` and `method.decay`"), "{decayed}");
+        let both = of("\"scaffold\", option = \"I\", variates = \"server\"", "");
+        assert!(both.contains("cannot compute the gradient"), "{both}");
+        let fresh = "name = \"feddc\" }\nparticipation = { population = \"fresh\"";
+        assert!(told(fresh).contains("fresh clients have none behind them"), "{}", told(fresh));
+    }
+
     #[test]
     fn what_lives_in_blocks_needs_a_transformer() {
         for name in ["l2p", "dualprompt", "coda-prompt", "fed-cprompt", "adapter"] {

@@ -1,13 +1,18 @@
 //! Messages have the bytes of the cards, and equal their layouts.
 
+use std::sync::Arc;
+
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::Adapter;
-use fedcast::methods::averaged::Averaged;
+use fedcast::methods::averaged::{Averaged, Keeper};
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::feddc::FedDc;
+use fedcast::methods::gradma::GradMa;
 use fedcast::methods::hgp::{CovarianceForm, Hgp, Learns};
-use fedcast::model::VitConfig;
-use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
+use fedcast::methods::scaffold::Scaffold;
+use fedcast::model::{BackboneConfig, VitConfig};
+use fedcast::policy::{ClassCounts, Holdings, Method, ModelFacts, SketchFacts, WireForm};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
@@ -27,19 +32,27 @@ struct Exchanged {
 /// The exchange of task `task` (of ten) on ViT-B/16 and CIFAR-100, all ten classes present.
 fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
-    let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 1, form };
+    on_model(&cifar100(vit.into(), form), task, method)
+}
+
+fn cifar100(backbone: BackboneConfig, form: WireForm) -> ModelFacts {
+    ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form }
+}
+
+/// The same on a model of these dimensions.
+fn on_model(model: &ModelFacts, task: usize, method: impl Averaged) -> Exchanged {
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
     let facts = SketchFacts {
-        model: &model,
+        model,
         view,
         period: view.task,
         phase: 0,
         round_in_phase: 0,
         counts: &counts,
     };
-    let method = built(method, &model);
+    let method = built(method, model);
     Exchanged { down: method.down(&facts).body(), up: method.up(&facts).body() }
 }
 
@@ -78,6 +91,52 @@ fn fedavg_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(Train::All, HeadForm::Growing, 10), (343_502_224, 343_502_228));
     assert_eq!(bytes(Train::Head, HeadForm::Growing, 1), (30_760, 30_764));
     assert_eq!(bytes(Train::Head, HeadForm::Growing, 10), (307_600, 307_604));
+}
+
+/// SCAFFOLD, invariant 7, FedDC, invariant 8, and GradMA, invariant 7: twice FedAvg's bytes of what trains, or FedAvg's.
+#[test]
+fn controlled_methods_send_the_bytes_of_their_cards() {
+    let bytes = |method: &dyn Fn(&ModelFacts) -> Exchanged, model: &ModelFacts| {
+        let sketch = method(model);
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    let of = |variates: Keeper| {
+        let scaffold = move |model: &ModelFacts| {
+            on_model(model, 1, Scaffold { variates, ..Scaffold::default() })
+        };
+        let feddc =
+            move |model: &ModelFacts| on_model(model, 1, FedDc { variates, ..FedDc::default() });
+        (scaffold, feddc)
+    };
+    let gradma = |model: &ModelFacts| on_model(model, 1, GradMa::default());
+    let vit = cifar100(VitConfig::preset("vit-base-patch16-224").unwrap().into(), WireForm::Full);
+    let all = 343_502_224;
+    let ((scaffold, feddc), (of_server, all_of_server)) = (of(Keeper::Client), of(Keeper::Server));
+    assert_eq!(bytes(&scaffold, &vit), (2 * all, 2 * all + 4));
+    assert_eq!(bytes(&feddc, &vit), (2 * all, 2 * all + 4));
+    assert_eq!(bytes(&of_server, &vit), (2 * all, all + 12));
+    assert_eq!(bytes(&all_of_server, &vit), (4 * all, all + 12));
+    assert_eq!(bytes(&gradma, &vit), (all, all + 4));
+    // Running statistics, and how many batches they are of, travel once.
+    let resnet = cifar100(BackboneConfig::ResNet(Default::default()), WireForm::Full);
+    let (trains, moments) = (4 * 11_220_132, 4 * (9_600 + 20));
+    assert_eq!(bytes(&scaffold, &resnet), (2 * trains + moments, 2 * trains + moments + 4));
+    assert_eq!(bytes(&gradma, &resnet), (trains + moments, trains + moments + 4));
+
+    // What is held, by a hundred clients and their server.
+    let vit = ModelFacts { clients: 100, ..vit.clone() };
+    let held = |method: Arc<dyn Method>| {
+        let Holdings { server, client } = method.holdings(&vit).unwrap();
+        (server / all, client / all)
+    };
+    assert_eq!(held(built(Scaffold::default(), &vit)), (2, 1));
+    assert_eq!(held(built(FedDc::default(), &vit)), (3, 2));
+    let keeper = Scaffold { variates: Keeper::Server, ..Scaffold::default() };
+    assert_eq!(held(built(keeper, &vit)), (102, 0));
+    let keeper = FedDc { variates: Keeper::Server, ..FedDc::default() };
+    assert_eq!(held(built(keeper, &vit)), (203, 0));
+    assert_eq!(held(built(GradMa { memory: 30, ..GradMa::default() }, &vit)), (32, 0));
+    assert_eq!(held(built(GradMa { memory: 300, ..GradMa::default() }, &vit)), (102, 0));
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the

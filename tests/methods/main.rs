@@ -13,6 +13,7 @@ mod fedhaf;
 mod frozen;
 mod gaussians;
 mod gradients;
+mod gradma;
 mod hepco;
 mod hgp;
 mod joint;

@@ -3,7 +3,7 @@
 use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, coda_prompt, dualprompt, fed_cprompt, fedavg, fedavg_prompt, feddc, fedhaf,
-    fedlwf_2t, fedprox, hepco, hgp, joint, l2p, oracle, powder, scaffold, stsa,
+    fedlwf_2t, fedprox, gradma, hepco, hgp, joint, l2p, oracle, powder, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -29,5 +29,6 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         c2prompt::entry(),
         scaffold::entry(),
         feddc::entry(),
+        gradma::entry(),
     ]
 }
