@@ -19,11 +19,14 @@
 //! ```
 
 mod anchored;
+mod members;
 mod prototypes;
 mod sigmoid;
 mod stored_logits;
 
 use std::ops::Range;
+
+pub use members::{Linear, proximals};
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 use clap::ValueEnum;

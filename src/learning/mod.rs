@@ -33,6 +33,7 @@ pub mod optimiser;
 pub mod prompting;
 mod slot_answers;
 mod teacher;
+mod whole_gradient;
 
 pub use classifier::{
     Classifier, PackLogits, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
@@ -50,3 +51,4 @@ pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedul
 pub use prompting::{PromptTensors, Prompting, QueryView};
 pub use slot_answers::Asked;
 pub use teacher::Teacher;
+pub use whole_gradient::whole_gradient;

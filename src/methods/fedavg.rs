@@ -92,11 +92,16 @@ impl FedAvg {
         source: &'static str,
     ) -> FedAvg {
         let weights = Param::new("weights", weights, "how much a client counts").source(source);
+        let weights = table.get(&weights);
+        FedAvg { weights, ..FedAvg::unweighted(table) }
+    }
+
+    /// The keys of methods that weigh clients in one way only.
+    pub(in crate::methods) fn unweighted(table: &mut TableReader<'_>) -> FedAvg {
         let old_logits =
             Param::new("old_logits", OldLogits::Mask, "logits of earlier tasks in the loss");
-        let weights = table.get(&weights);
         let old_logits = table.get(&old_logits.source("HGP; HePCo's FedAvg-FT has keep"));
-        FedAvg { weights, old_logits, ..FedAvg::learning(table) }.in_messages(table)
+        FedAvg { old_logits, ..FedAvg::learning(table) }.in_messages(table)
     }
 
     /// With the keys that say what messages carry, and how a module trains.

@@ -138,7 +138,8 @@ impl Averaged for Joint {
                 member.state.0 = Some(optimiser.into_state()?);
             }
             let (parameters, samples) = (model.parameters()?, member.shard.len());
-            Ok(Trained { parameters, samples, metrics: report.metrics() })
+            let metrics = report.metrics();
+            Ok(Trained { parameters, samples, metrics, ..Trained::default() })
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! What a method asks of a scenario, said before anything is loaded.
 
 use crate::model::backbone_config;
-use crate::scenario::{Complaint, Leftover, PartitionKind, Population, Scenario};
+use crate::scenario::{Complaint, Leftover, OptimiserSection, PartitionKind, Population, Scenario};
 
 /// One demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,15 @@ pub enum Needs {
     TrainableBackbone {
         /// What to train otherwise.
         instead: &'static str,
+    },
+    /// Clients descend by plain gradient steps: what a client moved is then the sum of its gradients times their rates.
+    PlainSgd {
+        /// What is read off those steps, as the subject of a sentence.
+        what: &'static str,
+        /// How else to do without; nothing where there is no other way.
+        otherwise: Option<&'static str>,
+        /// What to set in place of a weight decay of the optimiser, where that is wrong.
+        decay: Option<&'static str>,
     },
     /// Clients come back.
     ReturningClients {
@@ -140,6 +149,9 @@ impl Needs {
                 "frozen only".to_owned(),
                 format!("set {instead}, or choose \"vit\" or \"resnet18\""),
             ),
+            Needs::PlainSgd { what, otherwise, decay } => {
+                return plain_sgd(scenario, what, otherwise, decay);
+            }
             Needs::ReturningClients { why, otherwise } => complain(
                 scenario.participation.population == Population::Fresh,
                 "participation.population",
@@ -180,6 +192,48 @@ impl Needs {
         }
         complaints
     }
+}
+
+/// An optimiser that does more than a gradient step.
+fn plain_sgd(
+    scenario: &Scenario,
+    what: &str,
+    otherwise: Option<&str>,
+    decay: Option<&str>,
+) -> Vec<Complaint> {
+    let set = |what: &str| match otherwise {
+        Some(other) => format!("set {what}, or {other}"),
+        None => format!("set {what}"),
+    };
+    let plain = || format!("{what} from steps of plain SGD");
+    let mut complaints = Vec::new();
+    match scenario.client.optimiser {
+        OptimiserSection::Adamw { .. } => complaints.push(Complaint {
+            key: "client.optimiser.kind",
+            message: plain(),
+            label: "steps of Adam are no gradients".to_owned(),
+            help: set("`client.optimiser = { kind = \"sgd\", lr = ... }`"),
+        }),
+        OptimiserSection::Sgd { momentum, weight_decay, .. } => {
+            if momentum > 0.0 {
+                complaints.push(Complaint {
+                    key: "client.optimiser.momentum",
+                    message: plain(),
+                    label: "a gradient would count several times".to_owned(),
+                    help: set("`client.optimiser.momentum = 0`"),
+                });
+            }
+            if let (true, Some(instead)) = (weight_decay > 0.0, decay) {
+                complaints.push(Complaint {
+                    key: "client.optimiser.weight_decay",
+                    message: plain(),
+                    label: "decays behind the method's back".to_owned(),
+                    help: format!("set `client.optimiser.weight_decay = 0` and {instead}"),
+                });
+            }
+        }
+    }
+    complaints
 }
 
 /// One site that would hold the samples of a single owner.
@@ -231,6 +285,38 @@ mod tests {
         for method in ["name = \"l2p\", pool = 5", "name = \"coda-prompt\", pool = 64"] {
             assert_eq!(told(method), "", "{method}");
         }
+    }
+
+    /// Steps of Adam, momentum, and a decay that comes behind a projection; and how to do without each.
+    #[test]
+    fn what_reads_gradients_needs_plain_sgd() {
+        let of = |method: &str, optimiser: &str| {
+            let kind = if optimiser.is_empty() { "adamw" } else { "sgd" };
+            told(&format!(
+                "name = {method}, train = \"head\" }}\n\
+                 client.optimiser = {{ kind = \"{kind}\", lr = 0.1{optimiser}"
+            ))
+        };
+        let (plain, momentum, decay) =
+            (", momentum = 0.0", ", momentum = 0.9", ", weight_decay = 0.1");
+        for name in ["\"scaffold\"", "\"feddc\"", "\"gradma\""] {
+            let adam = of(name, "");
+            assert!(adam.contains("set `client.optimiser = { kind = \"sgd\""), "{name}: {adam}");
+            let moved = of(name, momentum);
+            assert!(moved.contains("set `client.optimiser.momentum = 0`"), "{name}: {moved}");
+            assert_eq!(of(name, plain), "", "{name}");
+        }
+        let other = of("\"scaffold\"", "");
+        assert!(other.contains("or `method.option = \"I\"`"), "{other}");
+        assert_eq!(of("\"scaffold\", option = \"I\"", ""), "");
+        assert_eq!(of("\"gradma\", project = \"server\"", ""), "");
+        assert_eq!(of("\"scaffold\"", decay), "");
+        let decayed = of("\"gradma\"", decay);
+        assert!(decayed.contains("weight_decay = 0` and `method.decay`"), "{decayed}");
+        let both = of("\"scaffold\", option = \"I\", variates = \"server\"", "");
+        assert!(both.contains("cannot compute the gradient"), "{both}");
+        let fresh = "name = \"feddc\" }\nparticipation = { population = \"fresh\"";
+        assert!(told(fresh).contains("fresh clients have none behind them"), "{}", told(fresh));
     }
 
     #[test]

@@ -186,6 +186,28 @@ impl ParameterSet {
         self
     }
 
+    /// Number by number what `f` makes of those of both sets, in the shapes of this one; what the other lacks stays.
+    pub fn zipped(&self, other: &ParameterSet, f: impl Fn(f32, f32) -> f32) -> ParameterSet {
+        let one = |(name, own): (&Arc<str>, &Parameter)| {
+            let zipped = match other.get(name).filter(|other| other.shape == own.shape) {
+                Some(other) => {
+                    let pairs = own.values.iter().zip(other.values.iter());
+                    let values = pairs.map(|(own, other)| f(*own, *other)).collect();
+                    Parameter { shape: own.shape.clone(), values }
+                }
+                None => own.clone(),
+            };
+            (Arc::clone(name), zipped)
+        };
+        self.iter().map(one).collect()
+    }
+
+    /// The Euclidean norm of all numbers together.
+    pub fn norm(&self) -> f64 {
+        let all = self.parameters.values().flat_map(|parameter| parameter.values.iter());
+        all.map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt()
+    }
+
     /// Adds or replaces a parameter.
     ///
     /// # Panics

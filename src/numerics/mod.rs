@@ -3,6 +3,7 @@
 //! shares of whole numbers.
 pub mod affinity;
 pub mod alias;
+pub mod cone;
 pub mod distributions;
 pub mod gaussian;
 pub mod law;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::{
-    Failure, Folded, Lab, Layout, Message, Period, Phase, PolicyError, Predictor, RoundContext,
-    Seat, SketchFacts, Veto, one_seat_each,
+    Failure, Folded, Lab, Layout, Message, ModelFacts, Period, Phase, PolicyError, Predictor,
+    RoundContext, Seat, SketchFacts, Veto, one_seat_each,
 };
 use crate::data::{Shard, TaskView};
 use crate::learning::TrainingPlan;
@@ -99,6 +99,13 @@ pub trait Method: Send + Sync {
     /// Bytes that a client with this state must keep; by default those of its tensors.
     fn kept_bytes(&self, state: &Body) -> u64 {
         state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
+    }
+
+    /// What server and clients hold between rounds of a model of these dimensions, where the method says so beforehand:
+    /// a plan shows it, because with many clients it may be more than a machine has.
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let _ = model;
+        None
     }
 
     /// Local learning of a pack: one outcome per member, in order; each member fails alone. A member whose training fails
@@ -216,6 +223,15 @@ pub struct MissedTask {
     pub task: TaskId,
     /// What the client held of it; not empty.
     pub shard: Shard,
+}
+
+/// Bytes that a method holds between rounds, at most, before codecs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Holdings {
+    /// By the server, parameters included.
+    pub server: u64,
+    /// By every client that has taken part.
+    pub client: u64,
 }
 
 /// Named figures (loss, steps ...) for the journal, in a fixed order.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text_table::{TextTable, grouped};
-use crate::experiment::plan::{Backbone, FrameRange, Plan, PlannedFrame, PlannedPhase};
+use crate::experiment::plan::{Backbone, FrameRange, Held, Plan, PlannedFrame, PlannedPhase};
 use crate::policy::UpSize;
 use crate::quantity::Bytes;
 
@@ -30,8 +30,25 @@ pub fn plan_table(plan: &Plan) -> String {
     } else {
         text.push_str("No message crosses a link: all data is at one site.\n");
     }
+    text.push_str(&held(plan));
     text.push_str(&totals(plan));
     text
+}
+
+/// What may be more than a machine has: it grows with the clients.
+fn held(plan: &Plan) -> String {
+    let Some(Held { server, client, clients }) = plan.held else { return String::new() };
+    let server = Bytes(server);
+    let clients = match client {
+        0 => "clients hold nothing".to_owned(),
+        _ => format!(
+            "every client holds {}, all {} of them {}",
+            Bytes(client),
+            plan.clients,
+            Bytes(clients)
+        ),
+    };
+    format!("between rounds the server holds {server}, {clients}\n\n")
 }
 
 fn backbone(of: &Backbone) -> String {

@@ -29,11 +29,12 @@ fn read(
         }
         None => {}
     }
-    // As many keys as the network that ships with the program is wide.
+    // Plain SGD is for all of them, and some read gradients off its steps. As many keys as the network that ships with the program is wide.
     let keys = if ["coda-prompt", "fed-cprompt"].contains(&method) { ", pool = 60" } else { "" };
     let text = format!(
         "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = {tasks}{arrival} }}\n\
          partition = {{ kind = \"iid\" }}\nmethod = {{ name = \"{method}\"{keys} }}\n\
+         client.optimiser = {{ kind = \"sgd\", lr = 0.1 }}\n\
          federation.clients = {clients}\n{more}\n"
     );
     let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());

@@ -1,20 +1,25 @@
 //! Messages have the bytes of the cards, and equal their layouts.
 
+use std::sync::Arc;
+
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::learning::losses::ClassReduction;
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::Adapter;
-use fedcast::methods::averaged::Averaged;
+use fedcast::methods::averaged::{Averaged, Keeper};
 use fedcast::methods::ccvr::Ccvr;
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::ewc::Ewc;
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::feddc::FedDc;
 use fedcast::methods::fedproto::FedProto;
 use fedcast::methods::fisheravg::FisherAvg;
+use fedcast::methods::gradma::GradMa;
 use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::methods::lwf::{Lesson, Lwf};
-use fedcast::model::VitConfig;
-use fedcast::policy::{ClassCounts, ModelFacts, SketchFacts, WireForm};
+use fedcast::methods::scaffold::Scaffold;
+use fedcast::model::{BackboneConfig, VitConfig};
+use fedcast::policy::{ClassCounts, Holdings, Method, ModelFacts, SketchFacts, WireForm};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
@@ -49,19 +54,31 @@ fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged 
 /// The same in that round of the task.
 fn in_round(round: u32, task: usize, form: WireForm, method: impl Averaged) -> Exchanged {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
-    let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 1, form };
+    in_round_on(round, &cifar100(vit.into(), form), task, method)
+}
+
+fn cifar100(backbone: BackboneConfig, form: WireForm) -> ModelFacts {
+    ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form }
+}
+
+/// The first round of a task on a model of these dimensions.
+fn on_model(model: &ModelFacts, task: usize, method: impl Averaged) -> Exchanged {
+    in_round_on(0, model, task, method)
+}
+
+fn in_round_on(round: u32, model: &ModelFacts, task: usize, method: impl Averaged) -> Exchanged {
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
     let facts = SketchFacts {
-        model: &model,
+        model,
         view,
         period: view.task,
         phase: 0,
         round_in_phase: round,
         counts: &counts,
     };
-    let method = built(method, &model);
+    let method = built(method, model);
     let (down, up) = (method.down(&facts), method.up(&facts).body());
     let assets = down.assets.iter().map(|asset| asset.body.clone()).collect();
     Exchanged { down: down.body(), assets, up }
@@ -194,6 +211,52 @@ fn ewc_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(1, 0), (343_502_224, 343_502_228));
     assert_eq!(bytes(10, 0), (1_030_506_672, 343_502_228));
     assert_eq!(bytes(10, 1), (343_502_224, 343_502_224 + 4));
+}
+
+/// SCAFFOLD, invariant 7, FedDC, invariant 8, and GradMA, invariant 7: twice FedAvg's bytes of what trains, or FedAvg's.
+#[test]
+fn controlled_methods_send_the_bytes_of_their_cards() {
+    let bytes = |method: &dyn Fn(&ModelFacts) -> Exchanged, model: &ModelFacts| {
+        let sketch = method(model);
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    let of = |variates: Keeper| {
+        let scaffold = move |model: &ModelFacts| {
+            on_model(model, 1, Scaffold { variates, ..Scaffold::default() })
+        };
+        let feddc =
+            move |model: &ModelFacts| on_model(model, 1, FedDc { variates, ..FedDc::default() });
+        (scaffold, feddc)
+    };
+    let gradma = |model: &ModelFacts| on_model(model, 1, GradMa::default());
+    let vit = cifar100(VitConfig::preset("vit-base-patch16-224").unwrap().into(), WireForm::Full);
+    let all = 343_502_224;
+    let ((scaffold, feddc), (of_server, all_of_server)) = (of(Keeper::Client), of(Keeper::Server));
+    assert_eq!(bytes(&scaffold, &vit), (2 * all, 2 * all + 4));
+    assert_eq!(bytes(&feddc, &vit), (2 * all, 2 * all + 4));
+    assert_eq!(bytes(&of_server, &vit), (2 * all, all + 12));
+    assert_eq!(bytes(&all_of_server, &vit), (4 * all, all + 12));
+    assert_eq!(bytes(&gradma, &vit), (all, all + 4));
+    // Running statistics, and how many batches they are of, travel once.
+    let resnet = cifar100(BackboneConfig::ResNet(Default::default()), WireForm::Full);
+    let (trains, moments) = (4 * 11_220_132, 4 * (9_600 + 20));
+    assert_eq!(bytes(&scaffold, &resnet), (2 * trains + moments, 2 * trains + moments + 4));
+    assert_eq!(bytes(&gradma, &resnet), (trains + moments, trains + moments + 4));
+
+    // What is held, by a hundred clients and their server.
+    let vit = ModelFacts { clients: 100, ..vit.clone() };
+    let held = |method: Arc<dyn Method>| {
+        let Holdings { server, client } = method.holdings(&vit).unwrap();
+        (server / all, client / all)
+    };
+    assert_eq!(held(built(Scaffold::default(), &vit)), (2, 1));
+    assert_eq!(held(built(FedDc::default(), &vit)), (3, 2));
+    let keeper = Scaffold { variates: Keeper::Server, ..Scaffold::default() };
+    assert_eq!(held(built(keeper, &vit)), (102, 0));
+    let keeper = FedDc { variates: Keeper::Server, ..FedDc::default() };
+    assert_eq!(held(built(keeper, &vit)), (203, 0));
+    assert_eq!(held(built(GradMa { memory: 30, ..GradMa::default() }, &vit)), (32, 0));
+    assert_eq!(held(built(GradMa { memory: 300, ..GradMa::default() }, &vit)), (102, 0));
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the

@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::fisher::FisherForm;
+use fedcast::methods::averaged::Keeper;
 use fedcast::methods::class_statistics::CovarianceForm;
-use fedcast::methods::fedavg::Train;
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::feddc::FedDc;
+use fedcast::methods::scaffold::Scaffold;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
 use fedcast::policy::{Failure, Lab, Member, Message, Method, RoundContext, Seat};
 use fedcast::quantity::{ClientId, Round, SeatId};
-use fedcast::wire::Body;
+use fedcast::wire::{Body, NamedTensor};
 
 use crate::adapter::adapter;
 use crate::hepco::{fedavg_prompt, hepco_with};
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, lab};
-use crate::{fedavg_of, hgp_with};
+use crate::{built, fedavg_of, hgp_with};
 
 /// What a member sends, and what is said of its training.
 type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
@@ -55,12 +58,14 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
     };
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let seats = method.seats(&round, &cohort);
+    engine.server.begin_period(&round.period, &lab).unwrap();
     let downs = engine.server.broadcast(&round, &seats, &lab).unwrap();
     let mut own = lab.dataset.train.by_class()[view.classes[0] as usize].to_vec();
     own.extend(&lab.dataset.train.by_class()[view.classes[1] as usize]);
     let mut next = 0;
     let member = |(seat, down): (Seat, Arc<Message>)| {
         let SeatId(place) = seat.id;
+        let down = with_vectors(&down);
         let down = if spoilt == Some(place as usize) { with_nan(&down) } else { down };
         let count = SHARDS[place as usize];
         let shard: Shard = (next..next + count).map(|i| own[i % own.len()]).collect();
@@ -76,6 +81,18 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
         }
     };
     seats.into_iter().zip(downs).map(member).collect()
+}
+
+/// A Down whose vectors beside the parameters, zeros in a first round, are none.
+fn with_vectors(down: &Message) -> Arc<Message> {
+    let mut extra = down.extra.clone();
+    for tensor in extra.iter_mut().flat_map(|section| &mut section.tensors) {
+        let Ok(values) = tensor.as_f32() else { continue };
+        let wave =
+            (0..values.len()).map(|at| 0.01 * ((7 * at) % 11) as f32 - 0.03).collect::<Vec<_>>();
+        *tensor = NamedTensor::f32(Arc::clone(tensor.name()), tensor.shape(), wave).unwrap();
+    }
+    Arc::new(Message { extra, ..down.clone() })
 }
 
 /// A Down whose head begins with NaN.
@@ -117,7 +134,13 @@ fn packable() -> Vec<Arc<dyn Method>> {
         fedavg_prompt(),
         hepco_with(|_| ()),
     ];
-    others.into_iter().chain(crate::prompts::packable()).chain(beside_teachers()).collect()
+    let fedavg = || FedAvg { train: Train::Prompt, prompt_len: 6, ..FedAvg::default() };
+    let scaffold = Scaffold { fedavg: fedavg(), ..Scaffold::default() };
+    let feddc =
+        FedDc { fedavg: fedavg(), variates: Keeper::Server, alpha: 0.3, ..FedDc::default() };
+    let controlled = [built(scaffold, &facts()), built(feddc, &facts())];
+    let others = others.into_iter().chain(controlled).chain(crate::prompts::packable());
+    others.chain(beside_teachers()).collect()
 }
 
 fn beside_teachers() -> Vec<Arc<dyn Method>> {

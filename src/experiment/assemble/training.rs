@@ -27,6 +27,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     let own = methods.find(&trains.name).ok().and_then(|entry| entry.clip);
     TrainingPlan {
         epochs: section.epochs,
+        steps: None,
         batch: section.batch as usize,
         optimiser,
         schedule: match section.epoch_schedule {
@@ -41,6 +42,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
                 Schedule::MultiStep { milestones: milestones.clone(), factor: *factor }
             }
         },
+        first_rate: None,
         // 0 is off, also where the method clips by default.
         clip: section.clip.or(own).filter(|limit| *limit > 0.0),
     }

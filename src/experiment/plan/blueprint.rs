@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tally::{Listener, Tally};
-use super::{Backbone, Plan};
+use super::{Backbone, Held, Plan};
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::Holders;
 use crate::federation::{FaultRules, SizedSeat, Terms, size};
+use crate::policy::Holdings;
 use crate::scenario::HeldOut;
 
 /// A run as far as it is known without data and weights.
@@ -54,6 +55,11 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentErr
     let tally = std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner));
     let (one_client, total, phases) = tally.finish();
     let backbone = &facts.backbone;
+    let held = terms.method.holdings(facts).map(|Holdings { server, client }| Held {
+        server,
+        client,
+        clients: client * u64::from(terms.rules.clients),
+    });
     let [channels, _, image] = backbone.input();
     Ok(Plan {
         name: name.clone(),
@@ -75,6 +81,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentErr
         faults: faults == Faults::On,
         phases,
         one_client,
+        held,
         total,
     })
 }

@@ -45,8 +45,22 @@ pub struct Plan {
     pub phases: Vec<PlannedPhase>,
     /// What one client uploads over the whole run, by phase.
     pub one_client: Vec<OneClient>,
+    /// What is held between rounds, where the method says so beforehand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Sums over the run.
     pub total: Total,
+}
+
+/// Bytes that are held between rounds, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// By the server.
+    pub server: u64,
+    /// By every client that has taken part.
+    pub client: u64,
+    /// By all clients together, when each has.
+    pub clients: u64,
 }
 
 impl Plan {

@@ -35,6 +35,8 @@ pub(super) struct Place<'a> {
     batches: Batches<'a>,
     left: usize,
     step: u64,
+    /// Of all epochs together, where that is said in place of epochs.
+    steps: Option<u64>,
 }
 
 /// One member's part of a step.
@@ -52,11 +54,16 @@ impl<'a> Place<'a> {
         Place {
             course,
             batch: plan.batch,
-            epochs: if course.loader.is_empty() { 0 } else { plan.epochs },
+            epochs: match plan.steps {
+                _ if course.loader.is_empty() => 0,
+                Some(_) => u32::MAX,
+                None => plan.epochs,
+            },
             epoch: 0,
             batches: epoch(course, 0, plan.batch),
             left: course.loader.batches(plan.batch),
             step: 0,
+            steps: plan.steps,
         }
     }
 
@@ -74,12 +81,13 @@ impl<'a> Place<'a> {
                 self.batches = epoch(self.course, self.epoch, self.batch);
             }
         }
-        if self.epoch >= self.epochs {
+        if self.epoch >= self.epochs || self.steps == Some(self.step) {
             return None;
         }
         self.left -= 1;
-        let (step, epoch, last) = (self.step, self.epoch, self.left == 0);
+        let (step, epoch) = (self.step, self.epoch);
         self.step += 1;
+        let last = self.left == 0 || self.steps == Some(self.step);
         Some(self.batches.next()?.map(|batch| Turn { batch, step, epoch, last }))
     }
 }

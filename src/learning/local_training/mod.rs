@@ -60,6 +60,8 @@ use crate::numerics::streams::StreamKey;
 pub struct TrainingPlan {
     /// Passes over the shard.
     pub epochs: u32,
+    /// Steps in all, epoch after epoch, where not so many epochs; the last epoch may be cut short.
+    pub steps: Option<u64>,
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
     /// Created anew for every call of [`train`]: no moment survives a round (see [`train_with`]).
@@ -68,6 +70,8 @@ pub struct TrainingPlan {
     pub schedule: Schedule,
     /// The learning rate from round to round of a phase (see [`TrainingPlan::in_round`]).
     pub round_schedule: Schedule,
+    /// The learning rate of the first round, where the plan is that of a round.
+    pub first_rate: Option<f64>,
     /// Largest global gradient norm; `None` leaves gradients alone.
     pub clip: Option<f64>,
 }
@@ -77,10 +81,12 @@ impl Default for TrainingPlan {
     fn default() -> TrainingPlan {
         TrainingPlan {
             epochs: 5,
+            steps: None,
             batch: 16,
             optimiser: OptimiserConfig::adamw(3e-3),
             schedule: Schedule::Constant,
             round_schedule: Schedule::Constant,
+            first_rate: None,
             clip: Some(1.0),
         }
     }
@@ -92,7 +98,20 @@ impl TrainingPlan {
     pub fn in_round(&self, round: u32, rounds: u32) -> TrainingPlan {
         let rate = self.round_schedule.rate(self.optimiser.learning_rate(), round, rounds);
         let optimiser = self.optimiser.clone().with_learning_rate(rate);
-        TrainingPlan { optimiser, ..self.clone() }
+        TrainingPlan { optimiser, first_rate: Some(self.first_rate()), ..self.clone() }
+    }
+
+    /// The learning rate before the round schedule lowered it.
+    pub fn first_rate(&self) -> f64 {
+        self.first_rate.unwrap_or(self.optimiser.learning_rate())
+    }
+
+    /// Steps of a shard of so many samples.
+    pub fn steps_of(&self, samples: usize) -> u64 {
+        match self.steps {
+            Some(steps) if samples > 0 => steps,
+            _ => u64::from(self.epochs) * samples.div_ceil(self.batch.max(1)) as u64,
+        }
     }
 }
 
@@ -252,6 +271,32 @@ mod tests {
         // The rate of a round is where the schedule over its epochs begins.
         let both = TrainingPlan { schedule: Schedule::Cosine, ..plan.in_round(5, 10) };
         assert_eq!(both.schedule.rate(both.optimiser.learning_rate(), 0, 5), rate(5));
+    }
+
+    /// Of 20 digits in batches of 8 an epoch has three steps.
+    #[test]
+    fn steps_may_be_counted_in_place_of_epochs_and_rates_are_added_up() {
+        let train_for = |plan: &TrainingPlan| {
+            let (w, b) = linear(0.0);
+            let all = [w.clone(), b.clone()];
+            (train(plan, &loader(20), &all, key(), |x| loss(x, &w, &b)).unwrap(), values(&w))
+        };
+        let optimiser = OptimiserConfig::sgd(0.5);
+        let plan = TrainingPlan { epochs: 2, batch: 8, optimiser, ..TrainingPlan::default() };
+        assert_eq!((plan.steps_of(20), plan.steps_of(0)), (6, 0));
+        let (epochs, end) = train_for(&plan);
+        assert_eq!((epochs.steps, epochs.rates), (6, 3.0));
+        let of = |steps| TrainingPlan { steps: Some(steps), ..plan.clone() };
+        assert_eq!((of(4).steps_of(20), of(4).steps_of(0)), (4, 0));
+        assert_eq!(train_for(&of(6)), (epochs, end));
+        let (short, _) = train_for(&of(4));
+        assert_eq!((short.steps, short.samples, short.epoch_losses.len()), (4, 28, 2));
+        // Cosine over two epochs: three steps at the whole rate, three at half of it.
+        let (falls, _) = train_for(&TrainingPlan { schedule: Schedule::Cosine, ..plan.clone() });
+        assert!((falls.rates - (1.5 + 0.75)).abs() < 1e-12, "{}", falls.rates);
+        let later = TrainingPlan { round_schedule: Schedule::Cosine, ..plan }.in_round(5, 10);
+        assert!((later.optimiser.learning_rate() - 0.25).abs() < 1e-12);
+        assert_eq!((later.first_rate(), later.in_round(0, 1).first_rate()), (0.5, 0.5));
     }
 
     #[test]

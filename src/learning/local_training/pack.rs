@@ -11,7 +11,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor, Var};
 
 use super::course::{Course, PackBatch, Place, Turn};
-use super::report::Progress;
+use super::report::{Progress, Taken};
 use super::{TrainingPlan, TrainingReport};
 use crate::data::Batch;
 use crate::learning::optimiser::{Stride, clip_factor, clip_factors, member_norms, squares_there};
@@ -39,7 +39,7 @@ pub fn train_pack(
         return Err(LearningError::Shape(format!("an optimiser of {of} for {courses} courses")));
     }
     let on_host = trainables.iter().all(|(_, var)| ops::served(&[var]));
-    let mut pack = Pack::new(plan, trainables, courses);
+    let mut pack = Pack::new(plan, optimiser.learning_rate(), trainables, courses);
     match on_host {
         true => train_watched(&mut pack, optimiser, forward)?,
         false => train_unwatched(&mut pack, optimiser, forward)?,
@@ -61,7 +61,7 @@ fn train_watched(
             continue;
         }
         let gradients = losses.backward()?;
-        let strides = pack.strides(&turns, &gradients, optimiser.learning_rate())?;
+        let strides = pack.strides(&turns, &gradients)?;
         optimiser.step_members(&gradients, &strides)?;
         pack.note(&seen, &turns);
     }
@@ -84,7 +84,7 @@ fn train_unwatched(
         pack.refuse_missing(&gradients)?;
         let squares = squares_there(&gradients, &pack.vars, pack.members.len())?;
         let scales = pack.plan.clip.map(|limit| clip_factors(&squares, limit)).transpose()?;
-        let strides = pack.unclipped(&turns, optimiser.learning_rate());
+        let strides = pack.unclipped(&turns);
         optimiser.step_scaled(&gradients, &strides, scales.as_ref())?;
         // Without its history, which holds every activation of the step.
         let losses = per_member(&losses.detach(), turns.len())?;
@@ -121,18 +121,10 @@ struct Step {
     turns: Vec<Option<Taken>>,
 }
 
-/// What is remembered of a member's part of a step.
-#[derive(Clone, Copy)]
-struct Taken {
-    /// The member's own count of steps, from 0.
-    step: u64,
-    epoch: u32,
-    last: bool,
-    samples: usize,
-}
-
 struct Pack<'a> {
     plan: &'a TrainingPlan,
+    /// The optimiser's learning rate, before the schedule of epochs.
+    base: f64,
     trainables: &'a [(Arc<str>, Var)],
     vars: Vec<Var>,
     members: Vec<(Place<'a>, Progress)>,
@@ -141,12 +133,14 @@ struct Pack<'a> {
 impl<'a> Pack<'a> {
     fn new(
         plan: &'a TrainingPlan,
+        base: f64,
         trainables: &'a [(Arc<str>, Var)],
         courses: &[Course<'a>],
     ) -> Pack<'a> {
         let member = |course: &Course<'a>| (Place::new(*course, plan), Progress::default());
         Pack {
             plan,
+            base,
             trainables,
             vars: trainables.iter().map(|(_, var)| var.clone()).collect(),
             members: courses.iter().map(member).collect(),
@@ -157,6 +151,7 @@ impl<'a> Pack<'a> {
     fn next_step(&mut self) -> Result<Option<Upcoming>, LearningError> {
         let mut batches = Vec::with_capacity(self.members.len());
         let mut turns = Vec::with_capacity(self.members.len());
+        let (plan, base) = (self.plan, self.base);
         for (place, progress) in &mut self.members {
             let turn = if progress.has_failed() { None } else { place.next() };
             turns.push(match turn {
@@ -168,7 +163,8 @@ impl<'a> Pack<'a> {
                 Some(Ok(Turn { batch, step, epoch, last })) => {
                     let samples = batch.len();
                     batches.push(batch);
-                    Some(Taken { step, epoch, last, samples })
+                    let rate = plan.schedule.rate(base, epoch, plan.epochs);
+                    Some(Taken { step, last, samples, rate })
                 }
             });
         }
@@ -215,11 +211,10 @@ impl<'a> Pack<'a> {
         &mut self,
         turns: &[Option<Taken>],
         gradients: &GradStore,
-        base: f64,
     ) -> Result<Vec<Option<Stride>>, LearningError> {
         self.refuse_missing(gradients)?;
         let norms = member_norms(gradients, &self.vars, self.members.len())?;
-        let mut strides = self.unclipped(turns, base);
+        let mut strides = self.unclipped(turns);
         for (member, (stride, norm)) in strides.iter_mut().zip(norms).enumerate() {
             let (Some(turn), Some(Stride { scale, .. })) = (turns[member], &mut *stride) else {
                 continue;
@@ -236,12 +231,11 @@ impl<'a> Pack<'a> {
     }
 
     /// How far each member goes that has a turn and has not failed, its gradient as it is.
-    fn unclipped(&self, turns: &[Option<Taken>], base: f64) -> Vec<Option<Stride>> {
-        let plan = self.plan;
+    fn unclipped(&self, turns: &[Option<Taken>]) -> Vec<Option<Stride>> {
         let members = turns.iter().zip(&self.members);
         let stride = |(turn, (_, progress)): (&Option<Taken>, &(Place<'_>, Progress))| {
             let turn = turn.filter(|_| !progress.has_failed())?;
-            Some(Stride { rate: plan.schedule.rate(base, turn.epoch, plan.epochs), scale: 1.0 })
+            Some(Stride { rate: turn.rate, scale: 1.0 })
         };
         members.map(stride).collect()
     }
@@ -260,7 +254,7 @@ impl<'a> Pack<'a> {
     fn note(&mut self, losses: &[f32], turns: &[Option<Taken>]) {
         for ((turn, loss), (_, progress)) in turns.iter().zip(losses).zip(&mut self.members) {
             if let Some(turn) = turn {
-                progress.note(*loss, turn.step, turn.samples, turn.last);
+                progress.note(*loss, turn);
             }
         }
     }

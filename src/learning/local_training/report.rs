@@ -9,6 +9,9 @@ pub struct TrainingReport {
     pub steps: u64,
     /// Samples seen, repetitions included.
     pub samples: u64,
+    /// Sum of the learning rates of its steps, each as it was used: where gradients are constant, how far a variable
+    /// moved is this times the gradient.
+    pub rates: f64,
     /// Loss of the first batch; 0 when there was none.
     pub loss_first: f32,
     /// Loss of the last batch.
@@ -29,6 +32,18 @@ impl TrainingReport {
     }
 }
 
+/// What is remembered of a member's part of a step.
+#[derive(Clone, Copy)]
+pub(super) struct Taken {
+    /// The member's own count of steps, from 0.
+    pub step: u64,
+    /// Whether its epoch, or the training, ends with it.
+    pub last: bool,
+    pub samples: usize,
+    /// The learning rate.
+    pub rate: f64,
+}
+
 /// A member's report as it grows, or why it ended early.
 #[derive(Default)]
 pub(super) struct Progress {
@@ -39,15 +54,16 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The `step`-th step, on a batch of so many samples; `last` of its epoch or not. A loss that is
-    /// not finite ends the training.
-    pub fn note(&mut self, loss: f32, step: u64, samples: usize, last: bool) {
+    /// A step was taken. A loss that is not finite ends the training.
+    pub fn note(&mut self, loss: f32, turn: &Taken) {
+        let Taken { step, samples, last, rate, .. } = *turn;
         if self.failed.is_some() {
             return;
         }
         if !loss.is_finite() {
             return self.spoil("loss".into(), step);
         }
+        self.report.rates += rate;
         if self.report.steps == 0 {
             self.report.loss_first = loss;
         }

@@ -12,7 +12,7 @@ use crate::methods::HeadForm;
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AssetSketch, ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method,
+    AssetSketch, ClientState, CohortRule, Failure, Holdings, Lab, Layout, Member, Message, Method,
     ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, RoundContext, Server,
     SketchFacts, Veto, kind_of,
 };
@@ -62,7 +62,7 @@ impl<A: Averaged> Base<A> {
     }
 
     /// A message of a client whose training came to this.
-    fn upload(
+    pub(super) fn upload(
         &self,
         member: &Client<'_, A::State>,
         trained: super::Trained,
@@ -130,7 +130,7 @@ impl<A: Averaged> Base<A> {
                 trained.map(|(member, trained)| self.upload(member, trained?, lab)).collect()
             }
         };
-        if !A::State::STATELESS {
+        if !self.method.stateless() {
             let states: Vec<Body> = pack.iter().map(|member| member.state.save()).collect();
             members.iter_mut().zip(states).for_each(|(member, state)| member.state = state);
         }
@@ -250,11 +250,15 @@ impl<A: Averaged> Method for Base<A> {
     }
 
     fn stateless(&self) -> bool {
-        A::State::STATELESS
+        self.method.stateless()
     }
 
     fn kept_bytes(&self, state: &Body) -> u64 {
         A::State::of(state).map_or(0, |state| state.kept_bytes())
+    }
+
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        self.method.holdings(model)
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {

@@ -13,28 +13,38 @@
 //! parameters; no method writes a line for it.
 
 mod base;
+mod beside;
 mod closing;
 mod cut;
+mod keeping;
 mod memory;
 mod objective;
 mod parameters;
 pub(in crate::methods) mod previous;
+#[cfg(test)]
+pub(in crate::methods) mod quadratics;
 mod server;
 mod settings;
+mod slopes;
 mod training;
+mod vectors;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use super::needs::Needs;
 pub use base::Base;
+pub(in crate::methods) use beside::{Beside, Sums, fitted, upon_variables, zeros_like};
 pub use closing::Closing;
 pub use cut::Direction;
+pub use keeping::{Keeper, Reset};
 pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};
 pub use parameters::{Parameters, Rows};
 pub use settings::{Averaging, OldLogits, Weights};
+pub(in crate::methods) use slopes::Slopes;
 pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone, train_by};
+pub use vectors::Vectors;
 
 use super::fedavg::FedAvg;
 use crate::data::{Loader, TaskView};
@@ -42,8 +52,8 @@ use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
 use crate::model::{Norms, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Asset, AssetSketch, ClientState, Figures, Lab, ModelFacts, Period, Place, PolicyError,
-    Predictor, RoundContext, SketchFacts, UpSize, Veto, Weight,
+    Asset, AssetSketch, ClientState, Figures, Holdings, Lab, ModelFacts, Period, Place,
+    PolicyError, Predictor, RoundContext, Seat, SketchFacts, UpSize, Veto, Weight,
 };
 use crate::wire::{Dtype, Kind, MetaWriter, Section};
 
@@ -61,6 +71,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// then FedAvg's.
     fn fedavg(&self) -> Option<&FedAvg> {
         None
+    }
+
+    /// Whether clients keep nothing between rounds, whatever there is a place for.
+    fn stateless(&self) -> bool {
+        Self::State::STATELESS
     }
 
     /// What is learnt: names, whole shapes, and whose the rows are.
@@ -198,6 +213,26 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     fn tell_fields(&self, memory: &Self::Memory, round: &RoundContext) -> Vec<u8> {
         let _ = (memory, round);
         Vec::new()
+    }
+
+    /// More tensors of a Down, behind those: what depends on the rows of its receiver's view or, where Downs are
+    /// [personal](Averaged::personal), on the receiver.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn tell_seat(
+        &self,
+        model: &ModelFacts,
+        memory: &Self::Memory,
+        seat: &Seat,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let _ = (model, memory, seat);
+        Ok(Vec::new())
+    }
+
+    /// Whether every seat gets a Down of its own; else those of one view share theirs.
+    fn personal(&self) -> bool {
+        false
     }
 
     /// Whether clients are sent the model that the previous task left, as an asset.
@@ -383,6 +418,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     ) -> Result<ParameterSet, PolicyError> {
         let _ = (model, member, trained, lab);
         Ok(ParameterSet::new())
+    }
+
+    /// What server and clients hold between rounds of such a model, where the method says so beforehand.
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let _ = model;
+        None
     }
 
     /// Sample passes of a seat, for virtual time.

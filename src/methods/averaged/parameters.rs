@@ -52,6 +52,12 @@ impl Parameters {
         all
     }
 
+    /// Those whose names are to be kept.
+    pub fn filter(mut self, keep: impl Fn(&str) -> bool) -> Parameters {
+        self.all.retain(|parameter| keep(&parameter.name));
+        self
+    }
+
     /// The same, where rows of tasks and classes are averaged over those who learnt them instead of over everybody.
     pub fn averaged_by_owner(self) -> Parameters {
         Parameters { by_owner: true, ..self }

@@ -44,7 +44,7 @@ impl<A: Averaged> BaseServer<A> {
         })
     }
 
-    fn down(&self, cut: &Cut, round: &RoundContext) -> Result<Message, PolicyError> {
+    fn down(&self, cut: &Cut, round: &RoundContext, seat: &Seat) -> Result<Message, PolicyError> {
         let Base { method, model, .. } = &self.base;
         let travels = |name: &str| method.travels(model, name, Direction::Down);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
@@ -54,10 +54,12 @@ impl<A: Averaged> BaseServer<A> {
         let assets: Vec<Arc<Asset>> =
             self.previous.iter().cloned().chain(method.assets(&self.memory)).collect();
         let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
+        let mut extra = method.tell(&self.memory, round)?;
+        extra.extend(method.tell_seat(model, &self.memory, seat)?);
         Ok(Message {
             control: named.chain(method.tell_fields(&self.memory, round)).collect(),
             parameters,
-            extra: method.tell(&self.memory, round)?,
+            extra,
             assets,
         })
     }
@@ -77,7 +79,7 @@ impl<A: Averaged> Server for BaseServer<A> {
         Ok(())
     }
 
-    /// Seats may be at different tasks; those that get the same rows share a Down.
+    /// Seats may be at different tasks; those that get the same rows share a Down, unless every seat has its own.
     fn broadcast(
         &mut self,
         round: &RoundContext,
@@ -86,13 +88,14 @@ impl<A: Averaged> Server for BaseServer<A> {
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut sent: Vec<(Cut, Arc<Message>)> = Vec::new();
         let mut downs = Vec::with_capacity(seats.len());
-        for Seat { view, .. } in seats {
-            let cut = self.base.cut(view, Direction::Down);
-            let known = sent.iter().find(|(known, _)| *known == cut);
+        let personal = self.base.method.personal();
+        for seat in seats {
+            let cut = self.base.cut(&seat.view, Direction::Down);
+            let known = sent.iter().find(|(known, _)| !personal && *known == cut);
             let down = match known {
                 Some((_, down)) => Arc::clone(down),
                 None => {
-                    let down = Arc::new(self.down(&cut, round)?);
+                    let down = Arc::new(self.down(&cut, round, seat)?);
                     sent.push((cut, Arc::clone(&down)));
                     down
                 }

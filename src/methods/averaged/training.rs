@@ -39,11 +39,16 @@ impl<'a, S> Client<'a, S> {
 }
 
 /// What a member has after its training.
+#[derive(Clone, Debug, Default)]
 pub struct Trained {
     /// Everything it received, with what trained as it is now.
     pub parameters: ParameterSet,
     /// How many samples it counts for.
     pub samples: usize,
+    /// Sum of the learning rates of its steps, before factors of parameters.
+    pub rates: f64,
+    /// Vectors that [`describe`](Averaged::describe) sends beside the parameters, rows in the same places.
+    pub beside: ParameterSet,
     /// Named figures for the journal.
     pub metrics: Vec<(&'static str, f64)>,
 }
@@ -146,9 +151,11 @@ pub fn train_by<'o, A: Averaged>(
     let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
     let trained = |(member, ((parameters, report), loader)): (&Client<'_, A::State>, _)| {
         let report: Result<crate::learning::TrainingReport, _> = report;
-        let mut metrics = report?.metrics();
+        let report = report?;
+        let (rates, mut metrics) = (report.rates, report.metrics());
         metrics.extend(method.figures(model, member, &parameters, loader)?);
-        Ok(Trained { parameters, samples: member.shard.len(), metrics })
+        let (samples, beside) = (member.shard.len(), ParameterSet::new());
+        Ok(Trained { parameters, samples, rates, beside, metrics })
     };
     Ok(pack.iter().zip(learnt).map(trained).collect())
 }

@@ -225,7 +225,7 @@ impl FedHaf {
             }
         }
         metrics.push(("exemplars", old.len() as f64));
-        Ok(Trained { parameters, samples: member.shard.len(), metrics })
+        Ok(Trained { parameters, samples: member.shard.len(), metrics, ..Trained::default() })
     }
 }
 

@@ -3,8 +3,8 @@
 use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, ccvr, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
-    fedavg_prompt, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, hepco, hgp, icarl, joint, l2p,
-    lwf, oracle, powder, stsa,
+    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, gradma, hepco, hgp,
+    icarl, joint, l2p, lwf, oracle, powder, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -32,6 +32,9 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fed_cprompt::entry(),
         powder::entry(),
         c2prompt::entry(),
+        scaffold::entry(),
+        feddc::entry(),
+        gradma::entry(),
         fisheravg::entry(),
         ewc::entry(),
         er::entry(),

@@ -153,7 +153,8 @@ fn the_guide_has_every_key_of_a_scenario() {
     let top = section("The top of the file").expect("it has a top");
     let mut keys: BTreeSet<String> =
         Scenario::keys().into_iter().map(|key| key.key.replace("[]", "")).collect();
-    for folder in ["baselines", "hgp", "prompts", "stsa", "hepco", "fedhaf", "c2prompt", "studies"] {
+    for folder in ["baselines", "hgp", "prompts", "stsa", "hepco", "fedhaf", "c2prompt", "studies"]
+    {
         for file in files(&format!("scenarios/{folder}"), "toml") {
             keys_of(&read(&file).parse().expect("it is TOML"), "", &mut keys);
         }

@@ -72,6 +72,19 @@ fn fedavg_of_prompts() {
     goes_on(&with("name = \"fedavg\", train = \"prompt\", prompt_len = 2, n_blocks = 1", THREE));
 }
 
+/// What clients remember, what the server remembers of them, and a momentum with a memory.
+#[test]
+fn methods_that_remember_vectors() {
+    let sgd = |method: &str| {
+        let digits = "client = { epochs = 1, batch = 16 }";
+        let sgd = "client = { epochs = 1, batch = 16, optimiser = { kind = \"sgd\", lr = 0.1 } }";
+        with(&format!("{method}, train = \"head\", reset = \"keep\""), THREE).replace(digits, sgd)
+    };
+    goes_on(&sgd("name = \"scaffold\""));
+    goes_on(&sgd("name = \"feddc\", variates = \"server\""));
+    goes_on(&sgd("name = \"gradma\", memory = 2"));
+}
+
 #[test]
 fn adapter() {
     goes_on(&with("name = \"adapter\"", THREE));

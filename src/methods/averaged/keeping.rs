@@ -1,0 +1,69 @@
+//! Settings of methods that remember vectors: for how long, and who does.
+
+use clap::ValueEnum;
+
+use super::{Averaged, Parameters};
+use crate::model::is_buffer;
+use crate::policy::{Holdings, ModelFacts};
+use crate::scenario::reader::{Choice, Param};
+
+/// What becomes of remembered vectors as a task starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reset {
+    /// They are zero again.
+    ///
+    /// What they say is about the classes of the task before.
+    Task,
+    /// They stay; new rows of a head begin at zero.
+    Keep,
+}
+
+impl Choice for Reset {}
+
+impl Reset {
+    /// The key of a method that remembers vectors.
+    pub(in crate::methods) fn param(doc: &'static str) -> Param<Reset> {
+        Param::new("reset", Reset::Task, doc).source("no source: the paper has one task")
+    }
+}
+
+/// Who keeps what is known of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Keeper {
+    /// The client itself.
+    Client,
+    /// The server, of all clients; clients keep nothing.
+    Server,
+}
+
+impl Choice for Keeper {}
+
+impl Keeper {
+    /// The key of a method that knows vectors of every client.
+    pub(in crate::methods) fn param(doc: &'static str) -> Param<Keeper> {
+        Param::new("variates", Keeper::Client, doc)
+            .source("the paper; the server in public code of FL-bench")
+    }
+
+    /// What is held where the server has so many vectors beside the parameters, and so many are known of every client.
+    pub(in crate::methods) fn holdings<A: Averaged>(
+        self,
+        method: &A,
+        model: &ModelFacts,
+        (own, of_client): (u64, u64),
+    ) -> Holdings {
+        let all = method.parameters(model);
+        let parameters = bytes(&all);
+        let vector = bytes(&all.filter(|name| !is_buffer(name)));
+        let (server, client) = match self {
+            Keeper::Client => (own, of_client),
+            Keeper::Server => (own + of_client * model.clients as u64, 0),
+        };
+        Holdings { server: parameters + server * vector, client: client * vector }
+    }
+}
+
+/// Of all rows, in f32.
+pub(in crate::methods) fn bytes(parameters: &Parameters) -> u64 {
+    parameters.iter().map(|one| 4 * one.shape.iter().product::<usize>() as u64).sum()
+}

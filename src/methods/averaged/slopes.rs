@@ -1,0 +1,50 @@
+//! Linear terms in the loss of a pack: what its clients add to every gradient.
+
+use std::ops::Range;
+
+use candle_core::Tensor;
+
+use super::beside::upon_variables;
+use crate::learning::losses::Linear;
+use crate::learning::{Classifier, LearningError};
+use crate::model::{ModelError, ParameterSet, Variables};
+
+/// `<w, s_m>` of every member over all that trains.
+pub(in crate::methods) struct Slopes {
+    /// Of every variable; none where all slopes are zero.
+    terms: Vec<Option<Linear>>,
+    members: usize,
+}
+
+impl Slopes {
+    /// Of members with these vectors, of the head those of `rows`.
+    ///
+    /// # Errors
+    /// When a vector is missing.
+    pub fn new(
+        network: &Classifier,
+        sets: &[ParameterSet],
+        rows: &Range<usize>,
+    ) -> Result<Slopes, ModelError> {
+        let each = upon_variables(network, sets, rows)?.into_iter().zip(network.variables());
+        let term = |(slope, (_, variable)): (Vec<f32>, &(_, candle_core::Var))| {
+            let moves = slope.iter().any(|value| *value != 0.0);
+            moves.then(|| Linear::new(slope, variable)).transpose()
+        };
+        let terms = each.map(term).collect::<Result<_, _>>()?;
+        Ok(Slopes { terms, members: sets.len() })
+    }
+
+    /// With the terms added, `(members)`. Where there is none the losses come back as they are, so that they train to
+    /// the same bits.
+    ///
+    /// # Errors
+    /// Other variables than those of the network.
+    pub fn added(&self, losses: Tensor, variables: &Variables) -> Result<Tensor, LearningError> {
+        let terms = self.terms.iter().zip(variables);
+        terms.into_iter().try_fold(losses, |sum, (term, (_, variable))| match term {
+            Some(term) => Ok(sum.broadcast_add(&term.of(variable, self.members)?)?),
+            None => Ok(sum),
+        })
+    }
+}

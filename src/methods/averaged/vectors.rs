@@ -1,0 +1,141 @@
+//! What clients and servers keep beside parameters where methods remember gradients or drifts: sets of vectors by name.
+
+use std::collections::BTreeMap;
+
+use super::{Memory, Reset};
+use crate::model::ParameterSet;
+use crate::policy::{ClientState, parameters_of, vector_names, vector_section, vectors_of};
+use crate::quantity::{ClientId, TaskId};
+use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+
+/// Sets of vectors by name, and the task in which they were last at hand. A set that is not there is zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vectors {
+    task: Option<TaskId>,
+    sets: BTreeMap<String, ParameterSet>,
+}
+
+impl Vectors {
+    /// The set of a name.
+    pub fn get(&self, name: &str) -> Option<&ParameterSet> {
+        self.sets.get(name)
+    }
+
+    /// Replaces a set.
+    pub fn set(&mut self, name: impl Into<String>, vectors: ParameterSet) {
+        self.sets.insert(name.into(), vectors);
+    }
+
+    /// Removes a set.
+    pub fn take(&mut self, name: &str) -> Option<ParameterSet> {
+        self.sets.remove(name)
+    }
+
+    /// All sets, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ParameterSet)> {
+        self.sets.iter().map(|(name, set)| (name.as_str(), set))
+    }
+
+    /// A task is at hand; whether it is another one than before.
+    pub fn enter(&mut self, task: TaskId) -> bool {
+        self.task.replace(task) != Some(task)
+    }
+
+    /// A client's round of this task begins.
+    pub fn begin(&mut self, task: TaskId, reset: Reset) {
+        if self.enter(task) && reset == Reset::Task {
+            self.clear();
+        }
+    }
+
+    /// Forgets all sets: they are zero again.
+    pub fn clear(&mut self) {
+        self.sets.clear();
+    }
+
+    /// The name of a set that is one client's.
+    pub fn of_client(name: &str, client: ClientId) -> String {
+        format!("{name}.{}", client.0)
+    }
+
+    fn meta(&self) -> MetaWriter {
+        let mut meta = MetaWriter::new();
+        meta.u64(self.task.map_or(0, |task| u64::from(task.0) + 1));
+        meta
+    }
+
+    fn of_body(saved: &Body) -> Result<Vectors, WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let task = meta.u64()?.checked_sub(1).map(|task| TaskId(task as u16));
+        meta.finish()?;
+        let set = |name: &str| Ok((name.to_owned(), vectors_of(&saved.sections, name)?));
+        let sets = vector_names(&saved.sections).into_iter().map(set);
+        Ok(Vectors { task, sets: sets.collect::<Result<_, WireError>>()? })
+    }
+}
+
+impl ClientState for Vectors {
+    fn save(&self) -> Body {
+        let sections = self.iter().map(|(name, set)| vector_section(name, set)).collect();
+        Body::new(self.meta().finish(), sections)
+    }
+
+    fn load(saved: &Body) -> Result<Self, WireError> {
+        Vectors::of_body(saved)
+    }
+}
+
+/// A server that was loaded within a task has entered it before.
+impl Memory for Vectors {
+    fn save_into(&self, body: &mut Body) {
+        body.meta = self.meta().finish();
+        body.sections.extend(self.iter().map(|(name, set)| vector_section(name, set)));
+    }
+
+    fn load_from(saved: &Body) -> Result<(Self, ParameterSet), WireError> {
+        Ok((Vectors::of_body(saved)?, parameters_of(saved)?))
+    }
+
+    fn begins(&mut self, task: usize) -> bool {
+        self.enter(TaskId(task as u16))
+    }
+
+    fn task(&self) -> usize {
+        self.task.map_or(0, TaskId::index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Parameter;
+    use crate::policy::parameter_sections;
+
+    fn set(value: f32) -> ParameterSet {
+        let one = Parameter { shape: vec![2], values: [value, 1.0].into() };
+        [("head.bias", one.clone()), ("bn1.weight", one)].into_iter().collect()
+    }
+
+    /// Bit for bit, by whomever it is kept, and apart from the server's parameters.
+    #[test]
+    fn vectors_are_saved_and_loaded_whole() {
+        let mut kept = Vectors::default();
+        assert!(kept.enter(TaskId(2)) && !kept.enter(TaskId(2)));
+        kept.set("control", set(0.1));
+        kept.set(Vectors::of_client("control", ClientId(12)), set(-0.0));
+        kept.set(Vectors::of_client("control", ClientId(1)), set(3.0));
+        let saved = kept.save();
+        assert_eq!(Vectors::load(&saved).unwrap().save().digest(), saved.digest());
+        assert_eq!(Vectors::load(&saved).unwrap(), kept);
+        assert_eq!(kept.kept_bytes(), 3 * 4 * 4);
+        assert_eq!(Vectors::of(&Body::default()).unwrap(), Vectors::default());
+
+        let mut body = Body::new(Vec::new(), parameter_sections(&set(7.0)));
+        kept.save_into(&mut body);
+        let (mut loaded, theta) = Vectors::load_from(&body).unwrap();
+        assert_eq!((&loaded, theta), (&kept, set(7.0)));
+        assert!(!loaded.begins(2) && loaded.begins(3));
+        loaded.clear();
+        assert!(loaded.get("control").is_none());
+    }
+}

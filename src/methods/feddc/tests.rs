@@ -1,0 +1,218 @@
+use super::*;
+use crate::golden::Golden;
+use crate::learning::{OptimiserConfig, TrainingPlan};
+use crate::methods::averaged::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
+use crate::methods::fedavg::Train;
+use crate::methods::scaffold::tests::{golden_clients, golden_cohorts, golden_steps};
+use crate::quantity::ClientId;
+
+fn feddc(change: impl Fn(&mut FedDc)) -> FedDc {
+    let read = FedDc::default();
+    let fedavg = FedAvg { train: Train::Head, ..read.fedavg.clone() };
+    let mut method = FedDc { fedavg, ..read };
+    change(&mut method);
+    method
+}
+
+fn after(world: &World<FedDc>, member: &mut Client<'_, Vectors>, trained: &mut Trained) {
+    if world.base.method.variates == Keeper::Client {
+        world.base.method.renew(world.facts(), member, trained, &world.lab).unwrap();
+    }
+}
+
+/// What is known of a client.
+fn known(world: &World<FedDc>, name: &str, client: usize) -> Vec<f64> {
+    let set = match world.base.method.variates {
+        Keeper::Client => world.state(client).get(name).map(flat),
+        Keeper::Server => {
+            let of_client = Vectors::of_client(name, ClientId(client as u32));
+            world.memory().get(&of_client).map(flat)
+        }
+    };
+    set.unwrap_or_else(|| vec![0.0; SIZE])
+}
+
+fn mean(world: &World<FedDc>, name: &str) -> Vec<f64> {
+    flat(world.memory().get(name).unwrap())
+}
+
+/// `w`, `g`, the mean drift, all drifts, all `g_m`, local results and norms of three rounds: plain, and clipped with a
+/// weight decay on top.
+#[test]
+fn golden_control_variates_of_feddc() {
+    let Some(golden) = Golden::open("control") else { return };
+    let (eta, alpha) = (golden.f64("feddc.eta"), golden.f64("feddc.alpha")[0]);
+    for (run, clip, decay) in
+        [("plain", None, 0.0), ("clip", Some(golden.f64("feddc.max_norm")[0]), 0.01)]
+    {
+        for variates in [Keeper::Client, Keeper::Server] {
+            let method = feddc(|method| (method.alpha, method.variates) = (alpha, variates));
+            let mut world = World::new(method, golden_clients(&golden), &golden.f64("w0"));
+            let (mut w, mut theta) = (world.model(), Vec::new());
+            let [mut g, mut hbar] = [(); 2].map(|()| vec![0.0; SIZE]);
+            let [mut h, mut g_m] = [(); 2].map(|()| vec![0.0; 3 * SIZE]);
+            let mut norms = Vec::new();
+            for (round, cohort) in golden_cohorts(&golden).iter().enumerate() {
+                world.lab.training = TrainingPlan {
+                    epochs: golden.i64("feddc.K")[0] as u32,
+                    batch: 1_000_000,
+                    optimiser: OptimiserConfig::sgd(eta[round]).weight_decay(decay),
+                    first_rate: Some(eta[0]),
+                    clip,
+                    ..TrainingPlan::default()
+                };
+                let steps = |m| golden_steps(&golden, (round, m), |_| eta[round]);
+                let walked = world.round(cohort, steps, after);
+                w.extend(world.model());
+                g.extend(mean(&world, CONTROL));
+                hbar.extend(mean(&world, DRIFT));
+                for m in 0..3 {
+                    h.extend(known(&world, DRIFT, m));
+                    g_m.extend(known(&world, CONTROL, m));
+                    let one = walked.iter().find(|one| one.client == m);
+                    theta.extend(one.map_or(vec![0.0; SIZE], |one| one.end.clone()));
+                    let mut own = one.map_or(Vec::new(), |one| one.norms.clone());
+                    own.resize(5, 0.0);
+                    norms.extend(own);
+                }
+            }
+            let parts = [("w", w), ("g", g), ("hbar", hbar), ("h", h), ("g_m", g_m)];
+            for (part, values) in parts.into_iter().chain([("theta", theta)]) {
+                golden.assert_close_f32(&format!("feddc.{run}.{part}"), &values);
+            }
+            if clip.is_some() {
+                golden.assert_close_f32("feddc.clip.norms", &norms);
+            }
+        }
+    }
+}
+
+/// Card, invariant 5: uneven quadratics end at the optimum of all, where nobody drifts any more; invariants 2 and 3: the
+/// server's drift is the mean of the clients', each the sum of its own ways, whoever takes part.
+#[test]
+fn uneven_quadratics_end_where_nobody_drifts() {
+    for (variates, rates, cohorts) in [
+        (Keeper::Client, Rates::Used, vec![vec![0, 1, 2]]),
+        (Keeper::Server, Rates::First, vec![vec![0, 1, 2]]),
+        (Keeper::Client, Rates::Used, vec![vec![0, 1], vec![2], vec![1, 2], vec![0]]),
+    ] {
+        let method = feddc(|method| {
+            (method.variates, method.rates, method.alpha) = (variates, rates, 0.5);
+        });
+        let whole = cohorts.len() == 1;
+        let mut world = World::new(method, uneven(), &[0.0; SIZE]);
+        world.lab.training = TrainingPlan {
+            epochs: 5,
+            batch: 1_000,
+            optimiser: OptimiserConfig::sgd(0.02),
+            clip: None,
+            ..TrainingPlan::default()
+        };
+        let step = Step { rate: 0.02, noise: vec![0.0; SIZE] };
+        let mut ways = vec![vec![0.0; SIZE]; 3];
+        let rounds = if whole { 1_500 } else { 8 };
+        for round in 0..rounds {
+            let before = world.model();
+            let walked =
+                world.round(&cohorts[round % cohorts.len()], |_| vec![step.clone(); 5], after);
+            for one in walked {
+                let way = one.end.iter().zip(&before).map(|(end, before)| end - before);
+                ways[one.client].iter_mut().zip(way).for_each(|(sum, way)| *sum += way);
+            }
+            let mean_drift = mean(&world, DRIFT);
+            for at in 0..SIZE {
+                let all: f64 = (0..3).map(|m| known(&world, DRIFT, m)[at]).sum();
+                assert!((mean_drift[at] - all / 3.0).abs() < 1e-4, "{round}");
+                for (m, way) in ways.iter().enumerate() {
+                    assert!((known(&world, DRIFT, m)[at] - way[at]).abs() < 1e-3, "{round} {m}");
+                }
+            }
+        }
+        if whole {
+            let (slope, drift) =
+                (slope_of_all(&world.clients, &world.model()), mean(&world, DRIFT));
+            assert!(slope < 1e-3, "{variates:?}: {slope}");
+            assert!(drift.iter().all(|drift| drift.abs() < 1e-3), "{drift:?}");
+        }
+    }
+}
+
+/// Card, invariant 6: without a pull and with a constant gradient, the variate is that gradient; a schedule makes that of
+/// the public code smaller, by what it has lowered the rate.
+#[test]
+fn the_variate_of_a_constant_gradient_is_that_gradient() {
+    for (rates, lowered) in [(Rates::Used, 1.0), (Rates::First, 0.25)] {
+        let method = feddc(|method| (method.alpha, method.rates) = (0.0, rates));
+        let mut clients = uneven();
+        clients.iter_mut().for_each(|client| client.curvature = vec![0.0; SIZE * SIZE]);
+        let mut world = World::new(method, clients, &[0.0; SIZE]);
+        let rate = 0.1 * lowered;
+        world.lab.training = TrainingPlan {
+            epochs: 4,
+            batch: 1_000,
+            optimiser: OptimiserConfig::sgd(rate),
+            first_rate: Some(0.1),
+            clip: None,
+            ..TrainingPlan::default()
+        };
+        let noise = |client: usize| vec![[1.0, -2.0, 0.5][client]; SIZE];
+        let steps = |client| vec![Step { rate, noise: noise(client) }; 4];
+        world.round(&[0, 1, 2], steps, after);
+        for client in 0..3 {
+            for value in known(&world, CONTROL, client) {
+                let expected = lowered * noise(client)[0];
+                assert!((value - expected).abs() < 1e-5, "{rates:?}: {value} {expected}");
+            }
+        }
+    }
+}
+
+/// Card, invariant 4: the pull is zero, and so is its gradient, at `w - h_m`; elsewhere it is `alpha_m (theta - w + h_m)`:
+/// half as strong for a client of twice the mean size.
+#[test]
+fn a_drifted_model_is_pulled_back() {
+    for (client, size) in [(0, 2.0), (1, 0.5)] {
+        let mut clients = uneven();
+        clients[0].samples = 40;
+        clients.iter_mut().for_each(|client| client.curvature = vec![0.0; SIZE * SIZE]);
+        let mut world = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
+        world.lab.training.optimiser = OptimiserConfig::sgd(1.0);
+        world.lab.training.clip = None;
+        // It has drifted by 1, and nothing else is known of it.
+        let like = world.memory();
+        let like = like.get(DRIFT).unwrap();
+        let mut state = Vectors::default();
+        state.begin(world.view().task, Reset::Task);
+        state.set(DRIFT, like.zipped(like, |_, _| 1.0));
+        world.states[client] = crate::policy::ClientState::save(&state);
+        let still = vec![Step { rate: 1.0, noise: vec![0.0; SIZE] }];
+        let walked = world.round(&[client], |_| still.clone(), after);
+        for moved in &walked[0].end {
+            assert!((moved + 0.5 / size).abs() < 1e-6, "{client}: {moved}");
+        }
+    }
+}
+
+/// Card, invariant 7: the gradient of an only client is that of all, so that nothing is corrected.
+#[test]
+fn a_single_client_has_nothing_to_correct() {
+    let mut clients = uneven();
+    clients.truncate(1);
+    let mut world = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
+    world.lab.training = TrainingPlan {
+        epochs: 3,
+        batch: 1_000,
+        optimiser: OptimiserConfig::sgd(0.1),
+        clip: None,
+        ..TrainingPlan::default()
+    };
+    let step = Step { rate: 0.1, noise: vec![0.0; SIZE] };
+    for _ in 0..4 {
+        world.round(&[0], |_| vec![step.clone(); 3], after);
+        let (own, all) = (known(&world, CONTROL, 0), mean(&world, CONTROL));
+        assert!(own.iter().any(|value| value.abs() > 1e-2));
+        for (own, all) in own.iter().zip(all) {
+            assert!((own - all).abs() < 1e-5, "{own} {all}");
+        }
+    }
+}

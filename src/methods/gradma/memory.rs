@@ -1,0 +1,188 @@
+//! What the server remembers of clients, and its step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::GradMa;
+use crate::methods::averaged::{Beside, Direction, Memory, Vectors, fitted};
+use crate::model::{Parameter, ParameterSet, is_buffer};
+use crate::numerics::cone::{Program, moved};
+use crate::policy::{Kept, ModelFacts, PolicyError};
+use crate::quantity::ClientId;
+use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+
+/// `m~`, the accumulated updates `G_m` of some clients, and how often each of them answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remembered {
+    vectors: Vectors,
+    answers: BTreeMap<ClientId, u32>,
+}
+
+const MOMENTUM: &str = "momentum";
+const UPDATE: &str = "update";
+const CLIENTS: &str = "clients";
+const ANSWERS: &str = "answers";
+
+/// What a client has answered: `d_m`, against what it was sent.
+pub(super) struct Answered {
+    pub client: ClientId,
+    pub update: ParameterSet,
+}
+
+impl Answered {
+    pub fn of(method: &GradMa, model: &ModelFacts, kept: &Kept) -> Result<Answered, PolicyError> {
+        let Kept { meta, sent, update } = kept;
+        let down = Beside::of(method, model, &meta.seat.view, Direction::Down);
+        let up = Beside::of(method, model, &meta.seat.view, Direction::Up);
+        let from = down.padded(&sent.parameters);
+        let to = up.put(&from, &update.parameters)?;
+        // Buffers have no update.
+        let update = from.filter(|name| !is_buffer(name)).zipped(&to, |from, to| from - to);
+        Ok(Answered { client: meta.seat.client, update })
+    }
+}
+
+/// The server's step.
+pub(super) struct Stepped {
+    /// What it moves.
+    pub theta: ParameterSet,
+    /// Tensors whose step was turned.
+    pub turned: u32,
+    /// Tensors for which no vector does what all rows ask.
+    pub unsolved: u32,
+}
+
+impl Remembered {
+    /// How many clients are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// A set by name.
+    #[cfg(test)]
+    pub(super) fn vector(&self, name: &str) -> Option<&ParameterSet> {
+        self.vectors.get(name)
+    }
+
+    /// How often a client answered, where it is remembered.
+    #[cfg(test)]
+    pub(super) fn answers_of(&self, client: ClientId) -> Option<u32> {
+        self.answers.get(&client).copied()
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.vectors.clear();
+        self.answers.clear();
+    }
+
+    /// Makes room for the clients that answered and counts their answers.
+    pub(super) fn admit(&mut self, present: &BTreeSet<ClientId>, most: usize) {
+        for (client, answers) in &mut self.answers {
+            *answers += u32::from(present.contains(client));
+        }
+        for client in present {
+            if self.answers.contains_key(client) {
+                continue;
+            }
+            if self.answers.len() >= most {
+                let absent = self.answers.iter().filter(|(known, _)| !present.contains(known));
+                let Some((least, _)) = absent.min_by_key(|(_, answers)| **answers) else {
+                    continue;
+                };
+                let least = *least;
+                self.answers.remove(&least);
+                self.vectors.take(&Vectors::of_client(UPDATE, least));
+            }
+            self.answers.insert(*client, 1);
+        }
+    }
+
+    /// `G_m <- G_m + d_m` of a client that is remembered.
+    pub(super) fn add(&mut self, answer: &Answered) {
+        if !self.answers.contains_key(&answer.client) {
+            return;
+        }
+        let name = Vectors::of_client(UPDATE, answer.client);
+        let old = fitted(self.vectors.get(&name), &answer.update);
+        self.vectors.set(name, old.zipped(&answer.update, |old, new| old + new));
+    }
+
+    /// `w` moved by `-gamma_g m~`, tensor by tensor, where uploads of this weight have moved it by `sum` together; and
+    /// what is left of updates.
+    pub(super) fn step<'s>(
+        &mut self,
+        method: &GradMa,
+        before: &ParameterSet,
+        sum: impl Fn(&str) -> Option<&'s [f64]>,
+        weight: f64,
+    ) -> Stepped {
+        let mut stepped = Stepped { theta: ParameterSet::new(), turned: 0, unsolved: 0 };
+        let remembered: Vec<String> =
+            self.answers.keys().map(|client| Vectors::of_client(UPDATE, *client)).collect();
+        let updates: Vec<&ParameterSet> =
+            remembered.iter().filter_map(|name| self.vectors.get(name)).collect();
+        let last = fitted(self.vectors.get(MOMENTUM), before);
+        let mut momentum = ParameterSet::new();
+        for (name, w) in before.iter().filter(|(name, _)| !is_buffer(name)) {
+            let Some(sum) = sum(name) else { continue };
+            let Some(last) = last.get(name) else { continue };
+            let moved_by = |at: usize| sum.get(at).map_or(0.0, |sum| -sum / weight);
+            let step =
+                |(at, last): (usize, &f32)| method.momentum * f64::from(*last) + moved_by(at);
+            let mut step: Vec<f64> = last.values.iter().enumerate().map(step).collect();
+            // A head that grows leaves rows of zeros behind earlier updates.
+            let rows: Vec<&[f32]> =
+                updates.iter().filter_map(|set| Some(&set.get(name)?.values[..])).collect();
+            match Program::of(&step, &rows, method.server_margin).by_active_sets() {
+                None => stepped.unsolved += 1,
+                Some(multipliers) if multipliers.iter().all(|z| *z == 0.0) => {}
+                Some(multipliers) => {
+                    step = moved(&step, &rows, &multipliers);
+                    stepped.turned += 1;
+                }
+            }
+            let along = |(w, step): (&f32, &f64)| (f64::from(*w) - method.server_lr * step) as f32;
+            let values = w.values.iter().zip(&step).map(along).collect();
+            stepped.theta.insert(name.clone(), Parameter { shape: w.shape.clone(), values });
+            let values = step.iter().map(|value| *value as f32).collect();
+            momentum.insert(name.clone(), Parameter { shape: w.shape.clone(), values });
+        }
+        self.vectors.set(MOMENTUM, momentum);
+        for name in remembered {
+            if let Some(update) = self.vectors.take(&name) {
+                let decay = method.memory_decay;
+                let left = |old: f32, _| (decay * f64::from(old)) as f32;
+                self.vectors.set(name, update.zipped(&update, left));
+            }
+        }
+        stepped
+    }
+}
+
+impl Memory for Remembered {
+    fn save_into(&self, body: &mut Body) {
+        self.vectors.save_into(body);
+        let clients: Vec<u32> = self.answers.keys().map(|client| client.0).collect();
+        let answers: Vec<u32> = self.answers.values().copied().collect();
+        let list = |name: &str, values: Vec<u32>| {
+            NamedTensor::u32(name, [values.len()], values).expect("a list fills its length")
+        };
+        let lists = vec![list(CLIENTS, clients), list(ANSWERS, answers)];
+        body.sections.push(Section::new(Kind::Settings, lists));
+    }
+
+    fn load_from(saved: &Body) -> Result<(Self, ParameterSet), WireError> {
+        let (vectors, theta) = Vectors::load_from(saved)?;
+        let list = |name| saved.tensor(Kind::Settings, name)?.as_u32();
+        let pairs = list(CLIENTS)?.iter().zip(list(ANSWERS)?.iter());
+        let answers = pairs.map(|(client, answers)| (ClientId(*client), *answers)).collect();
+        Ok((Remembered { vectors, answers }, theta))
+    }
+
+    fn begins(&mut self, task: usize) -> bool {
+        self.vectors.begins(task)
+    }
+
+    fn task(&self) -> usize {
+        self.vectors.task()
+    }
+}

@@ -1,0 +1,247 @@
+//! **GradMA** (Luo et al., CVPR 2023): steps are turned, tensor by tensor, so that they do not go against what is
+//! remembered: on clients the gradients of the step before and at the model received, and the way back to it; on the server
+//! the updates of clients, also of those that are away. What it keeps from being forgotten are absent clients, not earlier
+//! tasks.
+//!
+//! ```text
+//! client   g, g_prev, g_0: gradients on one batch at theta, at the model before the last step, and at w
+//!          theta <- theta - eta P(g; [g_prev, g_0, theta - w], rho_l)
+//! server   d_m = w - theta_m,  d = mean d_m;  G_m <- G_m + d_m  for whoever answered, at most M clients remembered
+//!          m <- beta_1 m~ + d;  m~ = P(m; all G_m, rho_g);  w <- w - gamma_g m~;  G_m <- beta_2 G_m
+//! P(g; R, rho) = argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|
+//! ```
+//! Where no vector does what all rows ask, the step stays as it is. `project` says who turns steps: GradMA-W has the
+//! clients alone, GradMA-S the server alone; without the server's part its mean is FedAvg's, and without that of clients
+//! they train as FedAvg's do. A weight decay is a part of every gradient before it is turned, and is not on biases.
+//!
+//! A full memory makes room for a client by dropping the one among those that did not answer that has answered least; where
+//! everybody in it answered, the newcomer is not remembered. Clients keep nothing: with `steps` a round is so many batches,
+//! from the start of a fresh order in every round.
+
+mod client;
+mod memory;
+
+use std::collections::BTreeSet;
+
+use self::client::Turned;
+use self::memory::{Answered, Remembered};
+use super::averaged::{Averaged, Client, Closing, Keeper, Learnt, Needs, Objective, Reset, train};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use crate::learning::{Classifier, TrainingPlan};
+use crate::model::ParameterSet;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Holdings, Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+use clap::ValueEnum;
+
+/// Who turns steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Project {
+    /// Clients and server.
+    Both,
+    /// Clients alone (GradMA-W).
+    Clients,
+    /// The server alone (GradMA-S).
+    Server,
+}
+
+impl Choice for Project {}
+
+/// The `[method]` table of GradMA.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GradMa {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// Who turns steps.
+    pub project: Project,
+    /// `K`: batches of a round, where not whole epochs.
+    pub steps: Option<u32>,
+    /// `rho_l`.
+    pub client_margin: f64,
+    /// `rho_g`.
+    pub server_margin: f64,
+    /// `gamma_g`.
+    pub server_lr: f64,
+    /// `beta_1`.
+    pub momentum: f64,
+    /// `beta_2`.
+    pub memory_decay: f64,
+    /// `M`.
+    pub memory: u32,
+    /// Weight decay of all but biases.
+    pub decay: f64,
+    /// What becomes of memory and momentum as a task starts.
+    pub reset: Reset,
+}
+
+impl Default for GradMa {
+    fn default() -> Self {
+        defaults(GradMa::read)
+    }
+}
+
+impl GradMa {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> GradMa {
+        let code = "public code, CIFAR-10";
+        let project = Param::new("project", Project::Both, "who turns steps");
+        let steps = "batches of a round, where not `client.epochs` over the shard; the paper has 5";
+        let steps = Param::unset("steps", steps).at_least(1.0);
+        let margin = |key, doc| Param::new(key, 0.0, doc).source(code).at_least(0.0).at_most(1.0);
+        let server_lr = Param::new("server_lr", 1.0, "step of the server").source(code).above(0.0);
+        let part = |key, doc| Param::new(key, 0.5, doc).source(code).at_least(0.0).at_most(1.0);
+        let memory = Param::new("memory", 100, "clients that the server remembers").source(code);
+        let decay = Param::new("decay", 0.0, "weight decay of all but biases").source(code);
+        GradMa {
+            fedavg: FedAvg::read(table),
+            project: table.get(&project.source("Luo et al.")),
+            steps: table.optional(&steps),
+            client_margin: table.get(&margin("client_margin", "how far within a client's cone")),
+            server_margin: table.get(&margin("server_margin", "how far within the server's cone")),
+            server_lr: table.get(&server_lr),
+            momentum: table.get(&part("momentum", "what is left of the server's last step")),
+            memory_decay: table.get(&part("memory_decay", "what is left of updates every round")),
+            memory: table.get(&memory.at_least(1.0)),
+            decay: table.get(&decay.at_least(0.0)),
+            reset: table.get(&Reset::param("what becomes of memory and momentum as a task starts")),
+        }
+    }
+
+    fn at_clients(&self) -> bool {
+        self.project != Project::Server
+    }
+
+    fn at_server(&self) -> bool {
+        self.project != Project::Clients
+    }
+}
+
+impl Averaged for GradMa {
+    type State = ();
+    type Memory = Remembered;
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.fedavg.needs();
+        if self.at_clients() {
+            needs.push(Needs::PlainSgd {
+                what: "GradMA turns gradients",
+                otherwise: Some("`method.project = \"server\"`"),
+                decay: Some("`method.decay`"),
+            });
+        }
+        needs
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.at_server() {
+            true => Veto::against(&[Service::Mixed], "updates that it remembers are of one task"),
+            false => self.fedavg.vetoes(),
+        }
+    }
+
+    fn keeps(&self) -> bool {
+        self.at_server()
+    }
+
+    fn largest_pack(&self) -> usize {
+        1
+    }
+
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Client<'_, ()>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        let steps = self.steps.map(u64::from);
+        let training = TrainingPlan { steps, ..lab.training.clone() };
+        train(self, model, pack, &Lab { training, ..lab.clone() })
+    }
+
+    fn objective(
+        &self,
+        model: &ModelFacts,
+        pack: &[Client<'_, ()>],
+        network: &Classifier,
+        lab: &Lab,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        Ok(Box::new(Turned::new(self, model, pack, network, lab)?))
+    }
+
+    /// Three passes of a batch in place of one.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        let passes = match self.steps {
+            Some(steps) => f64::from(steps) * samples.min(plan.batch) as f64,
+            None => self.fedavg.work(samples, plan),
+        };
+        if self.at_clients() { 3.0 * passes } else { passes }
+    }
+
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let remembered = u64::from(self.memory).min(model.clients as u64);
+        let vectors = if self.at_server() { 1 + remembered } else { 0 };
+        Some(Keeper::Client.holdings(self, model, (vectors, 0)))
+    }
+
+    fn begin_task(
+        &self,
+        _model: &ModelFacts,
+        memory: &mut Remembered,
+        _task: usize,
+        theta: ParameterSet,
+        _init: StreamKey,
+    ) -> ParameterSet {
+        if self.reset == Reset::Task {
+            memory.forget();
+        }
+        theta
+    }
+
+    fn after_mean(
+        &self,
+        memory: &mut Remembered,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let Closing { model, before, folded, .. } = closing;
+        let weight: f64 = folded.means.values().map(|mean| mean.weight()).sum();
+        if !self.at_server() || weight <= 0.0 {
+            return Ok(Vec::new());
+        }
+        let answers = folded.kept.iter().map(|kept| Answered::of(self, model, kept));
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
+        let present: BTreeSet<_> = answers.iter().map(|answer| answer.client).collect();
+        memory.admit(&present, self.memory as usize);
+        answers.iter().for_each(|answer| memory.add(answer));
+        let sum = |name: &str| folded.means.values().find_map(|mean| mean.sum(name));
+        let turned = memory.step(self, before, sum, weight);
+        *theta = std::mem::take(theta).merge(&turned.theta);
+        Ok(vec![
+            ("remembered", memory.len() as f64),
+            ("turned_tensors", f64::from(turned.turned)),
+            ("unsolved_tensors", f64::from(turned.unsolved)),
+        ])
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients and server turn their steps so that they do not go against \
+               remembered gradients and updates, also of clients that are away.",
+        source: "Luo et al., GradMA: A Gradient-Memory-based Accelerated Federated Learning with \
+                 Alleviated Catastrophic Forgetting, CVPR 2023, arXiv 2302.14307",
+        state: "server: the parameters, a momentum and the updates of at most `memory` clients, \
+                each as large; client: nothing",
+        ..MethodEntry::averaging("gradma", GradMa::read)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The invariants of GradMA that are seen from outside.
+
+use std::sync::Arc;
+
+use candle_core::Device;
+use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan};
+use fedcast::methods::averaged::Reset;
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::gradma::{GradMa, Project};
+use fedcast::model::{Parameter, ParameterSet};
+use fedcast::numerics::cone::{Program, moved};
+use fedcast::policy::{Method, Period, parameters_of, vector_names, vectors_of};
+
+use crate::toys::watched::Engine;
+use crate::toys::{deal, facts, plan};
+use crate::{built, engine};
+
+fn base(train: Train) -> FedAvg {
+    FedAvg { train, ..FedAvg::default() }
+}
+
+fn gradma(train: Train, change: impl Fn(&mut GradMa)) -> Arc<dyn Method> {
+    let mut method = GradMa { fedavg: base(train), ..GradMa::default() };
+    change(&mut method);
+    built(method, &facts())
+}
+
+fn whole(epochs: u32) -> TrainingPlan {
+    TrainingPlan { epochs, batch: 1_000, clip: None, ..plan(OptimiserConfig::sgd(0.2)) }
+}
+
+fn run(method: Arc<dyn Method>, clients: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
+    let mut engine = engine(method, 1);
+    engine.lab.training = plan.clone();
+    engine.run(clients, rounds)
+}
+
+fn theta(run: &Engine) -> ParameterSet {
+    parameters_of(&run.server.save()).unwrap()
+}
+
+/// Invariant 1: without momentum, with a step of one and nothing to turn, it is FedAvg to the bit: one step of a round,
+/// and one client who answers alone; clients that turn nothing, and a server that does not.
+#[test]
+fn where_nothing_is_turned_gradma_is_fedavg() {
+    let plain = |method: &mut GradMa| {
+        (method.momentum, method.memory_decay) = (0.0, 0.0);
+    };
+    for train in [Train::Head, Train::All, Train::Module] {
+        let fedavg = |clients, rounds, epochs| {
+            theta(&run(built(base(train), &facts()), clients, rounds, &whole(epochs)))
+        };
+        let one_step = run(gradma(train, plain), 1, 2, &whole(1));
+        assert_eq!(theta(&one_step), fedavg(1, 2, 1), "{train:?}");
+        let change = |project| {
+            move |method: &mut GradMa| {
+                plain(method);
+                method.project = project;
+            }
+        };
+        let alone = run(gradma(train, change(Project::Server)), 1, 2, &whole(3));
+        assert_eq!(theta(&alone), fedavg(1, 2, 3), "{train:?}");
+        let steps = run(gradma(train, change(Project::Clients)), 2, 2, &whole(1));
+        assert_eq!(theta(&steps), fedavg(2, 2, 1), "{train:?}");
+    }
+    let with_momentum = run(gradma(Train::Head, |_| ()), 1, 2, &whole(1));
+    assert_ne!(
+        theta(&with_momentum),
+        theta(&run(built(base(Train::Head), &facts()), 1, 2, &whole(1)))
+    );
+}
+
+/// The gradient of each tensor at these parameters, with a weight decay of all but biases.
+fn gradient(
+    run: &Engine,
+    shard: &fedcast::data::Shard,
+    at: &ParameterSet,
+    decay: f32,
+) -> ParameterSet {
+    let rows = run.view(0).rows.clone();
+    let network = Classifier::trainable(&run.lab.backbone, at, rows).unwrap();
+    let loader = run.lab.statistics_loader(shard);
+    let batch = loader.in_order(1_000).next().unwrap().unwrap();
+    let gradients = network.batch_loss(&batch, &Device::Cpu).unwrap().backward().unwrap();
+    let one = |(name, variable): &(Arc<str>, candle_core::Var)| {
+        let slope = Parameter::of(gradients.get(variable).unwrap()).unwrap();
+        let decay = if name.ends_with("bias") { 0.0 } else { decay };
+        let values = slope.values.iter().zip(at.get(name).unwrap().values.iter());
+        let values = values.map(|(slope, value)| slope + decay * value).collect();
+        (Arc::clone(name), Parameter { shape: slope.shape, values })
+    };
+    network.variables().iter().map(one).collect()
+}
+
+/// Section 5, step by step on a head: gradients at the model, before its last step and at the start, on the same batch;
+/// each tensor turned against the three rows; plain steps.
+#[test]
+fn a_client_turns_its_steps_as_the_card_says() {
+    let (rate, rho, decay, steps) = (1.5f32, 0.2, 0.5f32, 6);
+    let change = |method: &mut GradMa| {
+        (method.project, method.client_margin, method.steps) = (Project::Clients, rho, Some(steps));
+        method.decay = f64::from(decay);
+    };
+    let plan = TrainingPlan { optimiser: OptimiserConfig::sgd(f64::from(rate)), ..whole(1) };
+    let run = run(gradma(Train::Head, change), 1, 1, &plan);
+    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+    let exchange = &run.exchanges[0];
+    let start = parameters_of(&exchange.down).unwrap();
+    let (mut here, mut before, mut turned) = (start.clone(), start.clone(), 0);
+    for _ in 0..steps {
+        let slopes = [&here, &before, &start].map(|at| gradient(&run, &shard, at, decay));
+        let mut next = here.clone();
+        for (name, own) in slopes[0].iter() {
+            let now = &here.get(name).unwrap().values;
+            let first = &start.get(name).unwrap().values;
+            let way: Vec<f32> = now.iter().zip(first.iter()).map(|(a, b)| a - b).collect();
+            let rows = [&slopes[1], &slopes[2]].map(|set| &set.get(name).unwrap().values[..]);
+            let rows = [rows[0], rows[1], &way];
+            let z = Program::of(&own.values, &rows, rho).by_enumeration();
+            let z = z.unwrap_or_else(|| vec![0.0; 3]);
+            turned += usize::from(z.iter().any(|z| *z > 0.0));
+            let direction = moved(&own.values, &rows, &z);
+            let values = now.iter().zip(direction).map(|(w, u)| w - rate * u as f32).collect();
+            next.insert(name.clone(), Parameter { shape: own.shape.clone(), values });
+        }
+        (before, here) = (here, next);
+    }
+    assert!(turned > 2, "{turned}");
+    let sent = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
+    for (name, expected) in here.iter() {
+        for (sent, expected) in sent.get(name).unwrap().values.iter().zip(expected.values.iter()) {
+            assert!((sent - expected).abs() < 1e-3, "{name}: {sent} {expected}");
+        }
+    }
+    assert_eq!(exchange.metrics[0], ("steps", f64::from(steps)));
+}
+
+/// Invariant 6, seen from outside: clients may answer in any order; and what is remembered is saved, loaded, and
+/// forgotten as a task starts.
+#[test]
+fn what_is_remembered_survives_until_the_next_task() {
+    let of = |reset: Reset| {
+        let mut run = engine(gradma(Train::Head, |method| method.reset = reset), 2);
+        run.lab.training = whole(3);
+        let shards = deal(&run.lab, &run.view(0), 2);
+        run.task(0, &shards, 3);
+        let saved = run.server.save();
+        assert_eq!(vector_names(&saved.sections), ["momentum", "update.0", "update.1"]);
+        let mut again = engine(gradma(Train::Head, |method| method.reset = reset), 2);
+        again.server.load(&saved).unwrap();
+        assert_eq!(again.server.save().digest(), saved.digest());
+        let next = |task| Period::of(run.view(task), 2);
+        again.server.begin_period(&next(0), &again.lab).unwrap();
+        assert_eq!(again.server.save().digest(), saved.digest(), "within a task nothing begins");
+        again.server.begin_period(&next(1), &again.lab).unwrap();
+        vectors_of(&again.server.save().sections, "update.0").unwrap().is_empty()
+    };
+    assert!(of(Reset::Task) && !of(Reset::Keep));
+}
+
+/// The server sees single updates; where clients alone turn steps it does not.
+#[test]
+fn a_server_that_turns_steps_sees_every_update() {
+    use fedcast::policy::{Service, refusal};
+    for (project, allowed) in [(Project::Both, false), (Project::Clients, true)] {
+        let method = gradma(Train::Head, |method| method.project = project);
+        for service in [Service::Secure, Service::Late, Service::Robust, Service::Mixed] {
+            assert_eq!(refusal(&*method, &facts(), service).is_none(), allowed, "{service:?}");
+        }
+        let work = method.work(&engine(Arc::clone(&method), 1).view(0), 0, 50, &whole(2));
+        assert_eq!(work, 3.0 * 2.0 * 50.0);
+    }
+}
