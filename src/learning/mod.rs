@@ -40,9 +40,10 @@ pub use classifier::{
 };
 pub use error::LearningError;
 pub use evaluation::{Tally, evaluate};
+pub use exemplars::{exemplars, kept};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Storage};
 pub use head_training::{Head, HeadLoss, HeadTraining};
-pub use herding::{Herding, exemplars, kept};
+pub use herding::Herding;
 pub use local_training::{
     Course, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };

@@ -1,89 +1,22 @@
-//! Samples that a client keeps from task to task.
+//! Samples by task, as a client's state.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use crate::data::Shard;
+use crate::learning::exemplars::ByTask;
 use crate::policy::ClientState;
-use crate::quantity::TaskId;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Body, WireError};
 
-/// A client's samples by task. The state names samples by their index in the data set; what a client would keep are
-/// the samples themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct HeldSamples {
-    tasks: BTreeMap<TaskId, Shard>,
-    /// Of one sample.
-    sample_bytes: u64,
-}
+/// A client's samples by task.
+pub type HeldSamples = ByTask;
 
-impl HeldSamples {
-    /// Keeps these samples of a task, of so many bytes each.
-    pub fn keep(&mut self, task: TaskId, samples: Shard, sample_bytes: u64) {
-        self.tasks.insert(task, samples);
-        self.sample_bytes = sample_bytes;
-    }
-
-    /// Whether samples of a task have been chosen, be it none.
-    pub fn knows(&self, task: TaskId) -> bool {
-        self.tasks.contains_key(&task)
-    }
-
-    /// The samples of tasks before `task`, ascending.
-    pub fn before(&self, task: TaskId) -> Vec<u32> {
-        let old = self.tasks.range(..task).flat_map(|(_, samples)| samples.iter().copied());
-        let mut old: Vec<u32> = old.collect();
-        old.sort_unstable();
-        old
-    }
-}
-
-impl ClientState for HeldSamples {
+impl ClientState for ByTask {
     fn save(&self) -> Body {
-        let mut meta = MetaWriter::new();
-        meta.u64(self.sample_bytes);
-        meta.u32s(&self.tasks.keys().map(|task| u32::from(task.0)).collect::<Vec<_>>());
-        let tensor = |(task, samples): (&TaskId, &Shard)| {
-            NamedTensor::u32(format!("task.{}", task.0), [samples.len()], samples.to_vec())
-                .expect("a list fills its length")
-        };
-        let tensors = self.tasks.iter().map(tensor).collect();
-        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, tensors)])
+        ByTask::save(self)
     }
 
     fn load(saved: &Body) -> Result<Self, WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (sample_bytes, tasks) = (meta.u64()?, meta.u32s()?);
-        meta.finish()?;
-        let of = |task: u32| -> Result<(TaskId, Shard), WireError> {
-            let samples = saved.tensor(Kind::Exemplars, &format!("task.{task}"))?.as_u32()?;
-            Ok((TaskId(task as u16), Arc::clone(samples)))
-        };
-        Ok(HeldSamples {
-            tasks: tasks.into_iter().map(of).collect::<Result<_, _>>()?,
-            sample_bytes,
-        })
+        ByTask::load(saved)
     }
 
     fn kept_bytes(&self) -> u64 {
-        self.sample_bytes * self.tasks.values().map(|samples| samples.len() as u64).sum::<u64>()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_is_read_back_and_counts_samples() {
-        let mut kept = HeldSamples::default();
-        kept.keep(TaskId(2), [3, 9].into(), 3_072);
-        kept.keep(TaskId(0), [5].into(), 3_072);
-        assert_eq!(HeldSamples::load(&kept.save()).unwrap(), kept);
-        assert_eq!((kept.before(TaskId(2)), kept.before(TaskId(3))), (vec![5], vec![3, 5, 9]));
-        assert!(kept.knows(TaskId(0)) && !kept.knows(TaskId(1)));
-        assert_eq!((kept.kept_bytes(), HeldSamples::default().kept_bytes()), (3 * 3_072, 0));
-        let nothing = HeldSamples::default();
-        assert_eq!(HeldSamples::load(&nothing.save()).unwrap(), nothing);
+        self.bytes()
     }
 }

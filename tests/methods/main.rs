@@ -1,5 +1,5 @@
-//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, Powder and
-//! C2Prompt keep every invariant of their method cards, on a tiny network; the interface of policies carries more.
+//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG, EWC,
+//! rehearsal, Powder and C2Prompt keep every invariant of their method cards, on a tiny network; the interface of policies carries more.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 

@@ -1,10 +1,19 @@
 //! Samples that a client keeps, and what it remembers of them.
 //!
-//! [`Reservoir`] keeps a uniform part of a stream, whatever the classes (ER, DER++); [`ByClass`] keeps the first samples of
-//! every class in an order of merit, as many of each as a budget leaves (iCaRL).
+//! | what | which samples | budget | who |
+//! |---|---|---|---|
+//! | [`ByTask`] | those chosen of every task, ascending | a [share](kept) of every class, or all | FedHAF, the oracle |
+//! | [`ByClass`] | the first of every class, in an order of merit | one for all classes: [`Quota`] | iCaRL |
+//! | [`Reservoir`] | a uniform part of a stream, with logits noted of each | so many in all | ER, DER++ |
+//!
+//! Orders of merit are in [`Herding`](super::Herding).
 
 mod by_class;
+mod by_task;
 mod reservoir;
+mod share;
 
 pub use by_class::{ByClass, Quota};
+pub use by_task::ByTask;
 pub use reservoir::{Remembered, Reservoir};
+pub use share::{exemplars, kept};

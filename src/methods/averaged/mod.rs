@@ -9,6 +9,9 @@
 //!          sends theta_m and n_m                                                             (says, describe)
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                          (weight, after_mean)
 //! ```
+//! A task may end with one more exchange, in which everybody who took part looks at the global model and reports, without
+//! changing it ([`Averaged::closes_with`]): a Fisher diagonal, sums of features. It takes a number of a round.
+//!
 //! Which rows of a parameter travel, who may be late, and what may be added in secret follow from the declaration of the
 //! parameters; no method writes a line for it.
 

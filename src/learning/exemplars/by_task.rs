@@ -1,0 +1,89 @@
+//! Samples that a client keeps from task to task.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::data::Shard;
+use crate::quantity::TaskId;
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// A client's samples by task. The state names samples by their index in the data set; what a client would keep are
+/// the samples themselves, and these are what [`bytes`](ByTask::bytes) counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ByTask {
+    tasks: BTreeMap<TaskId, Shard>,
+    /// Of one sample.
+    sample_bytes: u64,
+}
+
+impl ByTask {
+    /// Keeps these samples of a task, of so many bytes each.
+    pub fn keep(&mut self, task: TaskId, samples: Shard, sample_bytes: u64) {
+        self.tasks.insert(task, samples);
+        self.sample_bytes = sample_bytes;
+    }
+
+    /// Whether samples of a task have been chosen, be it none.
+    pub fn knows(&self, task: TaskId) -> bool {
+        self.tasks.contains_key(&task)
+    }
+
+    /// The samples of tasks before `task`, ascending.
+    pub fn before(&self, task: TaskId) -> Vec<u32> {
+        let old = self.tasks.range(..task).flat_map(|(_, samples)| samples.iter().copied());
+        let mut old: Vec<u32> = old.collect();
+        old.sort_unstable();
+        old
+    }
+
+    /// Bytes of all samples.
+    pub fn bytes(&self) -> u64 {
+        self.sample_bytes * self.tasks.values().map(|samples| samples.len() as u64).sum::<u64>()
+    }
+
+    /// As it lies in checkpoints.
+    pub fn save(&self) -> Body {
+        let mut meta = MetaWriter::new();
+        meta.u64(self.sample_bytes);
+        meta.u32s(&self.tasks.keys().map(|task| u32::from(task.0)).collect::<Vec<_>>());
+        let tensor = |(task, samples): (&TaskId, &Shard)| {
+            NamedTensor::u32(format!("task.{}", task.0), [samples.len()], samples.to_vec())
+                .expect("a list fills its length")
+        };
+        let tensors = self.tasks.iter().map(tensor).collect();
+        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, tensors)])
+    }
+
+    /// The inverse of [`save`](ByTask::save).
+    ///
+    /// # Errors
+    /// Where it was not written by it.
+    pub fn load(saved: &Body) -> Result<Self, WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (sample_bytes, tasks) = (meta.u64()?, meta.u32s()?);
+        meta.finish()?;
+        let of = |task: u32| -> Result<(TaskId, Shard), WireError> {
+            let samples = saved.tensor(Kind::Exemplars, &format!("task.{task}"))?.as_u32()?;
+            Ok((TaskId(task as u16), Arc::clone(samples)))
+        };
+        Ok(ByTask { tasks: tasks.into_iter().map(of).collect::<Result<_, _>>()?, sample_bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_back_and_counts_samples() {
+        let mut kept = ByTask::default();
+        kept.keep(TaskId(2), [3, 9].into(), 3_072);
+        kept.keep(TaskId(0), [5].into(), 3_072);
+        assert_eq!(ByTask::load(&kept.save()).unwrap(), kept);
+        assert_eq!((kept.before(TaskId(2)), kept.before(TaskId(3))), (vec![5], vec![3, 5, 9]));
+        assert!(kept.knows(TaskId(0)) && !kept.knows(TaskId(1)));
+        assert_eq!((kept.bytes(), ByTask::default().bytes()), (3 * 3_072, 0));
+        let nothing = ByTask::default();
+        assert_eq!(ByTask::load(&nothing.save()).unwrap(), nothing);
+    }
+}
