@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::Device;
+use candle_core::{Device, Tensor};
 
-use super::{Classifier, LearningError};
+use super::{Classifier, LearningError, PackBatch};
 use crate::data::Batch;
 use crate::model::{Backbone, HeadKind, ModelError, Norms, ParameterSet};
 
@@ -15,6 +15,8 @@ use crate::model::{Backbone, HeadKind, ModelError, Norms, ParameterSet};
 pub struct Teacher {
     model: Classifier,
     rows: Range<usize>,
+    /// Whether each member of a pack has a copy of it.
+    packed: bool,
 }
 
 impl Teacher {
@@ -37,7 +39,23 @@ impl Teacher {
                 Classifier::pack_normed(backbone, own, 0..rows.end, None, norms)?
             }
         };
-        Ok(Teacher { model, rows })
+        Ok(Teacher { model, rows, packed: false })
+    }
+
+    /// One for the members of a pack, of a network without batch norms: a member gets the answers it would get alone, to
+    /// the bit, because no product has another shape.
+    ///
+    /// # Errors
+    /// As [`new`](Teacher::new), or where the parameters do not train in packs.
+    pub fn of_pack(
+        backbone: &Arc<Backbone>,
+        parameters: &ParameterSet,
+        rows: Range<usize>,
+        members: usize,
+    ) -> Result<Teacher, ModelError> {
+        let rows = rows.start..rows.end.min(head_rows_of(parameters));
+        let model = Classifier::pack(backbone, vec![parameters.clone(); members], 0..rows.end)?;
+        Ok(Teacher { model, rows, packed: true })
     }
 
     /// The head rows that it answers for.
@@ -56,8 +74,27 @@ impl Teacher {
     /// # Errors
     /// When the batch does not fit the network.
     pub fn answers(&self, batch: &Batch, device: &Device) -> Result<Vec<f32>, LearningError> {
-        let told = self.model.logits(&self.model.batch_features(batch, device)?)?.detach();
-        let told = told.narrow(1, self.rows.start, self.rows.len())?.contiguous()?;
+        self.told(self.model.logits(&self.model.batch_features(batch, device)?)?)
+    }
+
+    /// The same of the samples of a pack.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pack_answers(
+        &self,
+        step: &PackBatch,
+        device: &Device,
+    ) -> Result<Vec<f32>, LearningError> {
+        match self.packed {
+            true => self.told(self.model.pack_logits(step, device, None)?.logits),
+            false => self.answers(&step.batch, device),
+        }
+    }
+
+    /// Logits on its rows as plain numbers.
+    fn told(&self, logits: Tensor) -> Result<Vec<f32>, LearningError> {
+        let told = logits.detach().narrow(1, self.rows.start, self.rows.len())?.contiguous()?;
         Ok(told.flatten_all()?.to_vec1::<f32>()?)
     }
 }

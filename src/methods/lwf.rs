@@ -184,7 +184,10 @@ impl Averaged for Lwf {
         let first = pack.first().ok_or_else(none)?;
         let view = &first.seat.view;
         let norms = self.teacher_norms.of(self.fedavg.norms_in_training(view));
-        let teacher = |old| Teacher::new(&lab.backbone, &old, self.taught(view), norms);
+        let teacher = |old| match self.largest_pack() {
+            1 => Teacher::new(&lab.backbone, &old, self.taught(view), norms),
+            _ => Teacher::of_pack(&lab.backbone, &old, self.taught(view), pack.len()),
+        };
         Ok(Box::new(Taught {
             lesson: self.lesson,
             rows: network.rows(),
@@ -226,8 +229,7 @@ impl Taught {
         let (labels, compete) = (labels.collect::<Vec<_>>(), self.own(self.compete.clone()));
         let losses = ops::grouped_cross_entropy(&logits, &labels, compete, &step.groups)?;
         let Some(teacher) = &self.teacher else { return Ok(losses) };
-        let (told, columns) =
-            (teacher.answers(&step.batch, pass.device)?, self.own(teacher.rows()));
+        let (told, columns) = (teacher.pack_answers(step, pass.device)?, self.own(teacher.rows()));
         let width = columns.len();
         let distilled = pass.by_member(|run| {
             let own = logits.narrow(0, run.start, run.len())?;
@@ -251,7 +253,7 @@ impl Taught {
             targets[*label as usize] = 1.0;
         }
         if let Some(teacher) = &self.teacher {
-            let (told, old) = (teacher.answers(batch, pass.device)?, teacher.rows().len());
+            let (told, old) = (teacher.pack_answers(pass.step, pass.device)?, teacher.rows().len());
             for (targets, told) in targets.chunks_exact_mut(width).zip(told.chunks_exact(old)) {
                 targets.iter_mut().zip(told).for_each(|(target, z)| *target = sigmoid(*z));
             }
