@@ -150,8 +150,8 @@ fn sums_have_the_closed_form_of_a_linear_softmax() {
     let y = labels[0] as usize;
     for c in 0..4 {
         let gap = if c == 0 { 0.0 } else { f64::from(u8::from(c == y)) - p(c) };
-        for j in 0..3 {
-            let wanted = p(y) * gap * gap * h[j] * h[j];
+        for (j, h) in h[..3].iter().enumerate() {
+            let wanted = p(y) * gap * gap * h * h;
             assert!((both(&one)[0][3 * c + j] - wanted).abs() < 1e-6, "{c} {j}");
         }
         assert!((both(&one)[1][c] - p(y) * gap * gap).abs() < 1e-6, "{c}");
