@@ -6,7 +6,7 @@
     tools/studies.py async --seeds 1 2 3
     tools/studies.py malicious --set partition.beta=0.1
 
-Every row is the scenario with one change, as a mean over the seeds (of run and partition). Everything after
+Every row is the scenario with one change, as a mean over the seeds (of run and partition) ± their standard deviation. Everything after
 `--set` goes to fedcast as it is. Runs stay below --out; those that are there already are run again.
 """
 
@@ -14,6 +14,7 @@ import argparse
 import json
 import subprocess
 from pathlib import Path
+from statistics import mean, stdev
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,7 +35,35 @@ def availability(text):
     return [f"availability={{{text}}}"]
 
 
+def method(name, more="", lr=None):
+    """A method whose clients learn a prompt and the head, with plain SGD where a rate is given."""
+    sgd = [f'client.optimiser={{kind="sgd",lr={lr}}}'] if lr else []
+    return [f'method={{name="{name}",train="prompt",prompt_len=20{more}}}', *sgd]
+
+
+# The rate of methods that take plain SGD, and FedAvg's beside them.
+SGD = 0.3
+
 STUDIES = {
+    "baselines": ("baselines-digits.toml", [
+        ("FedAvg", []),
+        ("FedProx", method("fedprox")),
+        ("LwF", method("lwf")),
+        ("FedLwF.MC", method("fedlwf-mc")),
+        ("EWC", method("ewc", ",skip_last_round=false")),
+        ("FisherAVG", method("fisheravg")),
+        ("FedProto", method("fedproto")),
+        ("CCVR, current classes", method("ccvr")),
+        ("CCVR, classes seen", method("ccvr", ',scope="seen"')),
+        ("ER, 50 samples a client", method("er", ",buffer=50")),
+        ("DER++, 50 samples a client", method("der", ",buffer=50")),
+        ("iCaRL, 50 samples a client", method("icarl", ",budget=50")),
+        ("HGP", ['method={name="hgp",prompt_len=20}']),
+        ("FedAvg, SGD", method("fedavg", lr=SGD)),
+        ("SCAFFOLD, SGD", method("scaffold", lr=SGD)),
+        ("FedDC, SGD", method("feddc", lr=SGD)),
+        ("GradMA, SGD", method("gradma", lr=SGD)),
+    ]),
     "stragglers": ("stragglers.toml", [
         ("all", []),
         *[(f"deadline {seconds} s", deadline(seconds)) for seconds in (20, 10, 5, 3, 2, 1.5, 1)],
@@ -74,7 +103,7 @@ STUDIES = {
     ]),
 }
 
-HEAD = ["change", "FAA %", "forgetting since best", "virtual s", "MB up", "wasted up %", "silent seats %"]
+HEAD = ["change", "FAA %", "forgetting since best", "virtual s", "MB down", "MB up", "wasted up %", "silent seats %", "wall s"]
 
 
 def arguments():
@@ -108,9 +137,11 @@ def figures(summary, rounds):
         100 * summary["accuracy"]["faa"],
         100 * summary["accuracy"]["forgetting_from_best"],
         summary["virtual_s"],
+        sum(sums["bytes"] for sums in summary["bytes"].get("down", {}).values()) / 1e6,
         sent / 1e6,
         100 * (1 - up.get("delivered", {"bytes": 0})["bytes"] / sent),
         100 * (1 - folded / seats),
+        summary["wall"]["total_s"],
     ]
 
 
@@ -120,8 +151,13 @@ def main():
     print("| " + " | ".join(HEAD) + " |\n" + "|---" * len(HEAD) + "|")
     for name, overrides in rows:
         runs = [run(args, scenario, name, overrides, seed) for seed in args.seeds]
-        means = [sum(values) / len(values) for values in zip(*runs)]
-        print("| " + " | ".join([name, *(f"{mean:.1f}" for mean in means)]) + " |", flush=True)
+        print("| " + " | ".join([name, *map(spread, zip(*runs))]) + " |", flush=True)
+
+
+def spread(values):
+    """Mean and standard deviation over seeds; the mean alone where all are alike."""
+    deviation = stdev(values) if len(values) > 1 else 0.0
+    return f"{mean(values):.1f}" + (f" ± {deviation:.1f}" if round(deviation, 1) else "")
 
 
 if __name__ == "__main__":
