@@ -12,8 +12,16 @@ pub mod async_vs_sync {}
 pub mod availability {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/baselines-digits.md")]
+pub mod baselines_digits {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/c2prompt-cifar100-vit-tiny.md")]
 pub mod c2prompt_cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/c2prompt-digits.md")]
+pub mod c2prompt_digits {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/cifar100-vit-tiny.md")]
@@ -34,6 +42,10 @@ pub mod fedhaf_shakespeare_random_bert {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/hepco-cifar100-vit-tiny.md")]
 pub mod hepco_cifar100_vit_tiny {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/hepco-digits.md")]
+pub mod hepco_digits {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/logistic-regression.md")]

@@ -74,11 +74,12 @@ fn run(case: &Case) -> Result<Outcome, String> {
 }
 
 /// A plan with the faults of the run knows its bytes and its time beforehand; where the size of messages depends on what is
-/// learnt, the most that they come to.
+/// learnt, or a client could not be trained and sent nothing, the most that they come to.
 fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<(), String> {
     let planned = blueprint(scenario, &Registry::builtin()).and_then(|b| plan(&b, Faults::On));
     let planned = planned.map_err(|error| format!("it ran and has no plan: {error}"))?;
-    let exact = planned.phases.iter().all(|phase| phase.up_size != UpSize::FromValues);
+    let failed = entries.iter().any(|entry| matches!(entry.event, Event::ClientFailed { .. }));
+    let exact = !failed && planned.phases.iter().all(|phase| phase.up_size != UpSize::FromValues);
     let bytes = |direction| ran.total(direction).bytes.0;
     let mut ends = entries.iter().filter_map(|entry| match entry.event {
         Event::RoundClosed { .. } => Some(entry.at.as_seconds()),
