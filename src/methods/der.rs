@@ -154,11 +154,7 @@ impl Averaged for Der {
 
     /// Two draws, each as large as a batch, but in the first steps.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let draw = self
-            .buffer
-            .draw
-            .map_or(plan.batch, |draw| draw as usize)
-            .min(self.buffer.size as usize);
+        let draw = self.buffer.drawn(plan.batch, self.buffer.size as usize);
         let draws = [self.alpha, self.beta].iter().filter(|weight| **weight > 0.0).count();
         let more = (draws * draw) as f64 / plan.batch.max(1) as f64;
         self.fedavg.work(samples, plan) * (1.0 + more)

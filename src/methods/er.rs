@@ -97,11 +97,7 @@ impl Averaged for Er {
 
     /// A draw is as large as a batch, but in the first steps.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let draw = self
-            .buffer
-            .draw
-            .map_or(plan.batch, |draw| draw as usize)
-            .min(self.buffer.size as usize);
+        let draw = self.buffer.drawn(plan.batch, self.buffer.size as usize);
         self.fedavg.work(samples, plan) * (1.0 + draw as f64 / plan.batch.max(1) as f64)
     }
 }

@@ -2,10 +2,14 @@
 
 use clap::ValueEnum;
 
-use super::{Averaged, Parameters};
+use super::{Averaged, Beside, Direction, Parameters, Trained, sample_count};
 use crate::model::is_buffer;
-use crate::policy::{Holdings, ModelFacts};
+use crate::policy::{Holdings, ModelFacts, Place, SketchFacts, Stale, vector_tensors};
 use crate::scenario::reader::{Choice, Param};
+use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
+
+/// The sum of a client's learning rates, in an Up.
+pub(in crate::methods) const RATES: &str = "rates";
 
 /// What becomes of remembered vectors as a task starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,6 +47,43 @@ impl Keeper {
     pub(in crate::methods) fn param(doc: &'static str) -> Param<Keeper> {
         Param::new("variates", Keeper::Client, doc)
             .source("the paper; the server in public code of FL-bench")
+    }
+
+    /// What an Up holds beside parameters: the change of this vector, to be added up, or, for a server that finds it by
+    /// itself, the sum of the client's learning rates.
+    pub(in crate::methods) fn says<A: Averaged>(
+        self,
+        method: &A,
+        facts: &SketchFacts<'_>,
+        vector: &str,
+    ) -> Vec<Place> {
+        let mut places = vec![sample_count()];
+        match self {
+            Keeper::Client => {
+                let up = Beside::of(method, facts.model, facts.view, Direction::Up);
+                let summed = |place: Place| place.summed(Stale::Refuse);
+                places.extend(up.places(vector).into_iter().map(summed));
+            }
+            Keeper::Server => places.push(Place::new(Kind::Statistics, RATES, &[], Dtype::F64)),
+        }
+        places
+    }
+
+    /// The tensors of those places; the change stands beside what was trained.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub(in crate::methods) fn describe(
+        self,
+        trained: &Trained,
+        vector: &str,
+    ) -> Result<Section, WireError> {
+        let mut said = trained.sample_count()?;
+        match self {
+            Keeper::Client => said.tensors.extend(vector_tensors(vector, &trained.beside)),
+            Keeper::Server => said.tensors.push(NamedTensor::f64(RATES, [], vec![trained.rates])?),
+        }
+        Ok(said)
     }
 
     /// What is held where the server has so many vectors beside the parameters, and so many are known of every client.

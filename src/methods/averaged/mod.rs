@@ -40,6 +40,7 @@ pub use base::Base;
 pub(in crate::methods) use beside::{Beside, Sums, fitted, upon_variables, zeros_like};
 pub use closing::Closing;
 pub use cut::Direction;
+pub(in crate::methods) use keeping::RATES;
 pub use keeping::{Keeper, Reset};
 pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};

@@ -1,10 +1,10 @@
 //! How drifts and variates of clients are renewed, by clients or by a server that keeps those of all.
 
-use super::{CONTROL, DRIFT, FedDc, OWN, RATES, Rates};
+use super::{CONTROL, DRIFT, FedDc, OWN, Rates};
 use crate::data::TaskView;
 use crate::methods::averaged::{
-    Averaged, Beside, Client, Closing, Direction, Keeper, SAMPLES, Sums, Trained, Vectors, fitted,
-    zeros_like,
+    Averaged, Beside, Client, Closing, Direction, Keeper, RATES, SAMPLES, Sums, Trained, Vectors,
+    fitted, zeros_like,
 };
 use crate::model::ParameterSet;
 use crate::policy::{Kept, Lab, ModelFacts, PolicyError, vectors_of};

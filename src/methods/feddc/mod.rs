@@ -26,7 +26,7 @@ use clap::ValueEnum;
 use self::drifts::slope;
 use super::averaged::{
     Averaged, Beside, Client, Closing, Direction, Keeper, Learnt, Needs, Objective, Pass, Reset,
-    Slopes, Trained, Vectors, Weights, fitted, sample_count, train, upon_variables, zeros_like,
+    Slopes, Trained, Vectors, Weights, fitted, train, upon_variables, zeros_like,
 };
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
@@ -35,11 +35,11 @@ use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Holdings, Lab, ModelFacts, Place, PolicyError, Seat, SketchFacts, Stale, vector_section,
+    Holdings, Lab, ModelFacts, Place, PolicyError, Seat, SketchFacts, vector_section,
     vector_tensors,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::wire::{Dtype, Kind, NamedTensor, Section};
+use crate::wire::Section;
 
 /// By which learning rates a client's way is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -96,8 +96,6 @@ const CONTROL: &str = "control";
 const DRIFT: &str = "drift";
 /// `g_m` in a Down.
 const OWN: &str = "own";
-/// The sum of a client's learning rates.
-const RATES: &str = "rates";
 
 impl Averaged for FedDc {
     type State = Vectors;
@@ -154,16 +152,7 @@ impl Averaged for FedDc {
     }
 
     fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let mut places = vec![sample_count()];
-        match self.variates {
-            Keeper::Client => {
-                let up = Beside::of(self, facts.model, facts.view, Direction::Up);
-                let summed = |place: Place| place.summed(Stale::Refuse);
-                places.extend(up.places(CONTROL).into_iter().map(summed));
-            }
-            Keeper::Server => places.push(Place::new(Kind::Statistics, RATES, &[], Dtype::F64)),
-        }
-        places
+        self.variates.says(self, facts, CONTROL)
     }
 
     fn keeps(&self) -> bool {
@@ -215,12 +204,7 @@ impl Averaged for FedDc {
         trained: &Trained,
         _lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = trained.sample_count()?;
-        match self.variates {
-            Keeper::Client => said.tensors.extend(vector_tensors(CONTROL, &trained.beside)),
-            Keeper::Server => said.tensors.push(NamedTensor::f64(RATES, [], vec![trained.rates])?),
-        }
-        Ok(vec![said])
+        Ok(vec![self.variates.describe(trained, CONTROL)?])
     }
 
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {

@@ -48,6 +48,11 @@ impl Buffer {
             counts: table.get(&counts.source("no release says it")),
         }
     }
+
+    /// Samples that a step with a batch of so many draws, of so many remembered.
+    pub fn drawn(&self, batch: usize, remembered: usize) -> usize {
+        self.draw.map_or(batch, |draw| draw as usize).min(remembered)
+    }
 }
 
 /// How a method replays.
@@ -108,7 +113,7 @@ struct Replaying<'a> {
 impl Replaying<'_> {
     /// Some of these slots, without replacement; none where there are none.
     fn draw(&self, slots: &[usize], (step, which): (u64, u64), batch: usize) -> Vec<usize> {
-        let count = self.replay.buffer.draw.map_or(batch, |draw| draw as usize).min(slots.len());
+        let count = self.replay.buffer.drawn(batch, slots.len());
         let key = self.key.domain(Domain::Method).step(DRAWS + 2 * step + which);
         let drawn = choose(&mut key.rng(), slots.len() as u64, count as u64);
         drawn.into_iter().map(|at| slots[at as usize]).collect()

@@ -23,7 +23,7 @@ use clap::ValueEnum;
 
 use super::averaged::{
     Averaged, Beside, Client, Closing, Direction, Keeper, Learnt, Needs, Objective, Pass, Reset,
-    Slopes, Trained, Vectors, sample_count, train, zeros_like,
+    Slopes, Trained, Vectors, train, zeros_like,
 };
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
@@ -31,11 +31,10 @@ use crate::learning::{Classifier, LearningError, TrainingPlan};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Holdings, Lab, ModelFacts, Place, PolicyError, Seat, SketchFacts, Stale, vector_section,
-    vector_tensors,
+    Holdings, Lab, ModelFacts, Place, PolicyError, Seat, SketchFacts, vector_section,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::wire::{Dtype, Kind, NamedTensor, Section};
+use crate::wire::Section;
 
 /// How a client renews its variate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -100,8 +99,6 @@ impl Scaffold {
 const CONTROL: &str = "control";
 /// `c - c_m`, where the server keeps both.
 const CORRECTION: &str = "correction";
-/// The sum of a client's learning rates.
-const RATES: &str = "rates";
 
 impl Averaged for Scaffold {
     type State = Vectors;
@@ -162,16 +159,7 @@ impl Averaged for Scaffold {
     }
 
     fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let mut places = vec![sample_count()];
-        match self.variates {
-            Keeper::Client => {
-                let up = Beside::of(self, facts.model, facts.view, Direction::Up);
-                let summed = |place: Place| place.summed(Stale::Refuse);
-                places.extend(up.places(CONTROL).into_iter().map(summed));
-            }
-            Keeper::Server => places.push(Place::new(Kind::Statistics, RATES, &[], Dtype::F64)),
-        }
-        places
+        self.variates.says(self, facts, CONTROL)
     }
 
     fn keeps(&self) -> bool {
@@ -212,12 +200,7 @@ impl Averaged for Scaffold {
         trained: &Trained,
         _lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = trained.sample_count()?;
-        match self.variates {
-            Keeper::Client => said.tensors.extend(vector_tensors(CONTROL, &trained.beside)),
-            Keeper::Server => said.tensors.push(NamedTensor::f64(RATES, [], vec![trained.rates])?),
-        }
-        Ok(vec![said])
+        Ok(vec![self.variates.describe(trained, CONTROL)?])
     }
 
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{CONTROL, CORRECTION, RATES, Renewal, Scaffold};
+use super::{CONTROL, CORRECTION, Renewal, Scaffold};
 use crate::data::TaskView;
 use crate::learning::{Classifier, whole_gradient};
 use crate::methods::averaged::{
-    Averaged, Beside, Client, Closing, Direction, Keeper, Sums, Trained, Vectors, fitted,
+    Averaged, Beside, Client, Closing, Direction, Keeper, RATES, Sums, Trained, Vectors, fitted,
 };
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::Domain;
