@@ -5,6 +5,7 @@
 
 mod check;
 mod direct;
+mod estimate;
 mod exit;
 mod failure;
 mod interrupt;

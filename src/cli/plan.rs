@@ -1,16 +1,21 @@
 //! `fedcast plan`: bytes, virtual time and jobs of a scenario, computed without running it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
 use super::run::Overrides;
 use super::{Exit, Format, print};
-use crate::experiment::assemble::{blueprint, load};
-use crate::experiment::plan::{self, Faults};
+use crate::experiment::ExperimentError;
+use crate::experiment::assemble::{blueprint, load, workforce};
+use crate::experiment::estimate::{Costs, Estimate, KeptCosts, cost_key, trial};
+use crate::experiment::plan::{self, Faults, Plan};
 use crate::methods::Registry;
-use crate::report::plan_table;
+use crate::report::{estimate_lines, plan_table};
+use crate::scenario::Scenario;
 
 /// Predict bytes, virtual time and jobs of a scenario, without data, weights or training
 #[derive(Debug, Args)]
@@ -19,11 +24,16 @@ Examples:
   fedcast plan scenarios/hgp/cifar100-beta0.5.toml
   fedcast plan scenarios/quickstart.toml --set wire.up.codec=f16 --format json
   fedcast plan scenarios/quickstart.toml --set preset=production --faults
+  fedcast plan scenarios/quickstart.toml --estimate
 
 A plan is a run in which layouts answer in place of training: sizes come from the method's own
 declarations through the real encoder, so they are what a run sends, to the byte. Clients that
 cannot be reached are missing as in the run; faults are left out unless --faults asks for them.
-Where the data set has fixed class sizes no file is opened.")]
+Where the data set has fixed class sizes no file is opened.
+
+--estimate adds seconds, memory and disk on this machine. It runs the beginning of the scenario for about
+ten seconds (at least one client trains) and keeps what a unit of work took in the folder of caches
+(FEDCAST_CACHE names another one); `run` then says at its end how good the estimate was.")]
 pub struct PlanArgs {
     /// The scenario file
     pub file: PathBuf,
@@ -32,9 +42,30 @@ pub struct PlanArgs {
     /// With the scenario's faults: losses, crashes, restarts; by default nothing fails
     #[arg(long)]
     pub faults: bool,
+    /// Say what the run will take of this machine; reads data and weights
+    #[arg(long)]
+    pub estimate: bool,
+    /// Measure again what an earlier --estimate has measured
+    #[arg(long, requires = "estimate")]
+    pub measure_again: bool,
+    /// Worker threads to estimate for [default: the scenario's, else one per core]
+    #[arg(long, value_name = "N", requires = "estimate", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
     /// How results are written to stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+/// How long a trial may go on; a client that trains is waited for.
+const TRIAL: Duration = Duration::from_secs(10);
+
+/// A plan as JSON.
+#[derive(Serialize)]
+struct Planned<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimate: Option<Estimate>,
 }
 
 /// Plans the scenario.
@@ -45,13 +76,51 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
         &blueprint(&scenario, &methods)?,
         if args.faults { Faults::On } else { Faults::Off },
     )?;
+    let estimate = match args.estimate {
+        true => Some(estimate(args, &scenario, &plan, &methods)?),
+        false => None,
+    };
     match args.format {
-        Format::Human => print(&plan_table(&plan))?,
+        Format::Human => {
+            print(&plan_table(&plan))?;
+            estimate.map_or(Ok(()), |estimate| print(&estimate_lines(&estimate)))?;
+        }
         Format::Json => {
-            let text = serde_json::to_string_pretty(&plan)
+            let text = serde_json::to_string_pretty(&Planned { plan: &plan, estimate })
                 .map_err(|error| CliError::Unexpected(error.to_string()))?;
             print(&format!("{text}\n"))?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn estimate(
+    args: &PlanArgs,
+    scenario: &Scenario,
+    plan: &Plan,
+    methods: &Registry,
+) -> Result<Estimate, CliError> {
+    let workers =
+        workforce(&scenario.devices, args.workers).map_err(ExperimentError::from)?.count();
+    let costs = costs(args, scenario, workers, methods)?;
+    Ok(Estimate::of(plan, scenario, &costs, workers))
+}
+
+/// Those of an earlier call, or measured now and kept.
+fn costs(
+    args: &PlanArgs,
+    scenario: &Scenario,
+    workers: usize,
+    methods: &Registry,
+) -> Result<Costs, CliError> {
+    let mut kept = KeptCosts::of_this_user();
+    let key = cost_key(scenario, workers);
+    let known = kept.as_ref().and_then(|kept| kept.get(&key));
+    if let Some(costs) = known.filter(|_| !args.measure_again) {
+        return Ok(costs.clone());
+    }
+    let costs = trial(scenario, methods, args.workers, TRIAL)?;
+    // An estimate that cannot be kept is made again.
+    let _ = kept.as_mut().map(|kept| kept.keep(&key, &costs));
+    Ok(costs)
 }

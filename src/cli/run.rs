@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+use super::estimate::estimate_line;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, direct, print};
@@ -103,8 +104,9 @@ pub(super) fn drive(
 ) -> Result<Exit, CliError> {
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
+    let workers = run.workers();
     if !quiet {
-        let (workers, into) = (run.workers(), run.directory().path().display());
+        let into = run.directory().path().display();
         let word = workers_word(workers);
         eprintln!("{}: {workers} {word}, into {into}", scenario.name);
     }
@@ -146,6 +148,11 @@ pub(super) fn drive(
     match format {
         Format::Human => {
             print(&final_table(&summary))?;
+            let took = summary.wall.as_ref().map(|wall| wall.total_s).filter(|_| replayed == 0);
+            let whole = took.filter(|_| finished.reason == EndReason::Done);
+            if let Some(line) = whole.and_then(|took| estimate_line(scenario, workers, took)) {
+                print(&line)?;
+            }
             print(&format!("directory   {}\n", directory.path().display()))?;
         }
         Format::Json => print(&summary.to_json())?,

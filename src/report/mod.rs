@@ -34,7 +34,7 @@ pub mod words;
 pub use accuracy::Accuracy;
 pub use bias::{BiasReport, TaskBias};
 pub use final_table::final_table;
-pub use plan_table::plan_table;
+pub use plan_table::{duration, estimate_lines, plan_table};
 pub use progress::Progress;
 pub use published::{Published, PublishedNumber};
 pub use retiming::{Timing, retiming_table};

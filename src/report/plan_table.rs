@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text_table::{TextTable, grouped};
+use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{Backbone, FrameRange, Held, Plan, PlannedFrame, PlannedPhase};
 use crate::policy::UpSize;
 use crate::quantity::Bytes;
@@ -200,4 +201,53 @@ fn totals(plan: &Plan) -> String {
         total.virtual_s,
         if plan.faults { "with the faults of the scenario" } else { "if every client answers" }
     )
+}
+
+/// What the run will take of this machine, below the table of its plan.
+pub fn estimate_lines(of: &Estimate) -> String {
+    let Estimate { wall_s, train_s, evaluate_s, features_s, other_s, memory, disk, costs } = of;
+    let memory = match memory {
+        Some(bytes) => format!("{} at its peak, as in the trial", Bytes(*bytes)),
+        None => "not told by this system".to_owned(),
+    };
+    format!(
+        "wall time     about {}: training {}, tests {}, features {} of all workers together, the rest {}\n\
+         memory        about {memory}\n\
+         disk          about {}\n\
+         measured      {} in {}: {} sample passes, {} answers\n",
+        duration(*wall_s),
+        duration(*train_s),
+        duration(*evaluate_s),
+        duration(*features_s),
+        duration(*other_s),
+        Bytes(*disk),
+        costs.measured,
+        duration(costs.took_s),
+        grouped(costs.passes.round() as u64),
+        grouped(costs.tested),
+    )
+}
+
+/// Seconds as people say them: `0.4 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..10 => format!("{seconds:.1} s"),
+        10..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn seconds_are_said_in_the_unit_that_fits() {
+        assert_eq!(
+            [0.44, 9.4, 59.4, 61.0, 7_500.0].map(duration),
+            ["0.4 s", "9.4 s", "59 s", "1 min 1 s", "2 h 5 min"]
+        );
+    }
 }

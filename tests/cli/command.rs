@@ -15,6 +15,7 @@ pub fn fedcast(folder: &Path, arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(folder)
         .env("NO_COLOR", "1")
+        .env("FEDCAST_CACHE", folder.join("caches"))
         .env_remove("CLICOLOR_FORCE")
         .env_remove("COLUMNS");
     command

@@ -10,6 +10,7 @@ mod cli_texts;
 mod command;
 mod devices;
 mod dummy_clients;
+mod estimate;
 mod extends;
 mod extractors;
 mod feature_cache;

@@ -46,14 +46,13 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentErr
         sized.rules.faults = FaultRules::default();
     }
     let counts = holders.counts(curriculum, class_sizes)?;
-    let tally = Arc::new(Mutex::new(Tally::new(curriculum)));
+    let tally = Arc::new(Mutex::new(Tally::new(Arc::clone(&terms.method), curriculum)));
     let seen = Arc::clone(&tally);
     let seated = move |seat: SizedSeat<'_>| {
         seen.lock().unwrap_or_else(PoisonError::into_inner).seat(&seat);
     };
     size(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
-    let tally = std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner));
-    let (one_client, total, phases) = tally.finish();
+    let (one_client, total, phases) = tally.lock().unwrap_or_else(PoisonError::into_inner).finish();
     let backbone = &facts.backbone;
     let held = terms.method.holdings(facts).map(|Holdings { server, client }| Held {
         server,

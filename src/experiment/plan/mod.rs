@@ -132,6 +132,8 @@ pub struct PlannedPhase {
     pub protocol_up: FrameRange,
     /// Whether the size of an upload is known before training.
     pub up_size: UpSize,
+    /// Sample passes that the server's own learning is worth.
+    pub server_passes: f64,
     /// Virtual seconds of all rounds together.
     pub virtual_s: f64,
 }
@@ -155,6 +157,10 @@ pub struct Total {
     pub training_jobs: u64,
     /// Samples trained on, counted once per epoch as the cost model counts them.
     pub sample_passes: f64,
+    /// Sample passes that the server's own learning is worth.
+    pub server_passes: f64,
+    /// Entries of the journal, without those of tests and failures.
+    pub entries: u64,
     /// Bytes to clients.
     pub down: u64,
     /// Bytes to the server.

@@ -7,12 +7,15 @@ use super::frame::FrameRange;
 use super::{OneClient, PlannedPhase, Total};
 use crate::data::Curriculum;
 use crate::federation::{Direction, Entry, Event, EventSink, FrameBytes, SinkError, SizedSeat};
-use crate::policy::{SeatKind, UpSize};
+use crate::policy::{Method, RoundContext, SeatKind, UpSize};
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// The sums of a run under way.
-#[derive(Default)]
 pub(super) struct Tally {
+    /// Says what the server computes by itself.
+    method: Arc<dyn Method>,
+    /// The round whose seats opened last.
+    round: Option<RoundContext>,
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
     phases: Vec<Phase>,
@@ -40,13 +43,17 @@ struct Phase {
 type Uploads = BTreeMap<ClientId, Vec<Arc<FrameBytes>>>;
 
 impl Tally {
-    pub fn new(curriculum: &Curriculum) -> Tally {
-        let of = curriculum.tasks.iter().map(|view| (view.rows.len(), view.seen()));
-        Tally { classes: of.collect(), ..Tally::default() }
+    pub fn new(method: Arc<dyn Method>, curriculum: &Curriculum) -> Tally {
+        let classes = curriculum.tasks.iter().map(|view| (view.rows.len(), view.seen())).collect();
+        let (phases, asked, total) = (Vec::new(), BTreeMap::new(), Total::default());
+        Tally { method, round: None, classes, phases, asked, total }
     }
 
     /// A seat of a round that opens. Load clients train nothing.
     pub fn seat(&mut self, seat: &SizedSeat<'_>) {
+        if self.round.as_ref().map(|round| round.round) != Some(seat.context.round) {
+            self.round = Some(seat.context.clone());
+        }
         let phase = (seat.context.period.task, seat.context.phase as u32);
         let asked = self.asked.entry(phase).or_default();
         asked.seats += 1;
@@ -59,6 +66,7 @@ impl Tally {
     }
 
     fn take(&mut self, at: VirtualTime, event: &Event) {
+        self.total.entries += 1;
         match event {
             Event::PhaseStarted { task, phase, name, rounds } => {
                 let (new_classes, seen_classes) = self.classes[task.index()];
@@ -76,14 +84,20 @@ impl Tally {
                     protocol_down: FrameRange::default(),
                     protocol_up: FrameRange::default(),
                     up_size: UpSize::Static,
+                    server_passes: 0.0,
                     virtual_s: 0.0,
                 };
                 let (task, index, uploads) = (*task, *phase, Uploads::new());
                 self.phases.push(Phase { task, index, began: at, row, uploads });
             }
-            Event::RoundClosed { .. } => {
+            Event::RoundClosed { folded, .. } => {
                 self.total.rounds += 1;
+                let updates = *folded as usize;
+                let work = |round: &RoundContext| self.method.server_work(round, updates);
+                let server_passes = self.round.as_ref().map_or(0.0, work);
                 let Some(Phase { began, row, .. }) = self.phases.last_mut() else { return };
+                row.server_passes += server_passes;
+                self.total.server_passes += server_passes;
                 row.virtual_s = VirtualTime(at.0 - began.0).as_seconds();
             }
             Event::FrameCharged { task, phase, client, direction, bytes, asset, .. } => {
@@ -119,8 +133,10 @@ impl Tally {
     }
 
     /// The client that uploads most in phases of each name, the sums, and the phases.
-    pub fn finish(self) -> (Vec<OneClient>, Total, Vec<PlannedPhase>) {
-        let Tally { phases, mut asked, mut total, .. } = self;
+    pub fn finish(&mut self) -> (Vec<OneClient>, Total, Vec<PlannedPhase>) {
+        let phases = std::mem::take(&mut self.phases);
+        let mut asked = std::mem::take(&mut self.asked);
+        let mut total = std::mem::take(&mut self.total);
         let mut by_name: BTreeMap<String, Uploads> = BTreeMap::new();
         let with_seats = |Phase { task, index, row, uploads, .. }: Phase| {
             let of_name = by_name.entry(row.phase.clone()).or_default();

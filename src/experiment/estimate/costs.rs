@@ -1,0 +1,40 @@
+//! What a unit of each kind of work takes.
+
+use serde::{Deserialize, Serialize};
+
+/// Seconds of one worker by unit of work, measured by a [`trial`](super::trial()).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    /// The day it was measured, in UTC: `2026-11-22`.
+    pub measured: String,
+    /// Seconds the trial took, without reading data and weights.
+    pub took_s: f64,
+    /// Sample passes it made.
+    pub passes: f64,
+    /// Answers it tested.
+    pub tested: u64,
+    /// A sample pass of local training, features not counted.
+    pub pass_s: f64,
+    /// A tested answer, features not counted. Where the trial ended before a test: a third of a pass, which is a
+    /// forward without its backward.
+    pub test_s: f64,
+    /// A feature of a frozen network; 0 where nothing is frozen, or all was found in files.
+    pub feature_s: f64,
+    /// Whether features of training samples are kept, too: not where they are augmented.
+    pub features_of_training: bool,
+    /// What the server's own learning takes for the worth of a sample pass.
+    pub server_pass_s: f64,
+    /// What the server takes at the end of a round, of a method that does not say what its server computes.
+    pub server_round_s: f64,
+    /// Coding, folding and recording, per entry of the journal.
+    pub entry_s: f64,
+    /// A journal's line.
+    pub entry_bytes: f64,
+    /// Test samples of all classes.
+    pub test_samples: u64,
+    /// A checkpoint.
+    pub state_bytes: u64,
+    /// The most memory the process held, where the system tells it, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+}

@@ -1,0 +1,194 @@
+//! A run's beginning, measured and not recorded.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Costs;
+use crate::data::Curriculum;
+use crate::experiment::ExperimentError;
+use crate::experiment::assemble::{assemble, blueprint};
+use crate::experiment::memory::peak_memory;
+use crate::experiment::plan::{Faults, plan};
+use crate::federation::{
+    Entry, EvaluationPoint, Event, EventSink, Interrupt, JobKind, ProfileSink, SinkError, Snapshot,
+    Span, simulate,
+};
+use crate::learning::TrainingPlan;
+use crate::methods::Registry;
+use crate::policy::Method;
+use crate::scenario::{Curve, Scenario};
+use crate::wire::Body;
+
+/// Runs the first task of the scenario with one round a phase and one epoch, for at most about `budget`: at least one
+/// client trains, however long that takes. Writes nothing.
+///
+/// # Errors
+/// What would end the run itself: data, weights, devices, a method that fails.
+pub fn trial(
+    scenario: &Scenario,
+    methods: &Registry,
+    workers: Option<u32>,
+    budget: Duration,
+) -> Result<Costs, ExperimentError> {
+    let mut short = scenario.clone();
+    short.federation.rounds = 1;
+    short.client.epochs = 1;
+    let planned = plan(&blueprint(&short, methods)?, Faults::Off)?;
+    let of_server = planned.phases.iter().filter(|row| row.task == 1).map(|row| row.server_passes);
+    let server_passes: f64 = of_server.sum();
+    let setup = assemble(&short, methods, workers)?.setup;
+    let test_samples = setup.lab.dataset.test.len() as u64;
+    let (cache, workers) = (Arc::clone(&setup.lab.cache), setup.workers.count());
+    let interrupt = Interrupt::default();
+    let watched = Arc::new(Mutex::new(Watched::default()));
+    let watcher = Watcher {
+        method: Arc::clone(&setup.method),
+        curriculum: Arc::clone(&setup.lab.curriculum),
+        training: setup.lab.training.clone(),
+        interrupt: interrupt.clone(),
+        until: Instant::now() + budget,
+        point: match scenario.record.evaluate {
+            Curve::Round => EvaluationPoint::Round,
+            Curve::Task | Curve::Never => EvaluationPoint::Task,
+        },
+        watched: Arc::clone(&watched),
+    };
+    let began = Instant::now();
+    simulate(setup, Box::new(watcher), Box::new(Spans(Arc::clone(&watched))), interrupt)?;
+    let took_s = began.elapsed().as_secs_f64();
+    let watched = lock(&watched);
+    let features = cache.figures();
+    let feature_s = per(features.compute_s, features.computed as f64);
+    let of_tests = watched.tested.min(features.computed) as f64;
+    let of_training = features.computed as f64 - of_tests;
+    let pass_s = per(watched.train_s - feature_s * of_training, watched.passes);
+    let test_s = match watched.tested {
+        0 => pass_s / 3.0,
+        tested => per(watched.evaluate_s - feature_s * of_tests, tested as f64),
+    };
+    Ok(Costs {
+        measured: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        took_s,
+        passes: watched.passes,
+        tested: watched.tested,
+        pass_s,
+        test_s,
+        feature_s,
+        features_of_training: of_training > 0.0,
+        entry_s: per(watched.other_s / workers as f64 + watched.journal_s, watched.entries as f64),
+        entry_bytes: per(watched.bytes as f64, watched.entries as f64),
+        server_pass_s: match server_passes {
+            0.0 => pass_s + PASS_OF_FEATURE * feature_s,
+            _ => per(watched.server_s, server_passes),
+        },
+        server_round_s: match server_passes {
+            0.0 => per(watched.server_s, watched.rounds as f64),
+            _ => 0.0,
+        },
+        test_samples,
+        state_bytes: watched.state_bytes,
+        memory: peak_memory(),
+    })
+}
+
+/// A feature is a forward through the whole network, a pass a forward and a backward.
+const PASS_OF_FEATURE: f64 = 3.0;
+
+/// What was not observed costs nothing.
+fn per(seconds: f64, units: f64) -> f64 {
+    if units > 0.0 { seconds.max(0.0) / units } else { 0.0 }
+}
+
+fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was seen of a trial.
+#[derive(Default)]
+struct Watched {
+    passes: f64,
+    tested: u64,
+    entries: u64,
+    /// Of the journal.
+    bytes: u64,
+    state_bytes: u64,
+    train_s: f64,
+    evaluate_s: f64,
+    /// Coding and folding, of all workers.
+    other_s: f64,
+    journal_s: f64,
+    server_s: f64,
+    rounds: u64,
+}
+
+/// Counts work and ends the trial.
+struct Watcher {
+    method: Arc<dyn Method>,
+    curriculum: Arc<Curriculum>,
+    training: TrainingPlan,
+    interrupt: Interrupt,
+    until: Instant,
+    /// Which tests count.
+    point: EvaluationPoint,
+    watched: Arc<Mutex<Watched>>,
+}
+
+impl EventSink for Watcher {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let mut watched = lock(&self.watched);
+        watched.entries += 1;
+        watched.bytes += entry.to_line().len() as u64 + 1;
+        match &entry.event {
+            Event::Trained { task, phase, samples, .. } => {
+                let view = &self.curriculum.tasks[task.index()];
+                let samples = *samples as usize;
+                watched.passes += self.method.work(view, *phase as usize, samples, &self.training);
+                if Instant::now() > self.until {
+                    self.interrupt.request();
+                }
+            }
+            // The test at a task's end repeats that of its last round, and is not computed again.
+            Event::Evaluated { point, .. } if *point == self.point => {
+                let scores = entry.numbers.iter().flat_map(|numbers| &numbers.tasks);
+                watched.tested += scores.map(|score| score.total).sum::<u64>();
+            }
+            Event::RoundClosed { .. } => watched.rounds += 1,
+            Event::TaskEnded { .. } => self.interrupt.request(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        lock(&self.watched).state_bytes == 0
+    }
+
+    fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        lock(&self.watched).state_bytes = bytes(snapshot);
+        Ok(())
+    }
+}
+
+/// What its tensors weigh.
+fn bytes(snapshot: &Snapshot) -> u64 {
+    let of = |body: &Body| body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum::<u64>();
+    of(&snapshot.server) + snapshot.clients.iter().map(|(_, body)| of(body)).sum::<u64>()
+}
+
+/// Adds up spans.
+struct Spans(Arc<Mutex<Watched>>);
+
+impl ProfileSink for Spans {
+    fn record(&mut self, span: &Span) {
+        let mut watched = lock(&self.0);
+        let sum = match (span.job, span.worker) {
+            (JobKind::Train | JobKind::Retry, _) => &mut watched.train_s,
+            (JobKind::Evaluate, _) => &mut watched.evaluate_s,
+            (JobKind::Codec | JobKind::Fold, _) => &mut watched.other_s,
+            (JobKind::Server | JobKind::Bias, _) => &mut watched.server_s,
+            (JobKind::Journal, None) => &mut watched.journal_s,
+            _ => return,
+        };
+        *sum += span.wall as f64 / 1e9;
+    }
+}
