@@ -9,7 +9,9 @@ use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, direct, print};
 use crate::experiment::assemble::load;
-use crate::experiment::{Finished, Run, RunDirectory, RunOptions, default_directory, names};
+use crate::experiment::{
+    Finished, Origin, Provenance, Run, RunDirectory, RunOptions, default_directory, names,
+};
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
@@ -87,7 +89,13 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         scenario.record.direct = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
     }
-    let options = RunOptions { workers: args.workers, out: args.out.clone(), force: args.force };
+    let provenance = Provenance {
+        command: std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect(),
+        overrides: args.overrides.all(),
+        origin: Origin::of(&args.file),
+    };
+    let (workers, out) = (args.workers, args.out.clone());
+    let options = RunOptions { workers, out, force: args.force, provenance };
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)
 }

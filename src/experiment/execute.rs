@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::assemble::{Assembly, assemble};
 use super::checkpoint::{Checkpoints, Mark};
@@ -13,6 +14,7 @@ use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::partition::{Holding, holdings};
+use super::provenance::{Cost, Provenance, commit};
 use super::recorder::Recorder;
 use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{
@@ -31,6 +33,8 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// Replace a run of another scenario.
     pub force: bool,
+    /// How it was asked for, for the manifest.
+    pub provenance: Provenance,
 }
 
 /// `runs/<name>-<hash>-s<seed>`, below the current folder.
@@ -107,6 +111,7 @@ impl Run {
         let manifest = Manifest {
             format: FORMAT,
             fedcast: env!("CARGO_PKG_VERSION").to_string(),
+            commit: commit(),
             status: Status::Running,
             error: None,
             scenario: ScenarioId { name: scenario.name.clone(), hash },
@@ -125,6 +130,8 @@ impl Run {
             devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
             compute: compute(&setup.workers).to_string(),
             machine: Machine::here(),
+            provenance: options.provenance.clone(),
+            cost: Cost::begun(),
             resumed: 0,
             events: None,
             digests: None,
@@ -195,9 +202,11 @@ impl Run {
         let Run { directory, mut manifest, setup, checkpoints, begin } = self;
         let checkpoints =
             checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
+        let began = Instant::now();
         let recorder = Recorder::new(&directory, begin, readers, checkpoints)?;
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
+        manifest.cost = manifest.cost.ended(began.elapsed());
         let ended = end.map_err(ExperimentError::from).and_then(|end| {
             let finished = Finished { reason: end.reason, digests };
             afterwards(&directory, &finished)?;

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Status};
 
 /// File names of a run directory.
 pub mod names {
@@ -264,6 +264,18 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
     }
 }
 
+/// Whether some process writes into the run at `path` now. Looks without taking anything away.
+pub fn is_held(path: &Path) -> bool {
+    // Opened to be read: a run that may not be written to can still be looked at.
+    let Ok(lock) = File::open(path.join(names::LOCK)) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Whether a run whose manifest says `running` was killed: nobody writes into it any more.
+pub fn was_killed(path: &Path, manifest: &Manifest) -> bool {
+    manifest.status == Status::Running && !is_held(path)
+}
+
 fn take_lock(path: &Path) -> Result<File, DirectoryError> {
     let lock_path = path.join(names::LOCK);
     let lock = OpenOptions::new()
@@ -319,11 +331,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
         let held = RunDirectory::claim(&path, "1", false).unwrap();
+        assert!(is_held(&path) && !is_held(root.path()));
         assert!(matches!(
             RunDirectory::claim(&path, "1", true),
             Err(DirectoryError::InUse(p)) if p == path
         ));
         drop(held);
+        assert!(!is_held(&path));
         RunDirectory::claim(&path, "1", false).unwrap();
     }
 
