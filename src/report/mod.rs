@@ -21,6 +21,7 @@ pub mod csv;
 pub mod dictionary;
 mod extraction;
 mod final_table;
+mod pace;
 mod partition_table;
 mod plan_table;
 mod progress;
