@@ -4,6 +4,7 @@
 //! is the one place where an error becomes a documented exit code.
 
 mod check;
+mod columns;
 mod direct;
 mod estimate;
 mod exit;
@@ -47,6 +48,7 @@ enum Command {
     Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
     Methods(methods::MethodsArgs),
+    Columns(columns::ColumnsArgs),
 }
 
 /// How results are written to stdout.
@@ -67,6 +69,7 @@ fn after_help() -> String {
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
   fedcast methods show hgp                     what a method does, sends and keeps
+  fedcast help columns                         every column of every file of a run
 
 Results go to stdout; progress and errors go to stderr.
 
@@ -77,6 +80,14 @@ Results go to stdout; progress and errors go to stderr.
 
 /// Parses the arguments, runs the command, tells what went wrong, answers the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // What columns mean is what whoever asks for help with them wants, rather than the command's usage.
+    let arguments = match &arguments[..] {
+        [program, help, columns] if help == "help" && columns == "columns" => {
+            vec![program.clone(), columns.clone()]
+        }
+        _ => arguments,
+    };
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -92,6 +103,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Methods(args) => methods::execute(&args),
+        Command::Columns(args) => columns::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::failure::CliError;
 use super::run::Overrides;
 use super::{Exit, Format, print};
-use crate::experiment::ExperimentError;
-use crate::experiment::assemble::{blueprint, load, workforce};
+use crate::experiment::assemble::{assemble, blueprint, load, workforce};
 use crate::experiment::estimate::{Costs, Estimate, KeptCosts, cost_key, trial};
 use crate::experiment::plan::{self, Faults, Plan};
+use crate::experiment::{ExperimentError, Holding, holdings};
 use crate::methods::Registry;
-use crate::report::{estimate_lines, plan_table};
+use crate::report::{estimate_lines, partition_table, plan_table};
 use crate::scenario::Scenario;
 
 /// Predict bytes, virtual time and jobs of a scenario, without data, weights or training
@@ -25,6 +25,7 @@ Examples:
   fedcast plan scenarios/quickstart.toml --set wire.up.codec=f16 --format json
   fedcast plan scenarios/quickstart.toml --set preset=production --faults
   fedcast plan scenarios/quickstart.toml --estimate
+  fedcast plan scenarios/quickstart.toml --set partition.beta=0.1 --partition
 
 A plan is a run in which layouts answer in place of training: sizes come from the method's own
 declarations through the real encoder, so they are what a run sends, to the byte. Clients that
@@ -33,7 +34,10 @@ Where the data set has fixed class sizes no file is opened.
 
 --estimate adds seconds, memory and disk on this machine. It runs the beginning of the scenario for about
 ten seconds (at least one client trains) and keeps what a unit of work took in the folder of caches
-(FEDCAST_CACHE names another one); `run` then says at its end how good the estimate was.")]
+(FEDCAST_CACHE names another one); `run` then says at its end how good the estimate was.
+
+With --partition the data are opened instead, and who holds how many samples of which class is
+printed; --format json has every count, as partition.csv of a run does.")]
 pub struct PlanArgs {
     /// The scenario file
     pub file: PathBuf,
@@ -51,6 +55,9 @@ pub struct PlanArgs {
     /// Worker threads to estimate for [default: the scenario's, else one per core]
     #[arg(long, value_name = "N", requires = "estimate", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
+    /// Who holds how many samples of which class; reads the data
+    #[arg(long, conflicts_with = "faults")]
+    pub partition: bool,
     /// How results are written to stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -72,6 +79,9 @@ struct Planned<'a> {
 pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    if args.partition {
+        return partition(args, &scenario, &methods);
+    }
     let plan = plan::plan(
         &blueprint(&scenario, &methods)?,
         if args.faults { Faults::On } else { Faults::Off },
@@ -123,4 +133,27 @@ fn costs(
     // An estimate that cannot be kept is made again.
     let _ = kept.as_mut().map(|kept| kept.keep(&key, &costs));
     Ok(costs)
+}
+
+/// Prints who holds what.
+fn partition(args: &PlanArgs, scenario: &Scenario, methods: &Registry) -> Result<Exit, CliError> {
+    let Some(all) = holdings(&assemble(scenario, methods, Some(1))?.setup) else {
+        let what = "clients are new in every round (participation.population = \"fresh\"): \
+                    there is no partition before they are asked";
+        return Err(CliError::Usage(what.to_string()));
+    };
+    match args.format {
+        Format::Human => print(&partition_table(&all))?,
+        Format::Json => {
+            let row = |held: &Holding| {
+                serde_json::json!({
+                    "task": held.task.0 + 1, "client": held.client.0, "class": held.class,
+                    "samples": held.samples,
+                })
+            };
+            let rows: Vec<_> = all.iter().map(row).collect();
+            print(&format!("{:#}\n", serde_json::Value::from(rows)))?;
+        }
+    }
+    Ok(Exit::Done)
 }

@@ -6,12 +6,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::assemble::{Assembly, assemble};
 use super::checkpoint::{Checkpoints, Mark};
 use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
+use super::partition::{Holding, holdings};
+use super::provenance::{Cost, Provenance, commit};
 use super::recorder::Recorder;
 use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{
@@ -30,6 +33,8 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// Replace a run of another scenario.
     pub force: bool,
+    /// How it was asked for, for the manifest.
+    pub provenance: Provenance,
 }
 
 /// `runs/<name>-<hash>-s<seed>`, below the current folder.
@@ -106,6 +111,7 @@ impl Run {
         let manifest = Manifest {
             format: FORMAT,
             fedcast: env!("CARGO_PKG_VERSION").to_string(),
+            commit: commit(),
             status: Status::Running,
             error: None,
             scenario: ScenarioId { name: scenario.name.clone(), hash },
@@ -124,6 +130,8 @@ impl Run {
             devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
             compute: compute(&setup.workers).to_string(),
             machine: Machine::here(),
+            provenance: options.provenance.clone(),
+            cost: Cost::begun(),
             resumed: 0,
             events: None,
             digests: None,
@@ -169,6 +177,11 @@ impl Run {
         Arc::clone(&self.setup.lab.cache)
     }
 
+    /// Who holds what; see [`holdings`].
+    pub fn holdings(&self) -> Option<Vec<Holding>> {
+        holdings(&self.setup)
+    }
+
     /// Worker threads.
     pub fn workers(&self) -> usize {
         self.setup.workers.count()
@@ -189,9 +202,11 @@ impl Run {
         let Run { directory, mut manifest, setup, checkpoints, begin } = self;
         let checkpoints =
             checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
+        let began = Instant::now();
         let recorder = Recorder::new(&directory, begin, readers, checkpoints)?;
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
+        manifest.cost = manifest.cost.ended(began.elapsed());
         let ended = end.map_err(ExperimentError::from).and_then(|end| {
             let finished = Finished { reason: end.reason, digests };
             afterwards(&directory, &finished)?;

@@ -1,4 +1,4 @@
-//! How the process treats memory that it has freed, and how much it held at most.
+//! How the process treats memory that it has freed.
 //!
 //! Training allocates and frees the same megabytes at every step. The allocator of glibc hands blocks of that
 //! size back to the system, which clears them page by page when they are asked for again: a fifth to a
@@ -15,12 +15,4 @@ pub fn keep_freed_memory() {
             libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 20);
         }
     }
-}
-
-/// The most memory this process has held, in bytes; `None` where the system does not tell it as Linux does.
-pub fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
 }

@@ -4,11 +4,13 @@
 //! manifest.json            what, from what, on what, how far; rewritten when the run ends
 //! scenario.effective.toml  the scenario with every default written out; runs to the same digests
 //! events.jsonl             the journal, appended and flushed as things happen
-//! rounds.csv bytes.csv clients.csv matrix.csv   tables derived from the journal
+//! rounds.csv bytes.csv clients.csv matrix.csv classes.csv participation.csv   tables derived from the journal
+//! rounds.jsonl             rounds.csv as flat JSON objects
+//! partition.csv            who holds how many samples of what; from scenario and data
 //! slots.csv                one more where clients have tasks of their own
 //! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
-//! profile.jsonl            wall times; outside both digests
+//! wall.csv profile.jsonl   wall times; outside both digests
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       from where a killed run goes on, newest last
 //! run.lock                 held by the writing process; the system frees it with the process
@@ -26,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Status};
 
 /// File names of a run directory.
 pub mod names {
@@ -38,6 +40,8 @@ pub mod names {
     pub const EVENTS: &str = "events.jsonl";
     /// One row per round.
     pub const ROUNDS: &str = "rounds.csv";
+    /// The same rows as flat JSON objects.
+    pub const ROUNDS_JSON: &str = "rounds.jsonl";
     /// One row per round, client, direction, kind and outcome.
     pub const BYTES: &str = "bytes.csv";
     /// One row per client.
@@ -48,6 +52,14 @@ pub mod names {
     pub const SLOTS: &str = "slots.csv";
     /// One row per comparison, client and class, where client models are compared.
     pub const BIAS: &str = "bias.csv";
+    /// One row per task learnt and class seen.
+    pub const CLASSES: &str = "classes.csv";
+    /// One row per round and client.
+    pub const PARTICIPATION: &str = "participation.csv";
+    /// One row per task, client and class that the client has samples of.
+    pub const PARTITION: &str = "partition.csv";
+    /// One row per round: how long it took.
+    pub const WALL: &str = "wall.csv";
     /// Figures of the final table.
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
@@ -60,9 +72,14 @@ pub mod names {
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 9] = [
+const RESULTS: [&str; 14] = [
     names::EVENTS,
     names::ROUNDS,
+    names::ROUNDS_JSON,
+    names::CLASSES,
+    names::PARTICIPATION,
+    names::PARTITION,
+    names::WALL,
     names::BYTES,
     names::CLIENTS,
     names::MATRIX,
@@ -247,6 +264,18 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
     }
 }
 
+/// Whether some process writes into the run at `path` now. Looks without taking anything away.
+pub fn is_held(path: &Path) -> bool {
+    // Opened to be read: a run that may not be written to can still be looked at.
+    let Ok(lock) = File::open(path.join(names::LOCK)) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Whether a run whose manifest says `running` was killed: nobody writes into it any more.
+pub fn was_killed(path: &Path, manifest: &Manifest) -> bool {
+    manifest.status == Status::Running && !is_held(path)
+}
+
 fn take_lock(path: &Path) -> Result<File, DirectoryError> {
     let lock_path = path.join(names::LOCK);
     let lock = OpenOptions::new()
@@ -302,11 +331,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
         let held = RunDirectory::claim(&path, "1", false).unwrap();
+        assert!(is_held(&path) && !is_held(root.path()));
         assert!(matches!(
             RunDirectory::claim(&path, "1", true),
             Err(DirectoryError::InUse(p)) if p == path
         ));
         drop(held);
+        assert!(!is_held(&path));
         RunDirectory::claim(&path, "1", false).unwrap();
     }
 

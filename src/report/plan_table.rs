@@ -205,9 +205,9 @@ fn totals(plan: &Plan) -> String {
 
 /// What the run will take of this machine, below the table of its plan.
 pub fn estimate_lines(of: &Estimate) -> String {
-    let Estimate { wall_s, train_s, evaluate_s, features_s, other_s, memory, disk, costs } = of;
-    let memory = match memory {
-        Some(bytes) => format!("{} at its peak, as in the trial", Bytes(*bytes)),
+    let Estimate { wall_s, train_s, evaluate_s, features_s, other_s, disk, costs } = of;
+    let memory = match costs.peak_memory_mb {
+        Some(peak) => format!("{peak:.1} MB at its peak, as in the trial"),
         None => "not told by this system".to_owned(),
     };
     format!(

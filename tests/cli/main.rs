@@ -7,6 +7,7 @@ mod backbones;
 mod bias;
 mod cli_errors;
 mod cli_texts;
+mod columns;
 mod command;
 mod devices;
 mod dummy_clients;
@@ -17,6 +18,9 @@ mod feature_cache;
 mod fedhaf;
 #[cfg(unix)]
 mod interrupt;
+mod manifest;
+mod participation_table;
+mod partition_table;
 mod plan_bytes;
 mod profile;
 mod readme;

@@ -34,7 +34,7 @@ pub struct Costs {
     pub test_samples: u64,
     /// A checkpoint.
     pub state_bytes: u64,
-    /// The most memory the process held, where the system tells it, in bytes.
+    /// The most memory the process held, where the system tells it, in MB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<u64>,
+    pub peak_memory_mb: Option<f64>,
 }

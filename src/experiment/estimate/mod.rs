@@ -34,8 +34,6 @@ pub struct Estimate {
     pub features_s: f64,
     /// The server's own learning, coding, folding and the journal.
     pub other_s: f64,
-    /// The most memory the process held in the trial, in bytes.
-    pub memory: Option<u64>,
     /// Journal, tables and checkpoints, in bytes.
     pub disk: u64,
     /// What it was made from.
@@ -72,8 +70,8 @@ impl Estimate {
             _ => u64::from(scenario.record.checkpoint.keep) * costs.state_bytes,
         };
         let disk = journal as u64 + kept;
-        let (memory, costs) = (costs.memory, costs.clone());
-        Estimate { wall_s, train_s, evaluate_s, features_s, other_s, memory, disk, costs }
+        let costs = costs.clone();
+        Estimate { wall_s, train_s, evaluate_s, features_s, other_s, disk, costs }
     }
 }
 
@@ -180,7 +178,7 @@ mod tests {
     #[test]
     fn kept_costs_read_back_and_damaged_ones_are_measured_again() {
         let folder = tempfile::tempdir().unwrap();
-        let costs = Costs { pass_s: 0.125, memory: Some(7), ..Costs::default() };
+        let costs = Costs { pass_s: 0.125, peak_memory_mb: Some(7.5), ..Costs::default() };
         KeptCosts::in_folder(folder.path()).keep("a", &costs).unwrap();
         let kept = KeptCosts::in_folder(folder.path());
         assert_eq!((kept.get("a"), kept.get("b")), (Some(&costs), None));

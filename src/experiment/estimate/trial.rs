@@ -7,8 +7,8 @@ use super::Costs;
 use crate::data::Curriculum;
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::{assemble, blueprint};
-use crate::experiment::memory::peak_memory;
 use crate::experiment::plan::{Faults, plan};
+use crate::experiment::provenance::peak_memory_mb;
 use crate::federation::{
     Entry, EvaluationPoint, Event, EventSink, Interrupt, JobKind, ProfileSink, SinkError, Snapshot,
     Span, simulate,
@@ -87,7 +87,7 @@ pub fn trial(
         },
         test_samples,
         state_bytes: watched.state_bytes,
-        memory: peak_memory(),
+        peak_memory_mb: peak_memory_mb(),
     })
 }
 
