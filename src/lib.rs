@@ -23,6 +23,7 @@
 //! | floor | what lives there |
 //! |---|---|
 //! | [`cli`] | one file per command, exit codes |
+//! | [`study`] | many runs as one file: grid, seeds, processes, tables |
 //! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
 //! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan |
@@ -103,6 +104,7 @@ pub mod quantity;
 pub mod report;
 pub mod results;
 pub mod scenario;
+pub mod study;
 pub mod wire;
 
 #[cfg(test)]
