@@ -23,6 +23,8 @@
 //! | floor | what lives there |
 //! |---|---|
 //! | [`cli`] | one file per command, exit codes |
+//! | [`study`] | many runs as one file: grid, seeds, processes, tables |
+//! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
 //! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan |
 //! | [`federation`] | the actors and the physics: conductor, server, clients, links, devices, ledger |
@@ -100,7 +102,9 @@ pub mod numerics;
 pub mod policy;
 pub mod quantity;
 pub mod report;
+pub mod results;
 pub mod scenario;
+pub mod study;
 pub mod wire;
 
 #[cfg(test)]

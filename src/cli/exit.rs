@@ -15,6 +15,8 @@ pub enum Exit {
     Scenario = 3,
     /// There was nothing to do.
     NothingToDo = 4,
+    /// Cells of a study failed; the others are done.
+    CellsFailed = 5,
     /// Data or weights are missing, truncated or of the wrong shape.
     Inputs = 6,
     /// A verified replay met a different event or number.
@@ -50,4 +52,5 @@ Exit codes:
   2 wrong usage               20 device or memory failure
   3 scenario invalid          21 simulation deadlock
   4 nothing to do            130 interrupted, resumable
+  5 cells of a study failed
   6 data or weights missing, truncated or wrong";

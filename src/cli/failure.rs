@@ -8,7 +8,9 @@ use super::Exit;
 use crate::data::DataError;
 use crate::experiment::{DirectoryError, ExperimentError, ResumeError};
 use crate::federation::{FederationError, SinkError};
+use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
+use crate::study::StudyError;
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -19,6 +21,9 @@ pub enum CliError {
     /// A run could not be made, finished, read or repeated.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    /// A study could not be read, chosen from or brought together.
+    #[error(transparent)]
+    Study(#[from] StudyError),
     /// Anything else.
     #[error("{0}")]
     Unexpected(String),
@@ -42,7 +47,8 @@ impl CliError {
         let mut err = std::io::stderr().lock();
         // Nobody is left to hear that stderr is closed.
         let _ = match self {
-            CliError::Experiment(ExperimentError::Scenario(error)) => {
+            CliError::Experiment(ExperimentError::Scenario(error))
+            | CliError::Study(StudyError::Scenario(error)) => {
                 write!(err, "{}", error.render(colour()))
             }
             other => writeln!(err, "error: {other}"),
@@ -55,6 +61,7 @@ impl CliError {
             CliError::Usage(_) => Exit::Usage,
             CliError::Unexpected(_) => Exit::Unexpected,
             CliError::Experiment(error) => experiment(error),
+            CliError::Study(error) => study(error),
         }
     }
 }
@@ -75,15 +82,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             ResumeError::OtherInputs(_) => Exit::Inputs,
         },
         ExperimentError::Journal(_) => Exit::Recording,
-        ExperimentError::Directory(error) => match error {
-            DirectoryError::InUse(_)
-            | DirectoryError::OtherScenario { .. }
-            | DirectoryError::OtherRun { .. }
-            | DirectoryError::ForeignManifest(_)
-            | DirectoryError::NotARun(_)
-            | DirectoryError::Unreadable { .. } => Exit::Usage,
-            DirectoryError::Read { .. } | DirectoryError::Write { .. } => Exit::Recording,
-        },
+        ExperimentError::Directory(error) => directory(error),
         ExperimentError::Federation(error) => match error {
             FederationError::Sink(SinkError::Io(_)) => Exit::Recording,
             FederationError::Sink(SinkError::Stop(_)) => Exit::Unexpected,
@@ -101,6 +100,36 @@ fn experiment(error: &ExperimentError) -> Exit {
             | FederationError::BadUpdate { .. }
             | FederationError::ActorGone(_) => Exit::Unexpected,
         },
+    }
+}
+
+fn directory(error: &DirectoryError) -> Exit {
+    match error {
+        DirectoryError::InUse(_)
+        | DirectoryError::OtherScenario { .. }
+        | DirectoryError::OtherRun { .. }
+        | DirectoryError::ForeignManifest(_)
+        | DirectoryError::NotARun(_)
+        | DirectoryError::Unreadable { .. } => Exit::Usage,
+        DirectoryError::Read { .. } | DirectoryError::Write { .. } => Exit::Recording,
+    }
+}
+
+fn study(error: &StudyError) -> Exit {
+    match error {
+        StudyError::Unreadable { .. } | StudyError::Scenario(_) => Exit::Scenario,
+        StudyError::Selection(_) | StudyError::OtherScenario { .. } => Exit::Usage,
+        StudyError::Results(error) => results(error),
+        StudyError::Directory(error) => directory(error),
+    }
+}
+
+fn results(error: &ResultsError) -> Exit {
+    match error {
+        ResultsError::Run(error) => directory(error),
+        ResultsError::Read { .. } | ResultsError::Damaged { .. } => Exit::Recording,
+        ResultsError::UnknownMetric { .. } | ResultsError::Threshold { .. } => Exit::Usage,
+        ResultsError::Parquet(_) => Exit::Unexpected,
     }
 }
 

@@ -11,6 +11,7 @@
 //! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
+//! usage.json               what processes took, where somebody watched them (a study)
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       from where a killed run goes on, newest last
 //! run.lock                 held by the writing process; the system frees it with the process
@@ -64,6 +65,8 @@ pub mod names {
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
     pub const PROFILE: &str = "profile.jsonl";
+    /// What the processes took that worked on it; written by whoever watched them.
+    pub const USAGE: &str = "usage.json";
     /// Folder of distributions.
     pub const HISTOGRAMS: &str = "histograms";
     /// Folder of checkpoints.
@@ -72,7 +75,7 @@ pub mod names {
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 14] = [
+const RESULTS: [&str; 15] = [
     names::EVENTS,
     names::ROUNDS,
     names::ROUNDS_JSON,
@@ -87,6 +90,7 @@ const RESULTS: [&str; 14] = [
     names::BIAS,
     names::SUMMARY,
     names::PROFILE,
+    names::USAGE,
 ];
 
 /// Why a run directory cannot be used.

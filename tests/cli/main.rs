@@ -29,6 +29,7 @@ mod restart;
 mod resume;
 mod slots_cli;
 mod stateless;
+mod study;
 mod text;
 mod validation;
 mod what_if;

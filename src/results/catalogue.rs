@@ -1,0 +1,167 @@
+//! Every metric that has a name of its own: where a run keeps it, what it is called, and which way is better.
+
+use super::metric::{Better, Unit};
+
+/// Where a figure of a run comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Source {
+    /// A number in `summary.json`, by its path.
+    Summary(&'static str),
+    /// A field of all frames of one direction (both: `None`), whatever became of them.
+    Frames(Option<&'static str>, &'static str),
+    /// Payload of one kind, or `control`.
+    Kind(&'static str, String),
+    /// Sum of a column of `rounds.csv`.
+    Rounds(&'static str),
+    /// Sum of a column of `clients.csv`.
+    Clients(&'static str),
+    /// Distinct clients that were sampled.
+    ClientsSampled,
+    /// Predicted from the scenario, as no run counts them.
+    Passes,
+    /// Wall seconds of all processes that worked on the run.
+    Wall,
+    /// Largest memory of any of them.
+    Memory,
+    /// Cost until the accuracy on all classes seen first reached this.
+    Until(Cost, f64),
+}
+
+/// What it took to reach an accuracy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cost {
+    Rounds,
+    Bytes,
+    VirtualSeconds,
+}
+
+/// One line of the catalogue.
+pub(super) struct Known {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub unit: Unit,
+    pub better: Better,
+    pub source: Source,
+}
+
+const fn of(
+    name: &'static str,
+    title: &'static str,
+    unit: Unit,
+    better: Better,
+    source: Source,
+) -> Known {
+    Known { name, title, unit, better, source }
+}
+
+/// Metrics with fixed names, in the order of tables.
+pub(super) const KNOWN: &[Known] = {
+    use Better::{Higher, Lower, Neither};
+    use Source::{Clients, ClientsSampled, Frames, Memory, Passes, Rounds, Summary, Wall};
+    use Unit::{Bytes, Count, Megabytes, Points, Seconds, Share};
+    &[
+        of("faa", "final average accuracy", Share, Higher, Summary("/accuracy/faa")),
+        of("micro", "accuracy on all test samples", Share, Higher, Summary("/accuracy/micro")),
+        of(
+            "average_incremental",
+            "average incremental accuracy (macro)",
+            Share,
+            Higher,
+            Summary("/accuracy/average_incremental"),
+        ),
+        of(
+            "average_incremental_micro",
+            "average incremental accuracy (micro)",
+            Share,
+            Higher,
+            Summary("/accuracy/average_incremental_micro"),
+        ),
+        of(
+            "average_from_second_stage",
+            "average accuracy from the second stage (macro)",
+            Share,
+            Higher,
+            Summary("/accuracy/average_from_second_stage"),
+        ),
+        of(
+            "average_from_second_stage_micro",
+            "average accuracy from the second stage (micro)",
+            Share,
+            Higher,
+            Summary("/accuracy/average_from_second_stage_micro"),
+        ),
+        of(
+            "forgetting",
+            "forgetting since a task was learnt",
+            Points,
+            Lower,
+            Summary("/accuracy/forgetting"),
+        ),
+        of(
+            "forgetting_from_best",
+            "forgetting since best, old tasks",
+            Points,
+            Lower,
+            Summary("/accuracy/forgetting_from_best"),
+        ),
+        of(
+            "forgetting_from_best_of_all",
+            "forgetting since best, all tasks",
+            Points,
+            Lower,
+            Summary("/accuracy/forgetting_from_best_of_all"),
+        ),
+        of(
+            "forgetting_consecutive",
+            "forgetting from task to task, all tasks",
+            Points,
+            Lower,
+            Summary("/accuracy/forgetting_consecutive"),
+        ),
+        of(
+            "forgetting_consecutive_old",
+            "forgetting from task to task, old tasks",
+            Points,
+            Lower,
+            Summary("/accuracy/forgetting_consecutive_old"),
+        ),
+        of("avg", "slots: mean accuracy at the end", Share, Higher, Summary("/slots/own/avg")),
+        of("aia", "slots: mean accuracy over periods", Share, Higher, Summary("/slots/own/aia")),
+        of("fm", "slots: forgetting since best", Points, Lower, Summary("/slots/own/fm")),
+        of("ft", "slots: forward transfer", Points, Higher, Summary("/slots/own/ft")),
+        of("bt", "slots: backward transfer", Points, Higher, Summary("/slots/own/bt")),
+        of("tt", "slots: total transfer", Points, Higher, Summary("/slots/own/tt")),
+        of("bytes", "bytes, both ways", Bytes, Lower, Frames(None, "bytes")),
+        of("bytes_down", "bytes to clients", Bytes, Lower, Frames(Some("down"), "bytes")),
+        of("bytes_up", "bytes to the server", Bytes, Lower, Frames(Some("up"), "bytes")),
+        of("frames", "messages, both ways", Count, Lower, Frames(None, "frames")),
+        of("rounds", "rounds", Count, Neither, Summary("/rounds")),
+        of("seats", "seats (who was sampled, summed over rounds)", Count, Neither, Rounds("seats")),
+        of("clients_sampled", "distinct clients sampled", Count, Neither, ClientsSampled),
+        of(
+            "samples_trained",
+            "samples of trained shards",
+            Count,
+            Neither,
+            Clients("samples_trained"),
+        ),
+        of("sample_passes", "sample passes (planned)", Count, Lower, Passes),
+        of("failed", "seats that sent nothing", Count, Lower, Summary("/failed")),
+        of("rejected", "uploads refused", Count, Lower, Summary("/rejected")),
+        of("client_memory", "bytes that clients keep", Bytes, Lower, Summary("/memory/bytes")),
+        of("virtual_s", "virtual time", Seconds, Lower, Summary("/virtual_s")),
+        of("wall_s", "wall time", Seconds, Lower, Wall),
+        of("peak_memory_mb", "peak memory", Megabytes, Lower, Memory),
+    ]
+};
+
+/// Metrics that take an accuracy behind a colon.
+pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
+    ("rounds_to", "rounds until accuracy", Unit::Count, Cost::Rounds),
+    ("bytes_to", "bytes until accuracy", Unit::Bytes, Cost::Bytes),
+    ("virtual_s_to", "virtual time until accuracy", Unit::Seconds, Cost::VirtualSeconds),
+];
+
+/// Prefixes of metrics that count the payload of one kind.
+pub(super) const BY_KIND: [(&str, &str, &str); 2] =
+    [("bytes_down_", "down", "bytes to clients"), ("bytes_up_", "up", "bytes to the server")];

@@ -1,0 +1,246 @@
+//! A figure of a run by its name.
+
+use std::fmt;
+
+use super::ResultsError;
+use super::catalogue::{BY_KIND, KNOWN, Source, UNTIL};
+use crate::scenario::reader::nearest;
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    Higher,
+    Lower,
+    /// It describes a run and does not judge it.
+    Neither,
+}
+
+/// What a metric is counted in. Values are kept in base units; [`Metric::show`] scales them for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// In `0..=1`, shown in %.
+    Share,
+    /// A difference of shares, shown in percentage points.
+    Points,
+    /// Shown in MB (10^6 bytes).
+    Bytes,
+    Seconds,
+    /// 10^6 bytes already.
+    Megabytes,
+    Count,
+}
+
+impl Unit {
+    /// What a value is multiplied with to be shown.
+    pub fn scale(self) -> f64 {
+        match self {
+            Unit::Share | Unit::Points => 100.0,
+            Unit::Bytes => 1e-6,
+            Unit::Seconds | Unit::Megabytes | Unit::Count => 1.0,
+        }
+    }
+
+    /// What stands behind a shown value.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Unit::Share => "%",
+            Unit::Points => "points",
+            Unit::Bytes | Unit::Megabytes => "MB",
+            Unit::Seconds => "s",
+            Unit::Count => "",
+        }
+    }
+}
+
+/// A figure that runs have, such as `faa`, `bytes_up_prompt` or `rounds_to:0.8`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    name: String,
+    title: String,
+    unit: Unit,
+    better: Better,
+    pub(super) source: Source,
+}
+
+impl Metric {
+    /// The metric of this name.
+    ///
+    /// # Errors
+    /// There is none; the message says which was meant.
+    pub fn parse(name: &str) -> Result<Metric, ResultsError> {
+        if let Some(known) = KNOWN.iter().find(|known| known.name == name) {
+            return Ok(Metric {
+                name: name.to_owned(),
+                title: known.title.to_owned(),
+                unit: known.unit,
+                better: known.better,
+                source: known.source.clone(),
+            });
+        }
+        if let Some((prefix, behind)) = name.split_once(':')
+            && let Some((_, title, unit, cost)) = UNTIL.iter().find(|until| until.0 == prefix)
+        {
+            let threshold = behind.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+            let share: f64 =
+                threshold.ok_or_else(|| ResultsError::Threshold { name: name.to_owned() })?;
+            return Ok(Metric {
+                name: name.to_owned(),
+                title: format!("{title} {} %", 100.0 * share),
+                unit: *unit,
+                better: Better::Lower,
+                source: Source::Until(*cost, share),
+            });
+        }
+        Metric::of_kind(name).ok_or_else(|| unknown(name))
+    }
+
+    /// `bytes_up_prompt` and its like. Any word may be a kind: it is for runs to have it.
+    fn of_kind(name: &str) -> Option<Metric> {
+        let (prefix, way, title) = BY_KIND.iter().find(|by| name.starts_with(by.0))?;
+        let kind = name.strip_prefix(prefix).filter(|kind| !kind.is_empty())?;
+        kind.chars().all(|c| c.is_ascii_lowercase() || c == '_').then(|| Metric {
+            name: name.to_owned(),
+            title: format!("{title}: {kind}"),
+            unit: Unit::Bytes,
+            better: Better::Lower,
+            source: Source::Kind(way, kind.to_owned()),
+        })
+    }
+
+    /// Payload of one kind in one direction (`up` or `down`); kind `control` is everything else of frames.
+    pub fn bytes_of_kind(way: &str, kind: &str) -> Option<Metric> {
+        Metric::of_kind(&format!("bytes_{way}_{kind}"))
+    }
+
+    /// Every metric with a fixed name, in the order of tables.
+    pub fn all() -> impl Iterator<Item = Metric> {
+        KNOWN.iter().filter_map(|known| Metric::parse(known.name).ok())
+    }
+
+    /// As [`parse`](Self::parse) takes it, and as columns are called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// In words, for headings.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// What it is counted in.
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Which way is better.
+    pub fn better(&self) -> Better {
+        self.better
+    }
+
+    /// `final average accuracy, %`.
+    pub fn heading(&self) -> String {
+        match self.unit.symbol() {
+            "" => self.title.clone(),
+            symbol => format!("{}, {symbol}", self.title),
+        }
+    }
+
+    /// A value in the unit that people read, without its symbol. All values of one metric have as many decimals.
+    pub fn show(&self, value: f64) -> String {
+        let decimals = match self.unit {
+            Unit::Share | Unit::Points | Unit::Seconds => 2,
+            Unit::Bytes => 3,
+            Unit::Megabytes | Unit::Count => 1,
+        };
+        let shown = format!("{:.decimals$}", value * self.unit.scale());
+        match self.unit {
+            // Counts are whole but for their means.
+            Unit::Count => shown.strip_suffix(".0").map(str::to_owned).unwrap_or(shown),
+            _ => shown,
+        }
+    }
+
+    /// Whether `one` is better than `other`.
+    pub fn prefers(&self, one: f64, other: f64) -> bool {
+        match self.better {
+            Better::Higher => one > other,
+            Better::Lower => one < other,
+            Better::Neither => false,
+        }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+fn unknown(name: &str) -> ResultsError {
+    // Words of the field that stand for others here.
+    let other = match name {
+        "accuracy" | "average_accuracy" | "final_accuracy" => Some("faa"),
+        "average_incremental_accuracy" => Some("average_incremental"),
+        "clients_asked" => Some("clients_sampled"),
+        "memory" => Some("peak_memory_mb"),
+        _ => None,
+    };
+    let names = KNOWN.iter().map(|known| known.name).chain(UNTIL.iter().map(|until| until.0));
+    let help = match other.or_else(|| nearest(name.split(':').next().unwrap_or(name), names)) {
+        Some(word) if UNTIL.iter().any(|until| until.0 == word) => {
+            format!("did you mean `{word}:0.8`?")
+        }
+        Some(word) => format!("did you mean `{word}`?"),
+        None => {
+            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+            format!(
+                "there are {}, bytes_up_KIND, bytes_down_KIND, and rounds_to:A, bytes_to:A and virtual_s_to:A for an accuracy A",
+                names.join(", ")
+            )
+        }
+    };
+    ResultsError::UnknownMetric { name: name.to_owned(), help }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back_and_is_unique() {
+        for known in KNOWN {
+            assert_eq!(Metric::parse(known.name).unwrap().name(), known.name);
+            assert_eq!(KNOWN.iter().filter(|other| other.name == known.name).count(), 1);
+        }
+    }
+
+    #[test]
+    fn thresholds_kinds_and_typos() {
+        let until = Metric::parse("rounds_to:0.8").unwrap();
+        assert_eq!(until.title(), "rounds until accuracy 80 %");
+        let kind = Metric::parse("bytes_up_prompt").unwrap();
+        assert_eq!(kind.source, Source::Kind("up", "prompt".into()));
+        for (typo, hint) in [
+            ("rounds_to:80", "above 0 and at most 1"),
+            ("rounds_to:", "above 0 and at most 1"),
+            ("rounds_too:0.8", "`rounds_to:0.8`"),
+            ("forgeting", "`forgetting`"),
+            ("average_accuracy", "`faa`"),
+            ("happiness", "there are faa"),
+        ] {
+            let told = Metric::parse(typo).unwrap_err().to_string();
+            assert!(told.contains(hint), "{typo}: {told}");
+        }
+    }
+
+    #[test]
+    fn values_are_shown_in_units_of_people() {
+        let show = |name: &str, value: f64| Metric::parse(name).unwrap().show(value);
+        assert_eq!(show("faa", 0.90584), "90.58");
+        assert_eq!(show("bytes_up", 7_259_765.0), "7.260");
+        assert_eq!((show("seats", 250.0), show("seats", 250.5)), ("250".into(), "250.5".into()));
+        assert!(Metric::parse("bytes_up").unwrap().prefers(1.0, 2.0));
+        assert!(Metric::parse("faa").unwrap().prefers(2.0, 1.0));
+        assert!(!Metric::parse("seats").unwrap().prefers(1.0, 2.0));
+    }
+}

@@ -1,0 +1,41 @@
+//! Run directories read back: figures of runs by name, spreads over seeds, paired differences, tables as files.
+//!
+//! A run leaves a [directory](crate::experiment::RunDirectory). A [`RunRecord`] is one of them, read; a [`Metric`] is a
+//! figure that any run may have, found by its name (`faa`, `bytes_up`, `rounds_to:0.8`); [`Spread`] and [`Paired`] say
+//! what several runs have in common and in what two arms differ. A [`Table`] holds typed columns and becomes CSV or
+//! Parquet from the same rows. Nothing here computes a run or writes into its directory.
+//!
+//! ```
+//! use fedcast::results::{Metric, Paired, RunRecord, Spread};
+//!
+//! let faa = Metric::parse("faa")?;
+//! assert_eq!((faa.title(), faa.show(0.9058).as_str()), ("final average accuracy", "90.58"));
+//! assert!(Metric::parse("fa").unwrap_err().to_string().contains("did you mean `faa`?"));
+//!
+//! let runs = RunRecord::find("no/such/folder".as_ref())?;
+//! let figures: Vec<f64> = runs.iter().filter_map(|run| run.figure(&faa)).collect();
+//! assert_eq!(Spread::of(&figures), None);
+//! let paired = Paired::of(&[(0.5, 0.4), (0.7, 0.4)]).unwrap();
+//! assert!((paired.mean - 0.2).abs() < 1e-12 && paired.n == 2);
+//! # Ok::<(), fedcast::results::ResultsError>(())
+//! ```
+
+mod catalogue;
+mod error;
+mod metric;
+mod paired;
+mod parquet_file;
+mod run;
+mod sheet;
+mod spread;
+mod table;
+mod usage;
+
+pub use error::ResultsError;
+pub use metric::{Better, Metric, Unit};
+pub use paired::Paired;
+pub use run::RunRecord;
+pub use sheet::Sheet;
+pub use spread::Spread;
+pub use table::{Cell, ColumnKind, Table};
+pub use usage::{ProcessUsage, Usage};

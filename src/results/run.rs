@@ -1,0 +1,199 @@
+//! One run directory, read.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::catalogue::{Cost, Source};
+use super::{Metric, ResultsError, Sheet, Usage};
+use crate::experiment::assemble::blueprint;
+use crate::experiment::plan::{Faults, plan};
+use crate::experiment::{Manifest, Status, names, read_manifest};
+use crate::methods::Registry;
+use crate::report::words::CONTROL;
+use crate::scenario::Scenario;
+
+/// What a run left behind.
+///
+/// A run that is not finished has a manifest and a scenario; its `summary` comes at its end. Tables are read when a
+/// figure asks for them.
+#[derive(Clone, Debug)]
+pub struct RunRecord {
+    /// The directory.
+    pub path: PathBuf,
+    pub manifest: Manifest,
+    /// The effective scenario, as text.
+    pub scenario_text: String,
+    /// The same as a table.
+    pub scenario: toml::Table,
+    /// The content of `summary.json`, once the run ended.
+    pub summary: Option<Value>,
+    /// What its processes took, where somebody watched them.
+    pub usage: Option<Usage>,
+    passes: OnceLock<Option<f64>>,
+}
+
+impl RunRecord {
+    /// Reads the run at `path`.
+    ///
+    /// # Errors
+    /// There is no run, or one of its files is damaged.
+    pub fn read(path: &Path) -> Result<RunRecord, ResultsError> {
+        let manifest = read_manifest(path)?;
+        let scenario_path = path.join(names::SCENARIO);
+        let scenario_text = std::fs::read_to_string(&scenario_path)
+            .map_err(|source| ResultsError::Read { path: scenario_path.clone(), source })?;
+        let scenario = scenario_text.parse().map_err(|error: toml::de::Error| {
+            ResultsError::Damaged { path: scenario_path, why: error.message().to_owned() }
+        })?;
+        Ok(RunRecord {
+            path: path.to_owned(),
+            manifest,
+            scenario_text,
+            scenario,
+            summary: json(&path.join(names::SUMMARY))?,
+            usage: json(&path.join(names::USAGE))?,
+            passes: OnceLock::new(),
+        })
+    }
+
+    /// Every run at or below a folder, finished or not, in the order of their paths. What has no manifest that can be
+    /// read is no run; links are not followed.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or a file of a run is damaged. A folder that does not exist holds no runs.
+    pub fn find(root: &Path) -> Result<Vec<RunRecord>, ResultsError> {
+        let mut found = Vec::new();
+        let mut folders = vec![root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            if read_manifest(&folder).is_ok() {
+                found.push(RunRecord::read(&folder)?);
+            }
+            let failed = |source| ResultsError::Read { path: folder.clone(), source };
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(failed)?;
+                if entry.file_type().map_err(failed)?.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(found)
+    }
+
+    /// Whether the run came to its end.
+    pub fn is_done(&self) -> bool {
+        self.manifest.status == Status::Done
+    }
+
+    /// The number at a path of `summary.json`, such as `/accuracy/faa`.
+    pub fn number(&self, pointer: &str) -> Option<f64> {
+        self.summary.as_ref()?.pointer(pointer)?.as_f64()
+    }
+
+    /// A table of the run by its file name; `None` where the run has none such.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn sheet(&self, name: &str) -> Result<Option<Sheet>, ResultsError> {
+        Sheet::read(&self.path.join(name))
+    }
+
+    /// The figure; `None` where the run does not have it (yet).
+    pub fn figure(&self, metric: &Metric) -> Option<f64> {
+        match &metric.source {
+            Source::Summary(pointer) => self.number(pointer),
+            Source::Frames(Some(way), field) => self.frames(way, field),
+            Source::Frames(None, field) => {
+                Some(self.frames("down", field)? + self.frames("up", field)?)
+            }
+            Source::Kind(way, kind) if kind == CONTROL => self.frames(way, "control"),
+            Source::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
+            Source::Rounds(column) => self.sheet(names::ROUNDS).ok()??.sum(column),
+            Source::Clients(column) => self.sheet(names::CLIENTS).ok()??.sum(column),
+            Source::ClientsSampled => self.clients_sampled(),
+            Source::Passes => *self.passes.get_or_init(|| self.planned_passes()),
+            Source::Wall => {
+                let watched = self.usage.as_ref().map(Usage::wall_s);
+                watched.or_else(|| self.number("/wall/total_s"))
+            }
+            Source::Memory => self.usage.as_ref()?.peak_memory_mb(),
+            Source::Until(cost, accuracy) => self.until(*cost, *accuracy),
+        }
+    }
+
+    /// Kinds of payload in one direction (`up` or `down`), in order of their names.
+    pub fn kinds(&self, way: &str) -> Vec<String> {
+        let outcomes = self.outcomes(way).into_iter().flatten();
+        let kinds = outcomes.filter_map(|sums| sums.get("kinds")?.as_object());
+        let mut kinds: Vec<String> = kinds.flat_map(|kinds| kinds.keys().cloned()).collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    }
+
+    fn outcomes(&self, way: &str) -> Option<Vec<&Value>> {
+        let bytes = self.summary.as_ref()?.get("bytes")?;
+        // Nothing was sent that way.
+        let Some(outcomes) = bytes.get(way) else { return Some(Vec::new()) };
+        Some(outcomes.as_object()?.values().collect())
+    }
+
+    fn frames(&self, way: &str, field: &str) -> Option<f64> {
+        let of = |sums: &&Value| sums.pointer(&format!("/{field}")).and_then(Value::as_f64);
+        Some(self.outcomes(way)?.iter().filter_map(of).sum())
+    }
+
+    fn clients_sampled(&self) -> Option<f64> {
+        let clients = self.sheet(names::CLIENTS).ok()??;
+        let (kind, asked) = (clients.column("kind")?, clients.column("rounds_asked")?);
+        let sampled = clients.rows.iter().filter(|row| row[kind] == "client" && row[asked] != "0");
+        Some(sampled.count() as f64)
+    }
+
+    fn until(&self, cost: Cost, accuracy: f64) -> Option<f64> {
+        let rounds = self.sheet(names::ROUNDS).ok()??;
+        let seen = rounds.numbers("accuracy_seen")?;
+        let row = seen.iter().position(|seen| seen.is_some_and(|seen| seen >= accuracy))?;
+        match cost {
+            Cost::Rounds => rounds.numbers("round")?[row],
+            Cost::VirtualSeconds => rounds.numbers("closed_s")?[row],
+            Cost::Bytes => {
+                let spent =
+                    |name| Some(rounds.numbers(name)?[..=row].iter().flatten().sum::<f64>());
+                Some(spent("bytes_down")? + spent("bytes_up")?)
+            }
+        }
+    }
+
+    fn planned_passes(&self) -> Option<f64> {
+        let methods = Registry::builtin();
+        let name = &self.manifest.scenario.name;
+        let loaded = Scenario::from_toml(&self.scenario_text, name, &self.path, &[], &methods);
+        let scenario = loaded.ok()?.scenario;
+        Some(plan(&blueprint(&scenario, &methods).ok()?, Faults::Off).ok()?.total.sample_passes)
+    }
+}
+
+/// A file of JSON; `None` where there is none.
+fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ResultsError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ResultsError::Read { path: path.to_owned(), source }),
+    };
+    let damaged = |error: serde_json::Error| ResultsError::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
+    serde_json::from_str(&text).map(Some).map_err(damaged)
+}
+
+#[cfg(test)]
+mod tests;

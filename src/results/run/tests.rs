@@ -1,0 +1,113 @@
+use std::fs;
+
+use super::*;
+
+/// A run directory made by hand: figures that no two fields share.
+fn directory(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    let manifest = serde_json::json!({
+        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
+        "seeds": { "run": 1, "partition": 2, "class_order": 3 },
+        "data": null, "backbone": null, "level": "N", "workers": 1,
+        "machine": crate::experiment::Machine::here(),
+    });
+    let summary = serde_json::json!({
+        "rounds": 3, "accuracy": { "faa": 0.5, "forgetting": 0.25 }, "virtual_s": 12.5, "failed": 2,
+        "bytes": {
+            "down": { "delivered": { "frames": 4, "bytes": 1000, "control": 10, "kinds": { "prompt": 900, "head": 90 } },
+                      "lost": { "frames": 1, "bytes": 100, "control": 1, "kinds": { "prompt": 99 } } },
+            "up": { "late": { "frames": 2, "bytes": 30, "control": 7, "kinds": { "prototypes": 23 } } },
+        },
+        "wall": { "total_s": 9.0 },
+    });
+    let rounds = "round,closed_s,seats,bytes_down,bytes_up,accuracy_seen\n\
+                  1,1.5,5,10,1,0.3\n2,2.5,7,20,2,\n3,4.5,6,40,4,0.8\n4,8,6,80,8,0.9\n";
+    let clients = "client,kind,rounds_asked,samples_trained\n\
+                   0,client,3,30\n4,client,1,12\n5,client,0,0\n9,load,3,0\n";
+    for (name, text) in [
+        (names::MANIFEST, manifest.to_string()),
+        (names::SCENARIO, "schema = 1\n[federation]\nclients = 6\n".to_owned()),
+        (names::SUMMARY, summary.to_string()),
+        (names::ROUNDS, rounds.to_owned()),
+        (names::CLIENTS, clients.to_owned()),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+fn figure(run: &RunRecord, name: &str) -> Option<f64> {
+    run.figure(&Metric::parse(name).unwrap())
+}
+
+#[test]
+fn figures_come_from_their_places() {
+    let root = tempfile::tempdir().unwrap();
+    directory(root.path());
+    let run = RunRecord::read(root.path()).unwrap();
+    assert_eq!(run.scenario["federation"]["clients"].as_integer(), Some(6));
+    for (name, value) in [
+        ("faa", 0.5),
+        ("forgetting", 0.25),
+        ("bytes", 1130.0),
+        ("bytes_down", 1100.0),
+        ("bytes_up", 30.0),
+        ("frames", 7.0),
+        ("bytes_down_prompt", 999.0),
+        ("bytes_down_head", 90.0),
+        ("bytes_down_control", 11.0),
+        ("bytes_up_prototypes", 23.0),
+        ("bytes_up_prompt", 0.0),
+        ("seats", 24.0),
+        ("clients_sampled", 2.0),
+        ("samples_trained", 42.0),
+        ("virtual_s", 12.5),
+        ("wall_s", 9.0),
+        ("failed", 2.0),
+        ("rounds_to:0.3", 1.0),
+        ("rounds_to:0.8", 3.0),
+        ("virtual_s_to:0.8", 4.5),
+        ("bytes_to:0.8", 77.0),
+    ] {
+        assert_eq!(figure(&run, name), Some(value), "{name}");
+    }
+    for absent in ["micro", "rounds_to:0.95", "peak_memory_mb", "client_memory", "sample_passes"] {
+        assert_eq!(figure(&run, absent), None, "{absent}");
+    }
+    assert_eq!(run.kinds("down"), ["head", "prompt"]);
+    fs::write(
+        root.path().join(names::USAGE),
+        r#"{"processes":[{"wall_s":3,"peak_memory_mb":64},{"wall_s":4}]}"#,
+    )
+    .unwrap();
+    let run = RunRecord::read(root.path()).unwrap();
+    assert_eq!((figure(&run, "wall_s"), figure(&run, "peak_memory_mb")), (Some(7.0), Some(64.0)));
+}
+
+#[test]
+fn runs_are_found_by_manifests_and_in_order_of_path() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["b", "a/deep/er", "c", "a"] {
+        directory(&root.path().join(name));
+    }
+    fs::remove_file(root.path().join("c").join(names::SUMMARY)).unwrap();
+    fs::create_dir(root.path().join("site")).unwrap();
+    fs::write(root.path().join("site").join(names::MANIFEST), "{\"short_name\": \"App\"}").unwrap();
+    let found = RunRecord::find(root.path()).unwrap();
+    let paths: Vec<_> =
+        found.iter().map(|run| run.path.strip_prefix(root.path()).unwrap().to_owned()).collect();
+    assert_eq!(paths, ["a", "a/deep/er", "b", "c"].map(PathBuf::from));
+    assert_eq!(figure(&found[3], "faa"), None, "a run without a summary has no figures yet");
+    assert_eq!(RunRecord::find(&root.path().join("b")).unwrap().len(), 1, "the folder itself");
+    assert!(RunRecord::find(&root.path().join("nowhere")).unwrap().is_empty());
+}
+
+#[test]
+fn what_is_no_run_and_what_is_damaged_is_said() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(matches!(RunRecord::read(root.path()), Err(ResultsError::Run(_))));
+    directory(root.path());
+    fs::write(root.path().join(names::SUMMARY), "{\"rounds\": ").unwrap();
+    let told = RunRecord::find(root.path()).unwrap_err().to_string();
+    assert!(told.contains("summary.json is damaged"), "{told}");
+}

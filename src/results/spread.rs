@@ -1,0 +1,40 @@
+//! How a figure spreads over seeds.
+
+/// Mean and sample deviation of a figure over runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Runs that have the figure.
+    pub n: usize,
+    pub mean: f64,
+    /// Sample deviation, with `n - 1`; `None` of a single run.
+    pub deviation: Option<f64>,
+}
+
+impl Spread {
+    /// Of these values; `None` of nothing.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let n = values.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
+        Some(Spread { n, mean, deviation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_that_of_a_sample() {
+        // 2, 4, 9: mean 5, squares 9 + 1 + 16 = 26, over 2.
+        let spread = Spread::of(&[2.0, 4.0, 9.0]).unwrap();
+        assert_eq!((spread.n, spread.mean), (3, 5.0));
+        assert!((spread.deviation.unwrap() - 13f64.sqrt()).abs() < 1e-12);
+        assert_eq!(Spread::of(&[4.0]), Some(Spread { n: 1, mean: 4.0, deviation: None }));
+        assert_eq!(Spread::of(&[]), None);
+    }
+}
