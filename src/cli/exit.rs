@@ -19,6 +19,8 @@ pub enum Exit {
     Inputs = 6,
     /// A verified replay met a different event or number.
     Diverged = 10,
+    /// A compared group of runs is worse than `--fail-if-worse` tolerates.
+    Regressed = 11,
     /// The recording is incomplete or damaged (full disk, read-only directory, truncated journal).
     Recording = 12,
     /// A device failed or memory ran out.
@@ -45,9 +47,10 @@ impl From<Exit> for ExitCode {
 /// The codes as `fedcast --help` prints them.
 pub const TABLE: &str = "\
 Exit codes:
-  0 done                      10 replay diverged
+  0 done                      11 comparison regressed
   1 unexpected                12 recording incomplete or damaged
   2 wrong usage               20 device or memory failure
   3 scenario invalid          21 simulation deadlock
   4 nothing to do            130 interrupted, resumable
-  6 data or weights missing, truncated or wrong";
+  6 data or weights missing, truncated or wrong
+ 10 replay diverged";

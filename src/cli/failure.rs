@@ -8,6 +8,7 @@ use super::Exit;
 use crate::data::DataError;
 use crate::experiment::{DirectoryError, ExperimentError, ResumeError};
 use crate::federation::{FederationError, SinkError};
+use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
 
 /// Why a command failed.
@@ -19,6 +20,9 @@ pub enum CliError {
     /// A run could not be made, finished, read or repeated.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    /// Results cannot be read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     /// Anything else.
     #[error("{0}")]
     Unexpected(String),
@@ -55,7 +59,20 @@ impl CliError {
             CliError::Usage(_) => Exit::Usage,
             CliError::Unexpected(_) => Exit::Unexpected,
             CliError::Experiment(error) => experiment(error),
+            CliError::Results(error) => results(error),
         }
+    }
+}
+
+fn results(error: &ResultsError) -> Exit {
+    match error {
+        ResultsError::Run(DirectoryError::Read { .. } | DirectoryError::Write { .. })
+        | ResultsError::Read { .. }
+        | ResultsError::Damaged { .. }
+        | ResultsError::Parquet(_) => Exit::Recording,
+        ResultsError::Run(_)
+        | ResultsError::UnknownMetric { .. }
+        | ResultsError::Threshold { .. } => Exit::Usage,
     }
 }
 

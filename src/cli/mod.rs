@@ -4,6 +4,7 @@
 //! is the one place where an error becomes a documented exit code.
 
 mod check;
+mod compare;
 mod direct;
 mod exit;
 mod failure;
@@ -13,6 +14,7 @@ mod plan;
 mod replay;
 mod resume;
 mod run;
+mod runs;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -45,6 +47,8 @@ enum Command {
     Direct(direct::DirectArgs),
     Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
+    Compare(compare::CompareArgs),
+    Runs(runs::RunsArgs),
     Methods(methods::MethodsArgs),
 }
 
@@ -65,6 +69,8 @@ fn after_help() -> String {
   fedcast plan scenarios/quickstart.toml       its bytes, time and jobs, without computing it
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
+  fedcast compare runs/a runs/b                in what two runs differ, and who is better
+  fedcast runs                                 the runs below this folder
   fedcast methods show hgp                     what a method does, sends and keeps
 
 Results go to stdout; progress and errors go to stderr.
@@ -90,6 +96,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Direct(args) => direct::execute(&args),
         Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),
+        Command::Compare(args) => compare::execute(&args),
+        Command::Runs(args) => runs::execute(&args),
         Command::Methods(args) => methods::execute(&args),
     };
     answer.unwrap_or_else(|error| {

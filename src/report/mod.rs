@@ -27,7 +27,7 @@ mod shared;
 mod slots;
 pub mod summary;
 pub mod tables;
-mod text_table;
+pub mod text_table;
 mod wall;
 pub mod words;
 

@@ -20,7 +20,10 @@
 //! # Ok::<(), fedcast::results::ResultsError>(())
 //! ```
 
+mod arms;
 mod catalogue;
+mod comparison;
+mod differences;
 mod error;
 mod metric;
 mod paired;
@@ -28,14 +31,21 @@ mod parquet_file;
 mod run;
 mod sheet;
 mod spread;
+mod state;
 mod table;
+mod trace;
 mod usage;
 
+pub use arms::Arm;
+pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
+pub use differences::{Difference, Differences, Flat, flatten};
 pub use error::ResultsError;
 pub use metric::{Better, Metric, Unit};
 pub use paired::Paired;
 pub use run::RunRecord;
 pub use sheet::Sheet;
 pub use spread::Spread;
+pub use state::State;
 pub use table::{Cell, ColumnKind, Table};
+pub use trace::{FirstDifferences, Trace};
 pub use usage::{ProcessUsage, Usage};

@@ -5,7 +5,9 @@ use crate::command::{tell, tiny_run};
 #[test]
 fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
-    for command in ["", "run", "check", "plan", "direct", "resume", "replay", "methods"] {
+    for command in
+        ["", "run", "check", "plan", "direct", "resume", "replay", "compare", "runs", "methods"]
+    {
         let arguments: Vec<&str> =
             [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let told = tell(folder.path(), &arguments);
