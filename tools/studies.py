@@ -132,7 +132,7 @@ def figures(summary, rounds):
     sent = sum(sums["bytes"] for sums in up.values())
     head, *rows = [line.split(",") for line in rounds.splitlines()]
     column = lambda name: sum(int(row[head.index(name)]) for row in rows)
-    seats, folded = column("seats"), column("folded")
+    seats, aggregated = column("seats"), column("aggregated")
     return [
         100 * summary["accuracy"]["faa"],
         100 * summary["accuracy"]["forgetting_from_best"],
@@ -140,7 +140,7 @@ def figures(summary, rounds):
         sum(sums["bytes"] for sums in summary["bytes"].get("down", {}).values()) / 1e6,
         sent / 1e6,
         100 * (1 - up.get("delivered", {"bytes": 0})["bytes"] / sent),
-        100 * (1 - folded / seats),
+        100 * (1 - aggregated / seats),
         summary["wall"]["total_s"],
     ]
 

@@ -4,6 +4,7 @@
 //! is the one place where an error becomes a documented exit code.
 
 mod check;
+mod columns;
 mod compare;
 mod direct;
 mod exit;
@@ -50,6 +51,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Runs(runs::RunsArgs),
     Methods(methods::MethodsArgs),
+    Columns(columns::ColumnsArgs),
 }
 
 /// How results are written to stdout.
@@ -72,6 +74,7 @@ fn after_help() -> String {
   fedcast compare runs/a runs/b                in what two runs differ, and who is better
   fedcast runs                                 the runs below this folder
   fedcast methods show hgp                     what a method does, sends and keeps
+  fedcast help columns                         every column of every file of a run
 
 Results go to stdout; progress and errors go to stderr.
 
@@ -82,6 +85,14 @@ Results go to stdout; progress and errors go to stderr.
 
 /// Parses the arguments, runs the command, tells what went wrong, answers the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // What columns mean is what whoever asks for help with them wants, rather than the command's usage.
+    let arguments = match &arguments[..] {
+        [program, help, columns] if help == "help" && columns == "columns" => {
+            vec![program.clone(), columns.clone()]
+        }
+        _ => arguments,
+    };
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -99,6 +110,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Compare(args) => compare::execute(&args),
         Command::Runs(args) => runs::execute(&args),
         Command::Methods(args) => methods::execute(&args),
+        Command::Columns(args) => columns::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

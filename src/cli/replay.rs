@@ -13,7 +13,7 @@ use crate::experiment::{
 };
 use crate::federation::{EventSink, Interrupt};
 use crate::methods::Registry;
-use crate::report::tables::TableFiles;
+use crate::report::tables::{TableFiles, copy_partition};
 use crate::report::{Progress, Shared, Summary, Timing, final_table, retiming_table};
 
 /// Render a recorded run again, or recompute it and compare every event
@@ -86,6 +86,7 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     let mut readers: Vec<&mut dyn EventSink> = vec![&mut summary];
     readers.extend(tables.as_mut().map(|tables| tables as &mut dyn EventSink));
     let replayed = experiment::replay(&args.run, &mut readers);
+    args.out.as_deref().map_or(Ok(()), |out| copy_partition(&args.run, out))?;
     // What is before a cut or a damaged line is still worth seeing.
     if let Ok(Replayed { digests, .. }) = &replayed {
         summary.digests = Some(digests.clone());
@@ -115,6 +116,7 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     if let Some(out) = &args.out {
         readers.push(Box::new(TableFiles::create(out)?));
     }
+    args.out.as_deref().map_or(Ok(()), |out| copy_partition(&args.run, out))?;
     let digests = what_if(&args.run, &args.set, &Registry::builtin(), readers)?;
     let retimed = retimed.lock();
     match args.format {

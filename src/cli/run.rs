@@ -13,9 +13,9 @@ use crate::experiment::{Finished, Run, RunDirectory, RunOptions, default_directo
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
-use crate::report::tables::TableFiles;
+use crate::report::tables::{TableFiles, write_partition};
 use crate::report::words::workers_word;
-use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, final_table};
+use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table};
 use crate::scenario::Scenario;
 
 /// Run a scenario: train the federation, record every event, print the results
@@ -112,8 +112,12 @@ pub(super) fn drive(
     let profile = Shared::new(Profile::create(run.directory())?);
     let histograms = Shared::new(Histograms::default());
     let clock = Shared::new(TaskClock::default());
+    if let Some(holdings) = run.holdings() {
+        write_partition(run.directory().path(), &holdings)?;
+    }
     let mut readers: Vec<Box<dyn EventSink>> = vec![
         Box::new(TableFiles::create(run.directory().path())?),
+        Box::new(WallTable::create(run.directory(), replayed)?),
         Box::new(summary.clone()),
         Box::new(histograms.clone()),
         Box::new(clock.clone()),

@@ -12,6 +12,7 @@ use super::checkpoint::{Checkpoints, Mark};
 use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
+use super::partition::{Holding, holdings};
 use super::recorder::Recorder;
 use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{
@@ -167,6 +168,11 @@ impl Run {
     /// What the run keeps of the frozen backbone, to be asked for notices.
     pub fn cache(&self) -> Arc<FeatureCache> {
         Arc::clone(&self.setup.lab.cache)
+    }
+
+    /// Who holds what; see [`holdings`].
+    pub fn holdings(&self) -> Option<Vec<Holding>> {
+        holdings(&self.setup)
     }
 
     /// Worker threads.

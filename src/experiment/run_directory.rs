@@ -4,11 +4,13 @@
 //! manifest.json            what, from what, on what, how far; rewritten when the run ends
 //! scenario.effective.toml  the scenario with every default written out; runs to the same digests
 //! events.jsonl             the journal, appended and flushed as things happen
-//! rounds.csv bytes.csv clients.csv matrix.csv   tables derived from the journal
+//! rounds.csv bytes.csv clients.csv matrix.csv classes.csv participation.csv   tables derived from the journal
+//! rounds.jsonl             rounds.csv as flat JSON objects
+//! partition.csv            who holds how many samples of what; from scenario and data
 //! slots.csv                one more where clients have tasks of their own
 //! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
-//! profile.jsonl            wall times; outside both digests
+//! wall.csv profile.jsonl   wall times; outside both digests
 //! usage.json               what processes took, where somebody watched them (a study)
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       from where a killed run goes on, newest last
@@ -39,6 +41,8 @@ pub mod names {
     pub const EVENTS: &str = "events.jsonl";
     /// One row per round.
     pub const ROUNDS: &str = "rounds.csv";
+    /// The same rows as flat JSON objects.
+    pub const ROUNDS_JSON: &str = "rounds.jsonl";
     /// One row per round, client, direction, kind and outcome.
     pub const BYTES: &str = "bytes.csv";
     /// One row per client.
@@ -49,6 +53,14 @@ pub mod names {
     pub const SLOTS: &str = "slots.csv";
     /// One row per comparison, client and class, where client models are compared.
     pub const BIAS: &str = "bias.csv";
+    /// One row per task learnt and class seen.
+    pub const CLASSES: &str = "classes.csv";
+    /// One row per round and client.
+    pub const PARTICIPATION: &str = "participation.csv";
+    /// One row per task, client and class that the client has samples of.
+    pub const PARTITION: &str = "partition.csv";
+    /// One row per round: how long it took.
+    pub const WALL: &str = "wall.csv";
     /// Figures of the final table.
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
@@ -63,9 +75,14 @@ pub mod names {
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 10] = [
+const RESULTS: [&str; 15] = [
     names::EVENTS,
     names::ROUNDS,
+    names::ROUNDS_JSON,
+    names::CLASSES,
+    names::PARTICIPATION,
+    names::PARTITION,
+    names::WALL,
     names::BYTES,
     names::CLIENTS,
     names::MATRIX,

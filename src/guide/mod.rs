@@ -7,6 +7,7 @@
 //! | [methods] | what methods there are, what travels, where papers and code differ |
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
 //! | [adding_a_method] | a new method in one file |
+//! | [outputs] | the files of a run for other programs: tables, their columns, trackers, models |
 //! | [performance] | figures and the benches that measure them |
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
 //! | [gpu] | NVIDIA GPUs |
@@ -32,6 +33,10 @@ pub mod gpu {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("methods.md")]
 pub mod methods {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("outputs.md")]
+pub mod outputs {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("performance.md")]

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::marker::PhantomData;
 
-use csv::{Writer, WriterBuilder};
+use csv::{ReaderBuilder, Writer, WriterBuilder};
 use serde::{Serialize, Serializer};
 
 /// A table being written.
@@ -38,6 +38,16 @@ fn head<R: Serialize + Default>() -> io::Result<String> {
     let written = scratch.into_inner().map_err(|error| error.into_error())?;
     let written = String::from_utf8_lossy(&written);
     Ok(written.lines().next().unwrap_or_default().to_owned())
+}
+
+/// The cells of a row as a table has them.
+pub(super) fn cells<R: Serialize>(row: &R) -> io::Result<Vec<String>> {
+    let mut scratch = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    scratch.serialize(row)?;
+    let written = scratch.into_inner().map_err(|error| error.into_error())?;
+    let mut reader = ReaderBuilder::new().has_headers(false).from_reader(&written[..]);
+    let record = reader.records().next().transpose()?.unwrap_or_default();
+    Ok(record.iter().map(str::to_owned).collect())
 }
 
 /// A number as the shortest text that reads back to the same bits: `1`, not `1.0`.

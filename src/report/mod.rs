@@ -16,9 +16,12 @@
 
 mod accuracy;
 mod bias;
+pub mod column;
 pub mod csv;
+pub mod dictionary;
 mod extraction;
 mod final_table;
+mod partition_table;
 mod plan_table;
 mod progress;
 mod published;
@@ -29,11 +32,13 @@ pub mod summary;
 pub mod tables;
 pub mod text_table;
 mod wall;
+mod wall_rounds;
 pub mod words;
 
 pub use accuracy::Accuracy;
 pub use bias::{BiasReport, TaskBias};
 pub use final_table::final_table;
+pub use partition_table::partition_table;
 pub use plan_table::plan_table;
 pub use progress::Progress;
 pub use published::{Published, PublishedNumber};
@@ -43,3 +48,4 @@ pub use slots::{SlotMeasures, SlotPoint, SlotReport, TrainedAlone};
 pub use summary::Summary;
 pub use text_table::{TextTable, grouped, percent};
 pub use wall::{Profile, TaskClock, WallTimes};
+pub use wall_rounds::WallTable;

@@ -5,9 +5,10 @@ use crate::command::{tell, tiny_run};
 #[test]
 fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
-    for command in
-        ["", "run", "check", "plan", "direct", "resume", "replay", "compare", "runs", "methods"]
-    {
+    for command in [
+        "", "run", "check", "plan", "direct", "resume", "replay", "compare", "runs", "methods",
+        "columns",
+    ] {
         let arguments: Vec<&str> =
             [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let told = tell(folder.path(), &arguments);

@@ -8,6 +8,7 @@ mod backbones;
 mod bias;
 mod cli_errors;
 mod cli_texts;
+mod columns;
 mod command;
 mod compare;
 mod devices;
@@ -18,6 +19,8 @@ mod feature_cache;
 mod fedhaf;
 #[cfg(unix)]
 mod interrupt;
+mod participation_table;
+mod partition_table;
 mod plan_bytes;
 mod profile;
 mod readme;

@@ -4,7 +4,16 @@ use std::fs;
 
 use crate::command::{read, tell, tiny_run};
 
-const TABLES: [&str; 4] = ["rounds.csv", "bytes.csv", "clients.csv", "matrix.csv"];
+const TABLES: [&str; 8] = [
+    "rounds.csv",
+    "rounds.jsonl",
+    "bytes.csv",
+    "clients.csv",
+    "matrix.csv",
+    "classes.csv",
+    "participation.csv",
+    "partition.csv",
+];
 
 #[test]
 fn a_run_replays_to_the_same_tables_and_verifies_with_any_number_of_workers() {

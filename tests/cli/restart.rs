@@ -34,9 +34,9 @@ fn the_program_tells_and_verifies_restarts() {
     assert_eq!(summary["restarts"], 2);
     let rounds = read(folder.path().join("run/rounds.csv"));
     let rows: Vec<Vec<&str>> = rounds.lines().map(|line| line.split(',').collect()).collect();
-    let folded = rows[0].iter().position(|name| *name == "folded").unwrap();
-    let folded: Vec<&str> = rows[1..].iter().map(|row| row[folded]).collect();
-    assert_eq!(folded, ["4", "0", "4", "0", "4", "4"]);
+    let aggregated = rows[0].iter().position(|name| *name == "aggregated").unwrap();
+    let aggregated: Vec<&str> = rows[1..].iter().map(|row| row[aggregated]).collect();
+    assert_eq!(aggregated, ["4", "0", "4", "0", "4", "4"]);
     let replayed = tell(folder.path(), &["replay", "run", "--verify", "-q"]);
     assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
     // On slower links other updates are lost with the round, which learns nothing all the same; a round that is

@@ -69,6 +69,9 @@ fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
     run(folder, "run", &[]);
     let (mut begun, mut finished) = ([0; 3], 0);
     let table = read(folder.join("run/slots.csv"));
+    let explained = fedcast::report::dictionary::file("slots.csv").unwrap().columns;
+    let names: Vec<&str> = explained.iter().map(|column| column.name).collect();
+    assert_eq!(table.lines().next().unwrap(), names.join(","));
     for line in table.lines().skip(1) {
         let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
         let [learnt, period, _, done, own, all, images, ..] = cells[..] else { panic!("{line}") };

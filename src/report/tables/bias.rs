@@ -10,7 +10,18 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::federation::{Entry, Event, EventSink, SinkError};
+use crate::report::column::{CLIENT, Column, ROUND, TASK, int};
 use crate::report::csv::Csv;
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    ROUND,
+    TASK,
+    CLIENT,
+    int("row", "", "row of the head, from 0"),
+    int("class", "", "class of that row, in the data set's numbers"),
+    int("held", "", "training samples of the class that the client holds"),
+    int("answered", "", "test samples for which its model named the class"),
+];
 
 #[derive(Default, Serialize)]
 struct Row {

@@ -2,8 +2,8 @@
 //!
 //! The rows of one (round, client, direction, outcome) add up to its frames: kind `control`
 //! holds headers, typed fields and tensor tables, the other kinds hold payload. `bytes` are whole
-//! frames. `sent` is what of all kinds crossed the link, less only where frames were lost; it
-//! stands in the row `control`, which every frame has, so that the column adds up too.
+//! frames, whatever became of them, so the column adds up; what of lost frames crossed a link is in `rounds.csv`,
+//! `participation.csv` and `clients.csv`. `frames` stands in every row of its frames: sum it over one kind.
 //!
 //! Rows of a round are written when it closes. A frame that arrives later opens a second row of
 //! the same key when the next round closes: add both up.
@@ -12,54 +12,74 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::phases::Phases;
 use crate::federation::ledger::Ledger;
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::quantity::Round;
+use crate::report::column::{CLIENT, Column, PHASE, ROUND, TASK, int, text};
 use crate::report::csv::Csv;
 use crate::report::words::{CONTROL, direction_word, outcome_word};
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    ROUND,
+    TASK,
+    PHASE,
+    CLIENT,
+    text("direction", "`down` to the client, `up` from it"),
+    text("outcome", "`delivered`, `late` (after its round had closed), `lost`, `duplicate`"),
+    text(
+        "kind",
+        "what the bytes are: `control` (headers, typed fields, tensor tables) or a kind of payload",
+    ),
+    int(
+        "frames",
+        "",
+        "frames of this round, client, direction and outcome; the same in each of their rows",
+    ),
+    int("bytes", "bytes", "bytes of this kind in them, on the wire"),
+];
 
 #[derive(Default, Serialize)]
 struct Row {
     round: u64,
     task: u32,
-    phase: u32,
+    phase: String,
     client: u32,
     direction: &'static str,
     outcome: &'static str,
     kind: &'static str,
     frames: u64,
     bytes: u64,
-    sent: Option<u64>,
 }
 
 /// Writes one row per round, client, direction, outcome and kind.
 pub struct BytesTable<W: Write> {
     csv: Csv<W, Row>,
+    phases: Phases,
     ledger: Ledger,
 }
 
 impl<W: Write> BytesTable<W> {
     /// Writes the head.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(BytesTable { csv: Csv::new(out)?, ledger: Ledger::default() })
+        Ok(BytesTable { csv: Csv::new(out)?, phases: Phases::default(), ledger: Ledger::default() })
     }
 
     fn flush(&mut self, last: Round) -> io::Result<()> {
         for (key, sums) in self.ledger.drain(last) {
-            let kinds = sums.kinds.iter().map(|(kind, bytes)| (kind.name(), bytes, None));
-            let control = [(CONTROL, sums.control, Some(sums.sent))];
-            for (kind, bytes, sent) in control.into_iter().chain(kinds) {
+            let kinds = sums.kinds.iter().map(|(kind, bytes)| (kind.name(), bytes));
+            let control = [(CONTROL, sums.control)];
+            for (kind, bytes) in control.into_iter().chain(kinds) {
                 self.csv.row(&Row {
                     round: u64::from(key.round.0) + 1,
                     task: u32::from(key.task.0) + 1,
-                    phase: key.phase,
+                    phase: self.phases.name(key.task, key.phase),
                     client: key.client.0,
                     direction: direction_word(key.direction),
                     outcome: outcome_word(key.outcome),
                     kind,
                     frames: sums.frames,
                     bytes: bytes.0,
-                    sent: sent.map(|sent| sent.0),
                 })?;
             }
         }
@@ -70,6 +90,7 @@ impl<W: Write> BytesTable<W> {
 impl<W: Write + Send> EventSink for BytesTable<W> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         self.ledger.record(entry)?;
+        self.phases.take(&entry.event);
         match &entry.event {
             Event::RoundClosed { round, .. } => self.flush(*round)?,
             Event::TaskEnded { .. } | Event::RunEnded { .. } => self.flush(Round(u32::MAX))?,

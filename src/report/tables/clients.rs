@@ -10,7 +10,36 @@ use crate::federation::ledger::Ledger;
 use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
 use crate::policy::SeatKind;
 use crate::quantity::{ClientId, VirtualTime};
+use crate::report::column::{CLIENT, Column, float, int, text};
 use crate::report::csv::{Csv, Number};
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    CLIENT,
+    text("kind", "`client`, or `load` for one that only loads links"),
+    float(
+        "slowness",
+        "",
+        "drawn: how many times longer it computes than a client of slowness 1; empty where all are alike, as the next five",
+    ),
+    float("setup_s", "s", "drawn: virtual time before its first sample"),
+    float("down_mb_per_s", "MB/s", "drawn: its download, `inf` where nothing limits it"),
+    float("up_mb_per_s", "MB/s", "drawn: its upload, `inf` where nothing limits it"),
+    float("round_trip_s", "s", "drawn: its round trip"),
+    float("leaves_s", "s", "drawn: virtual time at which it leaves for good; empty if it stays"),
+    int("rounds_sampled", "", "rounds in which it was sampled; of a load client frames to it"),
+    int("trained", "", "local trainings that it ended"),
+    int("skipped", "", "local trainings that were certainly too late and not computed"),
+    int("failed", "", "times that it sent nothing: crashed, lost, without data, ..."),
+    int("rejected", "", "uploads of it that were refused"),
+    int("samples_trained", "", "samples it held, summed over its trainings"),
+    float("worked_s", "s", "virtual time of its local work"),
+    int("bytes_kept", "bytes", "what it keeps after the last time it trained"),
+    int("frames_down", "", "frames to it"),
+    int("bytes_down", "bytes", "whole frames to it, whatever became of them"),
+    int("frames_up", "", "frames from it"),
+    int("bytes_up", "bytes", "whole frames from it, whatever became of them"),
+    int("bytes_sent", "bytes", "what of both crossed its link: less only where frames were lost"),
+];
 
 /// What chance gave a client is empty where all are alike.
 #[derive(Default, Serialize)]
@@ -23,14 +52,14 @@ struct Row {
     up_mb_per_s: Option<Number>,
     round_trip_s: Option<Number>,
     leaves_s: Option<Number>,
-    rounds_asked: u64,
+    rounds_sampled: u64,
     trained: u64,
     skipped: u64,
     failed: u64,
     rejected: u64,
     samples_trained: u64,
     worked_s: Number,
-    kept_bytes: u64,
+    bytes_kept: u64,
     frames_down: u64,
     bytes_down: u64,
     frames_up: u64,
@@ -100,14 +129,14 @@ impl<W: Write> ClientsTable<W> {
                 up_mb_per_s: drawn.map(|of| rate(of.up)),
                 round_trip_s: drawn.map(|of| seconds(of.round_trip)),
                 leaves_s: drawn.and_then(|of| of.leaves).map(seconds),
-                rounds_asked: account.asked,
+                rounds_sampled: account.asked,
                 trained: account.trained,
                 skipped: account.skipped,
                 failed: account.failed,
                 rejected: account.rejected,
                 samples_trained: account.samples,
                 worked_s: seconds(account.worked),
-                kept_bytes: account.kept,
+                bytes_kept: account.kept,
                 frames_down: carried.down.frames,
                 bytes_down: carried.down.bytes.0,
                 frames_up: carried.up.frames,

@@ -5,7 +5,16 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::report::column::{CORRECT, Column, LEARNT, TOTAL, float, int};
 use crate::report::csv::{Csv, Number};
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    LEARNT,
+    int("tested", "", "task whose test samples were asked, from 1"),
+    CORRECT,
+    TOTAL,
+    float("accuracy", "share", "correct over total"),
+];
 
 #[derive(Default, Serialize)]
 struct Row {

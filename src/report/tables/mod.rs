@@ -3,9 +3,15 @@
 
 mod bias;
 mod bytes;
+mod classes;
 mod clients;
+mod json_lines;
 mod matrix;
+mod participation;
+mod partition;
+mod phases;
 mod rounds;
+mod rounds_columns;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -15,14 +21,68 @@ use std::path::Path;
 
 pub use bias::BiasTable;
 pub use bytes::BytesTable;
+pub use classes::ClassesTable;
 pub use clients::ClientsTable;
 pub use matrix::MatrixTable;
+pub use participation::ParticipationTable;
+pub use partition::{copy_partition, write_partition};
 pub use rounds::RoundsTable;
 pub(super) use rounds::{loss, micro_accuracy};
+pub(super) use rounds_columns::COLUMNS as ROUND_COLUMNS;
 pub use slots::SlotsTable;
 
+use super::dictionary::RunFile;
 use crate::experiment::{DirectoryError, names};
 use crate::federation::{Entry, EventSink, SinkError};
+
+/// Tables with their columns, for the data dictionary.
+pub(super) fn files() -> Vec<RunFile> {
+    let file = |name, about, columns| RunFile { name, about, columns };
+    vec![
+        file(names::ROUNDS, "the learning curve with its costs: one row per round", ROUND_COLUMNS),
+        file(
+            names::MATRIX,
+            "accuracy on every task after every task: one row per pair",
+            matrix::COLUMNS,
+        ),
+        file(
+            names::CLASSES,
+            "accuracy on every class after every task: one row per pair",
+            classes::COLUMNS,
+        ),
+        file(
+            names::PARTICIPATION,
+            "what became of every client in every round it was sampled for",
+            participation::COLUMNS,
+        ),
+        file(
+            names::CLIENTS,
+            "what chance gave every client that was ever sampled, what it did and carried",
+            clients::COLUMNS,
+        ),
+        file(
+            names::PARTITION,
+            "who holds how many training samples of what; not where clients are new in every round",
+            partition::COLUMNS,
+        ),
+        file(
+            names::BYTES,
+            "exact bytes by round, client, direction, outcome and kind; a frame that comes after its round's rows \
+             were written adds a second row of the same key",
+            bytes::COLUMNS,
+        ),
+        file(
+            names::SLOTS,
+            "accuracy on every client's own tasks after every period; only where clients have such",
+            slots::COLUMNS,
+        ),
+        file(
+            names::BIAS,
+            "what every client's model answered before aggregation; only with record.metrics = [\"federated-bias\"]",
+            bias::COLUMNS,
+        ),
+    ]
+}
 
 /// All of them, as files of one folder.
 pub struct TableFiles(Vec<Box<dyn EventSink>>);
@@ -37,10 +97,18 @@ impl TableFiles {
         std::fs::create_dir_all(folder).map_err(at(""))?;
         let open = |name: &str| File::create(folder.join(name)).map_err(at(name));
         Ok(TableFiles(vec![
-            Box::new(RoundsTable::new(open(names::ROUNDS)?).map_err(at(names::ROUNDS))?),
+            Box::new(
+                RoundsTable::new(open(names::ROUNDS)?, open(names::ROUNDS_JSON)?)
+                    .map_err(at(names::ROUNDS))?,
+            ),
             Box::new(BytesTable::new(open(names::BYTES)?).map_err(at(names::BYTES))?),
             Box::new(ClientsTable::new(open(names::CLIENTS)?).map_err(at(names::CLIENTS))?),
             Box::new(MatrixTable::new(open(names::MATRIX)?).map_err(at(names::MATRIX))?),
+            Box::new(ClassesTable::new(open(names::CLASSES)?).map_err(at(names::CLASSES))?),
+            Box::new(
+                ParticipationTable::new(open(names::PARTICIPATION)?)
+                    .map_err(at(names::PARTICIPATION))?,
+            ),
             Box::new(SlotsTable::new(folder.join(names::SLOTS))),
             Box::new(BiasTable::new(folder.join(names::BIAS))),
         ]))

@@ -2,16 +2,17 @@
 //!
 //! A row is written once nothing of its round can change any more: when a round opens and every
 //! seat of this one was folded, failed, was lost or arrived late, or when its task ends. Rows
-//! are always in the order of rounds. `bytes_down` and `bytes_up` are whole frames, whatever
-//! became of them; `sent_down` and `sent_up` what crossed the link, less only where frames were
-//! lost. `response_entropy` and `prototype_distance` say how far client models were apart before synchronisation, in
-//! rounds in which that is measured.
+//! are always in the order of rounds. What each column means stands in its list, `COLUMNS`. `rounds.jsonl` has the same
+//! rows as flat JSON objects, with `_step` for trackers that want one.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::json_lines::JsonLines;
+use super::phases::Phases;
+use super::rounds_columns::COLUMNS;
 use crate::federation::ledger::Sums;
 use crate::federation::{
     Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, PROTOTYPE_DISTANCE,
@@ -20,6 +21,7 @@ use crate::federation::{
 use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::report::csv::{Csv, Number};
 use crate::report::words::Traffic;
+use crate::wire::Kind;
 
 #[derive(Default, Serialize)]
 struct Row {
@@ -28,18 +30,30 @@ struct Row {
     phase: String,
     opened_s: Number,
     closed_s: Option<Number>,
-    cohort: usize,
+    duration_s: Option<Number>,
+    sampled: usize,
     seats: u32,
-    folded: u32,
+    aggregated: u32,
     failed: u32,
     rejected: u32,
     late: u64,
     bytes_down: u64,
     bytes_up: u64,
-    sent_down: u64,
-    sent_up: u64,
-    control: u64,
-    ratio: Option<Number>,
+    bytes_sent_down: u64,
+    bytes_sent_up: u64,
+    bytes_control: u64,
+    bytes_weights: u64,
+    bytes_prompt: u64,
+    bytes_head: u64,
+    bytes_prototypes: u64,
+    bytes_statistics: u64,
+    bytes_generator: u64,
+    bytes_synthetic_data: u64,
+    bytes_exemplars: u64,
+    bytes_settings: u64,
+    bytes_secure_aggregation: u64,
+    bytes_similarity: u64,
+    compression_ratio: Option<Number>,
     loss: Option<Number>,
     accuracy_seen: Option<Number>,
     response_entropy: Option<Number>,
@@ -53,9 +67,9 @@ struct Pending {
     phase: String,
     opened: VirtualTime,
     closed: Option<VirtualTime>,
-    cohort: usize,
+    sampled: usize,
     seats: u32,
-    folded: u32,
+    aggregated: u32,
     /// Missing when the round closed, and what became of it is not known yet.
     missing: BTreeSet<SeatId>,
     /// Failed, lost or late: nothing more comes from them.
@@ -83,6 +97,8 @@ impl Pending {
         let late = |way| self.traffic.0.get(&(way, FrameOutcome::Late)).map_or(0, |sum| sum.frames);
         let mut both: Sums = down;
         both += up;
+        let kind = |kind: Kind| both.kinds.get(kind).0;
+        let took = |at: VirtualTime| Number(VirtualTime(at.0 - self.opened.0).as_seconds());
         let losses = &self.losses;
         let mean = || losses.iter().sum::<f64>() / losses.len() as f64;
         Row {
@@ -91,18 +107,30 @@ impl Pending {
             phase: self.phase.clone(),
             opened_s: Number(self.opened.as_seconds()),
             closed_s: self.closed.map(|at| Number(at.as_seconds())),
-            cohort: self.cohort,
+            duration_s: self.closed.map(took),
+            sampled: self.sampled,
             seats: self.seats,
-            folded: self.folded,
+            aggregated: self.aggregated,
             failed: self.failed,
             rejected: self.rejected,
             late: late(Direction::Up) + late(Direction::Down),
             bytes_down: down.bytes.0,
             bytes_up: up.bytes.0,
-            sent_down: down.sent.0,
-            sent_up: up.sent.0,
-            control: both.control.0,
-            ratio: (both.frames > 0).then(|| Number(both.ratio())),
+            bytes_sent_down: down.sent.0,
+            bytes_sent_up: up.sent.0,
+            bytes_control: both.control.0,
+            bytes_weights: kind(Kind::Weights),
+            bytes_prompt: kind(Kind::Prompt),
+            bytes_head: kind(Kind::Head),
+            bytes_prototypes: kind(Kind::Prototypes),
+            bytes_statistics: kind(Kind::Statistics),
+            bytes_generator: kind(Kind::Generator),
+            bytes_synthetic_data: kind(Kind::SyntheticData),
+            bytes_exemplars: kind(Kind::Exemplars),
+            bytes_settings: kind(Kind::Settings),
+            bytes_secure_aggregation: kind(Kind::SecureAggregation),
+            bytes_similarity: kind(Kind::Similarity),
+            compression_ratio: (both.frames > 0).then(|| Number(both.ratio())),
             loss: (!losses.is_empty()).then(|| Number(mean())),
             accuracy_seen: self.accuracy.map(Number),
             response_entropy: self.entropy.map(Number),
@@ -111,17 +139,19 @@ impl Pending {
     }
 }
 
-/// Writes one row per round.
+/// Writes one row per round, as CSV and as a line of JSON.
 pub struct RoundsTable<W: Write> {
     csv: Csv<W, Row>,
-    phases: BTreeMap<u32, String>,
+    json: JsonLines<W>,
+    phases: Phases,
     open: VecDeque<Pending>,
 }
 
 impl<W: Write> RoundsTable<W> {
     /// Writes the head.
-    pub fn new(out: W) -> io::Result<Self> {
-        Ok(RoundsTable { csv: Csv::new(out)?, phases: BTreeMap::new(), open: VecDeque::new() })
+    pub fn new(csv: W, json: W) -> io::Result<Self> {
+        let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, COLUMNS, "round"));
+        Ok(RoundsTable { csv, json, phases: Phases::default(), open: VecDeque::new() })
     }
 
     fn row(&mut self, round: Round) -> Option<&mut Pending> {
@@ -133,7 +163,9 @@ impl<W: Write> RoundsTable<W> {
             if !all && (row.closed.is_none() || !row.missing.is_empty()) {
                 break;
             }
-            self.csv.row(&row.row())?;
+            let row = row.row();
+            self.csv.row(&row)?;
+            self.json.row(&row)?;
             self.open.pop_front();
         }
         Ok(())
@@ -156,21 +188,19 @@ pub(crate) fn micro_accuracy(numbers: &Numbers) -> Option<f64> {
 impl<W: Write + Send> EventSink for RoundsTable<W> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         match &entry.event {
-            Event::PhaseStarted { phase, name, .. } => {
-                self.phases.insert(*phase, name.clone());
-            }
+            Event::PhaseStarted { .. } => self.phases.take(&entry.event),
             Event::RoundOpened { round, task, phase, cohort, seats, .. } => {
                 self.flush(false)?;
-                let phase = self.phases.get(phase).cloned().unwrap_or_else(|| phase.to_string());
+                let phase = self.phases.name(*task, *phase);
                 self.open.push_back(Pending {
                     round: *round,
                     task: task.0,
                     phase,
                     opened: entry.at,
                     closed: None,
-                    cohort: cohort.len(),
+                    sampled: cohort.len(),
                     seats: *seats,
-                    folded: 0,
+                    aggregated: 0,
                     missing: BTreeSet::new(),
                     settled: BTreeSet::new(),
                     failed: 0,
@@ -221,7 +251,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::RoundClosed { round, folded, missing, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);
-                    row.folded = *folded;
+                    row.aggregated = *folded;
                     row.missing = missing.iter().copied().collect();
                     row.missing.retain(|seat| !row.settled.contains(seat));
                 }

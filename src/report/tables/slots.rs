@@ -9,7 +9,24 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::report::column::{CLIENT, Column, float, int};
 use crate::report::csv::{Csv, Number};
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    int("learnt", "", "period after which was tested, from 1"),
+    int("period", "", "period of the slot, from 1"),
+    CLIENT,
+    int("finished", "", "1 where its client leaves the slot now, else 0"),
+    int("correct_own", "", "right answers among the rows of the slot (task-incremental)"),
+    int(
+        "correct_all",
+        "",
+        "right answers among the rows of all slots begun (class-incremental); empty where that was not asked",
+    ),
+    int("total", "", "test images of the slot"),
+    float("accuracy_own", "share", "correct_own over total"),
+    float("accuracy_all", "share", "correct_all over total"),
+];
 
 #[derive(Default, Serialize)]
 struct Row {
@@ -18,9 +35,9 @@ struct Row {
     client: u32,
     /// 0 or 1.
     finished: u8,
-    right_own: u64,
-    right_all: Option<u64>,
-    images: u64,
+    correct_own: u64,
+    correct_all: Option<u64>,
+    total: u64,
     accuracy_own: Number,
     accuracy_all: Option<Number>,
 }
@@ -60,9 +77,9 @@ impl EventSink for SlotsTable {
                 period: u32::from(score.task.0) + 1,
                 client: score.client.0,
                 finished: u8::from(score.finished),
-                right_own: score.within,
-                right_all: score.correct,
-                images: score.total,
+                correct_own: score.within,
+                correct_all: score.correct,
+                total: score.total,
                 accuracy_own: share(score.within),
                 accuracy_all: score.correct.map(share),
             })?;

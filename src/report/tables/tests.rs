@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::federation::{
-    Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, Figure, FrameBytes,
+    ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, Figure, FrameBytes,
     FrameOutcome, Numbers, TaskScore,
 };
 use crate::policy::SeatKind;
@@ -139,7 +139,7 @@ fn feed(sink: &mut dyn EventSink) {
 #[test]
 fn a_round_with_a_straggler_waits_for_its_late_frame() {
     let buffer = Buffer::default();
-    feed(&mut RoundsTable::new(buffer.clone()).unwrap());
+    feed(&mut RoundsTable::new(buffer.clone(), Buffer::default()).unwrap());
     insta::assert_snapshot!(buffer.text());
 }
 
@@ -153,7 +153,7 @@ fn kinds_of_a_round_add_up_to_its_frames() {
     assert_eq!(sum, 8 * 150, "eight frames of 150 bytes");
     assert!(
         rows.iter()
-            .any(|row| row[..] == ["1", "1", "0", "1", "up", "late", "prompt", "1", "70", ""])
+            .any(|row| row[..] == ["1", "1", "train", "1", "up", "late", "prompt", "1", "70"])
     );
 }
 
@@ -167,7 +167,7 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
     events[5] = lost;
     let (rounds, bytes) = (Buffer::default(), Buffer::default());
     let mut tables: [Box<dyn EventSink>; 2] = [
-        Box::new(RoundsTable::new(rounds.clone()).unwrap()),
+        Box::new(RoundsTable::new(rounds.clone(), Buffer::default()).unwrap()),
         Box::new(BytesTable::new(bytes.clone()).unwrap()),
     ];
     for (seq, event) in events.into_iter().enumerate() {
@@ -176,10 +176,10 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
     }
     let text = rounds.text();
     let row: Vec<&str> = text.lines().nth(1).expect("round 1 is written").split(',').collect();
-    assert_eq!(row[11..15], ["300", "150", "210", "150"]);
+    assert_eq!(row[12..16], ["300", "150", "210", "150"]);
     let text = bytes.text();
-    let sent = text.lines().skip(1).filter_map(|row| row.rsplit(',').next()?.parse::<u64>().ok());
-    assert_eq!(sent.sum::<u64>(), 150 + 60 + 150);
+    let all = text.lines().skip(1).filter_map(|row| row.rsplit(',').next()?.parse::<u64>().ok());
+    assert_eq!(all.sum::<u64>(), 450, "whole frames, lost or not");
 }
 
 #[test]
@@ -205,4 +205,55 @@ fn the_matrix_counts_tasks_from_one() {
     let buffer = Buffer::default();
     feed(&mut MatrixTable::new(buffer.clone()).unwrap());
     assert_eq!(buffer.text(), "learnt,tested,correct,total,accuracy\n1,1,3,4,0.75\n");
+}
+
+#[test]
+fn lines_of_json_say_what_the_table_says() {
+    let (table, json) = (Buffer::default(), Buffer::default());
+    feed(&mut RoundsTable::new(table.clone(), json.clone()).unwrap());
+    let table = table.text();
+    let mut lines = table.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    for (step, (line, object)) in (1_u64..).zip(lines.zip(json.text().lines())) {
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        assert_eq!(object["_step"], step);
+        assert_eq!(object["phase"], "train");
+        assert_eq!(object.as_object().unwrap().len(), head.len() + 1);
+        for (name, cell) in head.iter().zip(line.split(',')).filter(|(name, _)| **name != "phase") {
+            assert_eq!(object[*name].as_f64(), cell.parse().ok(), "{name}");
+        }
+    }
+    assert_eq!(json.text().lines().count(), 2);
+}
+
+#[test]
+fn everybody_has_a_row_in_every_round_with_what_became_of_it() {
+    let buffer = Buffer::default();
+    feed(&mut ParticipationTable::new(buffer.clone()).unwrap());
+    // Client 1 is late in the first round: its row waits for its frame and has the frame's bytes.
+    insta::assert_snapshot!(buffer.text());
+}
+
+#[test]
+fn classes_are_named_by_their_rows_and_tasks() {
+    let buffer = Buffer::default();
+    let mut table = ClassesTable::new(buffer.clone()).unwrap();
+    let started =
+        |task, classes| Event::TaskStarted { task: TaskId(task), classes, movers: vec![] };
+    let tested = |point| Event::Evaluated { round: Round(3), task: TaskId(1), point };
+    let events = [
+        (started(0, vec![7, 2]), vec![]),
+        (started(1, vec![5]), vec![]),
+        (tested(EvaluationPoint::Round), vec![ClassScore(0, 9, 9)]),
+        (
+            tested(EvaluationPoint::Task),
+            vec![ClassScore(0, 1, 4), ClassScore(1, 0, 0), ClassScore(2, 2, 2)],
+        ),
+    ];
+    for (event, classes) in events {
+        let numbers = Some(Numbers { classes, ..Numbers::default() });
+        table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers }).unwrap();
+    }
+    let rows = "learnt,task,row,class,correct,total,accuracy\n2,1,0,7,1,4,0.25\n2,2,2,5,2,2,1\n";
+    assert_eq!(buffer.text(), rows);
 }

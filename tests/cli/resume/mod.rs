@@ -10,7 +10,17 @@ use std::path::Path;
 use crate::command::read;
 
 /// Files that are equal however often a run was killed.
-const FILES: [&str; 5] = ["events.jsonl", "rounds.csv", "bytes.csv", "clients.csv", "matrix.csv"];
+const FILES: [&str; 9] = [
+    "events.jsonl",
+    "rounds.csv",
+    "rounds.jsonl",
+    "bytes.csv",
+    "clients.csv",
+    "matrix.csv",
+    "classes.csv",
+    "participation.csv",
+    "partition.csv",
+];
 
 /// A run that takes a moment: logistic regression on a few digits, in 3 x 8 rounds.
 const LOGISTIC: &str = r#"

@@ -1,0 +1,50 @@
+//! Who holds how many training samples of which class, task by task: what chance made of a scenario's `[partition]`.
+//!
+//! The journal does not hold it, for it follows from scenario and data.
+
+use std::collections::BTreeMap;
+
+use crate::federation::{Setup, ShardSource};
+use crate::quantity::{ClientId, TaskId};
+
+/// Samples of one class that a client holds in a task; at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub task: TaskId,
+    pub client: ClientId,
+    /// In the data set's numbers.
+    pub class: u32,
+    pub samples: u64,
+}
+
+/// Who holds what, in the order of tasks, clients and classes; `None` for a population that is new in every round and whose
+/// shards are drawn when they are asked for.
+pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
+    let ShardSource::Drawn(drawn) = &setup.shards else { return None };
+    let (labels, curriculum) = (setup.lab.dataset.train.labels(), &setup.lab.curriculum);
+    let class_of = |sample: u32| {
+        let label = labels[sample as usize];
+        // Where clients have tasks of their own, labels are of the data set of slots.
+        match &curriculum.slots {
+            None => label,
+            Some(slots) => slots.class_at(curriculum.row_of(label) as usize),
+        }
+    };
+    let mut all = Vec::new();
+    for (task, shards) in (0..).zip(drawn) {
+        for (client, shard) in (0..).zip(shards) {
+            let mut classes: BTreeMap<u32, u64> = BTreeMap::new();
+            for sample in shard.iter() {
+                *classes.entry(class_of(*sample)).or_default() += 1;
+            }
+            let (task, client) = (TaskId(task), ClientId(client));
+            all.extend(classes.into_iter().map(|(class, samples)| Holding {
+                task,
+                client,
+                class,
+                samples,
+            }));
+        }
+    }
+    Some(all)
+}

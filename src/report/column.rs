@@ -1,0 +1,74 @@
+//! What a column of a table means: the entries of the data dictionary.
+//!
+//! Every table declares its columns beside the code that fills them, as a list of [`Column`]s; the same list gives
+//! `fedcast columns`, the types of JSON lines and of Parquet files, and the tests that hold both together.
+//!
+//! Columns count from 1 what happens one after the other (rounds, tasks, phases, periods); clients, seats, classes and head
+//! rows keep the number they have in scenarios and data sets, from 0. Names say units: `bytes_…` bytes, `…_s` seconds,
+//! `…_mb` and `…_mb_per_s` megabytes (10^6).
+
+use serde::Serialize;
+
+/// What the cells of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellType {
+    /// A whole number.
+    Int,
+    /// A number with a fraction, written as the shortest text that reads back to the same bits.
+    Float,
+    Text,
+}
+
+impl CellType {
+    /// The word in the dictionary.
+    pub fn word(self) -> &'static str {
+        match self {
+            CellType::Int => "int",
+            CellType::Float => "float",
+            CellType::Text => "text",
+        }
+    }
+}
+
+/// A column: its name, type, unit and meaning. An empty cell always means that there is no such value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Column {
+    pub name: &'static str,
+    #[serde(rename = "type")]
+    pub cells: CellType,
+    /// `s`, `bytes`, `MB/s`, `share` (0 to 1), ...; empty for counts, numbers and words.
+    pub unit: &'static str,
+    /// One sentence.
+    pub meaning: &'static str,
+}
+
+/// A column of whole numbers.
+pub const fn int(name: &'static str, unit: &'static str, meaning: &'static str) -> Column {
+    Column { name, cells: CellType::Int, unit, meaning }
+}
+
+/// A column of numbers with fractions.
+pub const fn float(name: &'static str, unit: &'static str, meaning: &'static str) -> Column {
+    Column { name, cells: CellType::Float, unit, meaning }
+}
+
+/// A column of words.
+pub const fn text(name: &'static str, meaning: &'static str) -> Column {
+    Column { name, cells: CellType::Text, unit: "", meaning }
+}
+
+/// The round, wherever a table has it.
+pub const ROUND: Column = int("round", "", "round of the run, from 1");
+/// The task of a round.
+pub const TASK: Column = int("task", "", "task, from 1");
+/// The name of a phase.
+pub const PHASE: Column = text("phase", "name of the phase within the task");
+/// A client.
+pub const CLIENT: Column = int("client", "", "client, from 0 as in scenarios");
+/// What was learnt by the time of a test.
+pub const LEARNT: Column = int("learnt", "", "task after which was tested, from 1");
+/// Right answers.
+pub const CORRECT: Column = int("correct", "", "test samples answered rightly");
+/// Test samples.
+pub const TOTAL: Column = int("total", "", "test samples");

@@ -1,0 +1,107 @@
+//! The data dictionary: every file of a run directory, every column or key in it, with type, unit and meaning.
+//!
+//! Tables bring the lists of columns that their writers use; documents have theirs in [`documents`]. A key of a document is
+//! written with dots; `<…>` stands for any key at that place and `[]` for the entries of a list.
+//!
+//! ```
+//! use fedcast::report::dictionary::{file, files};
+//! let rounds = file("rounds.csv").expect("every table is in it");
+//! let sent = rounds.columns.iter().find(|column| column.name == "bytes_sent_up");
+//! assert_eq!(sent.map(|column| column.unit), Some("bytes"));
+//! assert!(files().iter().all(|file| !file.about.is_empty()));
+//! ```
+
+mod documents;
+
+use serde::Serialize;
+
+use super::column::Column;
+use super::{tables, text_table::TextTable, wall_rounds};
+use crate::experiment::names;
+
+/// A file, or a folder of files, of a run directory.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RunFile {
+    pub name: &'static str,
+    /// What it holds, and when it is there.
+    pub about: &'static str,
+    /// Its columns or keys; none where it has an inside of its own.
+    pub columns: &'static [Column],
+}
+
+const fn entry(name: &'static str, about: &'static str, columns: &'static [Column]) -> RunFile {
+    RunFile { name, about, columns }
+}
+
+/// All of them, tables first.
+pub fn files() -> Vec<RunFile> {
+    let mut all = tables::files();
+    all.push(entry(
+        names::WALL,
+        "wall time of every round on this machine; outside the digests, not written by replay",
+        wall_rounds::COLUMNS,
+    ));
+    all.extend(documents::all());
+    all
+}
+
+/// The one with this name.
+pub fn file(name: &str) -> Option<RunFile> {
+    files().into_iter().find(|file| file.name == name)
+}
+
+/// The dictionary as text: all files, or some.
+pub fn dictionary(files: &[RunFile]) -> String {
+    let mut text = String::new();
+    for file in files {
+        text.push_str(&format!("{}\n  {}\n", file.name, file.about));
+        if !file.columns.is_empty() {
+            let mut table = TextTable::new(["column", "type", "unit", "meaning"]).left(4);
+            for column in file.columns {
+                table.row([column.name, column.cells.word(), column.unit, column.meaning]);
+            }
+            text.push_str(&indented(&table.render()));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn indented(table: &str) -> String {
+    table.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_file_and_no_column_is_explained_twice_or_not_at_all() {
+        let all = files();
+        let names: BTreeSet<&str> = all.iter().map(|file| file.name).collect();
+        assert_eq!(names.len(), all.len());
+        for file in all {
+            let columns: BTreeSet<&str> = file.columns.iter().map(|column| column.name).collect();
+            assert_eq!(columns.len(), file.columns.len(), "{}", file.name);
+            assert!(file.columns.iter().all(|column| !column.meaning.is_empty()), "{}", file.name);
+        }
+    }
+
+    #[test]
+    fn names_say_the_unit_that_the_dictionary_says() {
+        let tables = files().into_iter().filter(|file| file.name.ends_with(".csv"));
+        for (file, column) in tables.flat_map(|f| f.columns.iter().map(move |c| (f.name, c))) {
+            let unit = match column.name {
+                name if name.ends_with("_mb_per_s") => "MB/s",
+                name if name.ends_with("_s") => "s",
+                name if name == "bytes" || name.starts_with("bytes_") => "bytes",
+                name if name.starts_with("accuracy") => "share",
+                "response_entropy" => "nats",
+                _ => "",
+            };
+            assert_eq!(column.unit, unit, "{file}: {}", column.name);
+        }
+    }
+}

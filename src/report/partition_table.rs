@@ -1,0 +1,104 @@
+//! `fedcast plan --partition`: who holds how many samples of what, as a table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::text_table::{TextTable, grouped};
+use crate::experiment::Holding;
+use crate::quantity::{ClientId, TaskId};
+
+/// More clients than this are not listed one by one.
+const LISTED: usize = 50;
+
+/// What one client holds.
+#[derive(Default)]
+struct Own {
+    tasks: BTreeMap<TaskId, u64>,
+    classes: BTreeMap<u32, u64>,
+}
+
+impl Own {
+    fn samples(&self) -> u64 {
+        self.tasks.values().sum()
+    }
+
+    /// The class it has most of, the first of several.
+    fn main_class(&self) -> Option<(u32, u64)> {
+        let classes = self.classes.iter().map(|(class, samples)| (*class, *samples));
+        classes.max_by_key(|(class, samples)| (*samples, std::cmp::Reverse(*class)))
+    }
+}
+
+/// Clients as rows, tasks as columns.
+pub fn partition_table(holdings: &[Holding]) -> String {
+    let mut clients: BTreeMap<ClientId, Own> = BTreeMap::new();
+    let mut tasks = BTreeSet::new();
+    for held in holdings {
+        let own = clients.entry(held.client).or_default();
+        *own.tasks.entry(held.task).or_default() += held.samples;
+        *own.classes.entry(held.class).or_default() += held.samples;
+        tasks.insert(held.task);
+    }
+    let titles = tasks.iter().map(|task| format!("task {}", task.0 + 1));
+    let head = ["client", "samples", "classes", "most of"].map(str::to_string);
+    let mut table = TextTable::new(head.into_iter().chain(titles));
+    for (client, own) in clients.iter().take(LISTED) {
+        let most = own.main_class().map_or_else(String::new, |(class, samples)| {
+            let share = 100.0 * samples as f64 / own.samples().max(1) as f64;
+            format!("class {class} ({share:.0} %)")
+        });
+        let facts = [client.0.to_string(), grouped(own.samples()), own.classes.len().to_string()];
+        let of_tasks = tasks.iter().map(|task| grouped(own.tasks.get(task).copied().unwrap_or(0)));
+        table.row(facts.into_iter().chain([most]).chain(of_tasks));
+    }
+    let mut text = table.render();
+    if let Some(more) = clients.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        text.push_str(&format!("and {} more clients: see --format json\n", grouped(more as u64)));
+    }
+    text.push_str(&format!("\n{}\n", sizes(&clients)));
+    text
+}
+
+/// Clients with samples, and how many they have.
+fn sizes(clients: &BTreeMap<ClientId, Own>) -> String {
+    let mut samples: Vec<u64> = clients.values().map(Own::samples).collect();
+    samples.sort_unstable();
+    let (Some(least), Some(most)) = (samples.first(), samples.last()) else {
+        return "no client holds a sample".to_string();
+    };
+    let sum: u64 = samples.iter().sum();
+    let median = samples[samples.len() / 2];
+    format!(
+        "{} clients with samples; {} samples held; least {}, median {}, most {}",
+        grouped(samples.len() as u64),
+        grouped(sum),
+        grouped(*least),
+        grouped(median),
+        grouped(*most)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_summed_by_client_and_by_task() {
+        let held = |task, client, class, samples| Holding {
+            task: TaskId(task),
+            client: ClientId(client),
+            class,
+            samples,
+        };
+        let text = partition_table(&[held(0, 0, 3, 5), held(0, 7, 3, 1), held(1, 0, 4, 15)]);
+        let rows: Vec<String> =
+            text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(rows[0], "client samples classes most of task 1 task 2");
+        assert_eq!(rows[2], "0 20 2 class 4 (75 %) 5 15");
+        assert_eq!(rows[3], "7 1 1 class 3 (100 %) 1 0");
+        assert!(
+            text.ends_with(
+                "2 clients with samples; 21 samples held; least 1, median 20, most 20\n"
+            )
+        );
+    }
+}

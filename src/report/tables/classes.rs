@@ -1,0 +1,66 @@
+//! `classes.csv`: accuracy on every class after every task; a head row without test samples has no line.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::report::column::{CORRECT, Column, LEARNT, TOTAL, float, int};
+use crate::report::csv::{Csv, Number};
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    LEARNT,
+    int("task", "", "task with which the class arrived, from 1"),
+    int("row", "", "row of the head, from 0"),
+    int("class", "", "class of that row, in the data set's numbers"),
+    CORRECT,
+    TOTAL,
+    float("accuracy", "share", "correct over total"),
+];
+
+#[derive(Default, Serialize)]
+struct Row {
+    learnt: u32,
+    task: u32,
+    row: u32,
+    class: u32,
+    correct: u64,
+    total: u64,
+    accuracy: Number,
+}
+
+/// Writes one row per task learnt and class seen.
+pub struct ClassesTable<W: Write> {
+    csv: Csv<W, Row>,
+    /// Class and task (from 1) by head row.
+    rows: Vec<(u32, u32)>,
+}
+
+impl<W: Write> ClassesTable<W> {
+    /// Writes the head.
+    pub fn new(out: W) -> io::Result<Self> {
+        Ok(ClassesTable { csv: Csv::new(out)?, rows: Vec::new() })
+    }
+}
+
+impl<W: Write + Send> EventSink for ClassesTable<W> {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let learnt = match &entry.event {
+            Event::TaskStarted { task, classes, .. } => {
+                let arrived = u32::from(task.0) + 1;
+                self.rows.extend(classes.iter().map(|class| (*class, arrived)));
+                return Ok(());
+            }
+            Event::Evaluated { task, point: EvaluationPoint::Task, .. } => u32::from(task.0) + 1,
+            _ => return Ok(()),
+        };
+        let scores = entry.numbers.iter().flat_map(|numbers| &numbers.classes);
+        for score in scores.filter(|score| score.2 > 0) {
+            let (row, correct, total) = (score.0, score.1, score.2);
+            let (class, task) = self.rows.get(row as usize).copied().unwrap_or((row, learnt));
+            let accuracy = Number(correct as f64 / total as f64);
+            self.csv.row(&Row { learnt, task, row, class, correct, total, accuracy })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+//! `participation.csv`: what became of every client in every round it was sampled for.
+//!
+//! Rows come in the order of rounds and clients; those of a round are written once nothing of it can change any more: every
+//! seat was aggregated, failed, was refused, lost or late. Where a client has several seats in a round its row sums them up
+//! and `outcome` is that of the one that came farthest. Load clients have rows too, with the outcome `load`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::phases::Phases;
+use super::rounds::loss;
+use crate::federation::{Direction, Entry, Event, EventSink, FrameOutcome, SinkError};
+use crate::policy::SeatKind;
+use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::report::column::{CLIENT, Column, PHASE, ROUND, TASK, float, int, text};
+use crate::report::csv::{Csv, Number};
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    ROUND,
+    TASK,
+    PHASE,
+    CLIENT,
+    int("sampled", "", "1 where the round asked the client, 0 for a load client"),
+    text(
+        "outcome",
+        "`aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certainly late, not \
+         computed); `restart` (lost with the server); `unopened` (of a masked sum that could not be opened); `unused`; `load`; \
+         else why the client failed: `crashed`, `corrupt`, `away`, `left`, `no_data`, `non_finite`, `out_of_range`, \
+         `excluded`, `policy`, `panicked`, ...",
+    ),
+    int("seats", "", "places of the client in the round"),
+    int("seats_aggregated", "", "those of them whose upload was aggregated when the round closed"),
+    int("samples", "", "training samples behind its uploads"),
+    float("loss", "", "mean over its seats of the loss at the end of local training"),
+    int("bytes_down", "bytes", "whole frames to it, whatever became of them"),
+    int("bytes_up", "bytes", "whole frames from it, whatever became of them"),
+    int("bytes_sent", "bytes", "what of both crossed its link: less only where frames were lost"),
+    float("opened_s", "s", "virtual time at which the round opened"),
+    float("received_s", "s", "virtual time at which the model reached it"),
+    float("trained_s", "s", "virtual time at which its local training ended"),
+    float(
+        "arrived_s",
+        "s",
+        "virtual time at which its last upload reached the server, in time or late",
+    ),
+    float("worked_s", "s", "virtual time of its local work"),
+];
+
+#[derive(Default, Serialize)]
+struct Row {
+    round: u32,
+    task: u32,
+    phase: String,
+    client: u32,
+    /// 0 or 1.
+    sampled: u8,
+    outcome: String,
+    seats: usize,
+    seats_aggregated: usize,
+    samples: u64,
+    loss: Option<Number>,
+    bytes_down: u64,
+    bytes_up: u64,
+    bytes_sent: u64,
+    opened_s: Number,
+    received_s: Option<Number>,
+    trained_s: Option<Number>,
+    arrived_s: Option<Number>,
+    worked_s: Number,
+}
+
+/// How far an update came; later ones came farther.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    /// Nothing is known that became of it.
+    Unused,
+    /// The client sent nothing, for this reason.
+    Failed(String),
+    Skipped,
+    Restart,
+    Lost,
+    Late,
+    Unopened,
+    Rejected,
+    Stale,
+    Aggregated,
+}
+
+impl Outcome {
+    fn word(&self) -> &str {
+        match self {
+            Outcome::Unused => "unused",
+            Outcome::Failed(reason) => reason,
+            Outcome::Skipped => "skipped",
+            Outcome::Restart => "restart",
+            Outcome::Lost => "lost",
+            Outcome::Late => "late",
+            Outcome::Unopened => "unopened",
+            Outcome::Rejected => "rejected",
+            Outcome::Stale => "stale",
+            Outcome::Aggregated => "aggregated",
+        }
+    }
+}
+
+/// One place of a round.
+#[derive(Default)]
+struct Place {
+    load: bool,
+    outcome: Option<Outcome>,
+    samples: u64,
+    loss: Option<f64>,
+    down: u64,
+    up: u64,
+    sent: u64,
+    received: Option<VirtualTime>,
+    trained: Option<VirtualTime>,
+    arrived: Option<VirtualTime>,
+    worked: u64,
+}
+
+impl Place {
+    /// What is known first stays, but for what is only an expectation.
+    fn became(&mut self, outcome: Outcome) {
+        if matches!(self.outcome, None | Some(Outcome::Skipped)) {
+            self.outcome = Some(outcome);
+        }
+    }
+
+    /// Whether nothing more comes of it; a skipped client still sends its frame.
+    fn settled(&self) -> bool {
+        match &self.outcome {
+            None => self.load && self.up > 0,
+            Some(Outcome::Skipped) => false,
+            Some(_) => true,
+        }
+    }
+
+    fn charge(&mut self, at: VirtualTime, event: &Event) {
+        let Event::FrameCharged { direction, outcome, bytes, sent, kind, .. } = event else {
+            return;
+        };
+        self.load |= *kind == SeatKind::Load;
+        self.sent += sent;
+        let arrives = matches!(outcome, FrameOutcome::Delivered | FrameOutcome::Late);
+        let delivered = arrives.then_some(at);
+        match direction {
+            Direction::Down => {
+                self.down += bytes.frame();
+                self.received = self.received.max(delivered);
+            }
+            Direction::Up => {
+                self.up += bytes.frame();
+                self.arrived = self.arrived.max(delivered);
+            }
+        }
+    }
+}
+
+/// A round of which something may still come.
+struct Pending {
+    round: Round,
+    task: TaskId,
+    phase: u32,
+    opened: VirtualTime,
+    sampled: Vec<ClientId>,
+    places: BTreeMap<(ClientId, SeatId), Place>,
+    closed: bool,
+    /// Seats that were not used when it closed; each comes to an end of its own.
+    missing: Vec<SeatId>,
+}
+
+impl Pending {
+    fn place(&mut self, client: ClientId, seat: SeatId) -> &mut Place {
+        self.places.entry((client, seat)).or_default()
+    }
+
+    fn close(&mut self, missing: &[SeatId]) {
+        self.closed = true;
+        self.missing = missing.to_vec();
+        for ((_, seat), place) in &mut self.places {
+            if !place.load && missing.binary_search(seat).is_err() {
+                // Whatever else happened on the way, it was used.
+                place.outcome = Some(Outcome::Aggregated);
+            }
+        }
+    }
+
+    /// Whether it is known what became of everybody.
+    fn settled(&self) -> bool {
+        let places = self.places.iter().filter(|(_, place)| place.settled());
+        let settled: BTreeSet<SeatId> = places.map(|((_, seat), _)| *seat).collect();
+        let loads = self.places.values().all(|place| !place.load || place.settled());
+        self.closed && loads && self.missing.iter().all(|seat| settled.contains(seat))
+    }
+
+    fn row(&self, client: ClientId, phase: String) -> Row {
+        let range = (client, SeatId(0))..=(client, SeatId(u32::MAX));
+        let places: Vec<&Place> = self.places.range(range).map(|(_, place)| place).collect();
+        let sum = |of: fn(&Place) -> u64| places.iter().map(|place| of(place)).sum();
+        let last = |of: fn(&Place) -> Option<VirtualTime>| {
+            let at = places.iter().filter_map(|place| of(place)).max();
+            at.map(|at| Number(at.as_seconds()))
+        };
+        let losses: Vec<f64> = places.iter().filter_map(|place| place.loss).collect();
+        let loss = losses.iter().sum::<f64>() / losses.len() as f64;
+        let load = !places.is_empty() && places.iter().all(|place| place.load);
+        let outcome = places.iter().filter_map(|place| place.outcome.as_ref()).max();
+        let word = if load { "load" } else { outcome.unwrap_or(&Outcome::Unused).word() };
+        let used = |place: &&&Place| place.outcome == Some(Outcome::Aggregated);
+        Row {
+            round: self.round.0 + 1,
+            task: u32::from(self.task.0) + 1,
+            phase,
+            client: client.0,
+            sampled: u8::from(self.sampled.binary_search(&client).is_ok()),
+            outcome: word.to_string(),
+            seats: places.len(),
+            seats_aggregated: places.iter().filter(used).count(),
+            samples: sum(|place| place.samples),
+            loss: (!losses.is_empty()).then_some(Number(loss)),
+            bytes_down: sum(|place| place.down),
+            bytes_up: sum(|place| place.up),
+            bytes_sent: sum(|place| place.sent),
+            opened_s: Number(self.opened.as_seconds()),
+            received_s: last(|place| place.received),
+            trained_s: last(|place| place.trained),
+            arrived_s: last(|place| place.arrived),
+            worked_s: Number(VirtualTime(sum(|place| place.worked)).as_seconds()),
+        }
+    }
+
+    /// Everybody whom it asked, and whoever else it has places for.
+    fn clients(&self) -> Vec<ClientId> {
+        let mut all = self.sampled.clone();
+        all.extend(self.places.keys().map(|(client, _)| *client));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Writes one row per round and client.
+pub struct ParticipationTable<W: Write> {
+    csv: Csv<W, Row>,
+    phases: Phases,
+    open: VecDeque<Pending>,
+}
+
+impl<W: Write> ParticipationTable<W> {
+    /// Writes the head.
+    pub fn new(out: W) -> io::Result<Self> {
+        let phases = Phases::default();
+        Ok(ParticipationTable { csv: Csv::new(out)?, phases, open: VecDeque::new() })
+    }
+
+    fn place(&mut self, round: Round, client: ClientId, seat: SeatId) -> Option<&mut Place> {
+        Some(self.round(round)?.place(client, seat))
+    }
+
+    fn round(&mut self, round: Round) -> Option<&mut Pending> {
+        self.open.iter_mut().rev().find(|pending| pending.round == round)
+    }
+
+    fn flush(&mut self, all: bool) -> io::Result<()> {
+        while let Some(round) = self.open.front() {
+            if !all && !round.settled() {
+                break;
+            }
+            for client in round.clients() {
+                let phase = self.phases.name(round.task, round.phase);
+                self.csv.row(&round.row(client, phase))?;
+            }
+            self.open.pop_front();
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> EventSink for ParticipationTable<W> {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        match &entry.event {
+            Event::PhaseStarted { .. } => self.phases.take(&entry.event),
+            Event::RoundOpened { round, task, phase, cohort, .. } => {
+                self.flush(false)?;
+                self.open.push_back(Pending {
+                    round: *round,
+                    task: *task,
+                    phase: *phase,
+                    opened: entry.at,
+                    sampled: cohort.clone(),
+                    places: BTreeMap::new(),
+                    closed: false,
+                    missing: Vec::new(),
+                });
+            }
+            Event::FrameCharged { round, seat, client, outcome, bytes, .. } => {
+                if let Some(place) = self.place(*round, *client, *seat) {
+                    place.charge(entry.at, &entry.event);
+                    match outcome {
+                        _ if bytes.is_protocol() => {}
+                        FrameOutcome::Late => place.became(Outcome::Late),
+                        FrameOutcome::Lost => place.became(Outcome::Lost),
+                        _ => {}
+                    }
+                }
+            }
+            Event::Trained { round, seat, client, samples, worked, .. } => {
+                if let Some(place) = self.place(*round, *client, *seat) {
+                    place.samples = *samples;
+                    place.worked += worked;
+                    place.trained = Some(entry.at);
+                    place.loss = loss(entry);
+                }
+            }
+            Event::Skipped { round, seat, client, worked, .. } => {
+                if let Some(place) = self.place(*round, *client, *seat) {
+                    place.worked += worked;
+                    place.became(Outcome::Skipped);
+                }
+            }
+            Event::ClientFailed { round, seat, client, reason, .. } => {
+                let place = self.place(*round, *client, *seat);
+                place.into_iter().for_each(|p| p.became(Outcome::Failed(reason.clone())));
+            }
+            Event::UpdateRejected { round, seat, client, .. } => {
+                let place = self.place(*round, *client, *seat);
+                place.into_iter().for_each(|place| place.became(Outcome::Rejected));
+            }
+            Event::UpdateStale { round, seat, client, .. } => {
+                let place = self.place(*round, *client, *seat);
+                place.into_iter().for_each(|place| place.became(Outcome::Stale));
+            }
+            Event::ServerRestarted { round, lost, .. } => {
+                for ((_, seat), place) in self.round(*round).iter_mut().flat_map(|r| &mut r.places)
+                {
+                    if lost.contains(seat) {
+                        place.became(Outcome::Restart);
+                    }
+                }
+            }
+            Event::SumMasked { round, opened: false, .. } => {
+                let places = self.round(*round).into_iter().flat_map(|r| r.places.values_mut());
+                places.for_each(|place| place.became(Outcome::Unopened));
+            }
+            Event::RoundClosed { round, missing, .. } => {
+                self.round(*round).into_iter().for_each(|r| r.close(missing));
+            }
+            Event::RunEnded { .. } => self.flush(true)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! `partition.csv`: how many training samples of which class every client holds in every task. Rows with none are left
+//! out; there is no file where clients are new in every round.
+//!
+//! It comes from scenario and data, not from the journal, so a replay copies it.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::experiment::{DirectoryError, Holding, names, write_atomically};
+use crate::report::column::{CLIENT, Column, TASK, int};
+use crate::report::csv::Csv;
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    TASK,
+    CLIENT,
+    int("class", "", "class in the data set's numbers"),
+    int(
+        "samples",
+        "",
+        "training samples of the class that the client holds in the task, at least 1",
+    ),
+];
+
+#[derive(Default, Serialize)]
+struct Row {
+    task: u32,
+    client: u32,
+    class: u32,
+    samples: u64,
+}
+
+/// The table as a file.
+pub fn partition_csv(holdings: &[Holding]) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut csv = Csv::new(&mut text)?;
+    for Holding { task, client, class, samples } in holdings {
+        let (task, client) = (u32::from(task.0) + 1, client.0);
+        csv.row(&Row { task, client, class: *class, samples: *samples })?;
+    }
+    drop(csv);
+    Ok(text)
+}
+
+/// Writes it into a folder.
+pub fn write_partition(folder: &Path, holdings: &[Holding]) -> Result<(), DirectoryError> {
+    let path = folder.join(names::PARTITION);
+    let text = partition_csv(holdings);
+    let text = text.map_err(|source| DirectoryError::Write { path: path.clone(), source })?;
+    write_atomically(&path, &text)
+}
+
+/// Copies that of a run to tables that are written again; a run without one has none to copy.
+pub fn copy_partition(run: &Path, folder: &Path) -> Result<(), DirectoryError> {
+    let path = run.join(names::PARTITION);
+    match std::fs::read(&path) {
+        Ok(text) => write_atomically(&folder.join(names::PARTITION), &text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(DirectoryError::Read { path, source }),
+    }
+}

@@ -1,0 +1,80 @@
+//! Promise: participation.csv says what became of every client in every round, and its sums are those of other tables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::command::{read, tell, tiny_run};
+
+/// Rows by column.
+fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let text = read(path);
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row = |line: &str| {
+        head.iter().zip(line.split(',')).map(|(k, v)| ((*k).to_owned(), v.to_owned())).collect()
+    };
+    lines.map(row).collect()
+}
+
+fn number(row: &BTreeMap<String, String>, column: &str) -> u64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column}: {row:?}"))
+}
+
+/// Six clients over lossy links, of which one is slow; the two slowest of a round come too late.
+const TROUBLE: &[&str] = &[
+    "--set",
+    "federation={clients=6,rounds=3}",
+    "--set",
+    "links.loss=0.15",
+    "--set",
+    "round={close=\"quorum\",quorum=0.5}",
+    "--set",
+    "record.evaluate=\"task\"",
+];
+
+#[test]
+fn sums_of_clients_are_those_of_rounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tiny_run(folder.path(), TROUBLE);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let run = folder.path().join("run");
+    let all = rows(&run.join("participation.csv"));
+    let of_clients = |column: &str| -> BTreeMap<u64, u64> {
+        let mut sums = BTreeMap::new();
+        for row in &all {
+            *sums.entry(number(row, "round")).or_default() += number(row, column);
+        }
+        sums
+    };
+    let rounds = rows(&run.join("rounds.csv"));
+    let of_rounds = |column: &str| -> BTreeMap<u64, u64> {
+        rounds.iter().map(|row| (number(row, "round"), number(row, column))).collect()
+    };
+    assert_eq!(of_clients("seats_aggregated"), of_rounds("aggregated"));
+    assert_eq!(of_clients("sampled"), of_rounds("sampled"));
+    // Bytes of everything, wherever a frame came in after its round.
+    let bytes = rows(&run.join("bytes.csv"));
+    let way = |row: &&BTreeMap<String, String>, way: &str| row["direction"] == way;
+    for (column, direction) in [("bytes_down", "down"), ("bytes_up", "up")] {
+        let all: u64 = all.iter().map(|row| number(row, column)).sum();
+        let told = bytes.iter().filter(|row| way(row, direction)).map(|row| number(row, "bytes"));
+        assert_eq!(all, told.sum::<u64>(), "{column}");
+    }
+    let outcomes: Vec<&str> = all.iter().map(|row| row["outcome"].as_str()).collect();
+    for outcome in ["aggregated", "late", "lost"] {
+        assert!(outcomes.contains(&outcome), "{outcome}: {outcomes:?}");
+    }
+    assert!(
+        all.iter().all(|row| (row["outcome"] == "aggregated") == (row["seats_aggregated"] == "1"))
+    );
+    // Times go one way: the model reaches a client, is trained on, and its upload arrives.
+    for row in all.iter().filter(|row| row["outcome"] == "aggregated") {
+        let at = |column: &str| row[column].parse::<f64>().unwrap();
+        let order = ["opened_s", "received_s", "trained_s", "arrived_s"].map(at);
+        assert!(order.is_sorted(), "{row:?}");
+    }
+    let replayed = tell(folder.path(), &["replay", "run", "-o", "again"]);
+    assert_eq!(replayed.code, 0, "{}", replayed.err);
+    let file = |of: &str| read(folder.path().join(of).join("participation.csv"));
+    assert_eq!(file("run"), file("again"));
+}
