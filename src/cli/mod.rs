@@ -13,6 +13,7 @@ mod interrupt;
 mod methods;
 mod plan;
 mod replay;
+mod report;
 mod resume;
 mod run;
 mod runs;
@@ -49,6 +50,7 @@ enum Command {
     Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
     Compare(compare::CompareArgs),
+    Report(report::ReportArgs),
     Runs(runs::RunsArgs),
     Methods(methods::MethodsArgs),
     Columns(columns::ColumnsArgs),
@@ -72,6 +74,7 @@ fn after_help() -> String {
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
   fedcast compare runs/a runs/b                in what two runs differ, and who is better
+  fedcast report studies/scale                 a page with its tables and plots
   fedcast runs                                 the runs below this folder
   fedcast methods show hgp                     what a method does, sends and keeps
   fedcast help columns                         every column of every file of a run
@@ -108,6 +111,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Compare(args) => compare::execute(&args),
+        Command::Report(args) => report::execute(&args),
         Command::Runs(args) => runs::execute(&args),
         Command::Methods(args) => methods::execute(&args),
         Command::Columns(args) => columns::execute(&args),

@@ -23,7 +23,9 @@
 mod arms;
 mod catalogue;
 mod comparison;
+mod curves;
 mod differences;
+mod distributions;
 mod error;
 mod metric;
 mod paired;
@@ -38,7 +40,9 @@ mod usage;
 
 pub use arms::Arm;
 pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
+pub use curves::{CurvePoint, thinned};
 pub use differences::{Difference, Differences, Flat, flatten};
+pub use distributions::Distribution;
 pub use error::ResultsError;
 pub use metric::{Better, Metric, Unit};
 pub use paired::Paired;
