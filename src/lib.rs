@@ -99,6 +99,7 @@ pub mod learning;
 pub mod methods;
 pub mod model;
 pub mod numerics;
+pub mod page;
 pub mod policy;
 pub mod quantity;
 pub mod report;

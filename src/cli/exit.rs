@@ -21,6 +21,8 @@ pub enum Exit {
     Inputs = 6,
     /// A verified replay met a different event or number.
     Diverged = 10,
+    /// A compared group of runs is worse than `--fail-if-worse` tolerates.
+    Regressed = 11,
     /// The recording is incomplete or damaged (full disk, read-only directory, truncated journal).
     Recording = 12,
     /// A device failed or memory ran out.
@@ -48,9 +50,9 @@ impl From<Exit> for ExitCode {
 pub const TABLE: &str = "\
 Exit codes:
   0 done                      10 replay diverged
-  1 unexpected                12 recording incomplete or damaged
-  2 wrong usage               20 device or memory failure
-  3 scenario invalid          21 simulation deadlock
-  4 nothing to do            130 interrupted, resumable
-  5 cells of a study failed
+  1 unexpected                11 comparison regressed
+  2 wrong usage               12 recording incomplete or damaged
+  3 scenario invalid          20 device or memory failure
+  4 nothing to do             21 simulation deadlock
+  5 cells of a study failed  130 interrupted, resumable
   6 data or weights missing, truncated or wrong";

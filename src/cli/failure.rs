@@ -24,6 +24,9 @@ pub enum CliError {
     /// A study could not be read, chosen from or brought together.
     #[error(transparent)]
     Study(#[from] StudyError),
+    /// Results cannot be read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     /// Anything else.
     #[error("{0}")]
     Unexpected(String),
@@ -62,6 +65,7 @@ impl CliError {
             CliError::Unexpected(_) => Exit::Unexpected,
             CliError::Experiment(error) => experiment(error),
             CliError::Study(error) => study(error),
+            CliError::Results(error) => results(error),
         }
     }
 }
@@ -127,9 +131,10 @@ fn study(error: &StudyError) -> Exit {
 fn results(error: &ResultsError) -> Exit {
     match error {
         ResultsError::Run(error) => directory(error),
-        ResultsError::Read { .. } | ResultsError::Damaged { .. } => Exit::Recording,
+        ResultsError::Read { .. } | ResultsError::Damaged { .. } | ResultsError::Parquet(_) => {
+            Exit::Recording
+        }
         ResultsError::UnknownMetric { .. } | ResultsError::Threshold { .. } => Exit::Usage,
-        ResultsError::Parquet(_) => Exit::Unexpected,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod check;
 mod columns;
+mod compare;
 mod direct;
 mod estimate;
 mod exit;
@@ -13,8 +14,10 @@ mod interrupt;
 mod methods;
 mod plan;
 mod replay;
+mod report;
 mod resume;
 mod run;
+mod runs;
 mod study;
 
 use std::ffi::OsString;
@@ -49,6 +52,9 @@ enum Command {
     Direct(direct::DirectArgs),
     Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
+    Compare(compare::CompareArgs),
+    Report(report::ReportArgs),
+    Runs(runs::RunsArgs),
     Methods(methods::MethodsArgs),
     Columns(columns::ColumnsArgs),
 }
@@ -71,6 +77,9 @@ fn after_help() -> String {
   fedcast study scenarios/studies/scale.study.toml   many runs from one file, with tables
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
+  fedcast compare runs/a runs/b                in what two runs differ, and who is better
+  fedcast report studies/scale                 a page with its tables and plots
+  fedcast runs                                 the runs below this folder
   fedcast methods show hgp                     what a method does, sends and keeps
   fedcast help columns                         every column of every file of a run
 
@@ -106,6 +115,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Direct(args) => direct::execute(&args),
         Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),
+        Command::Compare(args) => compare::execute(&args),
+        Command::Report(args) => report::execute(&args),
+        Command::Runs(args) => runs::execute(&args),
         Command::Methods(args) => methods::execute(&args),
         Command::Columns(args) => columns::execute(&args),
     };

@@ -207,6 +207,19 @@ impl RunDirectory {
         Ok(())
     }
 
+    /// Removes the run: every file that a run writes, nothing else, and the folder where it is empty then. Whether
+    /// it is.
+    pub fn delete(self) -> Result<bool, DirectoryError> {
+        // The manifest goes first: what is killed halfway leaves nothing that looks like a run.
+        self.remove(&[names::MANIFEST, names::SCENARIO])?;
+        self.clear()?;
+        self.remove(&[names::LOCK])?;
+        let path = self.path.clone();
+        // A lock on a removed file keeps nobody out, but some systems do not remove what is open.
+        drop(self);
+        Ok(fs::remove_dir(&path).is_ok())
+    }
+
     fn remove(&self, names: &[&str]) -> Result<(), DirectoryError> {
         for name in names {
             let file = self.path.join(name);
@@ -371,6 +384,26 @@ mod tests {
         RunDirectory::claim(root.path(), "1", true).unwrap();
         assert!(root.path().join("thesis.tex").exists());
         assert!(!root.path().join(names::EVENTS).exists());
+    }
+
+    #[test]
+    fn deleting_takes_what_a_run_wrote_and_leaves_foreign_files() {
+        let root = tempfile::tempdir().unwrap();
+        let (full, shared) = (root.path().join("full"), root.path().join("shared"));
+        for path in [&full, &shared] {
+            let held = RunDirectory::claim(path, "1", false).unwrap();
+            for name in RESULTS.iter().chain(&[names::MANIFEST, names::SCENARIO]) {
+                held.write(name, b"a").unwrap();
+            }
+            held.write("histograms/a.hgrm", b"a").unwrap();
+            held.write("checkpoints/1.ckpt", b"a").unwrap();
+        }
+        fs::write(shared.join("notes.md"), "mine").unwrap();
+        assert!(RunDirectory::reopen(&full).unwrap().delete().unwrap());
+        assert!(!RunDirectory::reopen(&shared).unwrap().delete().unwrap());
+        assert!(!full.exists());
+        let left: Vec<_> = fs::read_dir(&shared).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["notes.md"]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod shared;
 mod slots;
 pub mod summary;
 pub mod tables;
-mod text_table;
+pub mod text_table;
 mod wall;
 mod wall_rounds;
 pub mod words;

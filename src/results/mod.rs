@@ -20,7 +20,12 @@
 //! # Ok::<(), fedcast::results::ResultsError>(())
 //! ```
 
+mod arms;
 mod catalogue;
+mod comparison;
+mod curves;
+mod differences;
+mod distributions;
 mod error;
 mod metric;
 mod paired;
@@ -28,14 +33,23 @@ mod parquet_file;
 mod run;
 mod sheet;
 mod spread;
+mod state;
 mod table;
+mod trace;
 mod usage;
 
+pub use arms::Arm;
+pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
+pub use curves::{CurvePoint, thinned};
+pub use differences::{Difference, Differences, Flat, flatten};
+pub use distributions::Distribution;
 pub use error::ResultsError;
 pub use metric::{Better, Metric, Unit};
 pub use paired::Paired;
 pub use run::RunRecord;
 pub use sheet::Sheet;
 pub use spread::Spread;
+pub use state::State;
 pub use table::{Cell, ColumnKind, Table};
+pub use trace::{FirstDifferences, Trace};
 pub use usage::{ProcessUsage, Usage};

@@ -152,7 +152,7 @@ impl RunRecord {
 
     fn clients_sampled(&self) -> Option<f64> {
         let clients = self.sheet(names::CLIENTS).ok()??;
-        let (kind, asked) = (clients.column("kind")?, clients.column("rounds_asked")?);
+        let (kind, asked) = (clients.column("kind")?, clients.column("rounds_sampled")?);
         let sampled = clients.rows.iter().filter(|row| row[kind] == "client" && row[asked] != "0");
         Some(sampled.count() as f64)
     }

@@ -1,7 +1,9 @@
 //! How a figure spreads over seeds.
 
+use serde::Serialize;
+
 /// Mean and sample deviation of a figure over runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// Runs that have the figure.
     pub n: usize,

@@ -5,8 +5,10 @@ use crate::command::{tell, tiny_run};
 #[test]
 fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
-    let commands =
-        ["", "run", "check", "plan", "direct", "resume", "replay", "methods", "columns", "study"];
+    let commands = [
+        "", "run", "check", "plan", "direct", "resume", "replay", "study", "compare", "report",
+        "runs", "methods", "columns",
+    ];
     for command in commands {
         let arguments: Vec<&str> =
             [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();

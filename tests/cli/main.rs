@@ -3,12 +3,14 @@
 //! Every run is a process of its own in a temporary folder of its own, so tests do not disturb each other, except
 //! in how long they take: nothing here may depend on how fast a machine is or on who else is busy.
 
+mod arms;
 mod backbones;
 mod bias;
 mod cli_errors;
 mod cli_texts;
 mod columns;
 mod command;
+mod compare;
 mod devices;
 mod dummy_clients;
 mod estimate;
@@ -27,6 +29,7 @@ mod readme;
 mod replay;
 mod restart;
 mod resume;
+mod runs;
 mod slots_cli;
 mod stateless;
 mod study;

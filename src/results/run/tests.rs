@@ -23,7 +23,7 @@ fn directory(folder: &Path) {
     });
     let rounds = "round,closed_s,seats,bytes_down,bytes_up,accuracy_seen\n\
                   1,1.5,5,10,1,0.3\n2,2.5,7,20,2,\n3,4.5,6,40,4,0.8\n4,8,6,80,8,0.9\n";
-    let clients = "client,kind,rounds_asked,samples_trained\n\
+    let clients = "client,kind,rounds_sampled,samples_trained\n\
                    0,client,3,30\n4,client,1,12\n5,client,0,0\n9,load,3,0\n";
     for (name, text) in [
         (names::MANIFEST, manifest.to_string()),

@@ -1,0 +1,81 @@
+//! `fedcast report`: runs or a study as one HTML file.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::compare::records;
+use super::failure::CliError;
+use super::{Exit, print};
+use crate::experiment::write_atomically;
+use crate::page::{Content, render};
+
+/// Write a study, or any runs, as one HTML page: tables, plots, differences, commands
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast report studies/scale
+  fedcast report runs/a runs/b runs/c -o comparison.html
+  fedcast report studies/scale --against method=fedavg
+
+The page needs no network and no script: plots are SVG inside it, each with its numbers as a table.
+Runs that differ in their seeds only are one arm. Of a study the page shows what [report] and
+[compare] of its file ask for; other runs are told apart by the keys in which they differ, and what
+is plotted over what follows from them. The same runs give the same file, byte for byte.")]
+pub struct ReportArgs {
+    /// Run directories, studies, or folders of runs
+    #[arg(required = true)]
+    pub folders: Vec<PathBuf>,
+    /// The file [default: report.html in the first folder, or beside it where that is a run]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Arms that others are compared with, by a value on an axis of the table; may be repeated
+    #[arg(long, value_name = "AXIS=VALUE", value_parser = axis)]
+    pub against: Vec<(String, String)>,
+}
+
+fn axis(text: &str) -> Result<(String, String), String> {
+    let (axis, value) = text.split_once('=').ok_or("write AXIS=VALUE, such as method=fedavg")?;
+    Ok((axis.to_owned(), value.to_owned()))
+}
+
+/// Writes the page.
+pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
+    // A folder without runs is a typing mistake, but for a study none of whose cells came so far.
+    for folder in &args.folders {
+        if !folder.join("study.effective.toml").is_file() {
+            records(folder)?;
+        }
+    }
+    let content = Content::gather(&args.folders, &args.against)?;
+    for (axis, value) in &args.against {
+        let values = content.values(axis);
+        if !values.contains(value) {
+            let what = match values.is_empty() {
+                true => format!("there is no axis `{axis}` in the table of these runs"),
+                false => {
+                    format!("`{axis}` has no value `{value}`; there are {}", values.join(", "))
+                }
+            };
+            return Err(CliError::Usage(what));
+        }
+    }
+    let out = args.out.clone().unwrap_or_else(|| default_file(&args.folders[0]));
+    if out.is_dir() {
+        let what = format!("{} is a folder; -o names the file", out.display());
+        return Err(CliError::Usage(what));
+    }
+    write_atomically(&out, render(&content).as_bytes())?;
+    print(&format!("{}\n", out.display()))?;
+    Ok(Exit::Done)
+}
+
+/// In a folder of runs; a run directory holds what the run wrote and nothing else.
+fn default_file(folder: &Path) -> PathBuf {
+    if !folder.join(crate::experiment::names::MANIFEST).is_file() {
+        return folder.join("report.html");
+    }
+    let mut name = folder.file_name().unwrap_or_default().to_os_string();
+    name.push("-report.html");
+    folder.with_file_name(name)
+}

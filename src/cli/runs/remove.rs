@@ -1,0 +1,52 @@
+//! `fedcast runs rm`: removes runs, and nothing else.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use super::RemoveArgs;
+use super::table::{Row, size};
+use crate::cli::failure::CliError;
+use crate::cli::{Exit, print};
+use crate::experiment::{DirectoryError, RunDirectory};
+use crate::results::{RunRecord, State};
+
+/// Asks and removes. Nothing is removed unless everything that was named can be.
+pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
+    let mut runs = Vec::new();
+    for path in &args.runs {
+        let run = RunRecord::read(path)?;
+        if State::of(&run) == State::Running {
+            return Err(DirectoryError::InUse(path.clone()).into());
+        }
+        runs.push(run);
+    }
+    if !args.yes && !confirmed(&runs)? {
+        eprintln!("nothing was removed");
+        return Ok(Exit::NothingToDo);
+    }
+    for run in &runs {
+        let whole = RunDirectory::reopen(&run.path)?.delete()?;
+        let path = run.path.display();
+        let rest = if whole { "" } else { "; files that are not of a run stay" };
+        print(&format!("removed {path}{rest}\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn confirmed(runs: &[RunRecord]) -> Result<bool, CliError> {
+    for run in runs {
+        let row = Row::of(run);
+        let (path, method) = (run.path.display(), &run.manifest.method);
+        let seed = run.manifest.seeds.run;
+        eprintln!("{path}  {method}, seed {seed}, {}, {}", State::of(run), size(row.size_bytes));
+    }
+    if !std::io::stdin().is_terminal() {
+        let what = "nobody is there to be asked; --yes removes without a question";
+        return Err(CliError::Usage(what.to_owned()));
+    }
+    eprint!("remove {}? [y/N] ", if runs.len() == 1 { "it" } else { "them" });
+    let unread = |error: std::io::Error| CliError::Unexpected(format!("no answer: {error}"));
+    std::io::stderr().flush().map_err(unread)?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(unread)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}

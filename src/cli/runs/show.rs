@@ -1,0 +1,76 @@
+//! `fedcast runs show`: what is known of one run.
+
+use std::fmt::Write as _;
+
+use super::ShowArgs;
+use super::table::{Row, size};
+use crate::cli::failure::CliError;
+use crate::cli::{Exit, Format, print};
+use crate::results::{Metric, RunRecord, State};
+
+/// Shows.
+pub(super) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
+    let run = RunRecord::read(&args.run)?;
+    match args.format {
+        Format::Human => print(&render(&run))?,
+        Format::Json => {
+            let text = serde_json::json!({
+                "run": Row::of(&run), "manifest": run.manifest, "summary": run.summary,
+            });
+            print(&format!("{text:#}\n"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn render(run: &RunRecord) -> String {
+    let manifest = &run.manifest;
+    let row = Row::of(run);
+    let state = State::of(run);
+    let mut text = String::new();
+    let mut line = |head: &str, what: String| {
+        let _ = writeln!(text, "{head:<12}{what}");
+    };
+    line("run", run.path.display().to_string());
+    line("name", manifest.scenario.name.clone());
+    line("method", manifest.method.clone());
+    line("status", state.to_string());
+    if let Some(error) = &manifest.error {
+        line("error", error.clone());
+    }
+    let seeds = &manifest.seeds;
+    let (partition, order) = (seeds.partition, seeds.class_order);
+    line("seeds", format!("run {}, partition {partition}, class order {order}", seeds.run));
+    line("scenario", manifest.scenario.hash.clone());
+    let machine = &manifest.machine;
+    line(
+        "computed",
+        format!("fedcast {}, {}, {}", manifest.fedcast, machine.cpu, machine.platform),
+    );
+    if let Some(digests) = &manifest.digests {
+        line("digests", digests.to_string());
+    }
+    let changed = row.changed.map_or_else(String::new, |at| format!(", last written {at}"));
+    line("on disk", format!("{}{changed}", size(row.size_bytes)));
+    for metric in Metric::all() {
+        if metric.name() != "sample_passes"
+            && let Some(value) = run.figure(&metric)
+        {
+            let name = metric.name();
+            let symbol = metric.unit().symbol();
+            line(
+                "figure",
+                format!("{name:<32}{:>12} {symbol}", metric.show(value)).trim_end().into(),
+            );
+        }
+    }
+    let path = run.path.display();
+    match state {
+        State::Done => line("doubt it", format!("fedcast replay {path} --verify")),
+        State::Running => {}
+        State::Killed | State::Interrupted | State::Failed => {
+            line("go on", format!("fedcast resume {path}"));
+        }
+    }
+    text
+}

@@ -1,0 +1,193 @@
+//! `fedcast runs ls`: one row per run.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{ListArgs, Sort};
+use crate::cli::failure::CliError;
+use crate::cli::{Exit, Format, print};
+use crate::experiment::names;
+use crate::report::text_table::{TextTable, percent};
+use crate::results::{Metric, RunRecord, State};
+
+/// What a list says of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    path: PathBuf,
+    name: String,
+    method: String,
+    seed: u64,
+    status: State,
+    rounds: u64,
+    faa: Option<f64>,
+    bytes_up: Option<u64>,
+    bytes_down: Option<u64>,
+    /// Of all its files.
+    pub(super) size_bytes: u64,
+    /// When one of its files was last written, in UTC.
+    pub(super) changed: Option<String>,
+    #[serde(skip)]
+    age: Option<Duration>,
+}
+
+impl Row {
+    pub(super) fn of(run: &RunRecord) -> Row {
+        let figure = |name| Metric::parse(name).ok().and_then(|metric| run.figure(&metric));
+        let whole = |name| figure(name).map(|value| value as u64);
+        // The summary comes at the end; a run on its way has a row per round that is over.
+        let closed = || run.sheet(names::ROUNDS).ok().flatten().map(|rounds| rounds.rows.len());
+        let rounds = run.number("/rounds").map_or(closed().unwrap_or(0) as u64, |n| n as u64);
+        let (size_bytes, changed) = on_disk(&run.path);
+        Row {
+            path: run.path.clone(),
+            name: run.manifest.scenario.name.clone(),
+            method: run.manifest.method.clone(),
+            seed: run.manifest.seeds.run,
+            status: State::of(run),
+            rounds,
+            faa: figure("faa"),
+            bytes_up: whole("bytes_up"),
+            bytes_down: whole("bytes_down"),
+            size_bytes,
+            changed: changed.and_then(|at| Timestamp::try_from(at).ok()).map(|at| at.to_string()),
+            age: changed.and_then(|at| SystemTime::now().duration_since(at).ok()),
+        }
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.bytes_up? + self.bytes_down?)
+    }
+}
+
+/// The size of a folder, and when something in it was last changed.
+fn on_disk(path: &Path) -> (u64, Option<SystemTime>) {
+    let (mut size, mut changed) = (0, None);
+    // A file that vanishes meanwhile has no size.
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        let Ok(meta) = entry.metadata() else { continue };
+        let (more, at) = match meta.is_dir() {
+            true => on_disk(&entry.path()),
+            false => (meta.len(), meta.modified().ok()),
+        };
+        size += more;
+        changed = changed.max(at);
+    }
+    (size, changed)
+}
+
+/// `1.2 MB`, of a thousand bytes each.
+pub(super) fn size(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    match bytes {
+        _ if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
+        _ if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        _ => format!("{:.1} kB", bytes / 1e3),
+    }
+}
+
+/// In the largest unit that is over.
+fn ago(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Lists.
+pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
+    let usual = || PathBuf::from(if Path::new("runs").is_dir() { "runs" } else { "." });
+    let folder = args.folder.clone().unwrap_or_else(usual);
+    if !folder.is_dir() {
+        return Err(CliError::Usage(format!("{} is not a folder", folder.display())));
+    }
+    let found = RunRecord::find(&folder)?;
+    let mut rows: Vec<Row> = found.iter().map(Row::of).collect();
+    rows.retain(|row| {
+        let status = args.status.is_empty() || args.status.contains(&row.status);
+        status && (args.method.is_empty() || args.method.contains(&row.method))
+    });
+    sort(&mut rows, args.sort);
+    match args.format {
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&rows)
+                .map_err(|error| CliError::Unexpected(error.to_string()))?;
+            print(&format!("{text}\n"))?;
+        }
+        Format::Human if rows.is_empty() => {
+            let all = found.len();
+            let folder = folder.display();
+            let none = match all {
+                0 => format!("no run at or below {folder}\n"),
+                all => format!("none of the {all} runs at or below {folder} is like that\n"),
+            };
+            print(&none)?;
+        }
+        Format::Human => print(&render(&rows, &folder))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn sort(rows: &mut [Row], order: Sort) {
+    match order {
+        Sort::Path => rows.sort_by(|one, other| one.path.cmp(&other.path)),
+        Sort::Name => rows.sort_by(|a, b| (&a.name, a.seed).cmp(&(&b.name, b.seed))),
+        Sort::Method => rows.sort_by(|a, b| (&a.method, a.seed).cmp(&(&b.method, b.seed))),
+        Sort::Status => rows.sort_by_key(|row| row.status.to_string()),
+        Sort::Faa => {
+            let faa = |row: &Row| row.faa.unwrap_or(f64::NEG_INFINITY);
+            rows.sort_by(|one, other| faa(other).total_cmp(&faa(one)));
+        }
+        Sort::Bytes => rows.sort_by_key(|row| Reverse(row.bytes())),
+        Sort::Size => rows.sort_by_key(|row| Reverse(row.size_bytes)),
+        Sort::Age => rows.sort_by_key(|row| row.age.unwrap_or(Duration::MAX)),
+    }
+}
+
+fn render(rows: &[Row], folder: &Path) -> String {
+    let head = [
+        "run", "name", "method", "status", "seed", "rounds", "FAA %", "down", "up", "on disk",
+        "age",
+    ];
+    let mut table = TextTable::new(head).left(4);
+    for row in rows {
+        let below = row.path.strip_prefix(folder).unwrap_or(&row.path);
+        let below = if below.as_os_str().is_empty() { row.path.as_path() } else { below };
+        let bytes = |bytes: Option<u64>| bytes.map_or_else(String::new, size);
+        table.row([
+            below.display().to_string(),
+            row.name.clone(),
+            row.method.clone(),
+            row.status.to_string(),
+            row.seed.to_string(),
+            row.rounds.to_string(),
+            percent(row.faa),
+            bytes(row.bytes_down),
+            bytes(row.bytes_up),
+            size(row.size_bytes),
+            row.age.map_or_else(String::new, ago),
+        ]);
+    }
+    let whole = rows.iter().map(|row| row.size_bytes).sum();
+    let word = if rows.len() == 1 { "run" } else { "runs" };
+    format!("{}{} {word} in {}, {}\n", table.render(), rows.len(), folder.display(), size(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_ages_are_in_the_largest_unit_that_is_over() {
+        let sizes = [999, 1_500_000, 2_000_000_000].map(size);
+        assert_eq!(sizes, ["1.0 kB", "1.5 MB", "2.0 GB"]);
+        let ages = [59, 60, 7_199, 172_800].map(|s| ago(Duration::from_secs(s)));
+        assert_eq!(ages, ["59 s", "1 min", "1 h", "2 days"]);
+    }
+}

@@ -1,0 +1,302 @@
+//! What a page is about: runs sorted into arms, which of them is the baseline of which, what is plotted over what.
+
+use std::path::{Path, PathBuf};
+
+use super::wishes::Wishes;
+use crate::results::{Arm, Metric, ResultsError, RunRecord};
+
+/// The largest number of series in one chart: as many as there are colours.
+const MOST_SERIES: usize = 8;
+
+/// What a page shows.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The study's name, or that of the scenario.
+    pub title: String,
+    /// In the order of paths.
+    pub arms: Vec<Arm>,
+    /// The baseline of every arm; `None` of baselines, and where there is none.
+    pub baselines: Vec<Option<usize>>,
+    /// The axis along the bottom, where it has several values.
+    pub x: Option<String>,
+    /// Columns of the table.
+    pub metrics: Vec<Metric>,
+    /// Noted where arms differ in one of these.
+    pub unequal: Vec<Metric>,
+    /// What is drawn: words as `[report] plots` has them.
+    pub plots: Vec<String>,
+    /// Cells of a study that are not done, without a run or with one.
+    pub undone: Vec<Undone>,
+}
+
+/// A cell that is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undone {
+    pub name: String,
+    pub status: String,
+    pub error: String,
+}
+
+/// Metrics of a page, unless a study names others.
+const USUAL: [&str; 6] =
+    ["faa", "average_incremental", "forgetting_from_best", "bytes_down", "bytes_up", "virtual_s"];
+
+impl Content {
+    /// Everything at or below some folders. `against` names the baseline by arms on axes, such as `method=fedavg`.
+    ///
+    /// # Errors
+    /// A file of a run or study is damaged.
+    pub fn gather(
+        roots: &[PathBuf],
+        against: &[(String, String)],
+    ) -> Result<Content, ResultsError> {
+        let mut wishes = Wishes::unasked()?;
+        let mut runs = Vec::new();
+        let mut undone = Vec::new();
+        let mut cells = Vec::new();
+        for root in roots {
+            let here = Wishes::of(root)?;
+            for run in RunRecord::find(root)? {
+                if runs.iter().any(|known: &RunRecord| known.path == run.path) {
+                    continue;
+                }
+                if let Some(cell) = here.cell(root, &run) {
+                    cells.push((run.path.clone(), cell.clone()));
+                }
+                undone.extend(Undone::of_run(&run, &here, root));
+                runs.push(run);
+            }
+            undone.extend(Undone::without_run(&here, root));
+            if wishes.study.is_none() {
+                wishes = here;
+            }
+        }
+        if !against.is_empty() {
+            (wishes.against, wishes.against_label) = (against.to_vec(), None);
+        }
+        let mut arms = Arm::sort(runs);
+        let mut labels = vec![String::new(); arms.len()];
+        for (arm, label) in arms.iter_mut().zip(&mut labels) {
+            let cell = |run: &RunRecord| cells.iter().find(|(path, _)| *path == run.path);
+            if let Some((_, cell)) = arm.runs.first().and_then(cell) {
+                label.clone_from(&cell.label);
+                arm.axes = match cell.label.is_empty() {
+                    true => cell.axes.clone(),
+                    false => vec![("cell".to_owned(), cell.label.clone())],
+                };
+            }
+        }
+        arrange(&mut arms, &mut labels);
+        let x = wishes.x.clone().filter(|x| values(&arms, x).len() > 1).or_else(|| numeric(&arms));
+        let baselines = baselines(&arms, &labels, &wishes, x.as_deref());
+        let name = || Some(arms.first()?.runs.first()?.manifest.scenario.name.clone());
+        let title = wishes.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
+        Ok(Content {
+            title,
+            baselines,
+            x,
+            metrics: shown(wishes.metrics, &arms)?,
+            unequal: wishes.unequal,
+            plots: wishes.plots,
+            undone,
+            arms,
+        })
+    }
+
+    /// The arms at every value of `x`, a chart's worth at a time, with what is said of them.
+    pub fn charts(&self) -> Vec<(String, Vec<usize>)> {
+        let all: Vec<usize> = (0..self.arms.len()).collect();
+        let of = |value: &str| -> Vec<usize> {
+            let x = self.x.as_deref().unwrap_or_default();
+            all.iter().copied().filter(|arm| self.arms[*arm].axis(x) == Some(value)).collect()
+        };
+        let mut charts: Vec<(String, Vec<usize>)> = match &self.x {
+            None => vec![(String::new(), all.clone())],
+            Some(x) => {
+                let values = values(&self.arms, x);
+                values.iter().map(|value| (format!("{x}={value}"), of(value))).collect()
+            }
+        };
+        let met: Vec<usize> = charts.iter().flat_map(|(_, arms)| arms.clone()).collect();
+        let rest: Vec<usize> = all.into_iter().filter(|arm| !met.contains(arm)).collect();
+        if !rest.is_empty() {
+            charts.push(("other cells".to_owned(), rest));
+        }
+        let split = |(name, arms): &(String, Vec<usize>)| {
+            let parts = arms.len().div_ceil(MOST_SERIES);
+            let part = |(part, arms): (usize, &[usize])| {
+                let name = if parts > 1 {
+                    format!("{name} ({} of {parts})", part + 1)
+                } else {
+                    name.clone()
+                };
+                (name.trim().to_owned(), arms.to_vec())
+            };
+            arms.chunks(MOST_SERIES).enumerate().map(part).collect::<Vec<_>>()
+        };
+        charts.iter().flat_map(split).collect()
+    }
+
+    /// What an arm is called apart from its place on `x`.
+    pub fn series_name(&self, arm: usize) -> String {
+        let others = self.arms[arm].axes.iter().filter(|(axis, _)| Some(axis) != self.x.as_ref());
+        let others: Vec<(String, String)> = others.cloned().collect();
+        match others.as_slice() {
+            [] => {
+                self.arms[arm].runs.first().map_or_else(String::new, |r| r.manifest.method.clone())
+            }
+            [(_, value)] => value.clone(),
+            others => {
+                let pair = |(axis, value): &(String, String)| format!("{axis}={value}");
+                others.iter().map(pair).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Names of all series, in the order of arms; a series has one colour on the whole page.
+    pub fn series(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for arm in 0..self.arms.len() {
+            let name = self.series_name(arm);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The number of an arm's series.
+    pub fn number(&self, arm: usize) -> usize {
+        let name = self.series_name(arm);
+        self.series().iter().position(|known| *known == name).unwrap_or(0)
+    }
+
+    /// Values of an axis in order.
+    pub fn values(&self, axis: &str) -> Vec<String> {
+        values(&self.arms, axis)
+    }
+}
+
+impl Undone {
+    fn of_run(run: &RunRecord, wishes: &Wishes, root: &Path) -> Option<Undone> {
+        if run.is_done() {
+            return None;
+        }
+        let cell = wishes.cell(root, run);
+        let told = cell.map(|cell| cell.error.clone()).filter(|error| !error.is_empty());
+        let error = run.manifest.error.clone().or(told).unwrap_or_default();
+        let status = match cell {
+            Some(cell) => cell.status.clone(),
+            None => run.manifest.status.to_string(),
+        };
+        Some(Undone { name: run.path.display().to_string(), status, error })
+    }
+
+    /// Cells of a study that never became a run.
+    fn without_run<'a>(wishes: &'a Wishes, root: &'a Path) -> impl Iterator<Item = Undone> + 'a {
+        let missing = wishes.cells.iter().filter(move |cell| {
+            cell.status != "done" && RunRecord::read(&root.join(&cell.path)).is_err()
+        });
+        missing.map(|cell| Undone {
+            name: root.join(&cell.path).display().to_string(),
+            status: cell.status.clone(),
+            error: cell.error.clone(),
+        })
+    }
+}
+
+/// In the order of axes: numbers by size, words as they first come.
+fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
+    let mut order: Vec<usize> = (0..arms.len()).collect();
+    let names: Vec<String> = match arms.first() {
+        Some(arm) => arm.axes.iter().map(|(axis, _)| axis.clone()).collect(),
+        None => Vec::new(),
+    };
+    let known: Vec<Vec<String>> = names.iter().map(|axis| values(arms, axis)).collect();
+    let place = |arm: usize| -> Vec<usize> {
+        let of = |(axis, known): (&String, &Vec<String>)| {
+            let value = arms[arm].axis(axis);
+            known.iter().position(|known| Some(known.as_str()) == value).unwrap_or(usize::MAX)
+        };
+        names.iter().zip(&known).map(of).collect()
+    };
+    order.sort_by_key(|arm| place(*arm));
+    *labels = order.iter().map(|arm| labels[*arm].clone()).collect();
+    *arms = order.iter().map(|arm| arms[*arm].clone()).collect();
+}
+
+/// The values of an axis: by size where all are numbers, else as they first come.
+fn values(arms: &[Arm], axis: &str) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for value in arms.iter().filter_map(|arm| arm.axis(axis)) {
+        if !values.iter().any(|known| known == value) {
+            values.push(value.to_owned());
+        }
+    }
+    let number = |text: &String| text.parse::<f64>().ok();
+    if values.iter().all(|value| number(value).is_some()) {
+        values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
+    }
+    values
+}
+
+/// The first axis of at least two numbers.
+fn numeric(arms: &[Arm]) -> Option<String> {
+    let axes = arms.first()?.axes.iter().map(|(axis, _)| axis.clone());
+    axes.into_iter().find(|axis| {
+        let values = values(arms, axis);
+        values.len() > 1 && values.iter().all(|value| value.parse::<f64>().is_ok())
+    })
+}
+
+fn baselines(
+    arms: &[Arm],
+    labels: &[String],
+    wishes: &Wishes,
+    x: Option<&str>,
+) -> Vec<Option<usize>> {
+    if let Some(label) = &wishes.against_label {
+        let extra = labels.iter().position(|known| known == label);
+        return (0..arms.len()).map(|arm| extra.filter(|extra| *extra != arm)).collect();
+    }
+    let mut against = wishes.against.clone();
+    if against.is_empty() {
+        // The first value of the first axis that is not along the bottom; of `x` itself where there is no other.
+        let axes = || arms.first().into_iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis);
+        let several = |axis: &&String| values(arms, axis).len() > 1;
+        let other = axes().filter(several).find(|axis| Some(axis.as_str()) != x);
+        let axis = other.or_else(|| axes().find(several));
+        against.extend(
+            axis.and_then(|axis| Some((axis.clone(), values(arms, axis).first()?.clone()))),
+        );
+    }
+    let baseline = |arm: usize| {
+        let mut wanted = arms[arm].axes.clone();
+        for (axis, value) in &mut wanted {
+            if let Some((_, other)) = against.iter().find(|(known, _)| known == axis) {
+                value.clone_from(other);
+            }
+        }
+        let named = against.iter().all(|(axis, _)| arms[arm].axis(axis).is_some());
+        let found = arms.iter().position(|other| other.axes == wanted);
+        found.filter(|found| named && *found != arm && !against.is_empty())
+    };
+    (0..arms.len()).map(baseline).collect()
+}
+
+/// The metrics that any run has.
+fn shown(wished: Vec<Metric>, arms: &[Arm]) -> Result<Vec<Metric>, ResultsError> {
+    let mut metrics = wished;
+    if metrics.is_empty() {
+        for name in USUAL {
+            metrics.push(Metric::parse(name)?);
+        }
+    }
+    // The simulated clock of ideal clients stands still.
+    let says = |metric: &Metric| {
+        let mut figures = arms.iter().flat_map(|arm| arm.figures(metric)).peekable();
+        figures.peek().is_some() && (metric.name() != "virtual_s" || figures.any(|s| s > 0.0))
+    };
+    metrics.retain(says);
+    Ok(metrics)
+}

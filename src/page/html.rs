@@ -1,0 +1,186 @@
+//! Pieces that every part of the page is made of: figures with their numbers behind, tables, legends, tints.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::plot::{colour, dark_rules, hex, outline};
+
+/// A drawing with all that belongs to it.
+pub struct Figure {
+    /// Unique on the page.
+    pub id: String,
+    pub title: String,
+    /// What it shows and how to read it, for whoever does not see it as well.
+    pub description: String,
+    /// The inside of an `svg` element, and its size.
+    pub drawing: (String, (u32, u32)),
+    /// Number and name of series.
+    pub legend: Vec<(usize, String)>,
+    /// Its numbers.
+    pub numbers: Table,
+}
+
+/// A table: names of columns, and rows, each with as many cells.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<Entry>>,
+    /// So many columns from the left are words; the first of them names the row.
+    pub words: usize,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub text: String,
+    pub best: bool,
+    /// Numbers of notes.
+    pub notes: Vec<usize>,
+}
+
+impl<S: Into<String>> From<S> for Entry {
+    fn from(text: S) -> Entry {
+        Entry { text: text.into(), best: false, notes: Vec::new() }
+    }
+}
+
+impl Table {
+    /// A table of which so many columns are words.
+    pub fn new<S: Into<String>>(words: usize, head: impl IntoIterator<Item = S>) -> Table {
+        Table { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), words }
+    }
+
+    /// Adds a row.
+    pub fn row<E: Into<Entry>>(&mut self, cells: impl IntoIterator<Item = E>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// With what it is about.
+    pub fn render(&self, caption: &str) -> Markup {
+        let class = |column: usize| (column < self.words).then_some("text");
+        html! {
+            div.wide tabindex="0" role="group" aria-label=(caption) {
+                table {
+                    caption { (caption) }
+                    thead { tr { @for (at, name) in self.head.iter().enumerate() {
+                        th scope="col" class=[class(at)] { (name) }
+                    } } }
+                    tbody { @for row in &self.rows { tr { @for (at, entry) in row.iter().enumerate() {
+                        @if at == 0 {
+                            th scope="row" class=[class(at)] { (entry.render()) }
+                        } @else if entry.best {
+                            td.best { (entry.render()) }
+                        } @else {
+                            td class=[class(at)] { (entry.render()) }
+                        }
+                    } } } }
+                }
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn render(&self) -> Markup {
+        html! {
+            (self.text)
+            @for note in &self.notes {
+                sup { a href={ "#note-" (note) } aria-label={ "note " (note) } { (note) } }
+            }
+        }
+    }
+}
+
+impl Figure {
+    /// The figure.
+    pub fn render(&self) -> Markup {
+        let (body, (width, height)) = &self.drawing;
+        let id = &self.id;
+        let wide = format!("max-width:{}px", width * 3 / 2);
+        html! {
+            figure id=(id) {
+                figcaption { (self.title) }
+                p { (self.description) }
+                @if self.legend.len() > 1 { (legend(&self.legend)) }
+                svg.plot viewBox={ "0 0 " (width) " " (height) } style=(wide) role="img"
+                    aria-labelledby={ (id) "-title " (id) "-text" } {
+                    title id={ (id) "-title" } { (self.title) }
+                    desc id={ (id) "-text" } { (self.description) }
+                    (PreEscaped(body))
+                }
+                details {
+                    summary { "Numbers of this figure" }
+                    (self.numbers.render(&self.title))
+                }
+            }
+        }
+    }
+}
+
+fn legend(series: &[(usize, String)]) -> Markup {
+    html! {
+        ul.legend aria-label="Legend" {
+            @for (number, name) in series {
+                li { (key(*number)) (name) }
+            }
+        }
+    }
+}
+
+/// The mark of a series.
+fn key(number: usize) -> Markup {
+    let colour = hex(colour(number));
+    let corners: Vec<String> =
+        outline(number).into_iter().map(|(x, y)| format!("{},{}", x + 12, y + 6)).collect();
+    html! {
+        svg viewBox="0 0 24 12" aria-hidden="true" {
+            polyline fill="none" stroke=(colour) stroke-width="2" points="0,6 24,6" {}
+            polygon fill=(colour) points=(corners.join(" ")) {}
+        }
+    }
+}
+
+/// The style of a cell that is tinted by a share: the more, the deeper.
+pub fn tint(share: f64) -> String {
+    // Words stay readable on the deepest tint in light and dark.
+    format!("background:rgba(var(--heat),{:.2})", 0.55 * share.clamp(0.0, 1.0))
+}
+
+/// The style sheet.
+pub fn style() -> String {
+    include_str!("style.css").replace("DARK", &dark_rules())
+}
+
+/// Text as a part of an identifier.
+pub fn slug(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .collect()
+}
+
+/// `90.58 ± 0.71`.
+pub fn with_spread(mean: String, deviation: Option<String>) -> String {
+    deviation.map_or(mean.clone(), |deviation| format!("{mean} ± {deviation}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_wrote_is_escaped_and_tables_have_scopes() {
+        let mut table = Table::new(1, ["name", "<b>"]);
+        table.row(["<script>", "1"]);
+        let text = table.render("a & b").into_string();
+        assert!(text.contains("&lt;script&gt;") && text.contains("&lt;b&gt;"));
+        assert!(text.contains("a &amp; b") && !text.contains("<script>"));
+        assert!(text.contains("<th scope=\"row\" class=\"text\">"), "{text}");
+        assert!(text.contains("<th scope=\"col\">"), "{text}");
+    }
+
+    #[test]
+    fn tints_grow_and_end() {
+        assert_eq!(tint(0.0), "background:rgba(var(--heat),0.00)");
+        assert_eq!(tint(2.0), tint(1.0));
+        assert_eq!(slug("clients=10, A"), "clients-10--a");
+    }
+}

@@ -1,0 +1,68 @@
+//! A study or a few runs as one HTML file that needs nothing else: no network, no script, no font.
+//!
+//! [`Content::gather`] reads runs and sorts them into arms; [`render`] writes the page. What it shows depends on the
+//! files of the runs and on nothing else, so that the same runs give the same bytes. Every drawing has its title, a
+//! description and its numbers as a table; heat maps *are* tables whose cells are tinted.
+//!
+//! ```
+//! use fedcast::page::{Content, render};
+//!
+//! let content = Content::gather(&["no/such/study".into()], &[])?;
+//! let page = render(&content);
+//! assert!(page.starts_with("<!DOCTYPE html>") && page.contains("no runs"));
+//! # Ok::<(), fedcast::results::ResultsError>(())
+//! ```
+
+mod content;
+mod html;
+pub mod plot;
+mod sections;
+mod wishes;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+
+pub use content::{Content, Undone};
+pub use wishes::{Cell, Wishes};
+
+/// A part of the page: what links call it, its heading, what is in it.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    body: Markup,
+}
+
+/// The page.
+pub fn render(content: &Content) -> String {
+    let sections: Vec<Section> = sections::all(content);
+    let page = markup! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content={ "fedcast " (env!("CARGO_PKG_VERSION")) };
+                title { (content.title) " - fedcast" }
+                style { (PreEscaped(html::style())) }
+            }
+            body {
+                a.skip href="#main" { "Skip to the results" }
+                header {
+                    h1 { (content.title) }
+                    (sections::summary(content))
+                    nav aria-label="Contents" { ol { @for section in &sections {
+                        li { a href={ "#" (section.id) } { (section.title) } }
+                    } } }
+                }
+                main id="main" { @for section in &sections {
+                    section aria-labelledby=(section.id) {
+                        h2 id=(section.id) { (section.title) }
+                        (section.body)
+                    }
+                } }
+            }
+        }
+    };
+    let mut text = page.into_string();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,167 @@
+//! One axis: what it measures, from where to where, and where it has ticks.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+use super::label::Label;
+use super::shortened;
+
+/// An axis, in coordinates of its own: logarithms on a logarithmic one, places on one of names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it measures, with its unit.
+    pub title: String,
+    /// Its beginning.
+    pub low: f64,
+    /// Its end.
+    pub high: f64,
+    /// Where there are ticks, and what is written there.
+    pub ticks: Vec<(f64, String)>,
+    logarithmic: bool,
+}
+
+impl Axis {
+    /// From the least to the greatest of the values with a little room, and from zero where they come near it.
+    pub fn linear(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
+        let (mut low, mut high) = extent(values);
+        // An axis that begins at 70 of 100 is read wrongly less often than one cut where nobody expects it.
+        if low > 0.0 && low < 0.5 * high {
+            low = 0.0;
+        }
+        let room = if high > low { 0.05 * (high - low) } else { high.abs().max(1.0) * 0.05 };
+        if low != 0.0 {
+            low -= room;
+        }
+        high += room;
+        let places = steps(low, high, 5);
+        let ticks = places.into_iter().map(|at| (at, label.write(at))).collect();
+        Axis { title: title.to_owned(), low, high, ticks, logarithmic: false }
+    }
+
+    /// A linear axis that begins at zero.
+    pub fn from_zero(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
+        Axis::linear(title, values.into_iter().chain([0.0]), label)
+    }
+
+    /// A logarithmic axis where the values are positive and far apart, else a linear one.
+    pub fn wide(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
+        let values: Vec<f64> = values.into_iter().collect();
+        let (low, high) = extent(values.iter().copied());
+        if low <= 0.0 || high < 20.0 * low {
+            return Axis::linear(title, values, label);
+        }
+        let (low, high) = (low.log10() - 0.08, high.log10() + 0.08);
+        let inside = |at: &f64| *at >= low && *at <= high;
+        let decades = low.floor() as i32..=high.ceil() as i32;
+        let within: &[f64] = if high - low > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+        let values =
+            decades.flat_map(|decade| within.iter().map(move |step| step * 10f64.powi(decade)));
+        let ticks = values.map(|value| (value.log10(), label.write(value)));
+        let ticks = ticks.filter(|(at, _)| inside(at)).collect();
+        Axis { title: format!("{title}, logarithmic"), low, high, ticks, logarithmic: true }
+    }
+
+    /// A place for every name, in order.
+    pub fn places<S: AsRef<str>>(title: &str, names: &[S]) -> Axis {
+        let ticks =
+            names.iter().enumerate().map(|(place, name)| (place as f64, name.as_ref().to_owned()));
+        Axis {
+            title: title.to_owned(),
+            low: -0.5,
+            high: names.len().max(1) as f64 - 0.5,
+            ticks: ticks.collect(),
+            logarithmic: false,
+        }
+    }
+
+    /// The coordinate of a value.
+    pub fn at(&self, value: f64) -> f64 {
+        if self.logarithmic { value.log10().max(self.low) } else { value }
+    }
+}
+
+/// As plotters asks for it.
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let share = (value - self.low) / (self.high - self.low);
+        limit.0 + (share * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match hint.weight().allow_light_points() {
+            true => Vec::new(),
+            false => self.ticks.iter().map(|(at, _)| *at).collect(),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        let tick = self.ticks.iter().find(|(at, _)| at == value);
+        tick.map_or_else(String::new, |(_, word)| shortened(word))
+    }
+}
+
+/// The least and the greatest; `0..1` of nothing.
+fn extent(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let finite = values.into_iter().filter(|value| value.is_finite());
+    finite
+        .fold(None, |found: Option<(f64, f64)>, value| {
+            let (low, high) = found.unwrap_or((value, value));
+            Some((low.min(value), high.max(value)))
+        })
+        .unwrap_or((0.0, 1.0))
+}
+
+/// Round numbers in a range, about `count` of them: 1, 2 or 5 times a power of ten apart.
+fn steps(low: f64, high: f64, count: u32) -> Vec<f64> {
+    let rough = (high - low) / f64::from(count);
+    let decade = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * decade);
+    let step = step.into_iter().find(|step| *step >= 0.999 * rough).unwrap_or(rough);
+    let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
+    // A multiple of a decimal fraction is not that fraction: 3 * 0.1 is said as 0.3.
+    let digits = (-step.log10().floor()).max(0.0) as usize;
+    let exact = |n: i64| format!("{:.digits$}", n as f64 * step).parse().unwrap_or(0.0);
+    (first..=last).map(exact).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(steps(0.0, 1.0, 5), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+        assert_eq!(steps(71.0, 93.0, 5), [75.0, 80.0, 85.0, 90.0]);
+        assert_eq!(steps(0.0, 0.3, 3), [0.0, 0.1, 0.2, 0.3]);
+        assert_eq!(steps(0.0, 3e6, 5), [0.0, 1e6, 2e6, 3e6]);
+    }
+
+    #[test]
+    fn an_axis_of_what_is_near_zero_begins_there() {
+        let near = Axis::linear("y", [0.2, 0.9], Label::Number);
+        assert_eq!(near.low, 0.0);
+        let far = Axis::linear("y", [80.0, 90.0], Label::Number);
+        assert!(far.low > 70.0 && far.low < 80.0 && far.high > 90.0);
+        let one = Axis::linear("y", [5.0], Label::Number);
+        assert!(one.low < 5.0 && one.high > 5.0);
+    }
+
+    #[test]
+    fn a_wide_axis_counts_in_powers_of_ten() {
+        let axis = Axis::wide("bytes", [2e3, 5e6], Label::Bytes);
+        let words: Vec<&str> = axis.ticks.iter().map(|(_, word)| word.as_str()).collect();
+        assert_eq!(words, ["10 kB", "100 kB", "1 MB"]);
+        assert_eq!(axis.at(1e6), 6.0);
+        assert_eq!(Axis::wide("bytes", [2.0, 5.0], Label::Number).at(4.0), 4.0);
+    }
+}

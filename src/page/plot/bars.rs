@@ -1,0 +1,82 @@
+//! Bars of stacked parts, one below the other.
+
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::label::Label;
+use super::palette::colour;
+
+/// A bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// What it is of.
+    pub name: String,
+    /// Number of a series, and how much.
+    pub parts: Vec<(usize, f64)>,
+}
+
+/// Bars with one axis, as the inside of an `svg` element, with its size.
+pub fn bars(title: &str, label: Label, bars: &[Bar]) -> (String, (u32, u32)) {
+    let size = (760, 66 + 26 * bars.len() as u32);
+    let whole = |bar: &Bar| bar.parts.iter().map(|(_, part)| part).sum::<f64>();
+    let x = Axis::from_zero(title, bars.iter().map(whole), label);
+    // The first is at the top, where axes end.
+    let names: Vec<&str> = bars.iter().rev().map(|bar| bar.name.as_str()).collect();
+    let y = Axis::places("", &names);
+    let drawing = super::drawing(size, |root| {
+        let mut chart = ChartBuilder::on(root)
+            .margin(8)
+            .margin_right(28)
+            .x_label_area_size(46)
+            .y_label_area_size(super::names_width(&y).max(40))
+            .build_cartesian_2d(x.clone(), y.clone())?;
+        super::mesh(&mut chart, &x.title, "").disable_y_mesh().draw()?;
+        for (place, bar) in bars.iter().rev().enumerate() {
+            let (low, high) = (place as f64 - 0.36, place as f64 + 0.36);
+            let mut from = 0.0;
+            let rectangles =
+                bar.parts.iter().filter(|(_, part)| *part > 0.0).map(|(part, much)| {
+                    let begin = from;
+                    from += much;
+                    Rectangle::new([(begin, low), (from, high)], colour(*part).filled())
+                });
+            chart.draw_series(rectangles)?;
+        }
+        Ok(())
+    });
+    (drawing, size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::plot::hex;
+
+    /// Left edge, top and width of the rectangles of a colour.
+    fn rectangles(drawing: &str, series: usize) -> Vec<[i32; 3]> {
+        let fill = format!("fill=\"{}\"", hex(colour(series)));
+        let elements = drawing.split('<').filter(|e| e.starts_with("rect") && e.contains(&fill));
+        let value = |element: &str, name: &str| {
+            let rest = element.split(&format!(" {name}=\"")).nth(1).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        elements.map(|e| [value(e, "x"), value(e, "y"), value(e, "width")]).collect()
+    }
+
+    #[test]
+    fn parts_follow_one_another_and_the_first_bar_is_on_top() {
+        let both = [
+            Bar { name: "fedavg".into(), parts: vec![(0, 100.0), (1, 300.0)] },
+            Bar { name: "hgp".into(), parts: vec![(0, 200.0), (1, 0.0)] },
+        ];
+        let (drawing, _) = bars("bytes", Label::Bytes, &both);
+        let (first, second) = (rectangles(&drawing, 0), rectangles(&drawing, 1));
+        // Bars are drawn from below.
+        let [hgp, fedavg] = first[..] else { panic!("{first:?}") };
+        assert!(fedavg[1] < hgp[1], "{first:?}");
+        assert!((hgp[2] - 2 * fedavg[2]).abs() <= 2, "{first:?}");
+        assert_eq!(second.len(), 1, "nothing is drawn of nothing");
+        assert!((second[0][0] - (fedavg[0] + fedavg[2])).abs() <= 1, "{first:?} {second:?}");
+        assert!((second[0][2] - 3 * fedavg[2]).abs() <= 3, "{second:?}");
+    }
+}

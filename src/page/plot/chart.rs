@@ -1,0 +1,159 @@
+//! Series over two axes: lines with bands, points with error bars, outlines of histograms.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::palette::{INK, colour, outline};
+
+/// A point of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Where it stands.
+    pub x: f64,
+    /// What was measured.
+    pub y: f64,
+    /// Deviation of `y`, where there are several measurements.
+    pub spread: Option<f64>,
+    /// Deviation of `x`, where that is a measurement as well.
+    pub x_spread: Option<f64>,
+}
+
+impl Point {
+    /// A point of one measurement.
+    pub fn new(x: f64, y: f64) -> Point {
+        Point { x, y, spread: None, x_spread: None }
+    }
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// A line within a band of one deviation.
+    Band,
+    /// Marks with error bars, joined.
+    Joined,
+    /// Marks with error bars.
+    Marks,
+    /// A dashed line.
+    Frontier,
+    /// The outline of a histogram: a step at each point.
+    Steps,
+}
+
+/// One series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its number, which gives colour and mark.
+    pub number: usize,
+    /// In order of `x`.
+    pub points: Vec<Point>,
+    /// How it is drawn.
+    pub look: Look,
+}
+
+/// Two axes and what is between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn, in this order.
+    pub series: Vec<Series>,
+}
+
+type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// Height of a chart.
+const HEIGHT: u32 = 320;
+
+/// Panels side by side, as the inside of an `svg` element, with its size.
+pub fn chart(panels: &[Panel]) -> (String, (u32, u32)) {
+    let width = if panels.len() > 1 { 380 * panels.len() as u32 } else { 640 };
+    let rows = panels.iter().filter(|panel| named(&panel.y)).map(|panel| panel.y.ticks.len());
+    let height = rows.max().map_or(HEIGHT, |rows| 70 + 26 * rows as u32);
+    let size = (width, height);
+    let drawing = super::drawing(size, |root| {
+        let areas = root.split_evenly((1, panels.len().max(1)));
+        areas.iter().zip(panels).try_for_each(|(area, panel)| draw(area, panel))
+    });
+    (drawing, size)
+}
+
+/// Whether an axis has names for ticks: those of arms are long.
+fn named(axis: &Axis) -> bool {
+    axis.ticks.iter().any(|(_, name)| name.chars().any(char::is_alphabetic) && name.len() > 8)
+}
+
+fn draw(area: &Area, panel: &Panel) -> Drawn {
+    let Panel { x, y, series } = panel;
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .margin_right(22)
+        .x_label_area_size(46)
+        .y_label_area_size(super::names_width(y).max(62))
+        .build_cartesian_2d(x.clone(), y.clone())?;
+    super::mesh(&mut chart, &x.title, &y.title).draw()?;
+    for one in series {
+        draw_series(&mut chart, panel, one)?;
+    }
+    Ok(())
+}
+
+fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
+    let colour = colour(series.number);
+    let at = |x: f64, y: f64| (panel.x.at(x), panel.y.at(y));
+    let line: Vec<(f64, f64)> = series.points.iter().map(|point| at(point.x, point.y)).collect();
+    let spread = series.points.iter().any(|point| point.spread.is_some());
+    match series.look {
+        Look::Band => {
+            if spread {
+                let edge = |sign: f64| {
+                    let y = move |point: &Point| point.y + sign * point.spread.unwrap_or(0.0);
+                    series.points.iter().map(move |point| at(point.x, y(point)))
+                };
+                let low: Vec<_> = edge(-1.0).collect();
+                let band: Vec<_> = edge(1.0).chain(low.into_iter().rev()).collect();
+                chart.draw_series([Polygon::new(band, colour.mix(0.18))])?;
+            }
+            chart.draw_series([PathElement::new(line, colour.stroke_width(2))])?;
+        }
+        Look::Frontier => {
+            chart.draw_series(DashedLineSeries::new(line, 5, 4, INK.stroke_width(1)))?;
+        }
+        Look::Steps => {
+            let steps = line.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+            let last = line.last().copied();
+            let path: Vec<_> = steps.chain(last).collect();
+            chart.draw_series([PathElement::new(path, colour.stroke_width(2))])?;
+        }
+        Look::Joined | Look::Marks => {
+            if series.look == Look::Joined {
+                chart.draw_series([PathElement::new(line.clone(), colour.stroke_width(2))])?;
+            }
+            for point in &series.points {
+                let bar = colour.stroke_width(1);
+                if let Some(spread) = point.spread {
+                    let (low, high) =
+                        (at(point.x, point.y - spread), at(point.x, point.y + spread));
+                    chart.draw_series([PathElement::new(vec![low, high], bar)])?;
+                }
+                if let Some(spread) = point.x_spread {
+                    let (low, high) =
+                        (at(point.x - spread, point.y), at(point.x + spread, point.y));
+                    chart.draw_series([PathElement::new(vec![low, high], bar)])?;
+                }
+            }
+            // Its shape tells what its colour may not.
+            let mark = |place: &(f64, f64)| {
+                let shape = Polygon::new(outline(series.number), colour.filled());
+                EmptyElement::at(*place) + shape
+            };
+            chart.draw_series(line.iter().map(mark))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Drawings of a page, as SVG. `plotters` draws; the size of a drawing is that of its own coordinates, and the page
+//! lets it shrink and grow.
+
+mod axis;
+mod bars;
+mod chart;
+mod label;
+mod palette;
+
+use plotters::chart::MeshStyle;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::FontDesc;
+
+pub use axis::Axis;
+pub use bars::{Bar, bars};
+pub use chart::{Look, Panel, Point, Series, chart};
+pub use label::Label;
+pub use palette::{colour, dark_rules, hex, outline};
+
+/// The longest name of a tick that is written whole.
+const LONGEST: usize = 34;
+
+/// Draws into the inside of an `svg` element.
+fn drawing(
+    size: (u32, u32),
+    draw: impl FnOnce(
+        &DrawingArea<SVGBackend, Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>>,
+) -> String {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    let drawn = draw(&root).and_then(|()| root.present());
+    drop(root);
+    // It fails where a file cannot be written, and a text can.
+    drawn.expect("a text takes any drawing");
+    inside(&text)
+}
+
+/// What is between the tags of the `svg` element, without what says nothing.
+fn inside(text: &str) -> String {
+    let begin = text.find('>').map_or(0, |at| at + 1);
+    let end = text.rfind("</svg>").unwrap_or(text.len());
+    let body = text[begin..end].replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "");
+    let body = body.replace(" font-family=\"sans-serif\"", "");
+    body.lines().collect::<String>()
+}
+
+/// The style of words.
+fn words() -> TextStyle<'static> {
+    let font: FontDesc = ("sans-serif", 15).into();
+    font.color(&palette::INK)
+}
+
+/// Axes, grid and words.
+fn mesh<'a, 'b>(
+    chart: &'b mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>,
+    x: &str,
+    y: &str,
+) -> MeshStyle<'a, 'b, Axis, Axis, SVGBackend<'a>> {
+    let mut mesh = chart.configure_mesh();
+    mesh.bold_line_style(palette::GRID)
+        .axis_style(palette::INK)
+        .label_style(words())
+        .axis_desc_style(words())
+        .x_desc(x)
+        .y_desc(y);
+    mesh
+}
+
+/// Room for the names of an axis.
+fn names_width(axis: &Axis) -> u32 {
+    let longest = axis.ticks.iter().map(|(_, name)| shortened(name).chars().count()).max();
+    34 + 7 * longest.unwrap_or(0) as u32
+}
+
+/// A name that is too long for an axis ends in dots; tables have it whole.
+fn shortened(name: &str) -> String {
+    match name.chars().count() > LONGEST {
+        true => name.chars().take(LONGEST - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(look: Look) -> Panel {
+        let point = |x: f64, y: f64| Point { spread: Some(0.1), ..Point::new(x, y) };
+        Panel {
+            x: Axis::linear("round", [0.0, 10.0], Label::Number),
+            y: Axis::linear("accuracy & more (%)", [0.0, 1.0], Label::Percent),
+            series: vec![
+                Series { number: 0, points: vec![point(0.0, 0.0), point(10.0, 1.0)], look },
+                Series { number: 1, points: vec![point(0.0, 1.0), point(10.0, 0.5)], look },
+            ],
+        }
+    }
+
+    /// The corners of the line with this colour.
+    fn line(drawing: &str, series: usize) -> Vec<(i32, i32)> {
+        let stroke = format!("stroke=\"{}\"", hex(colour(series)));
+        let element = drawing
+            .split('<')
+            .find(|element| element.starts_with("polyline") && element.contains(&stroke));
+        let points = element.unwrap().split("points=\"").nth(1).unwrap();
+        let points = points.split('"').next().unwrap();
+        let pair = |text: &str| {
+            let (x, y) = text.split_once(',').unwrap();
+            (x.parse().unwrap(), y.parse().unwrap())
+        };
+        points.split_whitespace().map(pair).collect()
+    }
+
+    #[test]
+    fn more_is_to_the_right_and_further_up() {
+        let (drawing, _) = chart(&[panel(Look::Band)]);
+        let (up, down) = (line(&drawing, 0), line(&drawing, 1));
+        assert!(up[0].0 < up[1].0 && up[0].1 > up[1].1, "{up:?}");
+        assert!(down[0].1 < down[1].1, "{down:?}");
+        assert_eq!(up[0].0, down[0].0);
+        // The first ends where the second begins.
+        assert_eq!(up[1].1, down[0].1);
+    }
+
+    #[test]
+    fn a_band_reaches_one_deviation_to_both_sides() {
+        let (drawing, _) = chart(&[panel(Look::Band)]);
+        let fill = format!("fill=\"{}\"", hex(colour(0)));
+        let polygon =
+            drawing.split('<').find(|e| e.starts_with("polygon") && e.contains(&fill)).unwrap();
+        let points = polygon.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        let ys: Vec<i32> = points
+            .split_whitespace()
+            .map(|pair| pair.split_once(',').unwrap().1.parse().unwrap())
+            .collect();
+        let line = line(&drawing, 0);
+        assert_eq!(ys.len(), 4);
+        assert!((ys[0] + ys[3] - 2 * line[0].1).abs() <= 1, "{ys:?} {line:?}");
+        let tenth = f64::from(line[0].1 - line[1].1) / 10.0;
+        assert!((f64::from(ys[3] - ys[0]) - 2.0 * tenth).abs() <= 2.0, "{ys:?} {line:?}");
+    }
+
+    #[test]
+    fn words_of_a_drawing_are_escaped_and_nothing_names_another_place() {
+        for look in [Look::Band, Look::Joined, Look::Marks, Look::Frontier, Look::Steps] {
+            let (drawing, size) = chart(&[panel(look), panel(look)]);
+            assert_eq!(size, (760, 320));
+            assert!(drawing.contains("accuracy &amp; more (%)"));
+            assert!(!drawing.contains("http") && !drawing.contains("<svg"));
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(shortened("hgp"), "hgp");
+        assert_eq!(shortened(&"x".repeat(40)).chars().count(), LONGEST);
+    }
+}

@@ -1,0 +1,74 @@
+//! Colours of a plot. Each has one hexadecimal form in the drawing; the style sheet of the page finds it by that form
+//! and gives it another shade in the dark.
+//!
+//! The series' colours are those of Okabe and Ito, which people with any common form of colour blindness tell
+//! apart; yellow, too pale on paper, is a grey. What differs in colour differs in its mark as well.
+
+use plotters::style::RGBColor;
+
+/// Words and axes.
+pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// Lines of the grid.
+pub const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+
+/// The colours of series, and their shades in the dark.
+pub const SERIES: [(RGBColor, &str); 8] = [
+    (RGBColor(0x00, 0x72, 0xb2), "#4fa8e0"),
+    (RGBColor(0xd5, 0x5e, 0x00), "#ff8a3c"),
+    (RGBColor(0x00, 0x9e, 0x73), "#2fc998"),
+    (RGBColor(0xcc, 0x79, 0xa7), "#e39ac3"),
+    (RGBColor(0xe6, 0x9f, 0x00), "#f2b632"),
+    (RGBColor(0x56, 0xb4, 0xe9), "#8fd0f5"),
+    (RGBColor(0x7f, 0x7f, 0x7f), "#b0b0b0"),
+    (RGBColor(0x8c, 0x51, 0x0a), "#c98f4e"),
+];
+
+/// The colour of the series with this number; they come round again after eight.
+pub fn colour(series: usize) -> RGBColor {
+    SERIES[series % SERIES.len()].0
+}
+
+/// Corners of the mark of a series, around its middle: a disc, a square, a triangle and so on.
+pub fn outline(series: usize) -> Vec<(i32, i32)> {
+    let corners: &[(i32, i32)] = match series % 5 {
+        0 => &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2)],
+        1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+        2 => &[(0, -5), (5, 4), (-5, 4)],
+        3 => &[(0, -6), (6, 0), (0, 6), (-6, 0)],
+        _ => &[(0, 5), (-5, -4), (5, -4)],
+    };
+    corners.to_vec()
+}
+
+/// As a drawing writes it.
+pub fn hex(colour: RGBColor) -> String {
+    format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
+}
+
+/// Rules of the style sheet for drawings: what is dark on paper is light in the dark.
+pub fn dark_rules() -> String {
+    let rule = |from: RGBColor, to: &str| {
+        let from = hex(from);
+        format!("svg [fill=\"{from}\"]{{fill:{to}}}svg [stroke=\"{from}\"]{{stroke:{to}}}\n")
+    };
+    let mut rules = rule(INK, "#e6e6e6") + &rule(GRID, "#3c3c3c");
+    SERIES.iter().for_each(|(from, to)| rules.push_str(&rule(*from, to)));
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_colour_of_a_drawing_has_a_shade_for_the_dark() {
+        let rules = dark_rules();
+        for (colour, dark) in SERIES.into_iter().chain([(INK, "#e6e6e6"), (GRID, "#3c3c3c")]) {
+            let hex = hex(colour);
+            assert!(rules.contains(&format!("[fill=\"{hex}\"]{{fill:{dark}}}")), "{hex}");
+            assert!(rules.contains(&format!("[stroke=\"{hex}\"]{{stroke:{dark}}}")), "{hex}");
+        }
+        assert_eq!(colour(8), colour(0));
+        assert_eq!(hex(RGBColor(1, 0xab, 0)), "#01AB00");
+    }
+}

@@ -1,0 +1,150 @@
+//! Bytes by kind, stacked, and accuracy for bytes.
+
+use std::collections::BTreeSet;
+
+use maud::html;
+
+use super::metrics::label;
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::{Figure, Table, slug, with_spread};
+use crate::page::plot::{Axis, Bar, Label, Look, Panel, Point, Series, bars, chart};
+use crate::report::words::CONTROL;
+use crate::results::{Better, Metric, Spread};
+
+/// Bytes of both directions; accuracy for bytes.
+pub fn section(content: &Content) -> Option<Section> {
+    let has = |plot: &str| content.plots.is_empty() || content.plots.iter().any(|p| p == plot);
+    let mut figures = Vec::new();
+    if has("bytes_by_kind") {
+        figures.extend(by_kind(content, "down", "Bytes to clients, by kind"));
+        figures.extend(by_kind(content, "up", "Bytes to the server, by kind"));
+    }
+    let wished: Vec<&str> =
+        content.plots.iter().filter_map(|plot| plot.strip_prefix("pareto:")).collect();
+    let usual = ["bytes:faa"];
+    let both = if content.plots.is_empty() { usual.to_vec() } else { wished };
+    figures.extend(both.iter().filter_map(|both| pareto(content, both)));
+    let body = html! { @for figure in &figures { (figure.render()) } };
+    (!figures.is_empty()).then_some(Section { id: "bytes", title: "Bytes", body })
+}
+
+fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
+    // A kind has the same colour in both directions.
+    let runs = || content.arms.iter().flat_map(|arm| arm.done());
+    let kinds: BTreeSet<String> =
+        runs().flat_map(|run| [run.kinds("down"), run.kinds("up")].concat()).collect();
+    let kinds: Vec<String> = [CONTROL.to_owned()].into_iter().chain(kinds).collect();
+    let metrics: Vec<Option<Metric>> =
+        kinds.iter().map(|kind| Metric::bytes_of_kind(way, kind)).collect();
+    let mut numbers = Table::new(2, ["arm", "kind", "bytes (mean)"]);
+    let mut rows = Vec::new();
+    let mut used = BTreeSet::new();
+    for arm in content.arms.iter().filter(|arm| arm.done().next().is_some()) {
+        let mean = |metric: &Option<Metric>| Some(arm.spread(metric.as_ref()?)?.mean);
+        let parts: Vec<(usize, f64)> =
+            metrics.iter().map(|metric| mean(metric).unwrap_or(0.0)).enumerate().collect();
+        for (kind, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0.0) {
+            numbers.row([arm.label(), kinds[*kind].clone(), Label::Bytes.exact(*bytes)]);
+            used.insert(*kind);
+        }
+        rows.push(Bar { name: arm.label(), parts });
+    }
+    let whole: f64 = rows.iter().flat_map(|bar| &bar.parts).map(|(_, part)| part).sum();
+    (whole > 0.0).then(|| Figure {
+        id: format!("bytes-{way}"),
+        title: title.to_owned(),
+        description: "Mean bytes of whole runs, a bar per arm; parts are kinds of payload, and control is headers, typed \
+                      fields and tensor tables."
+            .to_owned(),
+        drawing: bars("bytes", Label::Bytes, &rows),
+        legend: used.into_iter().map(|kind| (kind, kinds[kind].clone())).collect(),
+        numbers,
+    })
+}
+
+/// One metric against another, with the arms that none other beats in both.
+fn pareto(content: &Content, both: &str) -> Option<Figure> {
+    // A metric may have a colon of its own.
+    let words: Vec<&str> = both.split(':').collect();
+    let (x, y) = (1..words.len()).find_map(|at| {
+        let one = Metric::parse(&words[..at].join(":")).ok()?;
+        Some((one, Metric::parse(&words[at..].join(":")).ok()?))
+    })?;
+    let spreads = content
+        .arms
+        .iter()
+        .enumerate()
+        .filter_map(|(arm, of)| Some((arm, of.spread(&x)?, of.spread(&y)?)));
+    let spreads: Vec<(usize, Spread, Spread)> = spreads.collect();
+    if spreads.len() < 2 {
+        return None;
+    }
+    let beats = |one: &(usize, Spread, Spread), other: &(usize, Spread, Spread)| {
+        let no_worse = |metric: &Metric, a: f64, b: f64| a == b || metric.prefers(a, b);
+        no_worse(&x, one.1.mean, other.1.mean)
+            && no_worse(&y, one.2.mean, other.2.mean)
+            && (one.1.mean, one.2.mean) != (other.1.mean, other.2.mean)
+    };
+    let judged = x.better() != Better::Neither && y.better() != Better::Neither;
+    let best = |one: &&(usize, Spread, Spread)| judged && !spreads.iter().any(|o| beats(o, one));
+    let mut frontier: Vec<&(usize, Spread, Spread)> = spreads.iter().filter(best).collect();
+    frontier.sort_by(|one, other| one.1.mean.total_cmp(&other.1.mean));
+    let on_frontier: BTreeSet<usize> = frontier.iter().map(|(arm, ..)| *arm).collect();
+    let line = frontier.iter().map(|(_, x, y)| Point::new(x.mean, y.mean)).collect();
+    let mut series = vec![Series { number: 0, points: line, look: Look::Frontier }];
+    let mut numbers =
+        Table::new(1, ["arm".to_owned(), x.heading(), y.heading(), "on the frontier".to_owned()]);
+    for (arm, one, two) in &spreads {
+        let point = Point {
+            spread: two.deviation,
+            x_spread: one.deviation,
+            ..Point::new(one.mean, two.mean)
+        };
+        series.push(Series {
+            number: content.number(*arm),
+            points: vec![point],
+            look: Look::Marks,
+        });
+        let said = |metric: &Metric, spread: &Spread| {
+            let show = |value| metric.show(value);
+            with_spread(show(spread.mean), spread.deviation.map(show))
+        };
+        let best = if on_frontier.contains(arm) { "yes" } else { "" };
+        numbers.row([content.arms[*arm].label(), said(&x, one), said(&y, two), best.to_owned()]);
+    }
+    let ends = |of: fn(&(usize, Spread, Spread)) -> &Spread| {
+        let reach = move |arm: &(usize, Spread, Spread)| {
+            let spread = *of(arm);
+            let deviation = spread.deviation.unwrap_or(0.0);
+            [spread.mean - deviation, spread.mean + deviation]
+        };
+        spreads.iter().flat_map(reach).collect::<Vec<f64>>()
+    };
+    let title = |metric: &Metric| label(metric).titled(metric.title());
+    let panel = Panel {
+        x: Axis::wide(&title(&x), ends(|arm| &arm.1), label(&x)),
+        y: Axis::linear(&title(&y), ends(|arm| &arm.2), label(&y)),
+        series,
+    };
+    let mut legend: Vec<(usize, String)> = Vec::new();
+    for (arm, ..) in &spreads {
+        let entry = (content.number(*arm), content.series_name(*arm));
+        if !legend.contains(&entry) {
+            legend.push(entry);
+        }
+    }
+    Some(Figure {
+        id: format!("pareto-{}", slug(both)),
+        title: format!("{} for {}", y.title(), x.title()),
+        description: format!(
+            "A mark per arm; bars reach one sample deviation to both sides. The dashed line joins arms that no other \
+             beats in both ({} of {}).",
+            on_frontier.len(),
+            spreads.len()
+        ),
+        drawing: chart(&[panel]),
+        legend,
+        numbers,
+    })
+}

@@ -1,0 +1,93 @@
+//! What is not done and why; how to compute every run again.
+
+use maud::{Markup, html};
+
+use crate::experiment::names;
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::Table;
+use crate::results::RunRecord;
+
+/// Cells that are not done, and a command for each that is.
+pub fn section(content: &Content) -> Option<Section> {
+    let body = html! { (undone(content)) (commands(content)) };
+    (!content.arms.is_empty() || !content.undone.is_empty()).then_some(Section {
+        id: "cells",
+        title: "Runs",
+        body,
+    })
+}
+
+fn undone(content: &Content) -> Markup {
+    let mut table = Table::new(3, ["run", "status", "what it said"]);
+    for cell in &content.undone {
+        table.row([cell.name.as_str(), &cell.status, &cell.error]);
+    }
+    html! {
+        @if !table.rows.is_empty() {
+            h3 { "Not done" }
+            (table.render("Left out of all means"))
+        }
+    }
+}
+
+fn commands(content: &Content) -> Markup {
+    let runs: Vec<&RunRecord> = content.arms.iter().flat_map(|arm| arm.done()).collect();
+    html! {
+        @if !runs.is_empty() {
+            h3 { "To compute them again" }
+            p.note {
+                "The first line runs the first of them anew, from its scenario with every default written out; the second "
+                "executes it again and compares every event and number with what was recorded. Paths are as the report was "
+                "asked for."
+            }
+            @if let Some(run) = runs.first() {
+                pre { (anew(run)) "\n" (verify(run)) }
+            }
+            details {
+                summary { "Every run: seeds, digests, command" }
+                (table(&runs).render("Equal digests are equal runs: E is of the events, N of every number as well"))
+            }
+        }
+    }
+}
+
+fn anew(run: &RunRecord) -> String {
+    let scenario = run.path.join(names::SCENARIO);
+    format!("fedcast run {} -o again", quoted(&scenario.display().to_string()))
+}
+
+fn verify(run: &RunRecord) -> String {
+    format!("fedcast replay {} --verify", quoted(&run.path.display().to_string()))
+}
+
+/// As a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,+".contains(c);
+    match path.chars().all(plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', "'\\''")),
+    }
+}
+
+fn table(runs: &[&RunRecord]) -> Table {
+    let mut table = Table::new(1, ["seed", "digests", "scenario", "command"]);
+    for run in runs {
+        let digests = run.manifest.digests.as_ref().map_or_else(String::new, ToString::to_string);
+        let hash: String = run.manifest.scenario.hash.chars().take(8).collect();
+        table.row([run.manifest.seeds.run.to_string(), digests, hash, verify(run)]);
+    }
+    table.words = 4;
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_shell_takes_every_path_as_one_word() {
+        assert_eq!(quoted("runs/a=1,b-2"), "runs/a=1,b-2");
+        assert_eq!(quoted("my runs/it's"), "'my runs/it'\\''s'");
+    }
+}

@@ -1,0 +1,119 @@
+//! Learning curves with bands: over rounds, bytes and virtual time.
+
+use maud::html;
+
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::{Figure, Table, with_spread};
+use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
+use crate::results::{CurvePoint, thinned};
+
+/// So many points of a curve can be told apart.
+const POINTS: usize = 60;
+
+type Curve = Vec<CurvePoint>;
+
+/// A figure per place on `x`.
+pub fn section(content: &Content) -> Option<Section> {
+    let wanted = content.plots.is_empty() || content.plots.iter().any(|p| p == "accuracy_by_round");
+    let charts = if wanted { content.charts() } else { Vec::new() };
+    let figures: Vec<Figure> = charts
+        .iter()
+        .enumerate()
+        .filter_map(|(number, (name, arms))| figure(content, number, name, arms))
+        .collect();
+    let body = html! { @for figure in &figures { (figure.render()) } };
+    (!figures.is_empty()).then_some(Section { id: "curves", title: "Learning curves", body })
+}
+
+fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
+    let curves: Vec<(usize, Curve)> = arms
+        .iter()
+        .map(|arm| (*arm, thinned(&content.arms[*arm].curve(), POINTS)))
+        .filter(|(_, curve)| curve.len() > 1)
+        .collect();
+    if curves.is_empty() {
+        return None;
+    }
+    let panel = |title: &str, label: Label, of: fn(&CurvePoint) -> f64| {
+        panel(content, &curves, title, label, of)
+    };
+    let mut panels = vec![
+        panel("round", Label::Number, |point| point.round as f64),
+        panel("bytes, both ways", Label::Bytes, |point| point.bytes),
+    ];
+    // The clock of ideal clients stands still.
+    let timed = curves.iter().flat_map(|(_, curve)| curve).any(|point| point.closed_s > 0.0);
+    if timed {
+        panels.push(panel("virtual time (s)", Label::Seconds, |point| point.closed_s));
+    }
+    let series = |(arm, _): &(usize, Curve)| (content.number(*arm), content.series_name(*arm));
+    let at = if name.is_empty() { String::new() } else { format!(", {name}") };
+    Some(Figure {
+        id: format!("curve-{}", number + 1),
+        title: format!("Accuracy on all classes seen{at}"),
+        description: format!(
+            "Mean over runs after every round that was tested, over rounds, cumulative bytes{}; bands reach one sample \
+             deviation to both sides. Long curves are thinned to {POINTS} points.",
+            if timed { " and virtual time" } else { "" }
+        ),
+        drawing: chart(&panels),
+        legend: curves.iter().map(series).collect(),
+        numbers: numbers(content, &curves, timed),
+    })
+}
+
+fn panel(
+    content: &Content,
+    curves: &[(usize, Curve)],
+    title: &str,
+    label: Label,
+    of: fn(&CurvePoint) -> f64,
+) -> Panel {
+    let all = || curves.iter().flat_map(|(_, curve)| curve);
+    let ends = |point: &CurvePoint| {
+        let spread = point.accuracy.deviation.unwrap_or(0.0);
+        [point.accuracy.mean - spread, point.accuracy.mean + spread]
+    };
+    let series = |(arm, curve): &(usize, Curve)| Series {
+        number: content.number(*arm),
+        points: curve
+            .iter()
+            .map(|point| Point {
+                spread: point.accuracy.deviation,
+                ..Point::new(of(point), point.accuracy.mean)
+            })
+            .collect(),
+        look: Look::Band,
+    };
+    Panel {
+        x: Axis::from_zero(title, all().map(of), label),
+        y: Axis::linear("accuracy (%)", all().flat_map(ends), Label::Percent),
+        series: curves.iter().map(series).collect(),
+    }
+}
+
+fn numbers(content: &Content, curves: &[(usize, Curve)], timed: bool) -> Table {
+    let mut head = vec!["series", "round", "accuracy (%)", "bytes"];
+    if timed {
+        head.push("virtual time (s)");
+    }
+    let mut table = Table::new(1, head);
+    for (arm, curve) in curves {
+        for point in curve {
+            let percent = |share: f64| Label::Percent.exact(share);
+            let accuracy = &point.accuracy;
+            let mut row = vec![
+                content.series_name(*arm),
+                point.round.to_string(),
+                with_spread(percent(accuracy.mean), accuracy.deviation.map(percent)),
+                Label::Bytes.exact(point.bytes),
+            ];
+            if timed {
+                row.push(Label::Seconds.exact(point.closed_s));
+            }
+            table.row(row);
+        }
+    }
+    table
+}

@@ -1,0 +1,43 @@
+//! In what the scenarios of arms differ.
+
+use maud::html;
+
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::Table;
+use crate::results::{Differences, Flat};
+
+/// Keys that differ, a column per arm; defaults of a method that others have not in a line per arm.
+pub fn section(content: &Content) -> Option<Section> {
+    let scenarios: Vec<&Flat> = content.arms.iter().map(|arm| &arm.scenario).collect();
+    let differences = Differences::of(&scenarios);
+    if differences.is_empty() {
+        return None;
+    }
+    let names = content.arms.iter().map(|arm| arm.label());
+    let mut table = Table::new(1, ["key".to_owned()].into_iter().chain(names));
+    for difference in &differences.keys {
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        let values = difference.values.iter().map(value);
+        table.row([difference.key.clone()].into_iter().chain(values));
+    }
+    // Arms of one method have the same defaults.
+    let mut defaults: Vec<(String, String)> = Vec::new();
+    for (arm, keys) in content.arms.iter().zip(&differences.defaults) {
+        let method = arm.runs.first().map_or_else(String::new, |run| run.manifest.method.clone());
+        let entry = (method, keys.join(", "));
+        if !keys.is_empty() && !defaults.contains(&entry) {
+            defaults.push(entry);
+        }
+    }
+    let body = html! {
+        @if !table.rows.is_empty() { (table.render("Keys that differ, apart from seeds; - where a scenario has no such key")) }
+        @if !defaults.is_empty() {
+            details {
+                summary { "Keys of a method that the others have not, at their defaults" }
+                dl { @for (method, keys) in &defaults { dt { (method) } dd { code { (keys) } } } }
+            }
+        }
+    };
+    Some(Section { id: "scenarios", title: "In what scenarios differ", body })
+}

@@ -1,0 +1,62 @@
+//! Accuracy on every task after every task, as a tinted table per arm.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::tint;
+use crate::results::{Arm, Spread};
+
+/// More tasks than this are too many for a table on a page.
+const MOST: usize = 25;
+
+/// A table per arm.
+pub fn section(content: &Content) -> Option<Section> {
+    let matrices: Vec<(String, Vec<Vec<Spread>>)> =
+        content.arms.iter().filter_map(|arm| Some((arm.label(), matrix(arm)?))).collect();
+    let body = html! {
+        p.note {
+            "Mean accuracy in per cent on the classes of a task (column) after learning a task (row), over all classes seen "
+            "and without being told the task. The deeper a cell is tinted, the higher."
+        }
+        div.row { @for (name, matrix) in &matrices { (table(name, matrix)) } }
+    };
+    (!matrices.is_empty()).then_some(Section { id: "matrices", title: "Accuracy by task", body })
+}
+
+/// Means over the runs of an arm; rows and columns are tasks.
+fn matrix(arm: &Arm) -> Option<Vec<Vec<Spread>>> {
+    let of = |run: &crate::results::RunRecord| -> Option<Vec<Vec<f64>>> {
+        let rows = run.summary.as_ref()?.pointer("/accuracy/matrix")?.as_array()?.iter();
+        let row = |row: &Value| Some(row.as_array()?.iter().filter_map(Value::as_f64).collect());
+        rows.map(row).collect()
+    };
+    let runs: Vec<Vec<Vec<f64>>> = arm.done().filter_map(of).collect();
+    let tasks = runs.iter().map(Vec::len).max().filter(|tasks| (2..=MOST).contains(tasks))?;
+    let cell = |learnt: usize, tested: usize| {
+        let all: Vec<f64> =
+            runs.iter().filter_map(|run| run.get(learnt)?.get(tested).copied()).collect();
+        Spread::of(&all)
+    };
+    Some((0..tasks).map(|row| (0..=row).filter_map(|column| cell(row, column)).collect()).collect())
+}
+
+fn table(name: &str, matrix: &[Vec<Spread>]) -> Markup {
+    html! {
+        div.wide {
+            table.heat {
+                caption { (name) }
+                thead { tr {
+                    th scope="col" class="text" { "after" }
+                    @for task in 1..=matrix.len() { th scope="col" { "task " (task) } }
+                } }
+                tbody { @for (row, cells) in matrix.iter().enumerate() { tr {
+                    th scope="row" class="text" { "task " (row + 1) }
+                    @for cell in cells { td style=(tint(cell.mean)) { (format!("{:.1}", 100.0 * cell.mean)) } }
+                    @for _ in cells.len()..matrix.len() { td {} }
+                } } }
+            }
+        }
+    }
+}

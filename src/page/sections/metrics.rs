@@ -1,0 +1,115 @@
+//! Metrics over the axis along the bottom, with error bars.
+
+use maud::html;
+
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::{Figure, Table, slug, with_spread};
+use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
+use crate::results::{Metric, Unit};
+
+/// A figure per metric that is wished for: else of accuracy and bytes.
+pub fn section(content: &Content) -> Option<Section> {
+    if content.arms.len() < 2 {
+        return None;
+    }
+    let wished = content.plots.iter().filter_map(|plot| Metric::parse(plot).ok());
+    let mut metrics: Vec<Metric> = wished.collect();
+    if content.plots.is_empty() {
+        let usual = ["faa", "forgetting_from_best", "bytes"];
+        metrics.extend(usual.iter().filter_map(|name| Metric::parse(name).ok()));
+    }
+    metrics.retain(|metric| content.arms.iter().any(|arm| arm.spread(metric).is_some()));
+    let body = html! { @for metric in &metrics { (figure(content, metric).render()) } };
+    (!metrics.is_empty()).then_some(Section { id: "metrics", title: "Metrics over arms", body })
+}
+
+/// The label of a metric's values, which stay in base units.
+pub(super) fn label(metric: &Metric) -> Label {
+    match metric.unit() {
+        Unit::Share | Unit::Points => Label::Percent,
+        Unit::Bytes => Label::Bytes,
+        Unit::Seconds => Label::Seconds,
+        Unit::Megabytes | Unit::Count => Label::Number,
+    }
+}
+
+fn figure(content: &Content, metric: &Metric) -> Figure {
+    let spread = |arm: usize| content.arms[arm].spread(metric);
+    let ends = |arm: usize| {
+        let spread = spread(arm);
+        let reach = move |sign: f64| spread.map(|s| s.mean + sign * s.deviation.unwrap_or(0.0));
+        [reach(-1.0), reach(1.0)]
+    };
+    let ends: Vec<f64> = (0..content.arms.len()).flat_map(ends).flatten().collect();
+    let title = label(metric).titled(metric.title());
+    let values = match metric.unit() {
+        Unit::Bytes => Axis::wide(&title, ends, label(metric)),
+        _ => Axis::linear(&title, ends, label(metric)),
+    };
+    let panel = match &content.x {
+        Some(x) => over(content, metric, x, values),
+        None => beside(content, metric, values),
+    };
+    let named = |number: usize| content.series()[number].clone();
+    let legend: Vec<(usize, String)> = match &content.x {
+        Some(_) => panel.series.iter().map(|s| (s.number, named(s.number))).collect(),
+        None => Vec::new(),
+    };
+    let mut numbers = Table::new(1, ["arm", "n", metric.heading().as_str()]);
+    for (index, arm) in content.arms.iter().enumerate() {
+        if let Some(s) = spread(index) {
+            let show = |value| metric.show(value);
+            let value = with_spread(show(s.mean), s.deviation.map(show));
+            numbers.row([arm.label(), s.n.to_string(), value]);
+        }
+    }
+    let what = metric.title();
+    let description = match &content.x {
+        Some(x) => format!(
+            "Mean {what} over {x}, a line per series; bars reach one sample deviation to both sides. Places on the \
+             horizontal axis are evenly spaced, whatever the values."
+        ),
+        None => format!("Mean {what} of every arm; bars reach one sample deviation to both sides."),
+    };
+    Figure {
+        id: format!("metric-{}", slug(metric.name())),
+        title: metric.heading(),
+        description,
+        drawing: chart(&[panel]),
+        legend,
+        numbers,
+    }
+}
+
+/// Over the values of `x`, a series per name.
+fn over(content: &Content, metric: &Metric, x: &str, y: Axis) -> Panel {
+    let places = content.values(x);
+    let mut series: Vec<Series> = Vec::new();
+    for (index, arm) in content.arms.iter().enumerate() {
+        let place = places.iter().position(|place| Some(place.as_str()) == arm.axis(x));
+        let (Some(place), Some(spread)) = (place, arm.spread(metric)) else { continue };
+        let number = content.number(index);
+        let point = Point { spread: spread.deviation, ..Point::new(place as f64, spread.mean) };
+        match series.iter_mut().find(|series| series.number == number) {
+            Some(series) => series.points.push(point),
+            None => series.push(Series { number, points: vec![point], look: Look::Joined }),
+        }
+    }
+    series.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    Panel { x: Axis::places(x, &places), y, series }
+}
+
+/// A row per arm, the first on top.
+fn beside(content: &Content, metric: &Metric, x: Axis) -> Panel {
+    let names: Vec<String> = content.arms.iter().rev().map(|arm| arm.label()).collect();
+    let last = content.arms.len() - 1;
+    let point = |(index, arm): (usize, &crate::results::Arm)| {
+        let spread = arm.spread(metric)?;
+        let place = (last - index) as f64;
+        let point = Point { x_spread: spread.deviation, ..Point::new(spread.mean, place) };
+        Some(Series { number: content.number(index), points: vec![point], look: Look::Marks })
+    };
+    let series = content.arms.iter().enumerate().filter_map(point).collect();
+    Panel { x, y: Axis::places("", &names), series }
+}

@@ -1,0 +1,39 @@
+//! The parts of the page, one file each. A part that has nothing to show is left out.
+
+mod bytes;
+mod cells;
+mod curves;
+mod dictionary;
+mod differences;
+mod matrices;
+mod metrics;
+mod participation;
+mod partition;
+mod published;
+mod results;
+mod summary;
+mod time;
+
+use super::Section;
+use super::content::Content;
+
+pub(super) use summary::summary;
+
+/// All parts that have something to show, in order.
+pub(super) fn all(content: &Content) -> Vec<Section> {
+    let parts: [fn(&Content) -> Option<Section>; 12] = [
+        results::section,
+        published::section,
+        metrics::section,
+        curves::section,
+        bytes::section,
+        matrices::section,
+        partition::section,
+        participation::section,
+        time::section,
+        differences::section,
+        cells::section,
+        dictionary::section,
+    ];
+    parts.iter().filter_map(|part| part(content)).collect()
+}

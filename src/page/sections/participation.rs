@@ -1,0 +1,154 @@
+//! How often clients were sampled, and how large frames were.
+
+use std::collections::BTreeMap;
+
+use maud::html;
+
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::{Figure, Table};
+use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
+
+/// Bins of a histogram at most.
+const BINS: usize = 24;
+
+/// Both histograms at every place on `x`.
+pub fn section(content: &Content) -> Option<Section> {
+    let mut figures = Vec::new();
+    for (number, (name, arms)) in content.charts().iter().enumerate() {
+        figures.extend(sampled(content, number, name, arms));
+    }
+    for (number, (name, arms)) in content.charts().iter().enumerate() {
+        figures.extend(frames(content, number, name, arms));
+    }
+    let body = html! { @for figure in &figures { (figure.render()) } };
+    let title = "Participation and frames";
+    (!figures.is_empty()).then_some(Section { id: "participation", title, body })
+}
+
+/// A bin: from, to (not included), how many.
+type Bin = (f64, f64, u64);
+
+fn at(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(", {name}") }
+}
+
+fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
+    let counted: Vec<(usize, Vec<u64>)> =
+        arms.iter().map(|arm| (*arm, content.arms[*arm].sampled())).collect();
+    let most = counted.iter().flat_map(|(_, counts)| counts).copied().max()?;
+    // Whole numbers to a bin, zero with the first.
+    let width = (most + 1).div_ceil(BINS as u64);
+    let binned = |counts: &[u64]| -> Vec<Bin> {
+        let mut bins: Vec<Bin> = (0..(most + 1).div_ceil(width))
+            .map(|bin| ((bin * width) as f64, ((bin + 1) * width) as f64, 0))
+            .collect();
+        counts.iter().for_each(|count| bins[(count / width) as usize].2 += 1);
+        bins
+    };
+    let binned: Vec<(usize, Vec<Bin>)> =
+        counted.iter().map(|(arm, counts)| (*arm, binned(counts))).collect();
+    let panel = panel(content, &binned, "rounds in which a client was sampled", false);
+    Some(Figure {
+        id: format!("sampled-{}", number + 1),
+        title: format!("How often clients were sampled{}", at(name)),
+        description: "Clients of all runs by the number of rounds in which each was sampled; the higher a step, the more \
+                      clients."
+            .to_owned(),
+        drawing: chart(&[panel]),
+        legend: legend(content, arms),
+        numbers: numbers(content, &binned, "rounds", "clients", width == 1, Label::Number),
+    })
+}
+
+fn frames(content: &Content, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
+    let ways = [("down", "frames to clients"), ("up", "frames to the server")];
+    let mut panels = Vec::new();
+    let mut table = Table::new(3, ["direction", "series", "size", "frames"]);
+    for (way, title) in ways {
+        let read =
+            |arm: &usize| (*arm, content.arms[*arm].distribution(&format!("frame-{way}-bytes")));
+        let all: Vec<(usize, crate::results::Distribution)> = arms.iter().map(read).collect();
+        let sizes: Vec<f64> =
+            all.iter().flat_map(|(_, d)| d.0.iter().map(|(size, _)| *size)).collect();
+        let (low, high) =
+            sizes.iter().fold((f64::MAX, 0.0f64), |(low, high), s| (low.min(*s), high.max(*s)));
+        if sizes.is_empty() || low <= 0.0 {
+            continue;
+        }
+        // Bins grow by the same factor: sizes of methods are powers of ten apart.
+        let (low, high) = ((0.9 * low).log10(), (1.1 * high).log10());
+        let step = (high - low) / BINS as f64;
+        let edge = |bin: usize| 10f64.powf(low + step * bin as f64);
+        let binned = |values: &[(f64, u64)]| -> Vec<Bin> {
+            let mut bins: Vec<Bin> = (0..BINS).map(|bin| (edge(bin), edge(bin + 1), 0)).collect();
+            for (size, count) in values {
+                let bin = ((size.log10() - low) / step) as usize;
+                bins[bin.min(BINS - 1)].2 += count;
+            }
+            bins
+        };
+        let binned: Vec<(usize, Vec<Bin>)> =
+            all.iter().map(|(arm, values)| (*arm, binned(&values.0))).collect();
+        panels.push(panel(content, &binned, title, true));
+        let numbers = numbers(content, &binned, "size", "frames", false, Label::Bytes);
+        for row in numbers.rows {
+            table.rows.push([vec![way.into()], row].concat());
+        }
+    }
+    (!panels.is_empty()).then(|| Figure {
+        id: format!("frames-{}", number + 1),
+        title: format!("Sizes of frames{}", at(name)),
+        description: "Frames of all runs by their size on a logarithmic axis; the higher a step, the more frames.".to_owned(),
+        drawing: chart(&panels),
+        legend: legend(content, arms),
+        numbers: table,
+    })
+}
+
+fn panel(content: &Content, binned: &[(usize, Vec<Bin>)], title: &str, bytes: bool) -> Panel {
+    let edges = || binned.iter().flat_map(|(_, bins)| bins).flat_map(|(from, to, _)| [*from, *to]);
+    let counts = binned.iter().flat_map(|(_, bins)| bins).map(|(_, _, count)| *count as f64);
+    let series = |(arm, bins): &(usize, Vec<Bin>)| {
+        let steps = bins.iter().map(|(from, _, count)| Point::new(*from, *count as f64));
+        let end = bins.last().map(|(_, to, _)| Point::new(*to, 0.0));
+        let start = bins.first().map(|(from, _, _)| Point::new(*from, 0.0));
+        let points = start.into_iter().chain(steps).chain(end).collect();
+        Series { number: content.number(*arm), points, look: Look::Steps }
+    };
+    let x = match bytes {
+        true => Axis::wide(title, edges(), Label::Bytes),
+        false => Axis::from_zero(title, edges(), Label::Number),
+    };
+    let y = Axis::from_zero(if bytes { "frames" } else { "clients" }, counts, Label::Number);
+    Panel { x, y, series: binned.iter().map(series).collect() }
+}
+
+fn legend(content: &Content, arms: &[usize]) -> Vec<(usize, String)> {
+    arms.iter().map(|arm| (content.number(*arm), content.series_name(*arm))).collect()
+}
+
+fn numbers(
+    content: &Content,
+    binned: &[(usize, Vec<Bin>)],
+    what: &str,
+    counted: &str,
+    single: bool,
+    label: Label,
+) -> Table {
+    let mut table = Table::new(2, ["series", what, counted]);
+    for (arm, bins) in binned {
+        // Bins of nothing say nothing.
+        let full: BTreeMap<usize, &Bin> =
+            bins.iter().enumerate().filter(|(_, bin)| bin.2 > 0).collect();
+        for (from, to, count) in full.into_values() {
+            let range = match (single, label) {
+                (true, _) => label.write(*from),
+                (false, Label::Number) => format!("{} to {}", from, to - 1.0),
+                (false, label) => format!("{} to {}", label.write(*from), label.write(*to)),
+            };
+            table.row([content.series_name(*arm), range, count.to_string()]);
+        }
+    }
+    table
+}

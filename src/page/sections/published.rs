@@ -1,0 +1,63 @@
+//! Published numbers beside measured ones.
+
+use maud::html;
+use serde_json::Value;
+
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::{Table, with_spread};
+use crate::results::{RunRecord, Spread};
+
+/// A row per arm and number, where scenarios have `[expected]`.
+pub fn section(content: &Content) -> Option<Section> {
+    let head = ["arm", "number", "source", "published", "here", "difference"];
+    let mut table = Table::new(3, head);
+    let mut notes: Vec<String> = Vec::new();
+    for arm in &content.arms {
+        let all: Vec<&Value> = arm.done().filter_map(published).collect();
+        let Some(first) = all.first() else { continue };
+        let text = |key: &str| first[key].as_str().unwrap_or("").to_owned();
+        for (at, number) in first["numbers"].as_array().into_iter().flatten().enumerate() {
+            let here: Vec<f64> = all
+                .iter()
+                .filter_map(|published| published["numbers"][at]["here"].as_f64())
+                .collect();
+            let (spread, asked) = (Spread::of(&here), number["published"].as_f64());
+            let show = |value: f64| format!("{value:.2}");
+            let difference = spread.zip(asked).map(|(spread, asked)| spread.mean - asked);
+            table.row([
+                arm.label(),
+                number["metric"].as_str().unwrap_or("").to_owned(),
+                text("source"),
+                asked.map_or_else(String::new, show),
+                spread.map_or("not measured".to_owned(), |s| {
+                    with_spread(show(s.mean), s.deviation.map(show))
+                }),
+                difference.map_or_else(String::new, |difference| format!("{difference:+.2}")),
+            ]);
+        }
+        let note = text("note");
+        if !note.is_empty() && !notes.contains(&note) {
+            notes.push(note);
+        }
+        for set in first["overrides"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            notes.push(format!(
+                "{}: the numbers are of the file as it stands; these runs have --set {set}",
+                arm.label()
+            ));
+        }
+    }
+    let body = html! {
+        (table.render("In % and points, as published and as measured here"))
+        @for note in &notes { p.note { (note) } }
+    };
+    (!table.rows.is_empty()).then_some(Section {
+        id: "published",
+        title: "Published numbers",
+        body,
+    })
+}
+
+fn published(run: &RunRecord) -> Option<&Value> {
+    run.summary.as_ref()?.get("published")
+}

@@ -1,0 +1,178 @@
+//! The main table: every arm with mean and deviation of every metric; differences from baselines; notes where a
+//! comparison is not of equals.
+
+use maud::{Markup, html};
+
+use crate::page::Section;
+use crate::page::content::Content;
+use crate::page::html::{Entry, Table, with_spread};
+use crate::results::{Better, Metric, Paired};
+
+/// Arms that do the same but for these shares of it are equals.
+const EQUAL: f64 = 1e-9;
+
+/// Table, notes and differences.
+pub fn section(content: &Content) -> Option<Section> {
+    if content.arms.is_empty() {
+        return None;
+    }
+    let notes = notes(content);
+    let body = html! {
+        (main_table(content, &notes).render("Mean ± sample deviation over n runs that are done. Bold: the best mean among arms that differ in nothing else that is listed."))
+        @if !notes.is_empty() {
+            ol.note { @for (number, (_, note)) in notes.iter().enumerate() {
+                li id={ "note-" (number + 1) } { (note) }
+            } }
+        }
+        (differences(content))
+    };
+    Some(Section { id: "results", title: "Results", body })
+}
+
+/// Axes that any arm has, in order.
+fn axes(content: &Content) -> Vec<String> {
+    let mut axes: Vec<String> = Vec::new();
+    for (axis, _) in content.arms.iter().flat_map(|arm| &arm.axes) {
+        if !axes.contains(axis) {
+            axes.push(axis.clone());
+        }
+    }
+    axes
+}
+
+/// The first cells of an arm's row.
+fn names(content: &Content, arm: usize, axes: &[String]) -> Vec<Entry> {
+    if axes.is_empty() {
+        return vec![content.series_name(arm).into()];
+    }
+    axes.iter().map(|axis| content.arms[arm].axis(axis).unwrap_or("").into()).collect()
+}
+
+fn main_table(content: &Content, notes: &[(Vec<usize>, String)]) -> Table {
+    let axes = axes(content);
+    let words = axes.len().max(1);
+    let first = if axes.is_empty() { vec!["arm".to_owned()] } else { axes.clone() };
+    let metrics = content.metrics.iter().map(Metric::heading);
+    let mut table = Table::new(words, first.into_iter().chain(["n".to_owned()]).chain(metrics));
+    for (index, arm) in content.arms.iter().enumerate() {
+        let mut row = names(content, index, &axes);
+        let noted = notes.iter().enumerate().filter(|(_, (arms, _))| arms.contains(&index));
+        row[0].notes = noted.map(|(number, _)| number + 1).collect();
+        row.push(arm.done().count().to_string().into());
+        for metric in &content.metrics {
+            let Some(spread) = arm.spread(metric) else {
+                row.push("".into());
+                continue;
+            };
+            let show = |value| metric.show(value);
+            let mut entry = Entry::from(with_spread(show(spread.mean), spread.deviation.map(show)));
+            entry.best = is_best(content, index, metric);
+            row.push(entry);
+        }
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Arms with the same place on `x`.
+fn equals(content: &Content, arm: usize) -> Vec<usize> {
+    let x = |arm: usize| content.x.as_ref().and_then(|x| content.arms[arm].axis(x));
+    (0..content.arms.len()).filter(|other| x(*other) == x(arm)).collect()
+}
+
+fn is_best(content: &Content, arm: usize, metric: &Metric) -> bool {
+    let mean = |arm: usize| content.arms[arm].spread(metric).map(|spread| spread.mean);
+    let others: Vec<f64> = equals(content, arm).into_iter().filter_map(mean).collect();
+    let Some(own) = mean(arm) else { return false };
+    let differ = others.iter().any(|other| *other != own);
+    metric.better() != Better::Neither
+        && differ
+        && others.iter().all(|other| !metric.prefers(*other, own))
+}
+
+/// Where arms of one place on `x` differ in what should be equal: who, and what is said of it.
+fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
+    let mut notes = Vec::new();
+    for (place, _) in places(content) {
+        let arms = equals(content, place);
+        for metric in &content.unequal {
+            // One run of each is enough: such figures follow from the scenario, but for availability.
+            let figure = |arm: &usize| {
+                let runs = content.arms[*arm].done();
+                let figures: Vec<f64> = runs.take(1).filter_map(|run| run.figure(metric)).collect();
+                figures.first().map(|figure| (*arm, *figure))
+            };
+            let figures: Vec<(usize, f64)> = arms.iter().filter_map(figure).collect();
+            let (low, high) = figures
+                .iter()
+                .fold((f64::MAX, f64::MIN), |(low, high), (_, f)| (low.min(*f), high.max(*f)));
+            if figures.len() < 2 || high - low <= EQUAL * high.abs() {
+                continue;
+            }
+            let each = figures.iter().map(|(arm, figure)| {
+                format!("{} {}", content.series_name(*arm), metric.show(*figure))
+            });
+            let where_ = match &content.x {
+                Some(x) => format!("at {x}={} ", content.arms[place].axis(x).unwrap_or("")),
+                None => String::new(),
+            };
+            let each = each.collect::<Vec<_>>().join(", ");
+            let heading = metric.heading();
+            notes.push((arms.clone(), format!("{where_}arms are not equal in {heading}: {each}")));
+        }
+    }
+    notes
+}
+
+/// One arm of every place on `x`, and how many there are.
+fn places(content: &Content) -> Vec<(usize, usize)> {
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for arm in 0..content.arms.len() {
+        let equals = equals(content, arm);
+        if equals.first() == Some(&arm) {
+            places.push((arm, equals.len()));
+        }
+    }
+    places
+}
+
+fn differences(content: &Content) -> Markup {
+    let pairs = content.baselines.iter().enumerate();
+    let pairs: Vec<(usize, usize)> =
+        pairs.filter_map(|(arm, base)| base.map(|base| (arm, base))).collect();
+    let head = ["arm", "against", "metric", "difference", "95 % interval", "p", "pairs"];
+    let mut table = Table::new(3, head);
+    for (arm, base) in pairs {
+        for metric in &content.metrics {
+            let (one, other) = (&content.arms[arm], &content.arms[base]);
+            let Some(paired) = one.against(other, metric) else { continue };
+            let Paired { n, mean, interval, p, .. } = paired;
+            let signed = |value: f64| {
+                format!("{}{}", if value > 0.0 { "+" } else { "" }, metric.show(value))
+            };
+            let interval = interval.map_or("".to_owned(), |(low, high)| {
+                format!("{} to {}", signed(low), signed(high))
+            });
+            table.row([
+                one.label(),
+                other.label(),
+                metric.heading(),
+                signed(mean),
+                interval,
+                p.map_or_else(String::new, |p| format!("{p:.3}")),
+                n.to_string(),
+            ]);
+        }
+    }
+    html! {
+        @if !table.rows.is_empty() {
+            h3 { "Differences, paired by seeds" }
+            p.note {
+                "Runs of equal seeds (run, partition and class order) are paired, and the difference is that of the arm "
+                "minus its baseline. Interval and p are of the " (Paired::TEST) " test; a single pair and differences that "
+                "are all equal have none."
+            }
+            (table.render("Mean difference from the baseline"))
+        }
+    }
+}

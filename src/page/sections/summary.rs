@@ -1,0 +1,75 @@
+//! The head of the page: what ran, on what, how far.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+
+use crate::page::content::Content;
+use crate::results::{Metric, RunRecord};
+
+/// Versions, machines, seeds, wall time, cells.
+pub fn summary(content: &Content) -> Markup {
+    let runs = || content.arms.iter().flat_map(|arm| &arm.runs);
+    let of = |what: &dyn Fn(&RunRecord) -> String| -> String {
+        let all: BTreeSet<String> = runs().map(what).collect();
+        all.into_iter().collect::<Vec<_>>().join("; ")
+    };
+    let numbers = |what: fn(&RunRecord) -> u64| -> String {
+        let all: BTreeSet<u64> = runs().map(what).collect();
+        all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let machine = |run: &RunRecord| {
+        let machine = &run.manifest.machine;
+        let devices = run.manifest.devices.join(", ");
+        let (cpu, cores, gemm) = (&machine.cpu, machine.cores, &machine.gemm);
+        format!("{cpu}, {cores} cores, {}, kernels {gemm}, computed on {devices}", machine.platform)
+    };
+    let data = |run: &RunRecord| {
+        run.manifest.data.as_ref().map_or_else(String::new, |data| data.name.clone())
+    };
+    let done = runs().filter(|run| run.is_done()).count();
+    let undone = content.undone.len();
+    let wall = Metric::parse("wall_s").ok();
+    let wall: f64 = runs().filter_map(|run| run.figure(wall.as_ref()?)).sum();
+    html! {
+        dl {
+            dt { "Runs" }
+            dd {
+                (done) " done in " (content.arms.len()) @if content.arms.len() == 1 { " arm" } @else { " arms" }
+                @if undone > 0 { ", " a href="#cells" { (undone) " not done" } }
+            }
+            dt { "Methods" } dd { (of(&|run| run.manifest.method.clone())) }
+            dt { "Data" } dd { (of(&data)) }
+            dt { "Seeds" }
+            dd {
+                "run " (numbers(|run| run.manifest.seeds.run))
+                "; partition " (numbers(|run| run.manifest.seeds.partition))
+                "; class order " (numbers(|run| run.manifest.seeds.class_order))
+            }
+            dt { "Wall time" } dd { (duration(wall)) " of all runs together" }
+            dt { "Version" } dd { "fedcast " (of(&|run| run.manifest.fedcast.clone())) }
+            dt { "Machine" } dd { (of(&machine)) }
+        }
+    }
+}
+
+/// `1 h 12 min`, `4 min 3 s`, `12.3 s`.
+fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        3600.. => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{seconds:.1} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        let said = [3.21, 243.0, 4_320.0].map(duration);
+        assert_eq!(said, ["3.2 s", "4 min 3 s", "1 h 12 min"]);
+    }
+}

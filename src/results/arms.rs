@@ -1,0 +1,199 @@
+//! Runs sorted into arms: runs that differ in nothing but their seeds are one arm.
+//!
+//! ```
+//! use fedcast::results::{Arm, RunRecord};
+//!
+//! let arms = Arm::sort(RunRecord::find("no/such/folder".as_ref())?);
+//! assert!(arms.is_empty());
+//! # Ok::<(), fedcast::results::ResultsError>(())
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::differences::{Flat, flatten};
+use super::{Metric, Paired, RunRecord, Spread};
+use crate::experiment::Seeds;
+
+/// Keys, or tables of keys, in which runs of one arm may differ: seeds, and what changes no result.
+const FREE: [&str; 8] = [
+    "seed.",
+    "name",
+    "expected.",
+    "devices.workers",
+    "cache.",
+    "record.histograms",
+    "record.direct",
+    "record.checkpoint.",
+];
+
+/// The longest value that a label takes.
+const LONGEST: usize = 40;
+
+/// Runs that differ in their seeds only.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// What tells it from the others: key and value, in the order of axes. Empty where there is only one.
+    pub axes: Vec<(String, String)>,
+    /// In order of seeds.
+    pub runs: Vec<RunRecord>,
+    /// Its scenario but for what runs may differ in.
+    pub scenario: Flat,
+}
+
+impl Arm {
+    /// Sorts runs into arms, in the order in which the first run of each comes. Axes are as few keys as tell
+    /// all arms apart.
+    pub fn sort(runs: Vec<RunRecord>) -> Vec<Arm> {
+        let mut arms: Vec<Arm> = Vec::new();
+        for run in runs {
+            let mut scenario = flatten(&run.scenario);
+            scenario.retain(|key, _| !FREE.iter().any(|free| is_below(key, free)));
+            match arms.iter_mut().find(|arm| arm.scenario == scenario) {
+                Some(arm) => arm.runs.push(run),
+                None => arms.push(Arm { axes: Vec::new(), runs: vec![run], scenario }),
+            }
+        }
+        let scenarios: Vec<&Flat> = arms.iter().map(|arm| &arm.scenario).collect();
+        let keys = telling(&scenarios);
+        for arm in &mut arms {
+            let value = |key: &String| arm.scenario.get(key).map_or("none", String::as_str);
+            arm.axes = keys.iter().map(|key| (short(key), said(value(key)))).collect();
+            arm.runs.sort_by_key(|run| seeds(&run.manifest.seeds));
+        }
+        arms
+    }
+
+    /// `clients=100, method=hgp`; the method's name of a single arm.
+    pub fn label(&self) -> String {
+        let axis = |(key, value): &(String, String)| format!("{key}={value}");
+        match self.axes.as_slice() {
+            [] => self.runs.first().map_or_else(String::new, |run| run.manifest.method.clone()),
+            [(key, value)] if key == "method" => value.clone(),
+            axes => axes.iter().map(axis).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// The value on an axis.
+    pub fn axis(&self, key: &str) -> Option<&str> {
+        self.axes.iter().find(|(axis, _)| axis == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Runs that came to their end.
+    pub fn done(&self) -> impl Iterator<Item = &RunRecord> {
+        self.runs.iter().filter(|run| run.is_done())
+    }
+
+    /// Figures of the runs that are done and have it.
+    pub fn figures(&self, metric: &Metric) -> Vec<f64> {
+        self.done().filter_map(|run| run.figure(metric)).collect()
+    }
+
+    /// Their mean and deviation.
+    pub fn spread(&self, metric: &Metric) -> Option<Spread> {
+        Spread::of(&self.figures(metric))
+    }
+
+    /// The differences from another arm over runs of the same seeds, this one minus the other.
+    pub fn against(&self, other: &Arm, metric: &Metric) -> Option<Paired> {
+        let pairs = self.pairs(other);
+        let figures = |(one, two): &(&RunRecord, &RunRecord)| {
+            Some((one.figure(metric)?, two.figure(metric)?))
+        };
+        Paired::of(&pairs.iter().filter_map(figures).collect::<Vec<_>>())
+    }
+
+    /// Runs of both that have all three seeds in common and are done.
+    pub fn pairs<'a>(&'a self, other: &'a Arm) -> Vec<(&'a RunRecord, &'a RunRecord)> {
+        let by_seeds: BTreeMap<_, &RunRecord> =
+            other.done().map(|run| (seeds(&run.manifest.seeds), run)).collect();
+        let mut met = BTreeSet::new();
+        let own = self.done().filter(|run| met.insert(seeds(&run.manifest.seeds)));
+        own.filter_map(|run| Some((run, *by_seeds.get(&seeds(&run.manifest.seeds))?))).collect()
+    }
+}
+
+fn seeds(seeds: &Seeds) -> (u64, u64, u64) {
+    (seeds.run, seeds.partition, seeds.class_order)
+}
+
+fn is_below(key: &str, table: &str) -> bool {
+    if table.ends_with('.') { key.starts_with(table) } else { key == table }
+}
+
+/// As few keys as tell all scenarios apart, each taken because it tells most pairs apart that are not yet; the method
+/// comes last, as tables read best that way.
+fn telling(scenarios: &[&Flat]) -> Vec<String> {
+    let all: BTreeSet<&String> = scenarios.iter().flat_map(|flat| flat.keys()).collect();
+    let mut keys: Vec<&String> = Vec::new();
+    let classes = |keys: &[&String]| {
+        let of = |flat: &&Flat| keys.iter().map(|key| flat.get(*key).cloned()).collect::<Vec<_>>();
+        scenarios.iter().map(of).collect::<BTreeSet<_>>().len()
+    };
+    while classes(&keys) < scenarios.len() {
+        let more = |key: &&String| {
+            let with: Vec<&String> = keys.iter().copied().chain([*key]).collect();
+            // A name says more than a number that follows from it, and what everybody has more than what some have.
+            let everywhere = scenarios.iter().all(|flat| flat.contains_key(*key));
+            let named = ["method.name", "federation.clients"].contains(&key.as_str());
+            let brief = usize::MAX - key.split('.').count();
+            (classes(&with), named, everywhere, key.ends_with("preset"), brief)
+        };
+        // The first of equals: `max_by_key` takes the last.
+        let Some(best) = all.iter().copied().rev().max_by_key(more) else { break };
+        if keys.contains(&best) {
+            break;
+        }
+        keys.push(best);
+    }
+    keys.sort_by_key(|key| *key == "method.name");
+    keys.into_iter().cloned().collect()
+}
+
+/// What people call a key.
+fn short(key: &str) -> String {
+    match key {
+        "method.name" => "method".to_owned(),
+        "federation.clients" => "clients".to_owned(),
+        key => key.to_owned(),
+    }
+}
+
+/// A value of TOML as a label has it.
+fn said(value: &str) -> String {
+    let value = value.trim_matches('"');
+    match value.chars().count() > LONGEST {
+        true => value.chars().take(LONGEST - 1).chain(['…']).collect(),
+        false => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(texts: &[&str]) -> Vec<String> {
+        let flats: Vec<Flat> = texts.iter().map(|text| flatten(&text.parse().unwrap())).collect();
+        telling(&flats.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn few_keys_tell_arms_apart_and_the_method_is_last() {
+        let texts = [
+            "federation.clients = 10\nmethod = { name = \"a\", x = 1 }\nz = 10",
+            "federation.clients = 20\nmethod = { name = \"a\", x = 1 }\nz = 20",
+            "federation.clients = 10\nmethod = { name = \"b\", y = 1 }\nz = 10",
+            "federation.clients = 20\nmethod = { name = \"b\", y = 1 }\nz = 20",
+        ];
+        assert_eq!(keys(&texts), ["federation.clients", "method.name"]);
+        assert_eq!(keys(&texts[..1]), [""; 0]);
+        let deep = ["a = { b = 1, preset = \"x\" }", "a = { b = 2, preset = \"y\" }"];
+        assert_eq!(keys(&deep), ["a.preset"]);
+    }
+
+    #[test]
+    fn labels_are_without_quotes_and_end() {
+        assert_eq!(said("\"hgp\""), "hgp");
+        assert_eq!(said(&"1".repeat(50)).chars().count(), LONGEST);
+        assert!(is_below("seed.run", "seed.") && !is_below("names", "name"));
+    }
+}

@@ -1,0 +1,95 @@
+//! How much worse a group may be before a comparison counts as regressed.
+
+use super::{Comparison, MetricRow};
+use crate::results::{Better, Metric};
+
+/// How much worse than the first a group may be in a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    pub metric: Metric,
+    tolerance: f64,
+    /// Of the first group's mean, rather than in the unit of `summary.json`.
+    relative: bool,
+}
+
+impl Limit {
+    /// Reads `METRIC=TOLERANCE`: a number in the unit of `summary.json` (accuracies are shares: `faa=0.01` is a point),
+    /// or a part of the first group's mean in per cent (`bytes_up=5%`).
+    ///
+    /// # Errors
+    /// It is not written so, the metric does not exist, or it judges nothing.
+    pub fn parse(text: &str) -> Result<Limit, String> {
+        let how = "write METRIC=TOLERANCE, such as faa=0.01 (one point) or bytes_up=5%";
+        let (name, tolerance) = text.rsplit_once('=').ok_or(format!("`{text}`: {how}"))?;
+        let metric = Metric::parse(name).map_err(|error| error.to_string())?;
+        if metric.better() == Better::Neither {
+            return Err(format!(
+                "more `{name}` is neither better nor worse; choose another metric"
+            ));
+        }
+        let relative = tolerance.ends_with('%');
+        let number: Option<f64> = tolerance.trim_end_matches('%').parse().ok();
+        let number = number.filter(|number| *number >= 0.0 && number.is_finite());
+        let number =
+            number.ok_or(format!("`{text}`: the tolerance is no number from 0 on; {how}"))?;
+        let tolerance = if relative { number / 100.0 } else { number };
+        Ok(Limit { metric, tolerance, relative })
+    }
+
+    /// What is worse than it may be, group by group, in words; a metric that a group lacks is as bad.
+    pub fn broken(&self, comparison: &Comparison) -> Vec<String> {
+        let groups = &comparison.groups;
+        let row = MetricRow::of(self.metric.clone(), groups);
+        let name = self.metric.name();
+        let mut broken = Vec::new();
+        for (group, against) in groups.iter().skip(1).zip(&row.against) {
+            let (Some(against), Some(first)) = (against, &row.spread[0]) else {
+                broken.push(format!("{}: {name} is not there to be compared", group.name));
+                continue;
+            };
+            let least = if self.relative { first.mean.abs() } else { 1.0 };
+            let allowed = self.tolerance * least;
+            let sign = if self.metric.better() == Better::Higher { -1.0 } else { 1.0 };
+            let worse = sign * against.difference;
+            // Tolerances in decimal fractions are not exact: a tenth of a millionth is forgiven.
+            if worse > allowed + 1e-7 * allowed {
+                let show = |value: f64| {
+                    let symbol = self.metric.unit().symbol();
+                    format!("{} {symbol}", self.metric.show(value)).trim_end().to_owned()
+                };
+                broken.push(format!(
+                    "{}: {name} is worse by {}; {} would be tolerated",
+                    group.name,
+                    show(worse),
+                    show(allowed)
+                ));
+            }
+        }
+        broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolerances_are_numbers_or_parts_and_metrics_must_judge() {
+        let limit = Limit::parse("faa=0.01").unwrap();
+        assert_eq!((limit.tolerance, limit.relative), (0.01, false));
+        let limit = Limit::parse("bytes_up=5%").unwrap();
+        assert_eq!((limit.tolerance, limit.relative), (0.05, true));
+        let limit = Limit::parse("rounds_to:0.8=2").unwrap();
+        assert_eq!(limit.metric.name(), "rounds_to:0.8");
+        for (wrong, hint) in [
+            ("faa", "write METRIC=TOLERANCE"),
+            ("fa=1", "did you mean `faa`?"),
+            ("faa=-1", "no number from 0 on"),
+            ("faa=x", "no number from 0 on"),
+            ("seats=1", "neither better nor worse"),
+        ] {
+            let told = Limit::parse(wrong).unwrap_err();
+            assert!(told.contains(hint), "{wrong}: {told}");
+        }
+    }
+}

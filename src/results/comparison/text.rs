@@ -1,0 +1,183 @@
+//! A comparison as tables for people.
+
+use super::{Against, Comparison, Group, MetricRow, Parting, Verdict};
+use crate::report::text_table::{TextTable, grouped};
+use crate::results::{Metric, Spread};
+
+/// A value longer than this ends in dots: JSON has it whole.
+const LONGEST: usize = 36;
+
+impl Comparison {
+    /// Everything, table below table.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        for (group, letter) in self.groups.iter().zip(letters()) {
+            text.push_str(&format!("{letter}  {}\n", group.render()));
+        }
+        text.push_str(&self.scenario_table());
+        text.push_str(&self.partings());
+        text.push('\n');
+        text.push_str(&self.values("metric", &self.metrics, &|metric, spread| {
+            spread.map_or_else(String::new, |spread| spread_of(metric, spread))
+        }));
+        for (place, letter) in letters().enumerate().take(self.groups.len()).skip(1) {
+            text.push_str(&self.differences(place, &letter));
+        }
+        text.push('\n');
+        text.push_str(&self.values("bytes (mean of the runs)", &self.bytes, &|_, spread| {
+            spread.map_or_else(String::new, |spread| grouped(spread.mean.round() as u64))
+        }));
+        text
+    }
+
+    fn scenario_table(&self) -> String {
+        if self.scenario.is_empty() {
+            return "\nthe scenarios are the same but for seeds\n".to_owned();
+        }
+        let head = ["scenario".to_owned()].into_iter().chain(letters().take(self.groups.len()));
+        let mut table = TextTable::new(head).left(self.groups.len() + 1);
+        for difference in &self.scenario.keys {
+            let value = |value: &Option<String>| match value {
+                Some(value) => shortened(value),
+                None => "-".to_owned(),
+            };
+            let values = difference.values.iter().map(value);
+            table.row([difference.key.clone()].into_iter().chain(values));
+        }
+        let mut text = match table.is_empty() {
+            true => String::new(),
+            false => format!("\n{}", table.render()),
+        };
+        for (defaults, letter) in self.scenario.defaults.iter().zip(letters()) {
+            if !defaults.is_empty() {
+                let defaults = defaults.join(", ");
+                text.push_str(&format!("defaults of {letter} that others have not: {defaults}\n"));
+            }
+        }
+        text
+    }
+
+    fn partings(&self) -> String {
+        let mut text = String::new();
+        for (parting, letter) in self.parting.iter().zip(letters().skip(1)) {
+            let told = match parting {
+                Some(parting) => parting.render(),
+                None => "no runs of equal seeds, so no round to compare".to_owned(),
+            };
+            text.push_str(&format!("\n{letter} and A  {told}\n"));
+        }
+        text
+    }
+
+    fn values(
+        &self,
+        title: &str,
+        rows: &[MetricRow],
+        shown: &dyn Fn(&Metric, Option<&Spread>) -> String,
+    ) -> String {
+        let head = [title.to_owned()].into_iter().chain(letters().take(self.groups.len()));
+        let mut table = TextTable::new(head);
+        for row in rows {
+            let name = match title {
+                "metric" => row.metric.heading(),
+                _ => row.name.trim_start_matches("bytes_").replacen('_', "   ", 1),
+            };
+            let values = row.spread.iter().map(|spread| shown(&row.metric, spread.as_ref()));
+            table.row([name].into_iter().chain(values));
+        }
+        table.render()
+    }
+
+    /// What a group has more than the first.
+    fn differences(&self, place: usize, letter: &str) -> String {
+        let title = format!("{letter} - A");
+        let head = [title.as_str(), "difference", "95 % interval", "p", "pairs", letter];
+        let mut table = TextTable::new(head);
+        for row in &self.metrics {
+            if let Some(against) = &row.against[place - 1] {
+                table.row(against.cells(&row.metric));
+            }
+        }
+        format!("\n{}", table.render())
+    }
+}
+
+impl Group {
+    fn render(&self) -> String {
+        let count = self.seeds.len();
+        let runs = if count == 1 { "run" } else { "runs" };
+        let seeds: Vec<String> = self.seeds.iter().map(|seeds| seeds.run.to_string()).collect();
+        let word = if count == 1 { "seed" } else { "seeds" };
+        let left = match self.unfinished {
+            0 => String::new(),
+            unfinished => format!("; {unfinished} unfinished left out"),
+        };
+        let seeds = seeds.join(", ");
+        format!("{}  ({}, {count} {runs}, {word} {seeds}{left})", self.name, self.method)
+    }
+}
+
+impl Parting {
+    fn render(&self) -> String {
+        let first = &self.first;
+        let place = |round: Option<u64>| {
+            round.map_or("in no round".to_owned(), |round| format!("from round {round}"))
+        };
+        let [one, other] = first.rounds;
+        let rounds = match one == other {
+            true => format!("{one} rounds each"),
+            false => format!("{other} rounds, A has {one}"),
+        };
+        format!(
+            "differ in clients sampled {}, in bytes {}, in accuracy {}; {rounds} (seed {})",
+            place(first.cohort),
+            place(first.bytes),
+            place(first.accuracy),
+            self.seeds.run
+        )
+    }
+}
+
+impl Against {
+    fn cells(&self, metric: &Metric) -> [String; 6] {
+        let signed = |value: f64| {
+            let sign = if value > 0.0 { "+" } else { "" };
+            format!("{sign}{}", metric.show(value))
+        };
+        let interval = |(low, high)| format!("{} to {}", signed(low), signed(high));
+        let verdict = match self.verdict {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Equal => "equal",
+            Verdict::Unsure => "unsure",
+            Verdict::Other => "",
+        };
+        [
+            metric.heading(),
+            signed(self.difference),
+            self.interval.map_or_else(String::new, interval),
+            self.p.map_or_else(String::new, |p| format!("{p:.3}")),
+            if self.pairs == 0 { "means only".to_owned() } else { self.pairs.to_string() },
+            verdict.to_owned(),
+        ]
+    }
+}
+
+fn spread_of(metric: &Metric, spread: &Spread) -> String {
+    let mean = metric.show(spread.mean);
+    spread
+        .deviation
+        .map_or(mean.clone(), |deviation| format!("{mean} ± {}", metric.show(deviation)))
+}
+
+/// A, B, C, ..., and numbers once the letters are over.
+fn letters() -> impl Iterator<Item = String> {
+    ('A'..='Z').map(String::from).chain((27..).map(|number: u32| number.to_string()))
+}
+
+fn shortened(value: &str) -> String {
+    match value.chars().count() > LONGEST {
+        true => value.chars().take(LONGEST - 1).chain(['…']).collect(),
+        false => value.to_owned(),
+    }
+}

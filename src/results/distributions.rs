@@ -1,0 +1,81 @@
+//! Distributions that runs write beside their tables: `histograms/NAME.hgrm`.
+
+use std::collections::BTreeMap;
+
+use super::{Arm, RunRecord};
+use crate::experiment::names;
+
+/// Values and how often each came, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distribution(pub Vec<(f64, u64)>);
+
+impl Distribution {
+    /// Reads the percentile lines: value, percentile, how many came up to here.
+    fn parse(text: &str) -> Distribution {
+        let mut before = 0;
+        let mut values = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [value, _, count, ..] = words.as_slice() else { continue };
+            let (Ok(value), Ok(count)) = (value.parse(), count.parse::<u64>()) else { continue };
+            if count > before {
+                values.push((value, count - before));
+                before = count;
+            }
+        }
+        Distribution(values)
+    }
+
+    fn of_run(run: &RunRecord, name: &str) -> Distribution {
+        let path = run.path.join(names::HISTOGRAMS).join(format!("{name}.hgrm"));
+        // Runs may leave them out (`record.histograms = false`).
+        std::fs::read_to_string(path).map_or_else(|_| Distribution::default(), |t| Self::parse(&t))
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+}
+
+impl Arm {
+    /// The distribution of this name over all runs that are done.
+    pub fn distribution(&self, name: &str) -> Distribution {
+        let mut all: BTreeMap<u64, u64> = BTreeMap::new();
+        for (value, count) in self.done().flat_map(|run| Distribution::of_run(run, name).0) {
+            // Not negative: bits are in the order of values.
+            *all.entry(f64::max(value, 0.0).to_bits()).or_default() += count;
+        }
+        Distribution(all.into_iter().map(|(bits, count)| (f64::from_bits(bits), count)).collect())
+    }
+
+    /// How often clients were sampled: by client and run, load clients left out.
+    pub fn sampled(&self) -> Vec<u64> {
+        let mut sampled = Vec::new();
+        for run in self.done() {
+            let Ok(Some(clients)) = run.sheet(names::CLIENTS) else { continue };
+            let kind = clients.column("kind");
+            let Some(rounds) = clients.numbers("rounds_sampled") else { continue };
+            for (row, rounds) in clients.rows.iter().zip(rounds) {
+                if kind.is_none_or(|kind| row[kind] == "client") {
+                    sampled.push(rounds.unwrap_or(0.0) as u64);
+                }
+            }
+        }
+        sampled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_differences_of_running_totals() {
+        let text = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n  \
+                    10.000 0.0 3 1.00\n  10.000 0.2 3 1.25\n  25.500 1.0 8\n#[Mean = 1]\n";
+        let distribution = Distribution::parse(text);
+        assert_eq!(distribution.0, [(10.0, 3), (25.5, 5)]);
+        assert_eq!(distribution.count(), 8);
+    }
+}

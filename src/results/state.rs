@@ -1,0 +1,77 @@
+//! How a run stands: what its manifest says, and whether somebody still writes it.
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::RunRecord;
+use crate::experiment::{Status, names};
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// A process writes it.
+    Running,
+    /// Its manifest says that it is running, but nobody writes it any more.
+    Killed,
+    Done,
+    /// Stopped by the user.
+    Interrupted,
+    /// Ended by an error.
+    Failed,
+}
+
+impl State {
+    /// Every state with its word.
+    pub const ALL: [(State, &'static str); 5] = [
+        (State::Running, "running"),
+        (State::Killed, "killed"),
+        (State::Done, "done"),
+        (State::Interrupted, "interrupted"),
+        (State::Failed, "failed"),
+    ];
+
+    /// Of a run.
+    pub fn of(run: &RunRecord) -> State {
+        match run.manifest.status {
+            Status::Running if is_held(&run.path) => State::Running,
+            Status::Running => State::Killed,
+            Status::Done => State::Done,
+            Status::Interrupted => State::Interrupted,
+            Status::Failed => State::Failed,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = State::ALL.iter().find(|(state, _)| state == self).map_or("", |(_, word)| word);
+        f.write_str(word)
+    }
+}
+
+/// Whether a process holds the directory. Looking leaves no trace: the lock is asked for as a reader.
+fn is_held(path: &Path) -> bool {
+    let Ok(lock) = File::open(path.join(names::LOCK)) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::RunDirectory;
+
+    #[test]
+    fn a_lock_is_held_as_long_as_its_process_holds_it() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(!is_held(root.path()));
+        assert!(!root.path().join(names::LOCK).exists());
+        let held = RunDirectory::claim(root.path(), "1", false).unwrap();
+        assert!(is_held(root.path()));
+        drop(held);
+        assert!(!is_held(root.path()));
+    }
+}

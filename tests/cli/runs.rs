@@ -1,0 +1,122 @@
+//! Promise: `fedcast runs` lists what is there, tells a killed run from one that goes on, and removes nothing but what
+//! runs wrote.
+
+use std::fs;
+use std::path::Path;
+
+use fedcast::experiment::RunDirectory;
+use serde_json::Value;
+
+use crate::arms::{HEAD, STSA, figure, run};
+use crate::command::{Told, read, tell};
+
+fn runs(folder: &Path, arguments: &[&str]) -> Told {
+    tell(folder, &[&["runs"], arguments].concat())
+}
+
+fn list(folder: &Path, arguments: &[&str]) -> Vec<Value> {
+    let told = runs(folder, &[&["ls"], arguments, &["--format", "json"]].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    serde_json::from_str(&told.out).unwrap()
+}
+
+fn words(rows: &[Value], key: &str) -> Vec<String> {
+    rows.iter().map(|row| row[key].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn runs_are_listed_with_what_their_files_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    run(at, "runs/b", HEAD, 2, &[]);
+    run(at, "runs/deep/a", STSA, 1, &[]);
+    fs::create_dir(at.join("runs/site")).unwrap();
+    fs::write(at.join("runs/site/manifest.json"), "{\"short_name\": \"App\"}").unwrap();
+    let rows = list(at, &[]);
+    assert_eq!(words(&rows, "path"), ["runs/b", "runs/deep/a"]);
+    assert_eq!(words(&rows, "status"), ["done", "done"]);
+    let one = &rows[0];
+    assert_eq!((one["method"].as_str(), one["seed"].as_u64()), (Some("fedavg"), Some(2)));
+    let of = |pointer: &str| figure(&at.join("runs/b"), pointer);
+    assert_eq!(one["faa"].as_f64(), Some(of("/accuracy/faa")));
+    assert_eq!(one["bytes_up"].as_f64(), Some(of("/bytes/up/delivered/bytes")));
+    assert_eq!(one["bytes_down"].as_f64(), Some(of("/bytes/down/delivered/bytes")));
+    assert_eq!(one["rounds"].as_f64(), Some(of("/rounds")));
+    let journal = fs::metadata(at.join("runs/b/events.jsonl")).unwrap().len();
+    assert!(one["size_bytes"].as_u64().unwrap() > journal);
+
+    let best = list(at, &["--sort", "faa"]);
+    let faa: Vec<f64> = best.iter().map(|row| row["faa"].as_f64().unwrap()).collect();
+    assert!(faa[0] >= faa[1], "{faa:?}");
+    assert_eq!(words(&list(at, &["--method", "stsa"]), "path"), ["runs/deep/a"]);
+    assert_eq!(list(at, &["--status", "failed"]).len(), 0);
+    assert_eq!(words(&list(at, &["runs/deep"]), "path"), ["runs/deep/a"]);
+
+    let told = runs(at, &["ls"]);
+    assert!(told.out.contains("deep/a") && told.out.contains("2 runs in runs"), "{}", told.out);
+    let wrong = runs(at, &["ls", "--status", "dead"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("running, killed, done"), "{}", wrong.err);
+    let show = runs(at, &["show", "runs/b"]);
+    assert!(show.out.contains("fedcast replay runs/b --verify"), "{}", show.out);
+}
+
+#[test]
+fn a_killed_run_is_told_from_one_that_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    run(at, "a", HEAD, 1, &[]);
+    // As a kill leaves it: no summary, a manifest that was not rewritten.
+    let manifest = at.join("a/manifest.json");
+    let mut text: Value = serde_json::from_str(&read(&manifest)).unwrap();
+    text["status"] = "running".into();
+    text.as_object_mut().unwrap().remove("digests");
+    fs::write(&manifest, text.to_string()).unwrap();
+    fs::remove_file(at.join("a/summary.json")).unwrap();
+
+    let rows = list(at, &["."]);
+    assert_eq!(words(&rows, "status"), ["killed"]);
+    assert_eq!(rows[0]["rounds"], 2, "of rounds.csv, where there is no summary");
+    assert!(runs(at, &["show", "a"]).out.contains("fedcast resume a"));
+
+    let held = RunDirectory::reopen(&at.join("a")).unwrap();
+    assert_eq!(words(&list(at, &["."]), "status"), ["running"]);
+    assert_eq!(words(&list(at, &[".", "--status", "running"]), "path"), ["./a"]);
+    let told = runs(at, &["rm", "a", "--yes"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+    assert!(told.err.contains("is being written"), "{}", told.err);
+    assert!(manifest.exists() && at.join("a/events.jsonl").exists());
+    drop(held);
+    assert_eq!(runs(at, &["rm", "a", "--yes"]).code, 0);
+    assert!(!at.join("a").exists());
+}
+
+#[test]
+fn removing_asks_and_leaves_foreign_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    run(at, "a", HEAD, 1, &[]);
+    run(at, "b", HEAD, 2, &[]);
+    fs::write(at.join("b/notes.md"), "mine").unwrap();
+    let told = runs(at, &["rm", "a", "b"]);
+    assert_eq!(told.code, 2, "nobody answers here");
+    assert!(
+        told.err.contains("--yes") && told.err.contains("fedavg, seed 1, done"),
+        "{}",
+        told.err
+    );
+    assert_eq!(list(at, &["."]).len(), 2);
+
+    // Nothing goes where one of them is no run.
+    assert_eq!(runs(at, &["rm", "a", "nowhere", "--yes"]).code, 2);
+    assert_eq!(list(at, &["."]).len(), 2);
+
+    let told = runs(at, &["rm", "a", "b", "--yes"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.out.contains("removed b; files that are not of a run stay"), "{}", told.out);
+    assert!(!at.join("a").exists());
+    let left: Vec<_> =
+        fs::read_dir(at.join("b")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.md"]);
+    assert!(list(at, &["."]).is_empty());
+}
