@@ -13,6 +13,12 @@ pub(super) enum Source {
     Kind(&'static str, String),
     /// Sum of a column of `rounds.csv`.
     Rounds(&'static str),
+    /// Share of the bytes sent to the server that came to nothing: lost, late, refused.
+    Wasted,
+    /// Share of the seats whose uploads were not aggregated.
+    Silent,
+    /// Mean over rounds of what the server said of one, by its name.
+    Figure(String),
     /// Sum of a column of `clients.csv`.
     Clients(&'static str),
     /// Distinct clients that were sampled.
@@ -57,8 +63,10 @@ const fn of(
 /// Metrics with fixed names, in the order of tables.
 pub(super) const KNOWN: &[Known] = {
     use Better::{Higher, Lower, Neither};
-    use Source::{Clients, ClientsSampled, Frames, Memory, Passes, Rounds, Summary, Wall};
-    use Unit::{Bytes, Count, Megabytes, Points, Seconds, Share};
+    use Source::{
+        Clients, ClientsSampled, Frames, Memory, Passes, Rounds, Silent, Summary, Wall, Wasted,
+    };
+    use Unit::{Bytes, Count, Megabytes, Number, Points, Seconds, Share};
     &[
         of("faa", "final average accuracy", Share, Higher, Summary("/accuracy/faa")),
         of("micro", "accuracy on all test samples", Share, Higher, Summary("/accuracy/micro")),
@@ -131,12 +139,35 @@ pub(super) const KNOWN: &[Known] = {
         of("ft", "slots: forward transfer", Points, Higher, Summary("/slots/own/ft")),
         of("bt", "slots: backward transfer", Points, Higher, Summary("/slots/own/bt")),
         of("tt", "slots: total transfer", Points, Higher, Summary("/slots/own/tt")),
+        of(
+            "response_entropy",
+            "entropy of answers before synchronisation",
+            Number,
+            Higher,
+            Summary("/bias/mean/response_entropy"),
+        ),
+        of(
+            "response_entropy_relative",
+            "the same, of that of uniform answers",
+            Number,
+            Higher,
+            Summary("/bias/mean/response_entropy_relative"),
+        ),
+        of(
+            "prototype_distance",
+            "distance of client prototypes before synchronisation",
+            Number,
+            Lower,
+            Summary("/bias/mean/prototype_distance"),
+        ),
         of("bytes", "bytes, both ways", Bytes, Lower, Frames(None, "bytes")),
         of("bytes_down", "bytes to clients", Bytes, Lower, Frames(Some("down"), "bytes")),
         of("bytes_up", "bytes to the server", Bytes, Lower, Frames(Some("up"), "bytes")),
+        of("wasted_up", "uploads that came to nothing", Share, Lower, Wasted),
         of("frames", "messages, both ways", Count, Lower, Frames(None, "frames")),
         of("rounds", "rounds", Count, Neither, Summary("/rounds")),
         of("seats", "seats (who was sampled, summed over rounds)", Count, Neither, Rounds("seats")),
+        of("silent_seats", "seats that were not aggregated", Share, Lower, Silent),
         of("clients_sampled", "distinct clients sampled", Count, Neither, ClientsSampled),
         of(
             "samples_trained",
@@ -165,3 +196,6 @@ pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
 /// Prefixes of metrics that count the payload of one kind.
 pub(super) const BY_KIND: [(&str, &str, &str); 2] =
     [("bytes_down_", "down", "bytes to clients"), ("bytes_up_", "up", "bytes to the server")];
+
+/// Prefix of metrics that average what the server says of its rounds.
+pub(super) const FIGURE: &str = "figure";

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::ResultsError;
-use super::catalogue::{BY_KIND, KNOWN, Source, UNTIL};
+use super::catalogue::{BY_KIND, FIGURE, KNOWN, Source, UNTIL};
 use crate::scenario::reader::nearest;
 
 /// Which way a metric is better.
@@ -28,6 +28,8 @@ pub enum Unit {
     /// 10^6 bytes already.
     Megabytes,
     Count,
+    /// Without a unit: an entropy, a cosine, a share of something as a server says it.
+    Number,
 }
 
 impl Unit {
@@ -36,7 +38,7 @@ impl Unit {
         match self {
             Unit::Share | Unit::Points => 100.0,
             Unit::Bytes => 1e-6,
-            Unit::Seconds | Unit::Megabytes | Unit::Count => 1.0,
+            Unit::Seconds | Unit::Megabytes | Unit::Count | Unit::Number => 1.0,
         }
     }
 
@@ -47,7 +49,7 @@ impl Unit {
             Unit::Points => "points",
             Unit::Bytes | Unit::Megabytes => "MB",
             Unit::Seconds => "s",
-            Unit::Count => "",
+            Unit::Count | Unit::Number => "",
         }
     }
 }
@@ -89,6 +91,17 @@ impl Metric {
                 unit: *unit,
                 better: Better::Lower,
                 source: Source::Until(*cost, share),
+            });
+        }
+        if let Some(figure) = name.split_once(':').filter(|(prefix, _)| *prefix == FIGURE)
+            && !figure.1.is_empty()
+        {
+            return Ok(Metric {
+                name: name.to_owned(),
+                title: format!("{}, mean over rounds", figure.1.replace('_', " ")),
+                unit: Unit::Number,
+                better: Better::Neither,
+                source: Source::Figure(figure.1.to_owned()),
             });
         }
         Metric::of_kind(name).ok_or_else(|| unknown(name))
@@ -149,7 +162,7 @@ impl Metric {
     pub fn show(&self, value: f64) -> String {
         let decimals = match self.unit {
             Unit::Share | Unit::Points | Unit::Seconds => 2,
-            Unit::Bytes => 3,
+            Unit::Bytes | Unit::Number => 3,
             Unit::Megabytes | Unit::Count => 1,
         };
         let shown = format!("{:.decimals$}", value * self.unit.scale());
@@ -194,7 +207,7 @@ fn unknown(name: &str) -> ResultsError {
         None => {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             format!(
-                "there are {}, bytes_up_KIND, bytes_down_KIND, and rounds_to:A, bytes_to:A and virtual_s_to:A for an accuracy A",
+                "there are {}, bytes_up_KIND, bytes_down_KIND, figure:NAME for what the server says of its rounds, and rounds_to:A, bytes_to:A and virtual_s_to:A for an accuracy A",
                 names.join(", ")
             )
         }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::catalogue::{Cost, Source};
-use super::{Metric, ResultsError, Sheet, Usage};
+use super::{Metric, ResultsError, Sheet, Spread, Usage};
 use crate::experiment::assemble::blueprint;
 use crate::experiment::plan::{Faults, plan};
 use crate::experiment::{Manifest, Status, names, read_manifest};
@@ -117,6 +117,13 @@ impl RunRecord {
             Source::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
             Source::Rounds(column) => self.sheet(names::ROUNDS).ok()??.sum(column),
             Source::Clients(column) => self.sheet(names::CLIENTS).ok()??.sum(column),
+            Source::Wasted => self.wasted(),
+            Source::Silent => {
+                let rounds = self.sheet(names::ROUNDS).ok()??;
+                let share = rounds.sum("aggregated")? / rounds.sum("seats")?;
+                share.is_finite().then_some(1.0 - share)
+            }
+            Source::Figure(name) => self.of_rounds(name),
             Source::ClientsSampled => self.clients_sampled(),
             Source::Passes => *self.passes.get_or_init(|| self.planned_passes()),
             Source::Wall => {
@@ -148,6 +155,24 @@ impl RunRecord {
     fn frames(&self, way: &str, field: &str) -> Option<f64> {
         let of = |sums: &&Value| sums.pointer(&format!("/{field}")).and_then(Value::as_f64);
         Some(self.outcomes(way)?.iter().filter_map(of).sum())
+    }
+
+    fn wasted(&self) -> Option<f64> {
+        let sent = self.frames("up", "bytes")?;
+        let delivered = self.number("/bytes/up/delivered/bytes").unwrap_or(0.0);
+        (sent > 0.0).then(|| 1.0 - delivered / sent)
+    }
+
+    /// Mean over the rounds whose server said it.
+    fn of_rounds(&self, name: &str) -> Option<f64> {
+        let journal = std::fs::read_to_string(self.path.join(names::EVENTS)).ok()?;
+        let said = journal.lines().filter(|line| line.contains(name)).filter_map(|line| {
+            let entry: Value = serde_json::from_str(line).ok()?;
+            let closed = entry.pointer("/event/type")? == "round_closed";
+            let figure = entry.pointer("/numbers/metrics")?.get(name)?.as_f64();
+            figure.filter(|_| closed)
+        });
+        Spread::of(&said.collect::<Vec<_>>()).map(|spread| spread.mean)
     }
 
     fn clients_sampled(&self) -> Option<f64> {

@@ -42,7 +42,7 @@ pub fn section(content: &Content) -> Option<Section> {
             Unit::Bytes => "MB (in summary.json and tables bytes)",
             Unit::Megabytes => "MB",
             Unit::Seconds => "s",
-            Unit::Count => "",
+            Unit::Count | Unit::Number => "",
         };
         let better = match metric.better() {
             Better::Higher => "higher",

@@ -30,7 +30,7 @@ pub(super) fn label(metric: &Metric) -> Label {
         Unit::Share | Unit::Points => Label::Percent,
         Unit::Bytes => Label::Bytes,
         Unit::Seconds => Label::Seconds,
-        Unit::Megabytes | Unit::Count => Label::Number,
+        Unit::Megabytes | Unit::Count | Unit::Number => Label::Number,
     }
 }
 

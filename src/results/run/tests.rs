@@ -21,8 +21,15 @@ fn directory(folder: &Path) {
         },
         "wall": { "total_s": 9.0 },
     });
-    let rounds = "round,closed_s,seats,bytes_down,bytes_up,accuracy_seen\n\
-                  1,1.5,5,10,1,0.3\n2,2.5,7,20,2,\n3,4.5,6,40,4,0.8\n4,8,6,80,8,0.9\n";
+    let rounds = "round,closed_s,seats,aggregated,bytes_down,bytes_up,accuracy_seen\n\
+                  1,1.5,5,4,10,1,0.3\n2,2.5,7,7,20,2,\n3,4.5,6,6,40,4,0.8\n4,8,6,1,80,8,0.9\n";
+    let closed = |loss: f64| {
+        format!(
+            "{{\"event\":{{\"type\":\"round_closed\"}},\"numbers\":{{\"metrics\":{{\"loss\":{loss}}}}}}}\n"
+        )
+    };
+    let trained = closed(100.0).replace("round_closed", "trained");
+    let events = [closed(0.5), trained, closed(1.0)].concat();
     let clients = "client,kind,rounds_sampled,samples_trained\n\
                    0,client,3,30\n4,client,1,12\n5,client,0,0\n9,load,3,0\n";
     for (name, text) in [
@@ -31,6 +38,7 @@ fn directory(folder: &Path) {
         (names::SUMMARY, summary.to_string()),
         (names::ROUNDS, rounds.to_owned()),
         (names::CLIENTS, clients.to_owned()),
+        (names::EVENTS, events),
     ] {
         fs::write(folder.join(name), text).unwrap();
     }
@@ -57,6 +65,9 @@ fn figures_come_from_their_places() {
         ("bytes_down_head", 90.0),
         ("bytes_down_control", 11.0),
         ("bytes_up_prototypes", 23.0),
+        ("wasted_up", 1.0),
+        ("silent_seats", 0.25),
+        ("figure:loss", 0.75),
         ("bytes_up_prompt", 0.0),
         ("seats", 24.0),
         ("clients_sampled", 2.0),
