@@ -15,6 +15,7 @@ use crate::experiment::{
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
+use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, write_partition};
 use crate::report::words::workers_word;
 use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table};
@@ -124,7 +125,7 @@ pub(super) fn drive(
         write_partition(run.directory().path(), &holdings)?;
     }
     let mut readers: Vec<Box<dyn EventSink>> = vec![
-        Box::new(TableFiles::create(run.directory().path())?),
+        Box::new(TableFiles::create(run.directory().path(), &scenario.record)?),
         Box::new(WallTable::create(run.directory(), replayed)?),
         Box::new(summary.clone()),
         Box::new(histograms.clone()),
@@ -142,6 +143,9 @@ pub(super) fn drive(
         summary.digests = Some(finished.digests.clone());
         summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.figures()));
         directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
+        if scenario.record.parquet {
+            write_parquet(directory.path())?;
+        }
         if scenario.record.histograms {
             for (name, text) in histograms.lock().files() {
                 directory.write(&format!("{}/{name}", names::HISTOGRAMS), text.as_bytes())?;

@@ -39,6 +39,8 @@ mod journal_file;
 mod machine;
 mod manifest;
 mod memory;
+mod model_file;
+mod models;
 mod partition;
 pub mod plan;
 mod provenance;

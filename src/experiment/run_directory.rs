@@ -11,6 +11,9 @@
 //! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
+//! *.parquet                the tables once more, with record.parquet
+//! tensorboard/             scalars for TensorBoard, with record.tensorboard
+//! models/task-*.safetensors  the server's model after tasks, with record.models
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       from where a killed run goes on, newest last
 //! run.lock                 held by the writing process; the system frees it with the process
@@ -66,6 +69,10 @@ pub mod names {
     pub const PROFILE: &str = "profile.jsonl";
     /// Folder of distributions.
     pub const HISTOGRAMS: &str = "histograms";
+    /// Folder of scalars for TensorBoard, where the scenario asks for them.
+    pub const TENSORBOARD: &str = "tensorboard";
+    /// Folder of the server's models after tasks, where the scenario asks for them.
+    pub const MODELS: &str = "models";
     /// Folder of checkpoints.
     pub const CHECKPOINTS: &str = "checkpoints";
     pub const LOCK: &str = "run.lock";
@@ -193,7 +200,11 @@ impl RunDirectory {
     /// leaves a run that can still be resumed.
     pub(super) fn clear(&self) -> Result<(), DirectoryError> {
         self.remove(&RESULTS)?;
-        for name in [names::HISTOGRAMS, names::CHECKPOINTS] {
+        for table in RESULTS.iter().filter_map(|name| name.strip_suffix(".csv")) {
+            self.remove(&[&format!("{table}.parquet")])?;
+        }
+        let folders = [names::HISTOGRAMS, names::CHECKPOINTS, names::TENSORBOARD, names::MODELS];
+        for name in folders {
             let folder = self.path.join(name);
             if folder.is_dir() {
                 fs::remove_dir_all(&folder)
