@@ -24,7 +24,7 @@
 //! |---|---|
 //! | [`cli`] | one file per command, exit codes |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
-//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan |
+//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, export |
 //! | [`federation`] | the actors and the physics: conductor, server, clients, links, devices, ledger |
 //! | [`methods`] | one folder or file per method, and the registry |
 //! | [`policy`] | what a method implements and the lab it is given |

@@ -7,6 +7,7 @@ mod check;
 mod columns;
 mod direct;
 mod exit;
+mod export;
 mod failure;
 mod interrupt;
 mod methods;
@@ -48,6 +49,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Methods(methods::MethodsArgs),
     Columns(columns::ColumnsArgs),
+    Export(export::ExportArgs),
 }
 
 /// How results are written to stdout.
@@ -103,6 +105,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Replay(args) => replay::execute(&args),
         Command::Methods(args) => methods::execute(&args),
         Command::Columns(args) => columns::execute(&args),
+        Command::Export(args) => export::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

@@ -5,7 +5,8 @@ use crate::command::{tell, tiny_run};
 #[test]
 fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
-    for command in ["", "run", "check", "plan", "direct", "resume", "replay", "methods", "columns"]
+    for command in
+        ["", "run", "check", "plan", "direct", "resume", "replay", "methods", "columns", "export"]
     {
         let arguments: Vec<&str> =
             [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
