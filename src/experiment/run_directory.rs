@@ -11,6 +11,7 @@
 //! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
+//! confusion.csv            which class is taken for which, with record.confusion; beside the journal
 //! *.parquet                the tables once more, with record.parquet
 //! tensorboard/             scalars for TensorBoard, with record.tensorboard
 //! models/task-*.safetensors  the server's model after tasks, with record.models
@@ -57,6 +58,8 @@ pub mod names {
     pub const BIAS: &str = "bias.csv";
     /// One row per task learnt and class seen.
     pub const CLASSES: &str = "classes.csv";
+    /// One row per task learnt, class and answer, where the scenario asks for it.
+    pub const CONFUSION: &str = "confusion.csv";
     /// One row per round and client.
     pub const PARTICIPATION: &str = "participation.csv";
     /// One row per task, client and class that the client has samples of.
@@ -79,13 +82,14 @@ pub mod names {
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 14] = [
+const RESULTS: &[&str] = &[
     names::EVENTS,
     names::ROUNDS,
     names::ROUNDS_JSON,
     names::CLASSES,
     names::PARTICIPATION,
     names::PARTITION,
+    names::CONFUSION,
     names::WALL,
     names::BYTES,
     names::CLIENTS,
@@ -199,7 +203,7 @@ impl RunDirectory {
     /// Removes what a run wrote, but for its scenario and manifest: a program killed meanwhile
     /// leaves a run that can still be resumed.
     pub(super) fn clear(&self) -> Result<(), DirectoryError> {
-        self.remove(&RESULTS)?;
+        self.remove(RESULTS)?;
         for table in RESULTS.iter().filter_map(|name| name.strip_suffix(".csv")) {
             self.remove(&[&format!("{table}.parquet")])?;
         }

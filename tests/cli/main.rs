@@ -9,6 +9,7 @@ mod cli_errors;
 mod cli_texts;
 mod columns;
 mod command;
+mod confusion;
 mod devices;
 mod dummy_clients;
 mod export;

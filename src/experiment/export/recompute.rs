@@ -19,6 +19,7 @@ pub(super) fn recompute(
     interrupt: Interrupt,
 ) -> Result<Body, ExperimentError> {
     (setup.rules.snapshots, setup.rules.models) = (Cadence::Never, true);
+    setup.rules.confusion = false;
     setup.past = from.map(|intact| Arc::new(intact.past));
     let found = Arc::new(Mutex::new(None));
     let stop = Interrupt::default();
