@@ -9,6 +9,7 @@ mod compare;
 mod direct;
 mod estimate;
 mod exit;
+mod export;
 mod failure;
 mod interrupt;
 mod methods;
@@ -57,6 +58,7 @@ enum Command {
     Runs(runs::RunsArgs),
     Methods(methods::MethodsArgs),
     Columns(columns::ColumnsArgs),
+    Export(export::ExportArgs),
 }
 
 /// How results are written to stdout.
@@ -120,6 +122,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Runs(args) => runs::execute(&args),
         Command::Methods(args) => methods::execute(&args),
         Command::Columns(args) => columns::execute(&args),
+        Command::Export(args) => export::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

@@ -16,9 +16,12 @@ use crate::experiment::{
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
+use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, write_partition};
 use crate::report::words::workers_word;
-use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table};
+use crate::report::{
+    Both, ConfusionTable, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table,
+};
 use crate::scenario::Scenario;
 
 /// Run a scenario: train the federation, record every event, print the results
@@ -126,12 +129,15 @@ pub(super) fn drive(
         write_partition(run.directory().path(), &holdings)?;
     }
     let mut readers: Vec<Box<dyn EventSink>> = vec![
-        Box::new(TableFiles::create(run.directory().path())?),
+        Box::new(TableFiles::create(run.directory().path(), &scenario.record)?),
         Box::new(WallTable::create(run.directory(), replayed)?),
         Box::new(summary.clone()),
         Box::new(histograms.clone()),
         Box::new(clock.clone()),
     ];
+    if scenario.record.confusion {
+        readers.push(Box::new(ConfusionTable::create(run.directory(), replayed)?));
+    }
     if !quiet {
         let progress = Progress::on_stderr().after(replayed);
         readers.push(Box::new(progress.watching(run.cache())));
@@ -144,6 +150,9 @@ pub(super) fn drive(
         summary.digests = Some(finished.digests.clone());
         summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.figures()));
         directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
+        if scenario.record.parquet {
+            write_parquet(directory.path())?;
+        }
         if scenario.record.histograms {
             for (name, text) in histograms.lock().files() {
                 directory.write(&format!("{}/{name}", names::HISTOGRAMS), text.as_bytes())?;

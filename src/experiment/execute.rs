@@ -13,6 +13,7 @@ use super::checkpoint::{Checkpoints, Mark};
 use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
+use super::models::Models;
 use super::partition::{Holding, holdings};
 use super::provenance::{Cost, Provenance, commit};
 use super::recorder::Recorder;
@@ -76,6 +77,7 @@ pub struct Run {
     manifest: Manifest,
     setup: Setup,
     checkpoints: Option<Checkpoints>,
+    models: Option<Models>,
     begin: Begin,
 }
 
@@ -139,7 +141,8 @@ impl Run {
         directory.write_manifest(&manifest)?;
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
         let checkpoints = checkpoints(&directory, scenario);
-        Ok(Run { directory, manifest, setup, checkpoints, begin: Begin::Anew })
+        let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
+        Ok(Run { directory, manifest, setup, checkpoints, models, begin: Begin::Anew })
     }
 
     /// A run that goes on in its directory, or begins again there.
@@ -165,7 +168,8 @@ impl Run {
         };
         directory.write_manifest(&manifest)?;
         let checkpoints = checkpoints(&directory, scenario);
-        Ok(Run { directory, manifest, setup, checkpoints, begin })
+        let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
+        Ok(Run { directory, manifest, setup, checkpoints, models, begin })
     }
 
     pub fn directory(&self) -> &RunDirectory {
@@ -199,11 +203,11 @@ impl Run {
         interrupt: Interrupt,
         afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
     ) -> Result<(Finished, RunDirectory), ExperimentError> {
-        let Run { directory, mut manifest, setup, checkpoints, begin } = self;
+        let Run { directory, mut manifest, setup, checkpoints, models, begin } = self;
         let checkpoints =
             checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
         let began = Instant::now();
-        let recorder = Recorder::new(&directory, begin, readers, checkpoints)?;
+        let recorder = Recorder::new(&directory, begin, readers, checkpoints, models)?;
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
         manifest.cost = manifest.cost.ended(began.elapsed());

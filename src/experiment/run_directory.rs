@@ -12,6 +12,10 @@
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
 //! usage.json               what processes took, where somebody watched them (a study)
+//! confusion.csv            which class is taken for which, with record.confusion; beside the journal
+//! *.parquet                the tables once more, with record.parquet
+//! tensorboard/             scalars for TensorBoard, with record.tensorboard
+//! models/task-*.safetensors  the server's model after tasks, with record.models
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       from where a killed run goes on, newest last
 //! run.lock                 held by the writing process; the system frees it with the process
@@ -55,6 +59,8 @@ pub mod names {
     pub const BIAS: &str = "bias.csv";
     /// One row per task learnt and class seen.
     pub const CLASSES: &str = "classes.csv";
+    /// One row per task learnt, class and answer, where the scenario asks for it.
+    pub const CONFUSION: &str = "confusion.csv";
     /// One row per round and client.
     pub const PARTICIPATION: &str = "participation.csv";
     /// One row per task, client and class that the client has samples of.
@@ -69,19 +75,24 @@ pub mod names {
     pub const USAGE: &str = "usage.json";
     /// Folder of distributions.
     pub const HISTOGRAMS: &str = "histograms";
+    /// Folder of scalars for TensorBoard, where the scenario asks for them.
+    pub const TENSORBOARD: &str = "tensorboard";
+    /// Folder of the server's models after tasks, where the scenario asks for them.
+    pub const MODELS: &str = "models";
     /// Folder of checkpoints.
     pub const CHECKPOINTS: &str = "checkpoints";
     pub const LOCK: &str = "run.lock";
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 15] = [
+const RESULTS: &[&str] = &[
     names::EVENTS,
     names::ROUNDS,
     names::ROUNDS_JSON,
     names::CLASSES,
     names::PARTICIPATION,
     names::PARTITION,
+    names::CONFUSION,
     names::WALL,
     names::BYTES,
     names::CLIENTS,
@@ -196,8 +207,12 @@ impl RunDirectory {
     /// Removes what a run wrote, but for its scenario and manifest: a program killed meanwhile
     /// leaves a run that can still be resumed.
     pub(super) fn clear(&self) -> Result<(), DirectoryError> {
-        self.remove(&RESULTS)?;
-        for name in [names::HISTOGRAMS, names::CHECKPOINTS] {
+        self.remove(RESULTS)?;
+        for table in RESULTS.iter().filter_map(|name| name.strip_suffix(".csv")) {
+            self.remove(&[&format!("{table}.parquet")])?;
+        }
+        let folders = [names::HISTOGRAMS, names::CHECKPOINTS, names::TENSORBOARD, names::MODELS];
+        for name in folders {
             let folder = self.path.join(name);
             if folder.is_dir() {
                 fs::remove_dir_all(&folder)

@@ -219,6 +219,10 @@ pub struct Rules {
     pub pack: usize,
     /// When snapshots are taken. Changes no result.
     pub snapshots: Cadence,
+    /// Whether the sink is handed the server's state after every task. Changes no result.
+    pub models: bool,
+    /// Whether the sink is told after every task what is taken for what. Changes no result.
+    pub confusion: bool,
 }
 
 /// Rounds in which a method asks somebody before it trains: C2Prompt looks, gathers moments and compensates.
@@ -294,6 +298,8 @@ impl Default for Rules {
             privacy: PrivacyRules::default(),
             pack: 1,
             snapshots: Cadence::Never,
+            models: false,
+            confusion: false,
         }
     }
 }

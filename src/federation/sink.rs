@@ -5,6 +5,9 @@ use thiserror::Error;
 use super::event::Entry;
 use super::journal::{Digests, Journal};
 use super::snapshot::Snapshot;
+use crate::learning::Confusion;
+use crate::quantity::TaskId;
+use crate::wire::Body;
 
 /// Why an entry could not be taken; it stops the run cleanly.
 #[derive(Debug, Error)]
@@ -26,6 +29,20 @@ pub trait EventSink: Send {
     /// Puts what was taken where it survives the process. Called when the run waits for a worker
     /// anyway; whoever keeps things in buffers overrides it.
     fn settle(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Takes what was taken for what in the test after a task, by true and predicted head row, where the rules ask for
+    /// it ([`Rules::confusion`](super::Rules::confusion)). It is no part of the journal: a past that is told has none.
+    fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
+        let _ = (task, counts);
+        Ok(())
+    }
+
+    /// Takes the server's state after a task, where the rules hand it out
+    /// ([`Rules::models`](super::Rules::models)).
+    fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
+        let _ = (task, state);
         Ok(())
     }
 

@@ -45,6 +45,8 @@ pub fn size(
         pack: 1,
         on_bad_update: OnBadUpdate::Drop,
         snapshots: Cadence::Never,
+        models: false,
+        confusion: false,
         ..terms.rules
     };
     let mut world = World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?;

@@ -7,7 +7,7 @@ fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
     let commands = [
         "", "run", "check", "plan", "direct", "resume", "replay", "study", "compare", "report",
-        "runs", "methods", "columns",
+        "runs", "methods", "columns", "export",
     ];
     for command in commands {
         let arguments: Vec<&str> =
