@@ -17,6 +17,9 @@ pub enum Exit {
     NothingToDo = 4,
     /// Data or weights are missing, truncated or of the wrong shape.
     Inputs = 6,
+    /// Training gave nothing to use: no update was ever aggregated, or a bad one ended the run as
+    /// `federation.on_bad_update = "abort"` asks.
+    Training = 7,
     /// A verified replay met a different event or number.
     Diverged = 10,
     /// The recording is incomplete or damaged (full disk, read-only directory, truncated journal).
@@ -50,4 +53,5 @@ Exit codes:
   2 wrong usage               20 device or memory failure
   3 scenario invalid          21 simulation deadlock
   4 nothing to do            130 interrupted, resumable
-  6 data or weights missing, truncated or wrong";
+  6 data or weights missing, truncated or wrong
+  7 training gave nothing to use: every update failed or was refused";

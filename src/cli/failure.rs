@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use thiserror::Error;
 
 use super::Exit;
+use super::tell::plain;
 use crate::data::DataError;
 use crate::experiment::{DirectoryError, ExperimentError, ResumeError};
 use crate::federation::{FederationError, SinkError};
@@ -19,6 +20,9 @@ pub enum CliError {
     /// A run could not be made, finished, read or repeated.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    /// Results that could not be told.
+    #[error("cannot write to stdout: {0}; what was computed is as it is, see the run directory")]
+    Stdout(std::io::Error),
     /// Anything else.
     #[error("{0}")]
     Unexpected(String),
@@ -45,7 +49,7 @@ impl CliError {
             CliError::Experiment(ExperimentError::Scenario(error)) => {
                 write!(err, "{}", error.render(colour()))
             }
-            other => writeln!(err, "error: {other}"),
+            other => writeln!(err, "error: {}", plain(&other.to_string())),
         };
     }
 
@@ -53,6 +57,7 @@ impl CliError {
     pub fn exit(&self) -> Exit {
         match self {
             CliError::Usage(_) => Exit::Usage,
+            CliError::Stdout(_) => Exit::Recording,
             CliError::Unexpected(_) => Exit::Unexpected,
             CliError::Experiment(error) => experiment(error),
         }
@@ -73,10 +78,14 @@ fn experiment(error: &ExperimentError) -> Exit {
             ResumeError::Complete(_) => Exit::NothingToDo,
             ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
+            ResumeError::NoScenario(_) => Exit::Recording,
         },
         ExperimentError::Journal(_) => Exit::Recording,
         ExperimentError::Directory(error) => match error {
+            DirectoryError::Unfinished { .. } | DirectoryError::Finished(_) => Exit::NothingToDo,
             DirectoryError::InUse(_)
+            | DirectoryError::NoFolder { .. }
+            | DirectoryError::Link(_)
             | DirectoryError::OtherScenario { .. }
             | DirectoryError::OtherRun { .. }
             | DirectoryError::ForeignManifest(_)
@@ -94,20 +103,20 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Data(_) => Exit::Inputs,
             FederationError::Impossible(_) => Exit::Scenario,
             FederationError::Unrecorded(_) => Exit::Recording,
+            FederationError::BadUpdate { .. } => Exit::Training,
             FederationError::Policy { .. }
             | FederationError::Panicked { .. }
             | FederationError::Evaluation(_)
             | FederationError::Upload { .. }
-            | FederationError::BadUpdate { .. }
             | FederationError::ActorGone(_) => Exit::Unexpected,
         },
     }
 }
 
-/// A partition that cannot be drawn is a matter of the scenario, whatever the files are like.
+/// What cannot be asked of intact data is a matter of the scenario.
 fn data(error: &DataError) -> Exit {
     match error {
-        DataError::Infeasible { .. } => Exit::Scenario,
+        DataError::Infeasible { .. } | DataError::Unfit { .. } => Exit::Scenario,
         _ => Exit::Inputs,
     }
 }

@@ -33,6 +33,7 @@
 pub mod assemble;
 mod checkpoint;
 mod direct;
+mod directory_error;
 mod error;
 mod execute;
 mod journal_file;
@@ -44,11 +45,13 @@ mod recorder;
 mod replay;
 mod resume;
 mod run_directory;
+mod standing;
 mod trace;
 mod verify;
 mod what_if;
 
 pub use direct::{direct, direct_table};
+pub use directory_error::DirectoryError;
 pub use error::ExperimentError;
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
@@ -57,9 +60,10 @@ pub use manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
 pub use memory::keep_freed_memory;
 pub use recorder::Recorder;
 pub use replay::{Replayed, replay};
-pub use resume::{ResumeError, Resumed, resume};
+pub use resume::{ResumeError, Resumed, restore_scenario, resume, resume_on};
 pub use run_directory::{
-    DirectoryError, RunDirectory, hold_for_tables, names, read_manifest, write_atomically,
+    RunDirectory, hold_for_tables, names, read_manifest, read_summary, write_atomically,
 };
+pub use standing::{Standing, standing};
 pub use verify::{Divergence, Verified, VerifyOptions, verify};
 pub use what_if::{Refused, what_if};

@@ -15,6 +15,8 @@ mod extractors;
 mod feature_cache;
 mod fedhaf;
 #[cfg(unix)]
+mod foreign_files;
+#[cfg(unix)]
 mod interrupt;
 mod plan_bytes;
 mod profile;
@@ -24,6 +26,7 @@ mod restart;
 mod resume;
 mod slots_cli;
 mod stateless;
+mod take_up;
 mod text;
 mod validation;
 mod what_if;

@@ -10,7 +10,6 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::path::Path;
 
 pub use bias::BiasTable;
@@ -23,6 +22,7 @@ pub use slots::SlotsTable;
 
 use crate::experiment::{DirectoryError, names};
 use crate::federation::{Entry, EventSink, SinkError};
+use crate::files::Disk;
 
 /// All of them, as files of one folder.
 pub struct TableFiles(Vec<Box<dyn EventSink>>);
@@ -30,19 +30,24 @@ pub struct TableFiles(Vec<Box<dyn EventSink>>);
 impl TableFiles {
     /// Creates the files in `folder`.
     pub fn create(folder: &Path) -> Result<TableFiles, DirectoryError> {
+        TableFiles::create_on(&Disk::default(), folder)
+    }
+
+    /// Those of a run, through its disk.
+    pub fn create_on(disk: &Disk, folder: &Path) -> Result<TableFiles, DirectoryError> {
         let at = |name: &str| {
             let path = folder.join(name);
             move |source| DirectoryError::Write { path, source }
         };
-        std::fs::create_dir_all(folder).map_err(at(""))?;
-        let open = |name: &str| File::create(folder.join(name)).map_err(at(name));
+        disk.create_folder(folder).map_err(at(""))?;
+        let open = |name: &str| disk.create(&folder.join(name)).map_err(at(name));
         Ok(TableFiles(vec![
             Box::new(RoundsTable::new(open(names::ROUNDS)?).map_err(at(names::ROUNDS))?),
             Box::new(BytesTable::new(open(names::BYTES)?).map_err(at(names::BYTES))?),
             Box::new(ClientsTable::new(open(names::CLIENTS)?).map_err(at(names::CLIENTS))?),
             Box::new(MatrixTable::new(open(names::MATRIX)?).map_err(at(names::MATRIX))?),
-            Box::new(SlotsTable::new(folder.join(names::SLOTS))),
-            Box::new(BiasTable::new(folder.join(names::BIAS))),
+            Box::new(SlotsTable::new(disk.clone(), folder.join(names::SLOTS))),
+            Box::new(BiasTable::new(disk.clone(), folder.join(names::BIAS))),
         ]))
     }
 }
