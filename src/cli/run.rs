@@ -33,10 +33,11 @@ Examples:
 
 --set takes the dotted path of a key and a TOML value; a bare word is taken as a string.
 The number of workers changes how long a run takes and nothing else.
-Ctrl-C, SIGTERM and SIGHUP end a run between two events: the journal stays valid and the exit code is
-130. `fedcast resume DIR`, or the same command with --resume, goes on with a run that was interrupted
-or killed, from its last checkpoint. A run that is there already, done or not, is never computed again
-or overwritten without --force (exit code 4). A run in which no update was ever aggregated ends with 7.")]
+Ctrl-C, SIGTERM and SIGHUP end a run between two events: the journal stays valid and the exit
+code is 130. `fedcast resume DIR`, or the same command with --resume, goes on with a run that was
+interrupted or killed, from its last checkpoint. A run that is there already, done or not, is
+never computed again or replaced without --force (exit code 4). A run in which no update was ever
+aggregated ends with 7.")]
 pub struct RunArgs {
     /// The scenario file
     pub file: PathBuf,

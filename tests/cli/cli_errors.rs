@@ -137,21 +137,14 @@ fn what_a_data_set_cannot_meet_is_3_and_training_that_gives_nothing_is_7() {
     let folder = tempfile::tempdir().unwrap();
     let few = tiny_with(folder.path(), &["--set", "partition.min_samples=1000"]);
     assert_eq!(few.code, 3, "{}", few.err);
-    let wild = [
-        "--force",
-        "--set",
-        "client.optimiser={kind=\"sgd\",lr=1e38}",
-        "--set",
-        "method={name=\"fedavg\",train=\"head\"}",
-    ];
-    let told = tiny_with(folder.path(), &wild);
+    let crashed = tiny_with(folder.path(), &["--set", "faults=[{kind=\"crash\",rate=1.0}]"]);
+    assert_eq!(crashed.code, 7, "{}", crashed.err);
+    assert!(crashed.out.contains("no update was ever aggregated"), "{}", crashed.out);
+    let bad = "faults=[{kind=\"bad-update\",how=\"nan\",rate=1.0}]";
+    let abort = ["--force", "--set", bad, "--set", "federation.on_bad_update=abort"];
+    let told = tiny_with(folder.path(), &abort);
     assert_eq!(told.code, 7, "{}", told.err);
-    assert!(told.out.contains("no update was ever aggregated"), "{}", told.out);
-    let told = tiny_with(
-        folder.path(),
-        &[&wild[..], &["--set", "federation.on_bad_update=abort"]].concat(),
-    );
-    assert_eq!(told.code, 7, "{}", told.err);
+    assert!(told.err.contains("must not be used"), "{}", told.err);
 }
 
 #[cfg(target_os = "linux")]
