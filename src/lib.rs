@@ -36,6 +36,7 @@
 //! | [`wire`] | frames, codecs, the counting encoder |
 //! | [`scenario`] | the schema, strict reading with spans, overrides |
 //! | [`numerics`] | streams of randomness, distributions, alias tables, Gaussians |
+//! | [`files`] | reading within bounds, writing whole: every file that others name or a run leaves |
 //! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
 //!
 //! # A round
@@ -90,10 +91,14 @@
 //! | N | E plus every metric and weight, bit for bit | same binary and CPU class, any worker count, any pack |
 //! | T | E plus metrics within a tolerance | other CPUs |
 
+// Named kernels, the allocator and the CUDA driver have their exceptions where they stand.
+#![deny(unsafe_code)]
+
 pub mod cli;
 pub mod data;
 pub mod experiment;
 pub mod federation;
+pub mod files;
 pub mod guide;
 pub mod learning;
 pub mod methods;

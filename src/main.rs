@@ -1,6 +1,11 @@
 //! The `fedcast` binary: parse, dispatch, exit code.
 
+#![deny(unsafe_code)]
+
 use std::process::ExitCode;
+
+#[global_allocator]
+static MEMORY: fedcast::cli::Memory = fedcast::cli::Memory;
 
 fn main() -> ExitCode {
     fedcast::experiment::keep_freed_memory();
@@ -8,7 +13,10 @@ fn main() -> ExitCode {
     // same cores, so they are set to one thread, before any thread exists.
     for pool in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
         // SAFETY: no other thread runs yet that could read the environment.
-        unsafe { std::env::set_var(pool, "1") };
+        #[allow(unsafe_code)]
+        unsafe {
+            std::env::set_var(pool, "1")
+        };
     }
     fedcast::cli::main(std::env::args_os()).into()
 }

@@ -130,6 +130,9 @@ impl VirtualTime {
     /// The start of the run.
     pub const ZERO: VirtualTime = VirtualTime(0);
 
+    /// The end of the simulated clock, where every later time ends, too.
+    pub const END: VirtualTime = VirtualTime(u64::MAX);
+
     /// Rounds once to the nearest nanosecond; negative and NaN inputs become zero.
     pub fn from_seconds(seconds: f64) -> VirtualTime {
         VirtualTime((seconds.max(0.0) * 1e9).round() as u64)

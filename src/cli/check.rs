@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::{CliError, colour};
+use super::tell::show;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
 use crate::methods::Registry;
@@ -51,7 +52,7 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
             Ok(scenario) => (Some(scenario.hash()), Vec::new()),
             Err(error) => {
                 if args.format == Format::Human {
-                    eprint!("{}", error.render(colour()));
+                    show(&error.render(colour()));
                 }
                 (None, error.diagnostics())
             }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::run::Overrides;
+use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
 use crate::experiment::{default_directory, direct, direct_table, write_atomically};
@@ -84,7 +85,8 @@ pub(super) fn into_file(
     let told = |line: &DirectLine| {
         if !quiet {
             let DirectLine { period, client, accuracy } = line;
-            eprintln!("alone: period {period}, client {client}: {:.2} %", 100.0 * accuracy);
+            let percent = 100.0 * accuracy;
+            tell(&format!("alone: period {period}, client {client}: {percent:.2} %"));
         }
     };
     let lines = direct(scenario, methods, workers, told)?;

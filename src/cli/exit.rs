@@ -19,6 +19,9 @@ pub enum Exit {
     CellsFailed = 5,
     /// Data or weights are missing, truncated or of the wrong shape.
     Inputs = 6,
+    /// Training gave nothing to use: no update was ever aggregated, or a bad one ended the run as
+    /// `federation.on_bad_update = "abort"` asks.
+    Training = 7,
     /// A verified replay met a different event or number.
     Diverged = 10,
     /// A compared group of runs is worse than `--fail-if-worse` tolerates.
@@ -55,4 +58,5 @@ Exit codes:
   3 scenario invalid          20 device or memory failure
   4 nothing to do             21 simulation deadlock
   5 cells of a study failed  130 interrupted, resumable
-  6 data or weights missing, truncated or wrong";
+  6 data or weights missing, truncated or wrong
+  7 training gave nothing to use: every update failed or was refused";

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use thiserror::Error;
 
 use super::Exit;
+use super::tell::plain;
 use crate::data::DataError;
 use crate::experiment::{DirectoryError, ExperimentError, ExportError, ResumeError};
 use crate::federation::{FederationError, SinkError};
@@ -27,6 +28,9 @@ pub enum CliError {
     /// Results cannot be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// Results that could not be told.
+    #[error("cannot write to stdout: {0}; what was computed is as it is, see the run directory")]
+    Stdout(std::io::Error),
     /// Anything else.
     #[error("{0}")]
     Unexpected(String),
@@ -54,7 +58,7 @@ impl CliError {
             | CliError::Study(StudyError::Scenario(error)) => {
                 write!(err, "{}", error.render(colour()))
             }
-            other => writeln!(err, "error: {other}"),
+            other => writeln!(err, "error: {}", plain(&other.to_string())),
         };
     }
 
@@ -62,6 +66,7 @@ impl CliError {
     pub fn exit(&self) -> Exit {
         match self {
             CliError::Usage(_) => Exit::Usage,
+            CliError::Stdout(_) => Exit::Recording,
             CliError::Unexpected(_) => Exit::Unexpected,
             CliError::Experiment(error) => experiment(error),
             CliError::Study(error) => study(error),
@@ -84,6 +89,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             ResumeError::Complete(_) => Exit::NothingToDo,
             ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
+            ResumeError::NoScenario(_) => Exit::Recording,
         },
         ExperimentError::Export(error) => match error {
             ExportError::NoTask { .. }
@@ -104,11 +110,11 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Data(_) => Exit::Inputs,
             FederationError::Impossible(_) => Exit::Scenario,
             FederationError::Unrecorded(_) => Exit::Recording,
+            FederationError::BadUpdate { .. } => Exit::Training,
             FederationError::Policy { .. }
             | FederationError::Panicked { .. }
             | FederationError::Evaluation(_)
             | FederationError::Upload { .. }
-            | FederationError::BadUpdate { .. }
             | FederationError::ActorGone(_) => Exit::Unexpected,
         },
     }
@@ -116,7 +122,10 @@ fn experiment(error: &ExperimentError) -> Exit {
 
 fn directory(error: &DirectoryError) -> Exit {
     match error {
+        DirectoryError::Unfinished { .. } | DirectoryError::Finished(_) => Exit::NothingToDo,
         DirectoryError::InUse(_)
+        | DirectoryError::NoFolder { .. }
+        | DirectoryError::Link(_)
         | DirectoryError::OtherScenario { .. }
         | DirectoryError::OtherRun { .. }
         | DirectoryError::ForeignManifest(_)
@@ -145,10 +154,10 @@ fn results(error: &ResultsError) -> Exit {
     }
 }
 
-/// A partition that cannot be drawn is a matter of the scenario, whatever the files are like.
+/// What cannot be asked of intact data is a matter of the scenario.
 fn data(error: &DataError) -> Exit {
     match error {
-        DataError::Infeasible { .. } => Exit::Scenario,
+        DataError::Infeasible { .. } | DataError::Unfit { .. } => Exit::Scenario,
         _ => Exit::Inputs,
     }
 }

@@ -1,11 +1,15 @@
-//! Ctrl-C: the first asks the simulation to stop between two events, the second stops at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks the simulation to stop between two events, the second stops at once.
+//!
+//! Schedulers end a job with SIGTERM, a closed terminal sends SIGHUP; both leave a run that can be resumed,
+//! with a checkpoint of the last round, as Ctrl-C does. What was told to ignore SIGHUP (`nohup`) goes on ignoring it.
 
 use std::thread;
 
+use super::tell::tell;
 use crate::federation::Interrupt;
 use crate::study::LEASH;
 
-/// Requests `run` to end on the first interrupt of this process; a second one ends the process with
+/// Requests `run` to end on the first signal to this process; a second one ends the process with
 /// code 130. Listens on a thread of its own, because the simulation may be waiting for workers.
 ///
 /// On a leash (see [`LEASH`]) the end of standard input is an interrupt as well.
@@ -19,19 +23,93 @@ pub fn on_interrupt(run: Interrupt) {
         let _ = thread::Builder::new().name("leash".into()).spawn(listen);
     }
     let listen = move || {
+        if !has_room() {
+            return;
+        }
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
             return;
         };
         runtime.block_on(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                eprintln!("stopping after the current event; press Ctrl-C again to stop at once");
-                run.request();
-            }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(i32::from(super::Exit::Interrupted.code()));
-            }
+            let Ok(mut signals) = Signals::listen() else { return };
+            signals.next().await;
+            // First of all: whoever reads the line below may be gone.
+            run.request();
+            tell("stopping after the current event; press Ctrl-C again to stop at once");
+            signals.next().await;
+            std::process::exit(i32::from(super::Exit::Interrupted.code()));
         });
     };
-    // Without a listener Ctrl-C ends the process the usual way: a loss of comfort, no error.
+    // Without a listener a signal ends the process the usual way: a loss of comfort, no error.
     let _ = thread::Builder::new().name("interrupt".into()).spawn(listen);
+}
+
+/// Whether there are file handles to listen with; the library panics where there are none.
+#[cfg(unix)]
+fn has_room() -> bool {
+    use std::os::unix::net::UnixStream;
+    (0..4).map(|_| UnixStream::pair()).collect::<Result<Vec<_>, _>>().is_ok()
+}
+
+#[cfg(not(unix))]
+fn has_room() -> bool {
+    true
+}
+
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hangup: Option<tokio::signal::unix::Signal>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> std::io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose()?;
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Signals { interrupt: signal(interrupt)?, terminate: signal(terminate)?, hangup })
+    }
+
+    async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
+    }
+}
+
+/// Whether this process was started to survive its terminal; where nobody can tell, it is left as it is.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    let status = crate::files::read_text("/proc/self/status".as_ref(), crate::files::Kind::Table);
+    status.map_or(true, |status| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        // Signal 1.
+        mask.is_none_or(|mask| mask & 1 == 1)
+    })
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> std::io::Result<Signals> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    }
 }

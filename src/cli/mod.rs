@@ -12,6 +12,7 @@ mod exit;
 mod export;
 mod failure;
 mod interrupt;
+mod memory;
 mod methods;
 mod plan;
 mod replay;
@@ -20,6 +21,7 @@ mod resume;
 mod run;
 mod runs;
 mod study;
+mod tell;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -28,6 +30,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use exit::Exit;
 use failure::CliError;
+pub use memory::Memory;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -130,12 +133,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     })
 }
 
-/// Writes a result to stdout. A reader that went away (`fedcast … | head`) is not an error.
+/// Writes a result to stdout, without control characters. A reader that went away (`fedcast … | head`) is no error.
 fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(tell::plain(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CliError::Unexpected(format!("cannot write to stdout: {error}")))
+            Err(CliError::Stdout(error))
         }
         _ => Ok(()),
     }

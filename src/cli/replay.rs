@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
+use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
 use crate::experiment::{
@@ -156,9 +157,9 @@ fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
     let options = VerifyOptions { workers: args.workers, from_round: args.from_round };
     let verified = experiment::verify(&args.run, &methods, options, progress, interrupt.clone())?;
     let Verified { entries, digests, partial, replayed, notices } = verified;
-    notices.iter().for_each(|notice| eprintln!("{notice}"));
+    notices.iter().for_each(|notice| tell(notice));
     if interrupt.is_requested() {
-        eprintln!("interrupted after {entries} equal entries");
+        tell(&format!("interrupted after {entries} equal entries"));
         return Ok(Exit::Interrupted);
     }
     match args.format {

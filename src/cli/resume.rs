@@ -1,13 +1,14 @@
 //! `fedcast resume`: goes on with a run that was killed, interrupted or failed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::failure::CliError;
 use super::run::drive;
-use super::{Exit, Format};
-use crate::experiment::{self, Resumed};
+use super::tell::tell;
+use super::{Exit, Format, print};
+use crate::experiment::{self, Resumed, read_summary};
 use crate::methods::Registry;
 
 /// Go on with a run that was killed, interrupted or failed, from its last checkpoint
@@ -42,11 +43,31 @@ pub struct ResumeArgs {
 
 /// Goes on with the run.
 pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
+    go_on(&args.run, args.workers, args.force, args.quiet, args.format)
+}
+
+/// Goes on with the run in a directory.
+pub(super) fn go_on(
+    path: &Path,
+    workers: Option<u32>,
+    force: bool,
+    quiet: bool,
+    format: Format,
+) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
-    let resumed = experiment::resume(&args.run, &methods, args.workers, args.force)?;
+    let resumed = experiment::resume(path, &methods, workers, force)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
-        eprintln!("{notice}");
+        tell(&notice);
     }
-    drive(run, &scenario, replayed, args.quiet, args.format)
+    drive(run, &scenario, replayed, quiet, format)
+}
+
+/// What a complete run came to: where it is, or its summary.
+pub(super) fn tell_results(path: &Path, format: Format) -> Result<Exit, CliError> {
+    match format {
+        Format::Human => print(&format!("directory   {}\n", path.display()))?,
+        Format::Json => print(&read_summary(path)?)?,
+    }
+    Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! `fedcast run`: executes a scenario into a run directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -8,10 +8,12 @@ use clap::Args;
 use super::estimate::estimate_line;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
-use super::{Exit, Format, direct, print};
+use super::tell::tell;
+use super::{Exit, Format, direct, print, resume};
 use crate::experiment::assemble::load;
 use crate::experiment::{
-    Finished, Origin, Provenance, Run, RunDirectory, RunOptions, default_directory, names,
+    Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing, default_directory,
+    names, restore_scenario, standing,
 };
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
@@ -30,12 +32,16 @@ use crate::scenario::Scenario;
 Examples:
   fedcast run scenarios/quickstart.toml
   fedcast run scenarios/quickstart.toml --seed 7 --set method.rebalance=none
+  fedcast run scenarios/quickstart.toml --resume       a whole job script: begin, or go on
   fedcast run a.toml --set federation.clients=100 --set participation.fraction=0.1 -o runs/tenth
 
 --set takes the dotted path of a key and a TOML value; a bare word is taken as a string.
 The number of workers changes how long a run takes and nothing else.
-Ctrl-C ends a run between two events: the journal stays valid and the exit code is 130.
-`fedcast resume` goes on with a run that was interrupted or killed, from its last checkpoint.")]
+Ctrl-C, SIGTERM and SIGHUP end a run between two events: the journal stays valid and the exit
+code is 130. `fedcast resume DIR`, or the same command with --resume, goes on with a run that was
+interrupted or killed, from its last checkpoint. A run that is there already, done or not, is
+never computed again or replaced without --force (exit code 4). A run in which no update was ever
+aggregated ends with 7.")]
 pub struct RunArgs {
     /// The scenario file
     pub file: PathBuf,
@@ -47,9 +53,12 @@ pub struct RunArgs {
     /// The run directory [default: runs/<name>-<hash>-s<seed>]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace a run of another scenario in the run directory
+    /// Replace what is in the run directory, a run of this or another scenario
     #[arg(long)]
     pub force: bool,
+    /// Begin the run, or go on with it where it stopped; a complete run is left as it is (exit code 0)
+    #[arg(long, conflicts_with = "force")]
+    pub resume: bool,
     /// Train every slot alone first, as `fedcast direct` does, into DIR-direct.csv
     #[arg(long)]
     pub direct: bool,
@@ -85,8 +94,11 @@ impl Overrides {
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
+    if let Some(exit) = take_up(args, &run, &scenario.hash(), &scenario)? {
+        return Ok(exit);
+    }
     if args.direct {
-        let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
         let path = direct::beside(&run);
         let lines = direct::into_file(&scenario, &methods, args.workers, &path, args.quiet)?;
         // A replay looks for it wherever it is called.
@@ -104,6 +116,28 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     drive(run, &scenario, 0, args.quiet, args.format)
 }
 
+/// What `--resume` and the lack of `--force` make of a directory in which something stands already;
+/// `None` where the run begins.
+fn take_up(
+    args: &RunArgs,
+    path: &Path,
+    hash: &str,
+    scenario: &Scenario,
+) -> Result<Option<Exit>, CliError> {
+    match standing(path, hash)? {
+        _ if args.force => Ok(None),
+        Standing::Unfinished(_) if args.resume => {
+            restore_scenario(path, scenario)?;
+            resume::go_on(path, args.workers, false, args.quiet, args.format).map(Some)
+        }
+        Standing::Done if args.resume => {
+            tell(&format!("{} is done; nothing is left to compute", path.display()));
+            resume::tell_results(path, args.format).map(Some)
+        }
+        stands => Ok(stands.may_begin(path).map(|()| None)?),
+    }
+}
+
 /// Executes a run that is ready, with everything that listens to it. Its first `told` entries are
 /// those of a run that goes on.
 pub(super) fn drive(
@@ -119,7 +153,7 @@ pub(super) fn drive(
     if !quiet {
         let into = run.directory().path().display();
         let word = workers_word(workers);
-        eprintln!("{}: {workers} {word}, into {into}", scenario.name);
+        tell(&format!("{}: {workers} {word}, into {into}", scenario.name));
     }
     let summary = Shared::new(Summary::about(scenario));
     let profile = Shared::new(Profile::create(run.directory())?);
@@ -129,7 +163,11 @@ pub(super) fn drive(
         write_partition(run.directory().path(), &holdings)?;
     }
     let mut readers: Vec<Box<dyn EventSink>> = vec![
-        Box::new(TableFiles::create(run.directory().path(), &scenario.record)?),
+        Box::new(TableFiles::create_on(
+            run.directory().disk(),
+            run.directory().path(),
+            &scenario.record,
+        )?),
         Box::new(WallTable::create(run.directory(), replayed)?),
         Box::new(summary.clone()),
         Box::new(histograms.clone()),
@@ -162,7 +200,7 @@ pub(super) fn drive(
     };
     let ended = run.execute(readers, Box::new(spans), interrupt, write_figures);
     for notice in cache.notices() {
-        eprintln!("warning: {notice}");
+        tell(&format!("warning: {notice}"));
     }
     let (finished, directory) = ended?;
     let summary = summary.lock();
@@ -179,10 +217,11 @@ pub(super) fn drive(
         Format::Json => print(&summary.to_json())?,
     }
     Ok(match finished.reason {
+        EndReason::Done if summary.learnt_nothing() => Exit::Training,
         EndReason::Done => Exit::Done,
         EndReason::Interrupted => {
             let path = directory.path().display();
-            eprintln!("interrupted; go on with: fedcast resume {path}");
+            tell(&format!("interrupted; go on with: fedcast resume {path}"));
             Exit::Interrupted
         }
         EndReason::Aborted => Exit::Unexpected,

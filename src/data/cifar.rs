@@ -13,11 +13,11 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Split};
+use super::{DataError, Dataset, Split, archive};
+use crate::files::{self, Kind};
 
 /// Which of the two sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub enum Cifar {
 }
 
 const PIXELS: usize = 3 * 32 * 32;
+/// Five times the largest file of either set.
+const MEMBER: u64 = 800_000_000;
 const SHAPE: [usize; 3] = [3, 32, 32];
 
 /// What tells the two sets apart.
@@ -113,7 +115,7 @@ fn from_folder(path: &Path, layout: &Layout) -> Result<Files, DataError> {
         .files()
         .map(|name| {
             let file = folder.join(name);
-            let bytes = std::fs::read(&file).map_err(|e| {
+            let bytes = files::read(&file, Kind::Data).map_err(|e| {
                 DataError::io(&file, &format!("one of the files of {}", layout.wanted()), e)
             })?;
             Ok((name, (file, bytes)))
@@ -122,32 +124,17 @@ fn from_folder(path: &Path, layout: &Layout) -> Result<Files, DataError> {
 }
 
 fn from_archive(path: &Path, layout: &Layout) -> Result<Files, DataError> {
-    let file = std::fs::File::open(path).map_err(|e| DataError::io(path, &layout.wanted(), e))?;
-    let mut archive =
-        tar::Archive::new(flate2::read::GzDecoder::new(std::io::BufReader::new(file)));
+    let file =
+        files::open(path, Kind::Data).map_err(|e| DataError::io(path, &layout.wanted(), e))?;
+    let stream = flate2::read::GzDecoder::new(std::io::BufReader::new(file));
     let mut last = "its beginning".to_owned();
     let mut files = Files::new();
-    let mut read = || -> std::io::Result<()> {
-        for entry in archive.entries()? {
-            let mut entry = entry?;
-            let member = entry.path()?.into_owned();
-            last = member.display().to_string();
-            let known = layout.files().find(|name| member.file_name() == Some(name.as_ref()));
-            if let Some(name) = known.filter(|_| entry.header().entry_type().is_file()) {
-                let mut bytes = Vec::with_capacity(entry.size().min(1 << 28) as usize);
-                entry.read_to_end(&mut bytes)?;
-                if (bytes.len() as u64) < entry.size() {
-                    return Err(std::io::ErrorKind::UnexpectedEof.into());
-                }
-                files.insert(name, (path.join(member), bytes));
-            }
+    let done = archive::members(stream, |member, entry| {
+        last = member.display().to_string();
+        if let Some(name) = layout.files().find(|name| member.file_name() == Some(name.as_ref())) {
+            files.insert(name, (path.join(member), archive::bounded(entry, MEMBER)?));
         }
         Ok(())
-    };
-    let done = read().and_then(|()| {
-        // To the very end: only then has gzip compared its checksum.
-        last = "its end".to_owned();
-        std::io::copy(&mut archive.into_inner(), &mut std::io::sink())
     });
     if let Err(error) = done {
         let found = match error.kind() {

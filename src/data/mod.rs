@@ -11,6 +11,7 @@
 //! Everything drawn here comes from named streams, and the partition from our own
 //! distributions, so that the same scenario divides the same data in the same way on every machine.
 
+mod archive;
 mod batch;
 pub mod cifar;
 mod curriculum;

@@ -106,7 +106,7 @@ impl Store {
             Store::Files { paths, size } => {
                 hasher.update(words_of(*size).as_bytes());
                 for path in paths {
-                    let bytes = std::fs::read(path)
+                    let bytes = crate::files::read(path, crate::files::Kind::Image)
                         .map_err(|error| DataError::io(path, "an image", error))?;
                     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
                 }

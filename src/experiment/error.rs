@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
+use super::directory_error::DirectoryError;
 use super::export::ExportError;
 use super::journal_file::JournalError;
 use super::resume::ResumeError;
-use super::run_directory::DirectoryError;
 use super::verify::Divergence;
 use super::what_if::Refused;
 use crate::data::DataError;

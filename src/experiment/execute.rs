@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::assemble::{Assembly, assemble};
 use super::checkpoint::{Checkpoints, Mark};
+use super::directory_error::DirectoryError;
 use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
@@ -17,10 +18,11 @@ use super::models::Models;
 use super::partition::{Holding, holdings};
 use super::provenance::{Cost, Provenance, commit};
 use super::recorder::Recorder;
-use super::run_directory::{DirectoryError, RunDirectory, names};
+use super::run_directory::{RunDirectory, names};
 use crate::federation::{
     Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, Workforce, simulate,
 };
+use crate::files::Disk;
 use crate::learning::FeatureCache;
 use crate::methods::Registry;
 use crate::scenario::{Cadence, Scenario};
@@ -38,11 +40,14 @@ pub struct RunOptions {
     pub provenance: Provenance,
 }
 
+/// So many bytes of a label are part of a folder's name.
+const LABEL: usize = 120;
+
 /// `runs/<name>-<hash>-s<seed>`, below the current folder.
 pub fn default_directory(scenario: &Scenario) -> PathBuf {
     let hash = scenario.hash();
-    let name: String = scenario
-        .name
+    let label = &scenario.name[..scenario.name.floor_char_boundary(LABEL)];
+    let name: String = label
         .chars()
         .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' })
         .collect();
@@ -68,7 +73,8 @@ fn compute(workers: &Workforce) -> &'static str {
 fn checkpoints(directory: &RunDirectory, scenario: &Scenario) -> Option<Checkpoints> {
     let section = &scenario.record.checkpoint;
     let folder = directory.path().join(names::CHECKPOINTS);
-    (section.every != Cadence::Never).then(|| Checkpoints::new(folder, section))
+    let disk = directory.disk().clone();
+    (section.every != Cadence::Never).then(|| Checkpoints::new(disk, folder, section))
 }
 
 /// A run about to begin.
@@ -106,10 +112,23 @@ impl Run {
         methods: &Registry,
         options: &RunOptions,
     ) -> Result<Run, ExperimentError> {
+        Run::prepare_on(&Disk::default(), scenario, methods, options)
+    }
+
+    /// The same with a disk that may die on the way.
+    ///
+    /// # Errors
+    /// All that can be wrong with a scenario, its inputs and its directory.
+    pub fn prepare_on(
+        disk: &Disk,
+        scenario: &Scenario,
+        methods: &Registry,
+        options: &RunOptions,
+    ) -> Result<Run, ExperimentError> {
         let Assembly { setup, data, backbone } = assemble(scenario, methods, options.workers)?;
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
         let hash = scenario.hash();
-        let directory = RunDirectory::claim(&path, &hash, options.force)?;
+        let directory = RunDirectory::claim_on(disk, &path, &hash, options.force)?;
         let manifest = Manifest {
             format: FORMAT,
             fedcast: env!("CARGO_PKG_VERSION").to_string(),
@@ -138,8 +157,9 @@ impl Run {
             events: None,
             digests: None,
         };
-        directory.write_manifest(&manifest)?;
+        // A manifest makes it a run, and a run can be resumed.
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
+        directory.write_manifest(&manifest)?;
         let checkpoints = checkpoints(&directory, scenario);
         let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
         Ok(Run { directory, manifest, setup, checkpoints, models, begin: Begin::Anew })
@@ -157,14 +177,10 @@ impl Run {
             directory.clear()?;
         }
         let manifest = Manifest {
-            status: Status::Running,
-            error: None,
             level: level(&setup.workers),
             workers: setup.workers.count(),
             resumed: manifest.resumed + 1,
-            events: None,
-            digests: None,
-            ..manifest
+            ..manifest.reopened()
         };
         directory.write_manifest(&manifest)?;
         let checkpoints = checkpoints(&directory, scenario);

@@ -6,13 +6,14 @@
 //! a difference between two runs, which is a matter for `--verify`.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::federation::{Digests, Entry, Event, Journal};
+use crate::files::{self, Kind};
 
 /// What waits in memory between two settlements, at most.
 const BUFFER: usize = 1 << 16;
@@ -137,10 +138,39 @@ pub enum JournalError {
     },
 }
 
+/// The lines of a journal, none of them without end.
+struct Lines(BufReader<File>);
+
+/// No entry is longer.
+const LONGEST: u64 = 256 << 20;
+
+impl Iterator for Lines {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<io::Result<String>> {
+        let mut line = Vec::new();
+        match self.0.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) => return Some(Err(error)),
+        }
+        if line.len() as u64 == LONGEST {
+            return Some(Err(io::Error::new(io::ErrorKind::InvalidData, "a line without end")));
+        }
+        for end in [b"\n", b"\r"] {
+            if line.ends_with(end) {
+                line.pop();
+            }
+        }
+        let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "not text");
+        Some(String::from_utf8(line).map_err(not_text))
+    }
+}
+
 /// Reads a journal entry by entry, checking every line and every seal.
 pub struct JournalReader {
     path: PathBuf,
-    lines: io::Lines<BufReader<File>>,
+    lines: Lines,
     line: u64,
     journal: Journal,
     ended: bool,
@@ -150,11 +180,11 @@ pub struct JournalReader {
 impl JournalReader {
     /// Opens a journal.
     pub fn open(path: &Path) -> Result<JournalReader, JournalError> {
-        let file = File::open(path)
+        let file = files::open(path, Kind::Journal)
             .map_err(|source| JournalError::Read { path: path.to_path_buf(), source })?;
         Ok(JournalReader {
             path: path.to_path_buf(),
-            lines: BufReader::new(file).lines(),
+            lines: Lines(BufReader::new(file)),
             line: 0,
             journal: Journal::new(),
             ended: false,

@@ -155,6 +155,12 @@ fn full_precision() -> String {
 }
 
 impl Manifest {
+    /// The same of a run that is not whole any more.
+    pub(super) fn reopened(self) -> Manifest {
+        let (status, error, events, digests) = (Status::Running, None, None, None);
+        Manifest { status, error, events, digests, ..self }
+    }
+
     /// The text of the file.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a manifest has only string keys");

@@ -9,6 +9,7 @@
 pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
+        #[allow(unsafe_code)]
         // SAFETY: sets numbers of the allocator; no other thread runs yet, and none would mind.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);

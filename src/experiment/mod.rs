@@ -33,6 +33,7 @@
 pub mod assemble;
 mod checkpoint;
 mod direct;
+mod directory_error;
 mod error;
 pub mod estimate;
 mod execute;
@@ -50,11 +51,13 @@ mod recorder;
 mod replay;
 mod resume;
 mod run_directory;
+mod standing;
 mod trace;
 mod verify;
 mod what_if;
 
 pub use direct::{direct, direct_table};
+pub use directory_error::DirectoryError;
 pub use error::ExperimentError;
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportOptions, Exported, export};
@@ -66,10 +69,11 @@ pub use partition::{Holding, holdings};
 pub use provenance::{Cost, Origin, Provenance, commit, peak_memory_mb};
 pub use recorder::Recorder;
 pub use replay::{Replayed, replay};
-pub use resume::{ResumeError, Resumed, resume};
+pub use resume::{ResumeError, Resumed, restore_scenario, resume, resume_on};
 pub use run_directory::{
-    DirectoryError, RunDirectory, hold_for_tables, is_held, names, read_manifest, was_killed,
+    RunDirectory, hold_for_tables, is_held, names, read_manifest, read_summary, was_killed,
     write_atomically,
 };
+pub use standing::{Standing, standing};
 pub use verify::{Divergence, Verified, VerifyOptions, verify};
 pub use what_if::{Refused, what_if};

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::directory_error::DirectoryError;
 use super::manifest::Manifest;
 use super::model_file::{self, Names};
-use super::run_directory::{DirectoryError, names, write_atomically};
+use super::run_directory::{names, write_atomically};
 use crate::federation::{Digest, Setup};
 use crate::quantity::TaskId;
 use crate::scenario::{Models as Which, RecordSection};

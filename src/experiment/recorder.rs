@@ -1,21 +1,22 @@
 //! The recorder: writes the journal while the run goes on and hands every entry on.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::checkpoint::{Checkpoints, Mark};
+use super::directory_error::DirectoryError;
 use super::execute::Begin;
 use super::journal_file::JournalWriter;
 use super::models::Models;
-use super::run_directory::{DirectoryError, RunDirectory, names};
+use super::run_directory::{RunDirectory, names};
 use crate::federation::{Digests, Entry, Event, EventSink, SinkError, Snapshot};
+use crate::files::DiskFile;
 use crate::learning::Confusion;
 use crate::quantity::TaskId;
 use crate::wire::Body;
 
 struct Recording {
-    journal: JournalWriter<Rest<File>>,
+    journal: JournalWriter<Rest<DiskFile>>,
     readers: Vec<Box<dyn EventSink>>,
     checkpoints: Option<Checkpoints>,
     models: Option<Models>,

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use super::directory_error::DirectoryError;
 use super::error::ExperimentError;
 use super::journal_file::{JournalError, JournalReader};
 use super::manifest::Manifest;
-use super::run_directory::{DirectoryError, names, read_manifest};
+use super::run_directory::{names, read_manifest};
 use crate::federation::{Digests, EventSink, SinkError};
 
 /// What a replay read.

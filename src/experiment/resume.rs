@@ -11,13 +11,15 @@ use thiserror::Error;
 
 use super::assemble::{Assembly, assemble, load};
 use super::checkpoint::{self, Mark};
+use super::directory_error::DirectoryError;
 use super::error::ExperimentError;
 use super::execute::{Begin, Run};
 use super::journal_file::JournalReader;
 use super::machine::Machine;
 use super::manifest::{Manifest, Source, Status};
-use super::run_directory::{DirectoryError, RunDirectory, names, read_manifest};
+use super::run_directory::{RunDirectory, names, read_manifest};
 use crate::federation::Past;
+use crate::files::Disk;
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 
@@ -40,6 +42,13 @@ pub enum ResumeError {
         /// Hash in the manifest.
         expected: String,
     },
+    /// Its scenario is gone.
+    #[error(
+        "{path} lost its {file}, without which the run cannot go on: put the file back, or call `fedcast run --resume` \
+         with the scenario, --set and --seed of this run, which writes it again",
+        path = .0.display(), file = names::SCENARIO
+    )]
+    NoScenario(PathBuf),
     /// Data or weights are not what they were.
     #[error(
         "{0} is not what the run began with; a run goes on with the same data and weights only"
@@ -78,11 +87,28 @@ pub fn resume(
     workers: Option<u32>,
     force: bool,
 ) -> Result<Resumed, ExperimentError> {
+    resume_on(&Disk::default(), path, methods, workers, force)
+}
+
+/// [`resume`] with a disk that may die on the way.
+///
+/// # Errors
+/// The same.
+pub fn resume_on(
+    disk: &Disk,
+    path: &Path,
+    methods: &Registry,
+    workers: Option<u32>,
+    force: bool,
+) -> Result<Resumed, ExperimentError> {
     read_manifest(path)?;
-    let directory = RunDirectory::reopen(path)?;
+    let directory = RunDirectory::reopen_on(disk, path)?;
     let manifest = read_manifest(path)?;
     if manifest.status == Status::Done {
         return Err(ResumeError::Complete(path.to_path_buf()).into());
+    }
+    if !path.join(names::SCENARIO).exists() {
+        return Err(ResumeError::NoScenario(path.to_path_buf()).into());
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
     let (found, expected) = (scenario.hash(), manifest.scenario.hash.clone());
@@ -110,6 +136,18 @@ pub fn resume(
     };
     let run = Run::again(directory, manifest, &scenario, setup, begin)?;
     Ok(Resumed { run, scenario, notices, replayed })
+}
+
+/// Writes the effective scenario of an unfinished run again where it is missing.
+///
+/// # Errors
+/// A directory in use, or one that cannot be written.
+pub fn restore_scenario(path: &Path, scenario: &Scenario) -> Result<(), DirectoryError> {
+    if path.join(names::SCENARIO).exists() {
+        return Ok(());
+    }
+    let directory = RunDirectory::reopen(path)?;
+    directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())
 }
 
 fn same_machine(manifest: &Manifest) -> Result<(), ResumeError> {
@@ -184,10 +222,15 @@ fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String>
     }
     let mut reader =
         JournalReader::open(&path.join(names::EVENTS)).map_err(|error| error.to_string())?;
+    // What a checkpoint says of a file is believed as far as there is one.
+    let there = std::fs::metadata(path.join(names::EVENTS)).map_or(0, |meta| meta.len());
+    if there < mark.position {
+        return Err("the journal ends before it".into());
+    }
     let mut past = Past::default();
     while reader.entries() < mark.entries {
         match reader.next_entry() {
-            Ok(Some(entry)) => past.read(&entry),
+            Ok(Some(entry)) => past.read(&entry)?,
             Ok(None) => return Err("the journal ends before it".into()),
             Err(error) => return Err(error.to_string()),
         }

@@ -21,19 +21,24 @@
 //! run.lock                 held by the writing process; the system frees it with the process
 //! ```
 //!
-//! A directory that another process writes, that holds a run of another scenario, or that holds
-//! anything else is refused; `--force` takes the latter two. A run is recognised by a manifest
-//! that can be read, not by its name: other programs write a `manifest.json` as well. Replacing
-//! removes the files named above and nothing else, so a mistyped `--out` never costs anybody
+//! A directory that another process writes is refused, and so is one in which something stands already
+//! ([`standing`]): a run, done or not, of this scenario or another, or other files. `--force` replaces it. A run is
+//! recognised by a manifest that can be read, not by its name: other programs write a `manifest.json` as well.
+//! Replacing removes the files named above and nothing else, so a mistyped `--out` never costs anybody
 //! their own files.
+//!
+//! Whenever a process is killed, the next one can take the directory: a new run writes its scenario, then its
+//! manifest, and from then on it can be resumed; a run that is replaced says `running` before any of
+//! its files is removed.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
-
+use super::directory_error::DirectoryError;
 use super::manifest::{Manifest, Status};
+use super::standing::standing;
+use crate::files::{Disk, DiskFile, Kind, PART, is_link, read_text};
 
 /// File names of a run directory.
 pub mod names {
@@ -84,6 +89,14 @@ pub mod names {
     pub const LOCK: &str = "run.lock";
 }
 
+/// Folders of a run, and what their files end with.
+const FOLDERS: [(&str, &str); 4] = [
+    (names::HISTOGRAMS, ".hgrm"),
+    (names::CHECKPOINTS, ".ckpt"),
+    (names::TENSORBOARD, ".fedcast"),
+    (names::MODELS, ".safetensors"),
+];
+
 /// What a run writes while it goes on, and at its end.
 const RESULTS: &[&str] = &[
     names::EVENTS,
@@ -104,104 +117,60 @@ const RESULTS: &[&str] = &[
     names::USAGE,
 ];
 
-/// Why a run directory cannot be used.
-#[derive(Debug, Error)]
-pub enum DirectoryError {
-    /// Another process holds the lock.
-    #[error("{0} is being written by another fedcast process; wait for it or choose another --out")]
-    InUse(PathBuf),
-    /// It holds something else.
-    #[error(
-        "{path} holds a run of another scenario ({found}); choose another --out, or replace it with --force"
-    )]
-    OtherScenario {
-        /// The directory.
-        path: PathBuf,
-        /// Name and hash of what is there.
-        found: String,
-    },
-    /// It is not empty and not a run.
-    #[error(
-        "{0} is not empty and not a run of fedcast; choose another --out (--force replaces what has the name of a file of a run and leaves the rest alone)"
-    )]
-    NotARun(PathBuf),
-    /// Tables of one run shall go where another one lies.
-    #[error("{path} holds another run ({found}); choose another folder for the tables")]
-    OtherRun {
-        /// The directory.
-        path: PathBuf,
-        /// Name and hash of what is there.
-        found: String,
-    },
-    /// Tables shall go where another program keeps its files.
-    #[error(
-        "{0} has a manifest.json that is not of a run of fedcast; choose another folder for the tables"
-    )]
-    ForeignManifest(PathBuf),
-    /// No run there.
-    #[error("{path} is not the directory of a run: {why}")]
-    Unreadable {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// The file system refused to show something.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file system refused.
-    #[error("cannot write {path}: {source}; the recording is incomplete")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
 /// A run directory held for writing.
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
+    disk: Disk,
     // Held, never read: dropping it frees the lock.
     _lock: File,
 }
 
 impl RunDirectory {
     /// Takes `path` for the run of the scenario with this hash and leaves it empty of earlier
-    /// results. The same scenario may replace its own run; another one only with `force`.
+    /// results. What is there already, see [`standing`], is replaced only with `force`.
     pub fn claim(path: &Path, hash: &str, force: bool) -> Result<RunDirectory, DirectoryError> {
-        let write = |source| DirectoryError::Write { path: path.to_path_buf(), source };
-        let existed = path.is_dir();
-        fs::create_dir_all(path).map_err(write)?;
-        let foreign = existed && has_entries(path)? && read_manifest(path).is_err();
-        if foreign && !force {
-            return Err(DirectoryError::NotARun(path.to_path_buf()));
+        RunDirectory::claim_on(&Disk::default(), path, hash, force)
+    }
+
+    pub(super) fn claim_on(
+        disk: &Disk,
+        path: &Path,
+        hash: &str,
+        force: bool,
+    ) -> Result<RunDirectory, DirectoryError> {
+        // A folder of somebody else gets no lock either.
+        if !force {
+            standing(path, hash)?.may_begin(path)?;
         }
-        let lock = take_lock(path)?;
-        if !force
-            && let Ok(there) = read_manifest(path)
-            && there.scenario.hash != hash
-        {
-            let found = format!("{}, {}", there.scenario.name, there.scenario.hash);
-            return Err(DirectoryError::OtherScenario { path: path.to_path_buf(), found });
+        disk.create_folder(path).map_err(|source| DirectoryError::unmade(path, source))?;
+        refuse_links(path)?;
+        let lock = take_lock(disk, path)?;
+        if !force {
+            standing(path, hash)?.may_begin(path)?;
         }
-        let directory = RunDirectory { path: path.to_path_buf(), _lock: lock };
-        // The manifest goes first: without it nothing looks like a whole run.
-        directory.remove(&[names::MANIFEST, names::SCENARIO])?;
+        let directory = RunDirectory { path: path.to_path_buf(), disk: disk.clone(), _lock: lock };
+        // Whatever is there was a run that can go on, until it is none.
+        if let Ok(there) = read_manifest(path) {
+            directory.write_manifest(&there.reopened())?;
+        }
         directory.clear()?;
+        directory.remove(&[names::MANIFEST, names::SCENARIO])?;
         Ok(directory)
     }
 
-    /// Takes the directory of a run that goes on, and leaves everything in it.
+    /// Takes the directory of a run that goes on, and leaves everything in it but files that were
+    /// never finished.
     pub fn reopen(path: &Path) -> Result<RunDirectory, DirectoryError> {
-        let lock = take_lock(path)?;
-        Ok(RunDirectory { path: path.to_path_buf(), _lock: lock })
+        RunDirectory::reopen_on(&Disk::default(), path)
+    }
+
+    pub(super) fn reopen_on(disk: &Disk, path: &Path) -> Result<RunDirectory, DirectoryError> {
+        refuse_links(path)?;
+        let lock = take_lock(disk, path)?;
+        let directory = RunDirectory { path: path.to_path_buf(), disk: disk.clone(), _lock: lock };
+        directory.remove_parts()?;
+        Ok(directory)
     }
 
     /// Removes what a run wrote, but for its scenario and manifest: a program killed meanwhile
@@ -211,13 +180,14 @@ impl RunDirectory {
         for table in RESULTS.iter().filter_map(|name| name.strip_suffix(".csv")) {
             self.remove(&[&format!("{table}.parquet")])?;
         }
-        let folders = [names::HISTOGRAMS, names::CHECKPOINTS, names::TENSORBOARD, names::MODELS];
-        for name in folders {
+        self.remove_parts()?;
+        for (name, ending) in FOLDERS {
             let folder = self.path.join(name);
-            if folder.is_dir() {
-                fs::remove_dir_all(&folder)
-                    .map_err(|source| DirectoryError::Write { path: folder, source })?;
+            for file in files_of(&folder, |name| name.ends_with(ending))? {
+                self.remove_file(&file)?;
             }
+            // What is not of fedcast stays, and with it its folder.
+            let _ = fs::remove_dir(folder);
         }
         Ok(())
     }
@@ -235,17 +205,24 @@ impl RunDirectory {
         Ok(fs::remove_dir(&path).is_ok())
     }
 
-    fn remove(&self, names: &[&str]) -> Result<(), DirectoryError> {
-        for name in names {
-            let file = self.path.join(name);
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(DirectoryError::Write { path: file, source: error });
-                }
-                _ => {}
-            }
+    /// Removes files that a process was writing when it was killed.
+    fn remove_parts(&self) -> Result<(), DirectoryError> {
+        let whole = |name: &str| name.strip_suffix(PART).map(str::to_owned);
+        let mut parts = files_of(&self.path, |name| whole(name).is_some_and(|n| is_of_a_run(&n)))?;
+        for (name, ending) in FOLDERS {
+            let of_it = |name: &str| whole(name).is_some_and(|name| name.ends_with(ending));
+            parts.extend(files_of(&self.path.join(name), of_it)?);
         }
-        Ok(())
+        parts.iter().try_for_each(|part| self.remove_file(part))
+    }
+
+    fn remove(&self, names: &[&str]) -> Result<(), DirectoryError> {
+        names.iter().try_for_each(|name| self.remove_file(&self.path.join(name)))
+    }
+
+    fn remove_file(&self, file: &Path) -> Result<(), DirectoryError> {
+        let failed = |source| DirectoryError::Write { path: file.to_path_buf(), source };
+        self.disk.remove(file).map_err(failed)
     }
 
     /// Where it is.
@@ -253,19 +230,22 @@ impl RunDirectory {
         &self.path
     }
 
+    /// Through what it is written.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
     /// Opens a file that grows while the run goes on.
-    pub fn append(&self, name: &str) -> Result<File, DirectoryError> {
+    pub fn append(&self, name: &str) -> Result<DiskFile, DirectoryError> {
         let path = self.path.join(name);
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(|source| DirectoryError::Write { path, source })
+        self.disk.append(&path).map_err(|source| DirectoryError::Write { path, source })
     }
 
     /// Writes a whole file so that a reader sees the old content or the new, never a half.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), DirectoryError> {
-        write_atomically(&self.path.join(name), content)
+        let path = self.path.join(name);
+        let written = self.disk.replace(&path, content);
+        written.map_err(|source| DirectoryError::Write { path, source })
     }
 
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), DirectoryError> {
@@ -282,7 +262,7 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
     if !path.join(names::MANIFEST).exists() && !path.join(names::LOCK).exists() {
         return Ok(None);
     }
-    let lock = take_lock(path)?;
+    let lock = take_lock(&Disk::default(), path)?;
     if !path.join(names::MANIFEST).exists() {
         return Ok(Some(lock));
     }
@@ -308,13 +288,10 @@ pub fn was_killed(path: &Path, manifest: &Manifest) -> bool {
     manifest.status == Status::Running && !is_held(path)
 }
 
-fn take_lock(path: &Path) -> Result<File, DirectoryError> {
+fn take_lock(disk: &Disk, path: &Path) -> Result<File, DirectoryError> {
     let lock_path = path.join(names::LOCK);
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&lock_path)
+    let lock = disk
+        .lock_file(&lock_path)
         .map_err(|source| DirectoryError::Write { path: lock_path.clone(), source })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
@@ -326,37 +303,152 @@ fn take_lock(path: &Path) -> Result<File, DirectoryError> {
 /// Reads the manifest of the run at `path`.
 pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
     let unreadable = |why: String| DirectoryError::Unreadable { path: path.to_path_buf(), why };
-    let text = fs::read_to_string(path.join(names::MANIFEST))
+    let text = read_text(&path.join(names::MANIFEST), Kind::Manifest)
         .map_err(|error| unreadable(format!("manifest.json: {error}")))?;
     serde_json::from_str(&text).map_err(|error| unreadable(format!("manifest.json: {error}")))
 }
 
-fn has_entries(path: &Path) -> Result<bool, DirectoryError> {
-    let write = |source| DirectoryError::Write { path: path.to_path_buf(), source };
-    Ok(fs::read_dir(path).map_err(write)?.flatten().any(|entry| entry.file_name() != names::LOCK))
+/// The text of the summary of the run at `path`.
+pub fn read_summary(path: &Path) -> Result<String, DirectoryError> {
+    let path = path.join(names::SUMMARY);
+    read_text(&path, Kind::Table).map_err(|source| DirectoryError::Read { path, source })
+}
+
+/// A run directory of somebody else must not make this program write elsewhere.
+fn refuse_links(path: &Path) -> Result<(), DirectoryError> {
+    let folders = FOLDERS.map(|(name, _)| name);
+    let single = [names::MANIFEST, names::SCENARIO, names::LOCK];
+    let known = RESULTS.iter().chain(&folders).chain(&single);
+    match known.map(|name| path.join(name)).find(|path| is_link(path)) {
+        Some(link) => Err(DirectoryError::Link(link)),
+        None => Ok(()),
+    }
+}
+
+/// The files of a folder with such names; none where there is no folder, which is told when it is needed.
+fn files_of(folder: &Path, own: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, DirectoryError> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    let read = |source| DirectoryError::Read { path: folder.to_path_buf(), source };
+    let entries = match fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(Vec::new()),
+        entries => entries.map_err(read)?,
+    };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut files: Vec<PathBuf> = paths.collect::<io::Result<_>>().map_err(read)?;
+    files.retain(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&own));
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn is_of_a_run(name: &str) -> bool {
+    let table = name.strip_suffix(".parquet").map(|table| format!("{table}.csv"));
+    let name = table.as_deref().unwrap_or(name);
+    RESULTS.contains(&name) || [names::MANIFEST, names::SCENARIO].contains(&name)
 }
 
 /// Writes beside the target, flushes to the device, renames.
 pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
-    let fail = |source| DirectoryError::Write { path: path.to_path_buf(), source };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(fail)?;
-    }
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".part");
-    let beside = path.with_file_name(name);
-    let mut file = File::create(&beside).map_err(fail)?;
-    let written = file.write_all(content).and_then(|()| file.sync_all());
-    if let Err(error) = written.and_then(|()| fs::rename(&beside, path)) {
-        let _ = fs::remove_file(&beside);
-        return Err(fail(error));
-    }
-    Ok(())
+    let failed = |source| DirectoryError::Write { path: path.to_path_buf(), source };
+    Disk::default().replace(path, content).map_err(failed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::machine::Machine;
+    use crate::experiment::manifest::Status;
+    use crate::experiment::standing::Standing;
+
+    fn manifest(hash: &str, status: Status) -> String {
+        let text = format!(
+            r#"{{"format": 1, "fedcast": "0", "status": "{status}", "scenario": {{"name": "a", "hash": "{hash}"}},
+            "method": "m", "seeds": {{"run": 1, "partition": 1, "class_order": 1}}, "level": "N", "workers": 1,
+            "machine": {}}}"#,
+            serde_json::to_string(&Machine::here()).unwrap()
+        );
+        serde_json::from_str::<Manifest>(&text).unwrap().to_json()
+    }
+
+    fn left(path: &Path) -> Vec<String> {
+        let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_is_there_is_replaced_only_with_force_and_an_unborn_run_at_once() {
+        let root = tempfile::tempdir().unwrap();
+        let claim = |force| RunDirectory::claim(root.path(), "1", force).map(drop);
+        for name in ["manifest.json.part", "scenario.effective.toml", "run.lock"] {
+            fs::write(root.path().join(name), "").unwrap();
+        }
+        claim(false).unwrap();
+        assert_eq!(left(root.path()), ["run.lock"]);
+        let stands = |hash: &str, status| {
+            fs::write(root.path().join(names::MANIFEST), manifest(hash, status)).unwrap();
+            claim(false).unwrap_err()
+        };
+        use DirectoryError::{Finished, OtherScenario, Unfinished};
+        assert!(matches!(stands("2", Status::Running), OtherScenario { .. }));
+        assert!(matches!(stands("1", Status::Running), Unfinished { .. }));
+        assert!(matches!(stands("1", Status::Done), Finished(_)));
+        claim(true).unwrap();
+        assert_eq!(left(root.path()), ["run.lock"]);
+    }
+
+    #[test]
+    fn a_run_that_is_replaced_never_looks_whole_and_never_becomes_a_foreign_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let all = [names::SCENARIO, names::EVENTS, names::SUMMARY, "checkpoints/1.ckpt"];
+        fs::create_dir(root.path().join(names::CHECKPOINTS)).unwrap();
+        let mut seen = Vec::new();
+        for count in 0.. {
+            fs::create_dir_all(root.path().join(names::CHECKPOINTS)).unwrap();
+            all.iter().for_each(|name| fs::write(root.path().join(name), "").unwrap());
+            fs::write(root.path().join(names::MANIFEST), manifest("1", Status::Done)).unwrap();
+            let disk = Disk::dying_after(count);
+            let claimed = RunDirectory::claim_on(&disk, root.path(), "1", true).is_ok();
+            let stands = standing(root.path(), "1").unwrap();
+            let whole = all.iter().all(|name| root.path().join(name).exists());
+            assert!(stands != Standing::Done || whole, "{count}: {:?}", left(root.path()));
+            assert!(stands != Standing::Foreign, "{count}: {:?}", left(root.path()));
+            seen.push(stands);
+            if claimed {
+                break;
+            }
+        }
+        seen.dedup();
+        assert_eq!(seen, [Standing::Done, Standing::Unfinished(Status::Running), Standing::Free]);
+    }
+
+    #[test]
+    fn files_that_were_never_finished_are_removed_and_others_stay() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join(names::CHECKPOINTS)).unwrap();
+        let stale = ["summary.json.part", "checkpoints/1.ckpt.part"];
+        let own = ["thesis.part", "checkpoints/1.ckpt", "checkpoints/notes.part"];
+        stale.iter().chain(&own).for_each(|name| fs::write(root.path().join(name), "").unwrap());
+        RunDirectory::reopen(root.path()).unwrap();
+        assert!(stale.iter().all(|name| !root.path().join(name).exists()));
+        assert!(own.iter().all(|name| root.path().join(name).exists()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_with_links_in_it_is_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        for name in [names::EVENTS, names::CHECKPOINTS, names::LOCK] {
+            let path = root.path().join(name);
+            std::os::unix::fs::symlink(root.path(), &path).unwrap();
+            let refused = |claimed: Result<RunDirectory, DirectoryError>| {
+                assert!(matches!(claimed, Err(DirectoryError::Link(p)) if p == path), "{name}");
+            };
+            refused(RunDirectory::claim(root.path(), "1", true));
+            refused(RunDirectory::reopen(root.path()));
+            fs::remove_file(path).unwrap();
+        }
+    }
 
     #[test]
     fn a_directory_in_use_is_refused_and_free_again_when_dropped() {
@@ -437,15 +529,5 @@ mod tests {
         }
         RunDirectory::claim(root.path(), "1", true).unwrap();
         assert!(!root.path().join(names::SUMMARY).exists());
-    }
-
-    #[test]
-    fn a_file_is_replaced_whole_and_no_half_stays() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("deep/summary.json");
-        write_atomically(&path, b"one").unwrap();
-        write_atomically(&path, b"two").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }
 }

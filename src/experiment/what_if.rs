@@ -59,7 +59,7 @@ pub fn what_if(
     let (mut past, mut decisions, mut stale) = (Past::default(), VecDeque::new(), false);
     let mut trained = Trained::new();
     while let Some(entry) = reader.next_entry()? {
-        past.read(&entry);
+        past.read(&entry).map_err(FederationError::Unrecorded)?;
         stale |= matches!(entry.event, Event::UpdateStale { .. });
         note(&mut trained, &entry.event);
         if matches!(&entry.event, Event::RunEnded { reason } if *reason != EndReason::Done) {

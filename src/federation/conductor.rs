@@ -160,6 +160,9 @@ impl Conductor {
             return Err(FederationError::Deadlock { waiting });
         };
         self.now = place.at;
+        if self.now == VirtualTime::END {
+            return Err(FederationError::Impossible(clock_ended()));
+        }
         let waited = match upcoming {
             Upcoming::Known(message) => Some(message),
             Upcoming::Pending(pending) => self.wait(pending).await?,
@@ -341,6 +344,12 @@ fn deliver_to(queue: &mut EventQueue<Upcoming>, Delivery { at, to, message }: De
 }
 
 /// Looks once whether a worker has answered; costs no timer and no system call.
+fn clock_ended() -> String {
+    "the simulated clock came to its end after 584 years: something takes far too long; look for very large \
+     values in [time], [links], [availability] and [round]"
+        .into()
+}
+
 async fn poll_once(pending: &mut Pending) -> Poll<Message> {
     poll_fn(|context| Poll::Ready(pending.as_mut().poll(context))).await
 }

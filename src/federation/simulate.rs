@@ -46,7 +46,12 @@ pub(super) fn walk(
     sink: Box<dyn EventSink>,
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
-    actix::System::new().block_on(async move {
+    // Actors wait for each other and for time, never for files or signals: this needs no handle of the system.
+    let runtime = || {
+        let built = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        built.expect("a runtime without input and output asks the system for nothing")
+    };
+    actix::System::with_tokio_rt(runtime).block_on(async move {
         Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await
     })
 }

@@ -12,6 +12,7 @@
 //! | [performance] | figures and the benches that measure them |
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
 //! | [gpu] | NVIDIA GPUs |
+//! | [reliability] | what holds when a process is killed, a disk is full, a file is damaged or foreign |
 //! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
 //! | [studies] | small studies with their commands, dates and tables |
 //!
@@ -42,6 +43,10 @@ pub mod outputs {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("performance.md")]
 pub mod performance {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("reliability.md")]
+pub mod reliability {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("reproduction.md")]

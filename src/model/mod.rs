@@ -35,6 +35,7 @@ pub mod bert;
 mod class_head;
 mod cosine_head;
 #[cfg(feature = "cuda")]
+#[allow(unsafe_code)]
 mod cuda;
 pub mod deep_resnet;
 mod device;

@@ -15,7 +15,8 @@ use super::parameters::{Parameter, ParameterSet};
 /// When it cannot be read.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, ModelError> {
     let file = path.display().to_string();
-    std::fs::read(path).map_err(|source| ModelError::Unreadable { file, source })
+    crate::files::read(path, crate::files::Kind::Weights)
+        .map_err(|source| ModelError::Unreadable { file, source })
 }
 
 /// The tensors with a `wanted` name in the bytes of a safetensors file that comes from `origin`; f16, bf16

@@ -44,6 +44,11 @@ pub fn final_table(summary: &Summary) -> String {
             summary.failed, summary.rejected
         );
     }
+    if summary.learnt_nothing() {
+        text.push_str(
+            "failed      no update was ever aggregated: the model is the one the run began with\n",
+        );
+    }
     if summary.restarts > 0 {
         let (restarts, lost) = (summary.restarts, summary.lost_updates);
         let _ = writeln!(text, "server      {restarts} restarts, {lost} updates lost");

@@ -33,6 +33,8 @@ pub struct Summary {
     pub tasks: u32,
     /// Rounds closed.
     pub rounds: u64,
+    /// Uploads that were aggregated into the global model.
+    pub aggregated: u64,
     /// Why the run ended; `None` while it has not.
     pub ended: Option<EndReason>,
     /// What is held out of training, and whether accuracies are of it.
@@ -142,6 +144,11 @@ impl Summary {
         &self.traffic.0
     }
 
+    /// Whether it ended without ever aggregating an update: its model is the one it began with.
+    pub fn learnt_nothing(&self) -> bool {
+        self.ended == Some(EndReason::Done) && self.rounds > 0 && self.aggregated == 0
+    }
+
     /// The file `summary.json`.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a summary has only string keys");
@@ -213,8 +220,9 @@ impl EventSink for Summary {
                 self.restarts += 1;
                 self.lost_updates += lost.len() as u64 + u64::from(*stale);
             }
-            Event::RoundClosed { .. } => {
+            Event::RoundClosed { folded, .. } => {
                 self.rounds += 1;
+                self.aggregated += u64::from(*folded);
                 let figures = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);
                 let figures: BTreeMap<_, _> =
                     figures.map(|(name, figure)| (name.clone(), figure.0)).collect();

@@ -8,7 +8,6 @@
 //! `journal` come often and are added up to lines of at least a millisecond.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{DirectoryError, RunDirectory, names, peak_memory_mb};
 use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
+use crate::files::DiskFile;
 use crate::learning::CacheFigures;
 
 /// Seconds by kind of work. Those of the workers add up to `workers * total_s`, but for their start and end;
@@ -69,7 +69,7 @@ fn is_zero(seconds: &f64) -> bool {
 
 /// Adds up spans and writes them down.
 pub struct Profile {
-    out: BufWriter<File>,
+    out: BufWriter<DiskFile>,
     /// By kind, for workers (`true`) and the conductor.
     spent: BTreeMap<(bool, JobKind), u64>,
     workers: BTreeSet<usize>,

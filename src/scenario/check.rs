@@ -12,6 +12,9 @@ use super::{
 /// So many entries of `[[faults]]` at most; losses of links are drawn at the steps after theirs.
 pub const MOST_FAULTS: usize = 16;
 
+/// So many clients with data of their own at most; a fresh population may be as large as there are numbers.
+const MOST_CLIENTS: u32 = 10_000_000;
+
 pub(super) struct Checker<'a> {
     root: &'a Node,
     report: &'a mut Report,
@@ -124,6 +127,14 @@ impl Scenario {
                 &format!("{count} clients are asked, and there are {clients}"),
                 &format!("more than `federation.clients = {clients}`"),
                 "ask fewer, or raise `federation.clients`",
+            );
+        }
+        if self.participation.population == Population::Fixed && clients > MOST_CLIENTS {
+            checker.reject(
+                &["federation.clients"],
+                &format!("{clients} clients share the data, and at most {MOST_CLIENTS} can"),
+                "too many",
+                "lower it, or set `participation.population = \"fresh\"`",
             );
         }
         let asked = self.participation.participants.of(clients);

@@ -3,6 +3,8 @@
 //! Cells are separated by commas and trimmed; there are no quotes. The first line that is neither
 //! empty nor begins with `#` is the header.
 
+use super::reader::is_tame;
+
 /// A cell and where it stands in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell<'a> {
@@ -61,9 +63,14 @@ fn cells(mut start: usize, line: &str) -> Vec<Cell<'_>> {
 /// The place of a column in the header.
 pub(super) fn column(header: &[Cell<'_>], name: &str) -> Result<usize, CsvFault> {
     header.iter().position(|cell| cell.text == name).ok_or_else(|| {
-        let names: Vec<&str> = header.iter().map(|cell| cell.text).collect();
+        let names = header.iter().map(|cell| cell.text).collect::<Vec<_>>().join(", ");
         let message = format!("there is no column `{name}`");
-        let help = format!("the columns are {}", names.join(", "));
+        let help = match is_tame(&names) {
+            true => format!("the columns are {names}"),
+            false => {
+                "its first line is not the header of a table; is this the right file?".to_owned()
+            }
+        };
         CsvFault::at(header[0], message, "the header", &help)
     })
 }
@@ -107,7 +114,10 @@ pub(super) fn number(
         )),
         Err(_) => Err(CsvFault::at(
             cell,
-            format!("`{}` is not a number", cell.text),
+            match is_tame(cell.text) {
+                true => format!("`{}` is not a number", cell.text),
+                false => "this is not a number".to_owned(),
+            },
             "not a number",
             "write numbers such as 12.5, without units and quotes",
         )),

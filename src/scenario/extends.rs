@@ -21,11 +21,11 @@
 //! Overrides come after. The effective scenario of a run is the result, flat: a run directory never
 //! depends on a base.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::reader::{Entry, Fault, Node, Report, Source, Table, Value};
+use crate::files::{Kind, read_text};
 
 pub(super) const KEY: &str = "extends";
 
@@ -72,7 +72,7 @@ pub(super) fn open(
         refuse(format!("cannot extend {shown}: it is a folder"), "no file", "name a file in it");
         return None;
     }
-    let read = path.canonicalize().and_then(|file| Ok((fs::read_to_string(&file)?, file)));
+    let read = path.canonicalize().and_then(|file| Ok((read_text(&file, Kind::Scenario)?, file)));
     let (text, file) = match read {
         Ok(read) => read,
         Err(error) => {

@@ -113,10 +113,12 @@ impl Choice for OnBadUpdate {}
 impl FederationSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> FederationSection {
         let clients = Param::new("clients", 10, "clients that own data").at_least(1.0);
-        let rounds = Param::new("rounds", 5, "rounds of a phase of a task").at_least(1.0);
-        let idle = Param::new("idle_clients", 0, "clients that are registered and never asked");
+        let rounds =
+            Param::new("rounds", 5, "rounds of a phase of a task").at_least(1.0).at_most(1e7);
+        let idle = Param::new("idle_clients", 0, "clients that are registered and never asked")
+            .at_most(1e6);
         let load =
-            Param::new("load", 0, "clients with frames of real size that never train").at_most(1e6);
+            Param::new("load", 0, "clients with frames of real size that never train").at_most(1e5);
         let bad = Param::new("on_bad_update", OnBadUpdate::Drop, "after NaN or wrong shapes");
         FederationSection {
             clients: table.get(&clients.source("HGP")),

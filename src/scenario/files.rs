@@ -9,6 +9,7 @@ use super::reader::{Fault, Node, Report, Source, Span, Value};
 use super::{
     ArrivalChoice, LinksSection, Scenario, ShapeSection, SplitSection, TimeSection, arrival, direct,
 };
+use crate::files::{Kind, read_text};
 
 /// Distributions with their keys and what their values must be.
 type Laws<'a> = Vec<(&'static str, Bound, &'a mut LawSection)>;
@@ -118,7 +119,7 @@ pub(super) fn open<T>(
     report: &mut Report,
     read: impl FnOnce(&str) -> Result<T, CsvFault>,
 ) -> Option<T> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_text(path, Kind::Table) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("cannot read {}: {error}", path.display());
@@ -130,7 +131,8 @@ pub(super) fn open<T>(
     match read(&text) {
         Ok(value) => Some(value),
         Err(CsvFault { start, end, message, label, help }) => {
-            let source = report.add(Source::new(&path.display().to_string(), &text));
+            let shown = path.display().to_string();
+            let source = report.add(Source::table(&shown, &text));
             let place = Node { value: Value::Boolean(false), span: Span { source, start, end } };
             report.fault(Fault::new(&place, message, label).help(help));
             None

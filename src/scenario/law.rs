@@ -138,6 +138,14 @@ const KEYS: [&str; 12] = [
 /// Larger numbers are slips, and their nanoseconds would not fit.
 const LARGEST: f64 = 1e12;
 
+/// Rates without limit and clients that stay for ever are infinite.
+fn may_be_endless(key: &str, number: Param<f64>) -> Param<f64> {
+    match key {
+        "down_mb_per_s" | "up_mb_per_s" | "stay_s" => number.or_infinite(),
+        _ => number,
+    }
+}
+
 impl LawSection {
     fn plain(shape: ShapeSection) -> LawSection {
         LawSection { shape, offset: 0.0, min: None, max: None }
@@ -174,12 +182,13 @@ impl LawSection {
     ) -> LawSection {
         if table.given(key) && !table.given_table(key) {
             let number = Param::new(key, default.law().at_normal(0.0), doc);
+            let number = may_be_endless(key, number);
             return LawSection::constant(table.get(&match bound {
                 Bound::Positive => number.above(0.0),
                 Bound::AtLeastZero => number.at_least(0.0),
             }));
         }
-        let section = table.table(key, |table| LawSection::fields(table, default, doc));
+        let section = table.table(key, |table| LawSection::fields(table, key, default, doc));
         let lowest = section.law().lowest();
         // Files are judged when they are read.
         let known = !matches!(section.shape, ShapeSection::Empirical { .. });
@@ -194,7 +203,12 @@ impl LawSection {
         section
     }
 
-    fn fields(table: &mut TableReader<'_>, default: &LawSection, doc: &'static str) -> LawSection {
+    fn fields(
+        table: &mut TableReader<'_>,
+        key: &str,
+        default: &LawSection,
+        doc: &'static str,
+    ) -> LawSection {
         let dist: Dist = table.get(&Param::new("dist", default.shape.dist(), doc));
         // A parameter keeps its default as long as the distribution does; otherwise it is asked for.
         let of = |name: &'static str, example: f64, doc| match default.shape.number(name) {
@@ -205,7 +219,8 @@ impl LawSection {
         let positive = |p: Param<f64>| p.above(0.0).at_most(LARGEST);
         let shape = match dist {
             Dist::Constant => {
-                ShapeSection::Constant { value: table.get(&of("value", 1.0, "every value")) }
+                let value = may_be_endless(key, of("value", 1.0, "every value"));
+                ShapeSection::Constant { value: table.get(&value) }
             }
             Dist::Uniform => ShapeSection::Uniform {
                 low: table.get(&any(of("low", 0.5, "smallest value"))),

@@ -69,6 +69,7 @@ impl LinksSection {
         let server = |name| {
             Param::new(name, f64::INFINITY, "of the server, shared fairly by its transfers")
                 .at_least(1e-6)
+                .or_infinite()
         };
         let positive = |table: &mut TableReader<'_>, key, default: &LawSection, doc| {
             LawSection::read(table, key, default, Bound::Positive, doc)

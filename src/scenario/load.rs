@@ -11,6 +11,7 @@ use super::{
     Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds,
     TasksSection, TimeSection, WireSection,
 };
+use crate::files::{self, Kind};
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
 /// does not fit the data, a missing file) can still be shown where it was written.
@@ -68,7 +69,7 @@ impl Scenario {
             };
             ScenarioError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
         };
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = files::read_text(path, Kind::Scenario).map_err(unreadable)?;
         let file = path.canonicalize().map_err(unreadable)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let source = Source::new(&path.display().to_string(), &text);

@@ -87,6 +87,9 @@ impl TasksSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> TasksSection {
         let sizes = Param::<Vec<u32>>::unset("sizes", "classes of every task").at_least(1.0);
         let sizes = table.optional(&sizes);
+        if sizes.as_ref().is_some_and(|sizes| sizes.len() > 10_000) {
+            table.reject("sizes", "there are at most 10000 tasks", "too many", "join some of them");
+        }
         if sizes.as_ref().is_some_and(Vec::is_empty) {
             table.reject("sizes", "`tasks.sizes` is empty", "no task", "one entry per task");
         }
@@ -103,7 +106,7 @@ impl TasksSection {
                         "remove one of the two",
                     );
                 }
-                let count = Param::required("count", 5, count).at_least(1.0).at_most(60_000.0);
+                let count = Param::required("count", 5, count).at_least(1.0).at_most(10_000.0);
                 TaskSizes::Even(table.get(&count))
             }
         };

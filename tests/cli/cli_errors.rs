@@ -104,24 +104,62 @@ fn a_run_directory_of_another_scenario_is_2_unless_forced() {
     assert!(other.err.contains("--force"), "{}", other.err);
     assert_eq!(read(folder.path().join("run/manifest.json")), before);
     let same = tiny_with(folder.path(), &[]);
-    assert_eq!(same.code, 0, "the same scenario may be run again: {}", same.err);
+    assert_eq!(same.code, 4, "what is done is not computed again: {}", same.err);
+    assert!(same.err.contains("is done") && same.err.contains("--force"), "{}", same.err);
+    assert_eq!(read(folder.path().join("run/manifest.json")), before);
+    assert_eq!(tiny_with(folder.path(), &["--force"]).code, 0);
     assert_eq!(tiny_with(folder.path(), &["--seed", "2", "--force"]).code, 0);
 
     let lock = fs::File::options().write(true).open(folder.path().join("run/run.lock")).unwrap();
     lock.lock().unwrap();
-    let used = tiny_with(folder.path(), &["--seed", "2"]);
+    let used = tiny_with(folder.path(), &["--seed", "2", "--force"]);
     assert_eq!(used.code, 2, "{}", used.err);
     assert!(used.err.contains("being written by another"), "{}", used.err);
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_12() {
+fn a_path_that_can_be_no_directory_is_2() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "in the way").unwrap();
     let tiny = tiny();
-    let told = tell(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "-o", "file/run"]);
-    assert_eq!(told.code, 12, "{}", told.err);
-    assert!(told.err.contains("cannot write"), "{}", told.err);
+    for out in ["file", "file/run"] {
+        let told = tell(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "-o", out]);
+        assert_eq!(told.code, 2, "{}", told.err);
+        assert!(told.err.contains("cannot be a run directory"), "{}", told.err);
+    }
+    let label = format!("name=\"{}\"", "ü".repeat(200));
+    let told = tell(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "--set", &label]);
+    assert_eq!(told.code, 0, "a long label is cut: {}", told.err);
+}
+
+#[test]
+fn what_a_data_set_cannot_meet_is_3_and_training_that_gives_nothing_is_7() {
+    let folder = tempfile::tempdir().unwrap();
+    let few = tiny_with(folder.path(), &["--set", "partition.min_samples=1000"]);
+    assert_eq!(few.code, 3, "{}", few.err);
+    let crashed = tiny_with(folder.path(), &["--set", "faults=[{kind=\"crash\",rate=1.0}]"]);
+    assert_eq!(crashed.code, 7, "{}", crashed.err);
+    assert!(crashed.out.contains("no update was ever aggregated"), "{}", crashed.out);
+    let bad = "faults=[{kind=\"bad-update\",how=\"nan\",rate=1.0}]";
+    let abort = ["--force", "--set", bad, "--set", "federation.on_bad_update=abort"];
+    let told = tiny_with(folder.path(), &abort);
+    assert_eq!(told.code, 7, "{}", told.err);
+    assert!(told.err.contains("must not be used"), "{}", told.err);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn results_that_nobody_can_be_told_are_12_and_lines_on_stderr_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = tiny();
+    let run = ["run", tiny.to_str().unwrap(), "-o", "run"];
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let run = crate::command::fedcast(folder.path(), &run).stderr(full()).status().unwrap();
+    assert_eq!(run.code(), Some(0));
+    let again = ["replay", "run"];
+    let told = crate::command::fedcast(folder.path(), &again).stdout(full()).output().unwrap();
+    assert_eq!(told.status.code(), Some(12));
+    assert!(String::from_utf8_lossy(&told.stderr).contains("cannot write to stdout"));
 }
 
 /// A limit on the size of files stands for a full disk.

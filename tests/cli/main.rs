@@ -21,6 +21,8 @@ mod extractors;
 mod feature_cache;
 mod fedhaf;
 #[cfg(unix)]
+mod foreign_files;
+#[cfg(unix)]
 mod interrupt;
 mod manifest;
 mod participation_table;
@@ -35,6 +37,7 @@ mod runs;
 mod slots_cli;
 mod stateless;
 mod study;
+mod take_up;
 mod tensorboard;
 mod text;
 mod validation;

@@ -49,7 +49,7 @@ fn works(mut words: Vec<String>, run: &str, line: &str) {
             words.drain(out..out + 2);
         }
         // Nor does it train anything alone first.
-        words.retain(|word| word != "--direct");
+        words.retain(|word| !["--direct", "--resume"].contains(&word.as_str()));
     }
     // A study is planned, too.
     if words[0] == "study" {

@@ -8,12 +8,14 @@
 
 mod arrivals;
 mod asynchronous;
+mod crash_points;
 mod data_errors;
 mod determinism;
 mod distributions;
 mod every_scenario_checks;
 mod faults;
 mod frozen;
+mod fuzz;
 mod malicious;
 mod memory;
 mod packs;

@@ -81,7 +81,8 @@ fn decode_all(paths: &[PathBuf], size: StoredSize, sizes: &[usize]) -> Result<Ve
 
 /// A file as an image that is still to be decoded.
 fn opened(path: &Path) -> Result<image::ImageReader<Cursor<Vec<u8>>>, DataError> {
-    let bytes = std::fs::read(path).map_err(|e| DataError::io(path, "an image", e))?;
+    let bytes = crate::files::read(path, crate::files::Kind::Image)
+        .map_err(|e| DataError::io(path, "an image", e))?;
     if bytes.is_empty() {
         return Err(damaged(path, "an empty file"));
     }

@@ -51,7 +51,8 @@ pub fn open(
     options: &PlayOptions,
     tokeniser: &Tokeniser,
 ) -> Result<Dataset, DataError> {
-    let bytes = std::fs::read(path).map_err(|error| DataError::io(path, EXPECTED, error))?;
+    let bytes = crate::files::read(path, crate::files::Kind::Text)
+        .map_err(|error| DataError::io(path, EXPECTED, error))?;
     let corrupt = |found: String| DataError::Corrupt {
         path: path.to_owned(),
         expected: EXPECTED.to_owned(),

@@ -25,7 +25,8 @@ impl WordPieces {
     /// # Errors
     /// A file that cannot be read, is no tokeniser, or lacks BERT's special tokens.
     pub fn open(path: &Path) -> Result<WordPieces, DataError> {
-        let bytes = std::fs::read(path).map_err(|error| DataError::io(path, EXPECTED, error))?;
+        let bytes = crate::files::read(path, crate::files::Kind::Text)
+            .map_err(|error| DataError::io(path, EXPECTED, error))?;
         let corrupt = |found: String| DataError::corrupt(path, EXPECTED, found);
         let tokenizer = match path.extension().is_some_and(|extension| extension == "json") {
             true => Tokenizer::from_bytes(bytes),

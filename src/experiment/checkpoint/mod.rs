@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 pub use file::{Mark, decode, encode};
 
-use super::run_directory::{DirectoryError, write_atomically};
 use crate::federation::Snapshot;
+use crate::files::{Disk, Kind};
 use crate::scenario::CheckpointSection;
 
 const ENDING: &str = "ckpt";
@@ -18,6 +18,7 @@ const ENDING: &str = "ckpt";
 /// The checkpoints of a run.
 #[derive(Debug)]
 pub struct Checkpoints {
+    disk: Disk,
     folder: PathBuf,
     keep: usize,
     share: f64,
@@ -27,9 +28,9 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// A folder, which need not be there yet.
-    pub fn new(folder: PathBuf, section: &CheckpointSection) -> Checkpoints {
+    pub fn new(disk: Disk, folder: PathBuf, section: &CheckpointSection) -> Checkpoints {
         let (keep, share) = (section.keep as usize, section.share);
-        Checkpoints { folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
+        Checkpoints { disk, folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
     }
 
     /// Whether one may be written without taking more than its share of the run's time.
@@ -42,14 +43,11 @@ impl Checkpoints {
         let began = Instant::now();
         let content = encode(mark, snapshot).map_err(io::Error::other)?;
         let path = self.folder.join(format!("{:012}.{ENDING}", mark.entries));
-        write_atomically(&path, &content).map_err(|error| match error {
-            DirectoryError::Write { path, source } => {
-                io::Error::new(source.kind(), format!("{}: {source}", path.display()))
-            }
-            other => io::Error::other(other.to_string()),
-        })?;
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        self.disk.replace(&path, &content).map_err(named)?;
         for old in list(&self.folder)?.into_iter().skip(self.keep) {
-            fs::remove_file(old)?;
+            self.disk.remove(&old)?;
         }
         self.spent += began.elapsed();
         Ok(())
@@ -75,5 +73,5 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// # Errors
 /// What is wrong with it, in words.
 pub fn read(path: &Path) -> Result<(Mark, Snapshot), String> {
-    decode(&fs::read(path).map_err(|error| error.to_string())?)
+    decode(&crate::files::read(path, Kind::Checkpoint).map_err(|error| error.to_string())?)
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Costs;
+use crate::experiment::directory_error::DirectoryError;
 use crate::experiment::machine::Machine;
-use crate::experiment::run_directory::{DirectoryError, write_atomically};
+use crate::experiment::run_directory::write_atomically;
 use crate::scenario::Scenario;
 
 /// Costs by [`cost_key`].

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::ExportError;
 use crate::experiment::checkpoint;
+use crate::experiment::directory_error::DirectoryError;
 use crate::experiment::error::ExperimentError;
 use crate::experiment::journal_file::JournalReader;
-use crate::experiment::run_directory::{DirectoryError, names};
+use crate::experiment::run_directory::names;
 use crate::experiment::{model_file, models};
 use crate::federation::{Digest, EvaluationPoint, Event, SnapshotPlace};
 use crate::quantity::{Round, TaskId};

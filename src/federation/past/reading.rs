@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Frame, Learnt, Past, RoundPast, SeatPast};
 use crate::federation::bias::Comparison;
-use crate::federation::event::{Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers};
+use crate::federation::event::{
+    ClassScore, Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers,
+};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Refusal;
 use crate::learning::Tally;
@@ -23,7 +25,10 @@ pub(super) struct Reading {
 
 impl Past {
     /// Takes the next entry.
-    pub fn read(&mut self, entry: &Entry) {
+    ///
+    /// # Errors
+    /// Numbers that no run can have written, in words.
+    pub fn read(&mut self, entry: &Entry) -> Result<(), String> {
         let arrived = self.reading.arrived.take();
         let numbers = entry.numbers.clone().unwrap_or_default();
         match &entry.event {
@@ -58,9 +63,11 @@ impl Past {
                 self.rounds.insert(*round, past);
             }
             Event::Evaluated { round, task, point } => {
+                let tally =
+                    tally(&numbers).map_err(|why| format!("the evaluation after {round} {why}"))?;
                 match point {
-                    EvaluationPoint::Round => self.tested_rounds.insert(*round, tally(&numbers)),
-                    EvaluationPoint::Task => self.tested_tasks.insert(*task, tally(&numbers)),
+                    EvaluationPoint::Round => self.tested_rounds.insert(*round, tally),
+                    EvaluationPoint::Task => self.tested_tasks.insert(*task, tally),
                 };
             }
             Event::TaskEnded { task } => {
@@ -69,6 +76,7 @@ impl Past {
             // Everything else comes about by itself.
             _ => {}
         }
+        Ok(())
     }
 
     fn charged(&mut self, event: &Event) {
@@ -107,11 +115,14 @@ fn digest(numbers: &Numbers) -> u64 {
 }
 
 /// The counts behind the numbers of an evaluation.
-fn tally(numbers: &Numbers) -> Tally {
+fn tally(numbers: &Numbers) -> Result<Tally, String> {
     let mut tally = Tally::new(numbers.classes.len());
-    for class in &numbers.classes {
-        (tally.correct[class.0 as usize], tally.total[class.0 as usize]) = (class.1, class.2);
+    for (row, ClassScore(class, correct, total)) in numbers.classes.iter().enumerate() {
+        if *class as usize != row {
+            return Err(format!("has class {class} at place {row} of its counts"));
+        }
+        (tally.correct[row], tally.total[row]) = (*correct, *total);
     }
     tally.within = numbers.slots.iter().map(|slot| (slot.row, slot.within)).collect();
-    tally
+    Ok(tally)
 }

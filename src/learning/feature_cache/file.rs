@@ -1,4 +1,4 @@
-//! A store in a file: written block by block, read through a memory map.
+//! A store in a file: written block by block, read row by row.
 //!
 //! ```text
 //! header   magic, format, key, extents, checksum of all that             128 bytes
@@ -8,22 +8,30 @@
 //! A block counts only when its values have the checksum of the map, so a process that is killed while
 //! it writes leaves a block that is computed again, no more. Several processes may share a file: one
 //! writes at a time (an advisory lock), and equal keys mean equal values.
+//!
+//! A run reads a row many times, and other programs can change or cut the file meanwhile. So a checksum of
+//! every row is kept in memory from when its block was found whole or written, and each row that is
+//! read is compared with it: a run ends with an error sooner than with other numbers.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-use memmap2::Mmap;
 
 use super::CacheError;
 use super::blocks::Blocks;
 use super::key::FORMAT;
+use crate::data::DataError;
+use crate::files::{Disk, is_link, read_at};
 
 const MAGIC: &[u8; 8] = b"fedcache";
 const HEADER: usize = 128;
 const SUM: usize = blake3::OUT_LEN;
 const PAGE: usize = 4096;
+
+/// A name of this program's own: the folder may be anybody's.
+const LOCK: &str = "fedcast-features.lock";
 
 /// The values of one store.
 #[derive(Debug)]
@@ -31,7 +39,10 @@ pub(super) struct CacheFile {
     path: PathBuf,
     /// One writer of this process; the lock on the file keeps other processes out.
     file: Mutex<File>,
-    map: Mmap,
+    /// To read from; the other one moves its position.
+    source: File,
+    /// CRC-32C of every row that was found whole or written here, in the order of the file.
+    rows: Box<[AtomicU32]>,
     /// Values per sample.
     row: usize,
     /// Where values begin.
@@ -60,8 +71,9 @@ impl CacheFile {
         let header = header(key, blocks, row);
 
         // Two processes that find no file must not both make one.
-        let lock = folder.join("lock");
-        let guard = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+        let lock = folder.join(LOCK);
+        let guard = Disk::default().lock_file(&lock);
+        let guard = guard.and_then(|file| file.lock().map(|()| file));
         let _guard = guard.map_err(CacheError::io(&lock, "lock the folder"))?;
         let found = intact(&path, length, &header).map_err(CacheError::io(&path, "read it"))?;
         let notice = match found {
@@ -77,22 +89,35 @@ impl CacheFile {
         };
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(CacheError::io(&path, "open it"))?;
-        // SAFETY: the file never shrinks while it lies under this name. This program replaces a
-        // damaged file by another one instead of cutting it, and what other writers put into
-        // the map is checked against the checksums before it is used.
-        let map = unsafe { Mmap::map(&file) }.map_err(CacheError::io(&path, "map it"))?;
-        let file = CacheFile { path, file: Mutex::new(file), map, row, data };
+        let source = File::open(&path).map_err(CacheError::io(&path, "open it"))?;
+        let rows = (0..blocks.total()).map(|_| AtomicU32::new(0)).collect();
+        let file = CacheFile { path, file: Mutex::new(file), source, rows, row, data };
         Ok(Opened { file, notice })
     }
 
     /// Whether a block is written and intact.
     pub fn holds(&self, blocks: &Blocks, block: usize) -> Held {
-        let sum = &self.map[HEADER + SUM * block..][..SUM];
-        if sum.iter().all(|byte| *byte == 0) {
-            return Held::Empty;
+        let range = self.range(blocks, block);
+        let (mut sum, mut values) = ([0; SUM], vec![0; range.len()]);
+        let read = read_at(&self.source, &mut sum, (HEADER + SUM * block) as u64)
+            .and_then(|()| read_at(&self.source, &mut values, range.start as u64));
+        match read {
+            Ok(()) if sum == [0; SUM] => Held::Empty,
+            Ok(()) if *blake3::hash(&values).as_bytes() == sum => {
+                self.mark(blocks, block, &values);
+                Held::Whole
+            }
+            // A file that was cut is damaged, too.
+            Ok(()) | Err(_) => Held::Damaged,
         }
-        let values = &self.map[self.range(blocks, block)];
-        if blake3::hash(values).as_bytes() == sum { Held::Whole } else { Held::Damaged }
+    }
+
+    /// Notes what the rows of a block must be whenever they are read.
+    fn mark(&self, blocks: &Blocks, block: usize, values: &[u8]) {
+        let marks = &self.rows[blocks.start(block)..];
+        for (row, mark) in values.chunks_exact(4 * self.row).zip(marks) {
+            mark.store(crc32c::crc32c(row), Ordering::Release);
+        }
     }
 
     /// Writes a block: first its values, then the checksum that makes it count.
@@ -115,14 +140,40 @@ impl CacheFile {
             file.unlock()?;
             written
         };
-        write().map_err(CacheError::io(&self.path, "write a block"))
+        write().map_err(CacheError::io(&self.path, "write a block"))?;
+        self.mark(blocks, block, &bytes);
+        Ok(())
     }
 
-    /// Appends one row of a block.
-    pub fn read(&self, blocks: &Blocks, block: usize, row: usize, out: &mut Vec<f32>) {
+    /// Appends one row of a block that is whole.
+    ///
+    /// # Errors
+    /// A file that another program changed or cut since.
+    pub fn read(
+        &self,
+        blocks: &Blocks,
+        block: usize,
+        row: usize,
+        out: &mut Vec<f32>,
+    ) -> Result<(), DataError> {
         let start = self.range(blocks, block).start + 4 * self.row * row;
-        let bytes = &self.map[start..start + 4 * self.row];
-        out.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+        let mut bytes = vec![0; 4 * self.row];
+        let mark = self.rows[blocks.start(block) + row].load(Ordering::Acquire);
+        let found = match read_at(&self.source, &mut bytes, start as u64) {
+            Ok(()) if crc32c::crc32c(&bytes) == mark => {
+                out.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+                return Ok(());
+            }
+            Ok(()) => "others".to_owned(),
+            Err(error) => format!("none ({error})"),
+        };
+        Err(DataError::Corrupt {
+            path: self.path.clone(),
+            expected: "the features that this run found or wrote there".to_owned(),
+            found,
+            advice: "Another program changed the file meanwhile; `fedcast resume` goes on and computes them again"
+                .to_owned(),
+        })
     }
 
     fn range(&self, blocks: &Blocks, block: usize) -> std::ops::Range<usize> {
@@ -161,6 +212,9 @@ fn header(key: &blake3::Hash, blocks: &Blocks, row: usize) -> [u8; HEADER] {
 
 fn intact(path: &Path, length: usize, header: &[u8]) -> io::Result<Found> {
     use std::io::Read;
+    if is_link(path) {
+        return Ok(Found::Damaged("it is a link".to_owned()));
+    }
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -182,7 +236,7 @@ fn intact(path: &Path, length: usize, header: &[u8]) -> io::Result<Found> {
 fn make(path: &Path, length: usize, header: &[u8]) -> Result<(), CacheError> {
     let fresh = path.with_extension("new");
     let write = || -> io::Result<()> {
-        let mut file = File::create(&fresh)?;
+        let mut file = Disk::default().create(&fresh)?;
         file.write_all(header)?;
         file.set_len(length as u64)?;
         file.sync_all()?;

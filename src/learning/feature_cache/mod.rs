@@ -9,7 +9,7 @@
 //! FeatureCache           one per run: memory, a folder of files, or off
 //!   FeatureStore         per split, transform and frozen part         (store)
 //!     canonical blocks   always the same batches, computed once       (blocks)
-//!     CacheFile          checksummed blocks in a memory map           (file)
+//!     CacheFile          checksummed blocks, read row by row          (file)
 //! ```
 //! On a CPU the cache changes no bit of a run: memory, file or off, cold or warm, however small. What is
 //! not kept is computed in the same way, see [`Backbone::frozen`]. On a GPU a value that is not kept may

@@ -230,7 +230,7 @@ impl SampleRows for FeatureStore {
         let width: usize = self.shape.iter().product();
         match (self.kept[block].get(), &self.file) {
             (Some(Kept::Memory(values)), _) => out.extend(&values[row * width..(row + 1) * width]),
-            (Some(Kept::File), Some(file)) => file.read(&self.blocks, block, row, out),
+            (Some(Kept::File), Some(file)) => file.read(&self.blocks, block, row, out)?,
             _ => {
                 return Err(DataError::unfit(
                     format!("the features of sample {sample} have not been computed"),

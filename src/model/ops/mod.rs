@@ -56,6 +56,7 @@ mod gelu;
 mod groups;
 mod layer_norm;
 mod linear;
+#[allow(unsafe_code)]
 pub(crate) mod matrix;
 mod max_pool;
 mod relu;
@@ -63,6 +64,7 @@ mod storage;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unfold;
+#[allow(unsafe_code)]
 pub(crate) mod wide;
 mod with_gradient;
 

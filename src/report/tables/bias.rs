@@ -3,13 +3,13 @@
 //! how many training samples of the class the client has, `answered` how often its model named it. Only written where
 //! `record.metrics` asks for `federated-bias`.
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::federation::{Entry, Event, EventSink, SinkError};
+use crate::files::{Disk, DiskFile};
 use crate::report::column::{CLIENT, Column, ROUND, TASK, int};
 use crate::report::csv::Csv;
 
@@ -36,23 +36,24 @@ struct Row {
 
 /// Writes one row per client and class, each time that client models are compared.
 pub struct BiasTable {
+    disk: Disk,
     path: PathBuf,
     /// Once there is something to write.
-    csv: Option<Csv<File, Row>>,
+    csv: Option<Csv<DiskFile, Row>>,
     /// Classes by head row, of the tasks so far.
     classes: Vec<u32>,
 }
 
 impl BiasTable {
     /// Writes nothing yet.
-    pub fn new(path: PathBuf) -> BiasTable {
-        BiasTable { path, csv: None, classes: Vec::new() }
+    pub fn new(disk: Disk, path: PathBuf) -> BiasTable {
+        BiasTable { disk, path, csv: None, classes: Vec::new() }
     }
 
-    fn csv(&mut self) -> io::Result<&mut Csv<File, Row>> {
+    fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, Row>> {
         let csv = match self.csv.take() {
             Some(csv) => csv,
-            None => Csv::new(File::create(&self.path)?)?,
+            None => Csv::new(self.disk.create(&self.path)?)?,
         };
         Ok(self.csv.insert(csv))
     }

@@ -16,7 +16,6 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::path::Path;
 
 pub use bias::BiasTable;
@@ -35,6 +34,7 @@ use super::dictionary::RunFile;
 use super::tensorboard::Tensorboard;
 use crate::experiment::{DirectoryError, names};
 use crate::federation::{Entry, EventSink, SinkError};
+use crate::files::Disk;
 use crate::scenario::RecordSection;
 
 /// Tables with their columns, for the data dictionary.
@@ -92,12 +92,21 @@ pub struct TableFiles(Vec<Box<dyn EventSink>>);
 impl TableFiles {
     /// Creates the files in `folder`, those among them that the section asks for.
     pub fn create(folder: &Path, record: &RecordSection) -> Result<TableFiles, DirectoryError> {
+        TableFiles::create_on(&Disk::default(), folder, record)
+    }
+
+    /// Those of a run, through its disk.
+    pub fn create_on(
+        disk: &Disk,
+        folder: &Path,
+        record: &RecordSection,
+    ) -> Result<TableFiles, DirectoryError> {
         let at = |name: &str| {
             let path = folder.join(name);
             move |source| DirectoryError::Write { path, source }
         };
-        std::fs::create_dir_all(folder).map_err(at(""))?;
-        let open = |name: &str| File::create(folder.join(name)).map_err(at(name));
+        disk.create_folder(folder).map_err(at(""))?;
+        let open = |name: &str| disk.create(&folder.join(name)).map_err(at(name));
         let tensorboard = record.tensorboard.then(|| -> Box<dyn EventSink> {
             Box::new(Tensorboard::new(folder.join(names::TENSORBOARD)))
         });
@@ -114,8 +123,8 @@ impl TableFiles {
                 ParticipationTable::new(open(names::PARTICIPATION)?)
                     .map_err(at(names::PARTICIPATION))?,
             ),
-            Box::new(SlotsTable::new(folder.join(names::SLOTS))),
-            Box::new(BiasTable::new(folder.join(names::BIAS))),
+            Box::new(SlotsTable::new(disk.clone(), folder.join(names::SLOTS))),
+            Box::new(BiasTable::new(disk.clone(), folder.join(names::BIAS))),
         ];
         tables.extend(tensorboard);
         Ok(TableFiles(tables))

@@ -2,13 +2,13 @@
 //! written where clients have such tasks. `own` counts answers among the rows of the slot, `all` those among the rows of
 //! all slots begun and is empty where that was not asked.
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::files::{Disk, DiskFile};
 use crate::report::column::{CLIENT, Column, float, int};
 use crate::report::csv::{Csv, Number};
 
@@ -44,21 +44,22 @@ struct Row {
 
 /// Writes one row per period and slot begun.
 pub struct SlotsTable {
+    disk: Disk,
     path: PathBuf,
     /// Once there is something to write.
-    csv: Option<Csv<File, Row>>,
+    csv: Option<Csv<DiskFile, Row>>,
 }
 
 impl SlotsTable {
     /// Writes nothing yet.
-    pub fn new(path: PathBuf) -> SlotsTable {
-        SlotsTable { path, csv: None }
+    pub fn new(disk: Disk, path: PathBuf) -> SlotsTable {
+        SlotsTable { disk, path, csv: None }
     }
 
-    fn csv(&mut self) -> io::Result<&mut Csv<File, Row>> {
+    fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, Row>> {
         let csv = match self.csv.take() {
             Some(csv) => csv,
-            None => Csv::new(File::create(&self.path)?)?,
+            None => Csv::new(self.disk.create(&self.path)?)?,
         };
         Ok(self.csv.insert(csv))
     }

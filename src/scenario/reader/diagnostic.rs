@@ -58,10 +58,45 @@ impl Place {
         }
     }
 
+    /// Without its text, unless that looks like a line of a table: a scenario may name any file, and whoever
+    /// reads its errors need not be allowed to read that.
+    pub(super) fn if_tame(self) -> Place {
+        if is_tame(&self.text) { self } else { Place { length: 0, text: String::new(), ..self } }
+    }
+
     /// A file as a whole.
     pub(super) fn whole(file: &str) -> Place {
         Place { file: file.to_owned(), line: 1, column: 1, length: 0, text: String::new() }
     }
+}
+
+/// Whether a text of a file may be shown: words and numbers between commas, and not much of them.
+pub(in crate::scenario) fn is_tame(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || " \t,._+-#".contains(c);
+    text.len() <= WIDTH && text.chars().all(plain)
+}
+
+/// So many characters of a line are shown.
+const WIDTH: usize = 200;
+
+/// The part of a line around the column (from 1) that is shown, and the column in it.
+fn window(text: &str, column: usize) -> (String, usize) {
+    let length = text.chars().count();
+    if length <= WIDTH {
+        return (harmless(text), column);
+    }
+    let first = (column - 1).saturating_sub(WIDTH / 2).min(length - WIDTH);
+    let part: String = text.chars().skip(first).take(WIDTH).collect();
+    (harmless(&part), column - first)
+}
+
+fn lines(text: &str) -> String {
+    text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
+}
+
+/// Without what would move the cursor of a terminal.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}")
 }
 
 fn floor_boundary(text: &str, mut index: usize) -> usize {
@@ -80,8 +115,11 @@ impl Diagnostic {
             false => text.to_owned(),
         };
         let (red, blue, bold) = ("1;31", "1;34", "1");
-        let mut out =
-            format!("{}{}\n", paint(red, "error"), paint(bold, &format!(": {}", self.message)));
+        let mut out = format!(
+            "{}{}\n",
+            paint(red, "error"),
+            paint(bold, &format!(": {}", lines(&self.message)))
+        );
         let mut margin = 0;
         // Writing to a string cannot fail.
         if let Some(place) = &self.place {
@@ -89,25 +127,25 @@ impl Diagnostic {
             margin = number.len();
             let pad = " ".repeat(margin);
             let arrow = paint(blue, "-->");
-            let _ = writeln!(out, "{pad}{arrow} {}:{}:{}", place.file, place.line, place.column);
+            let file = harmless(&place.file);
+            let _ = writeln!(out, "{pad}{arrow} {file}:{}:{}", place.line, place.column);
             if place.length > 0 {
                 let bar = paint(blue, "|");
                 // Tabs stay tabs under tabs, so that the caret lines up in every terminal.
-                let indent: String = place
-                    .text
-                    .chars()
-                    .take(place.column - 1)
-                    .map(|c| if c == '\t' { '\t' } else { ' ' })
-                    .collect();
-                let carets = format!("{} {}", "^".repeat(place.length), self.label);
+                let (text, column) = window(&place.text, place.column);
+                let before = text.chars().take(column - 1);
+                let indent: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+                let room = text.chars().count().saturating_sub(column - 1).max(1);
+                let carets =
+                    format!("{} {}", "^".repeat(place.length.min(room)), harmless(&self.label));
                 let _ = writeln!(out, "{pad} {bar}");
-                let _ = writeln!(out, "{} {bar} {}", paint(blue, &number), place.text);
+                let _ = writeln!(out, "{} {bar} {}", paint(blue, &number), text);
                 let _ = writeln!(out, "{pad} {bar} {indent}{}", paint(red, carets.trim_end()));
             }
         }
         if let Some(help) = &self.help {
             let pad = " ".repeat(margin);
-            let _ = writeln!(out, "{pad} {} {help}", paint(blue, "= help:"));
+            let _ = writeln!(out, "{pad} {} {}", paint(blue, "= help:"), lines(help));
         }
         out
     }

@@ -60,6 +60,7 @@ pub use readable::{Fault, Readable};
 pub use suggest::nearest;
 pub use table::TableReader;
 
+pub(super) use diagnostic::is_tame;
 pub(super) use node::{Entry, Node, Span, Table, Value};
 pub(super) use report::{Report, Source};
 

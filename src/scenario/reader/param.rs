@@ -15,6 +15,8 @@ pub struct Param<T> {
     pub(super) source: Option<&'static str>,
     pub(super) least: Option<(f64, Edge)>,
     pub(super) most: Option<(f64, Edge)>,
+    /// Whether infinity means something.
+    pub(super) endless: bool,
 }
 
 /// Whether a bound itself is allowed.
@@ -35,6 +37,7 @@ impl<T> Param<T> {
             source: None,
             least: None,
             most: None,
+            endless: false,
         }
     }
 
@@ -45,7 +48,8 @@ impl<T> Param<T> {
 
     /// A key that may be left out and has no default, for [`TableReader::optional`](super::TableReader::optional).
     pub fn unset(name: &'static str, doc: &'static str) -> Param<T> {
-        Param { name, value: None, required: false, doc, source: None, least: None, most: None }
+        let (source, least, most) = (None, None, None);
+        Param { name, value: None, required: false, doc, source, least, most, endless: false }
     }
 
     /// Where the default comes from: a section of a paper, a file of its code.
@@ -71,6 +75,16 @@ impl<T> Param<T> {
     /// Values must be smaller than this.
     pub fn below(self, bound: f64) -> Param<T> {
         Param { most: Some((bound, Edge::Excluded)), ..self }
+    }
+
+    /// Infinity is a value, too, such as a rate without limit.
+    pub fn or_infinite(self) -> Param<T> {
+        Param { endless: true, ..self }
+    }
+
+    /// Whether all numbers of a value are finite, or need not be.
+    pub(super) fn is_finite(&self, numbers: &[f64]) -> bool {
+        self.endless || numbers.iter().all(|number| number.is_finite())
     }
 
     /// `above 0 and at most 1`; `None` without bounds.

@@ -23,6 +23,17 @@ impl Fault {
         Fault { span: node.span, message: message.into(), label: label.into(), help: None }
     }
 
+    /// With no text longer than people read: keys and words come from files of any kind.
+    pub(super) fn shortened(self) -> Fault {
+        let Fault { span, message, label, help } = self;
+        Fault {
+            span,
+            message: shortened(message),
+            label: shortened(label),
+            help: help.map(shortened),
+        }
+    }
+
     pub(in crate::scenario) fn wrong_type(node: &Node, expected: &str) -> Fault {
         Fault::new(node, format!("{{key}} must be {expected}"), format!("this is {}", node.what()))
     }
@@ -185,6 +196,16 @@ impl<T: Readable, const N: usize> Readable for [T; N] {
 
     fn numbers(&self) -> Vec<f64> {
         self.to_vec().numbers()
+    }
+}
+
+/// So many characters of a text are shown; lists of possible keys are the longest that are meant.
+const READ: usize = 1_000;
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(READ) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
 }
 

@@ -7,17 +7,30 @@ use super::node::{Node, Span};
 use super::readable::Fault;
 use crate::scenario::ScenarioError;
 
+/// So many errors are told.
+pub(in crate::scenario) const SHOWN: usize = 50;
+
+/// So many are remembered; what comes behind them is only counted.
+const KEPT: usize = 1_000;
+
 /// One text that was read.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) struct Source {
     /// The file as it was named, or `--set`.
     pub name: String,
     pub text: String,
+    /// Whether any file may stand here, so that its lines are shown only where they look like numbers.
+    foreign: bool,
 }
 
 impl Source {
     pub fn new(name: &str, text: &str) -> Source {
-        Source { name: name.to_owned(), text: text.to_owned() }
+        Source { name: name.to_owned(), text: text.to_owned(), foreign: false }
+    }
+
+    /// A file that a key names.
+    pub fn table(name: &str, text: &str) -> Source {
+        Source { foreign: true, ..Source::new(name, text) }
     }
 }
 
@@ -25,7 +38,9 @@ impl Source {
 #[derive(Clone, Debug, Default)]
 pub(in crate::scenario) struct Report {
     sources: Vec<Source>,
-    found: Vec<(Span, Diagnostic)>,
+    found: Vec<Fault>,
+    /// How many more there are than are kept.
+    more: usize,
 }
 
 impl Report {
@@ -54,16 +69,21 @@ impl Report {
 
     /// One more error.
     pub fn fault(&mut self, fault: Fault) {
-        let place = self.place(fault.span);
-        let Fault { span, message, label, help } = fault;
-        self.found.push((span, Diagnostic { message, place, label, help }));
+        if self.found.len() < KEPT {
+            self.found.push(fault.shortened());
+        } else {
+            self.more += 1;
+        }
     }
 
     fn place(&self, span: Span) -> Option<Place> {
         let source = self.sources.get(span.source)?;
         Some(match span.start == span.end && span.start == 0 {
             true => Place::whole(&source.name),
-            false => Place::new(&source.name, &source.text, span.start, span.end),
+            false => {
+                let place = Place::new(&source.name, &source.text, span.start, span.end);
+                if source.foreign { place.if_tame() } else { place }
+            }
         })
     }
 
@@ -72,9 +92,23 @@ impl Report {
         self.found.is_empty()
     }
 
-    /// Everything found, in the order of places.
+    /// What was found, in the order of places: the first [`SHOWN`], and how many there are.
     pub fn into_error(mut self) -> ScenarioError {
-        self.found.sort_by_key(|(span, _)| *span);
-        ScenarioError::Invalid(self.found.into_iter().map(|(_, found)| found).collect())
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_by_key(|fault| fault.span);
+        let all = found.len() + self.more;
+        found.truncate(SHOWN);
+        let place = |fault: Fault| {
+            let place = self.place(fault.span);
+            Diagnostic { message: fault.message, place, label: fault.label, help: fault.help }
+        };
+        let mut told: Vec<Diagnostic> = found.into_iter().map(place).collect();
+        if all > told.len() {
+            let left = all - told.len();
+            let message = format!("there are {left} more errors of this kind or another");
+            let help = Some("mend these first".to_owned());
+            told.push(Diagnostic { message, place: None, label: String::new(), help });
+        }
+        ScenarioError::Invalid(told)
     }
 }

@@ -1,8 +1,14 @@
 //! "Did you mean": the known word nearest to a typed one.
 
+/// No key or word has so many bytes.
+const LONGEST: usize = 64;
+
 /// The nearest of `known`, where it is near enough to be meant.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |s: &str| s.to_lowercase().replace('-', "_");
+    if typed.len() > LONGEST {
+        return None;
+    }
     let typed = plain(typed);
     let mut best: Option<(f64, &str)> = None;
     for word in known {

@@ -120,6 +120,11 @@ impl<'a> TableReader<'a> {
             self.report.fault(fault);
         });
         let value = value.ok()?;
+        if !param.is_finite(&value.numbers()) {
+            let message = format!("`{path}` must be finite");
+            self.report.fault(Fault::new(node, message, "endless"));
+            return None;
+        }
         if !param.admits(&value.numbers()) {
             let range = param.range().unwrap_or_default();
             let message = format!("`{path}` must be {range}");

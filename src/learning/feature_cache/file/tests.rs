@@ -24,8 +24,47 @@ fn open(folder: &Path) -> Opened {
 
 fn row(file: &CacheFile, block: usize, row: usize) -> Vec<f32> {
     let mut out = Vec::new();
-    file.read(&blocks(), block, row, &mut out);
+    file.read(&blocks(), block, row, &mut out).unwrap();
     out
+}
+
+#[test]
+fn a_row_that_somebody_changed_meanwhile_is_never_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = open(folder.path()).file;
+    file.put(&blocks(), 0, &values(0)).unwrap();
+    file.put(&blocks(), 1, &values(1)).unwrap();
+    let other = OpenOptions::new().write(true).open(folder.path().join("a.features")).unwrap();
+    let at = file.range(&blocks(), 1).start as u64 + 4 * ROW as u64;
+    (&other).seek(SeekFrom::Start(at)).unwrap();
+    (&other).write_all(&7f32.to_le_bytes()).unwrap();
+    assert_eq!(row(&file, 1, 0), values(1)[..3]);
+    assert_eq!(row(&file, 1, 2), values(1)[6..9]);
+    let read = |row| file.read(&blocks(), 1, row, &mut Vec::new());
+    assert!(read(1).unwrap_err().to_string().contains("found others"));
+    other.set_len(at).unwrap();
+    assert!(read(1).unwrap_err().to_string().contains("found none"));
+    assert_eq!(file.holds(&blocks(), 1), Held::Damaged);
+    assert_eq!(
+        (file.holds(&blocks(), 0), row(&file, 0, 31)),
+        (Held::Whole, values(0)[93..].to_vec())
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_of_somebody_else_is_emptied_or_written_through_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("precious"), "precious").unwrap();
+    for name in ["lock", "a.features", "a.new"] {
+        std::os::unix::fs::symlink(at("precious"), at(name)).unwrap();
+    }
+    open(folder.path()).file.put(&blocks(), 0, &values(0)).unwrap();
+    assert_eq!(std::fs::read_to_string(at("precious")).unwrap(), "precious");
+    std::fs::remove_file(at(LOCK)).unwrap();
+    std::os::unix::fs::symlink(at("precious"), at(LOCK)).unwrap();
+    assert!(CacheFile::open(folder.path(), "a.features", &key(), &blocks(), ROW).is_err());
 }
 
 #[test]

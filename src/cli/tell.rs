@@ -1,0 +1,40 @@
+//! What people are told beside results: lines on stderr.
+//!
+//! Nobody may be there to read them: a full disk under `2> log`, a terminal that is gone. That
+//! never ends or changes a run, so lines that cannot be written are forgotten.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+/// Tells a line on stderr.
+pub fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", plain(line));
+}
+
+/// Shows a text on stderr that may have colours of its own.
+pub fn show(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Text without what would move a cursor or change a terminal: names and paths come from files of others.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    match text.contains(odd) {
+        true => Cow::Owned(text.replace(odd, "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_become_harmless_and_lines_stay() {
+        assert_eq!(plain("a\tb\nc ü"), "a\tb\nc ü");
+        assert_eq!(
+            plain("\u{1b}]0;title\u{7}\u{9b}2J\r"),
+            "\u{fffd}]0;title\u{fffd}\u{fffd}2J\u{fffd}"
+        );
+    }
+}

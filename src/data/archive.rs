@@ -1,0 +1,127 @@
+//! The members of a tar archive, one after the other, with nothing in memory but what is asked for.
+//!
+//! An archive from somebody else may say that a name has a gigabyte, or unpack to more than there is memory: names and
+//! members are read up to a limit, and all of them together, too. Links and devices are passed over.
+
+use std::io::{Error, ErrorKind, Read, Result, Take};
+use std::path::PathBuf;
+
+use tar::{Archive, Entry, EntryType, PaxExtensions};
+
+/// Most bytes of the name of a member.
+const NAME: u64 = 1 << 16;
+
+/// Most bytes of all members together.
+const WHOLE: u64 = 4 << 30;
+
+/// Hands every regular file of a plain tar stream to `each`, with its name, and reads to the very end.
+pub(super) fn members<R: Read>(
+    stream: R,
+    mut each: impl FnMut(PathBuf, &mut Entry<'_, Take<R>>) -> Result<()>,
+) -> Result<()> {
+    let mut archive = Archive::new(stream.take(WHOLE));
+    let mut long = None;
+    // Raw: the library would read names of any length.
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry?;
+        match entry.header().entry_type() {
+            EntryType::GNULongName => long = Some(gnu_name(&bounded(&mut entry, NAME)?)),
+            EntryType::XHeader => long = pax_name(&bounded(&mut entry, NAME)?)?.or(long),
+            kind => {
+                let name = long.take().unwrap_or(entry.path()?.into_owned());
+                if kind.is_file() {
+                    each(name, &mut entry)?;
+                }
+            }
+        }
+    }
+    // Only at the end has gzip compared its checksum.
+    let mut rest = archive.into_inner();
+    std::io::copy(&mut rest, &mut std::io::sink())?;
+    if rest.limit() == 0 {
+        return Err(too_much("the archive", WHOLE));
+    }
+    Ok(())
+}
+
+/// The bytes of a member that has at most so many.
+pub(super) fn bounded<R: Read>(entry: &mut Entry<'_, R>, limit: u64) -> Result<Vec<u8>> {
+    let size = entry.size();
+    if size > limit {
+        return Err(too_much("a member", limit));
+    }
+    let mut bytes = Vec::with_capacity(size as usize);
+    entry.take(limit).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < size { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+}
+
+fn too_much(what: &str, limit: u64) -> Error {
+    Error::new(ErrorKind::FileTooLarge, format!("{what} has more than {limit} bytes"))
+}
+
+fn gnu_name(bytes: &[u8]) -> PathBuf {
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned().into()
+}
+
+fn pax_name(bytes: &[u8]) -> Result<Option<PathBuf>> {
+    for pair in PaxExtensions::new(bytes) {
+        let pair = pair?;
+        if pair.key_bytes() == b"path" {
+            return Ok(Some(String::from_utf8_lossy(pair.value_bytes()).into_owned().into()));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(tar: &[u8], limit: u64) -> Result<Vec<(String, usize)>> {
+        let mut found = Vec::new();
+        members(tar, |name, entry| {
+            found.push((name.display().to_string(), bounded(entry, limit)?.len()));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn archive(names: &[&str]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for name in names {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(5);
+            tar.append_data(&mut header, name, &b"12345"[..]).unwrap();
+        }
+        tar.into_inner().unwrap()
+    }
+
+    #[test]
+    fn long_names_are_read_and_belong_to_the_member_behind_them() {
+        let long = format!("{}/train.bin", "a".repeat(200));
+        let found = read(&archive(&["x.bin", &long, "y.bin"]), 5).unwrap();
+        assert_eq!(found, [("x.bin".into(), 5), (long, 5), ("y.bin".into(), 5)]);
+    }
+
+    #[test]
+    fn names_and_members_without_end_are_refused_before_they_are_read() {
+        let error = read(&archive(&["x.bin"]), 4).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        for kind in [EntryType::GNULongName, EntryType::XHeader] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(8 << 30);
+            header.set_cksum();
+            let endless = header.as_bytes().chain(std::io::repeat(b'a'));
+            let error = members(endless, |_, _| Ok(())).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn an_archive_cut_short_is_no_archive() {
+        let whole = archive(&["x.bin"]);
+        assert_eq!(read(&whole[..514], 5).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+}

@@ -1,0 +1,113 @@
+//! Why a run directory cannot be used, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::manifest::Status;
+
+/// Why a run directory cannot be used.
+#[derive(Debug, Error)]
+pub enum DirectoryError {
+    /// Another process holds the lock.
+    #[error("{0} is being written by another fedcast process; wait for it or choose another --out")]
+    InUse(PathBuf),
+    /// It holds something else.
+    #[error(
+        "{path} holds a run of another scenario ({found}); choose another --out, or replace it with --force"
+    )]
+    OtherScenario {
+        /// The directory.
+        path: PathBuf,
+        /// Name and hash of what is there.
+        found: String,
+    },
+    /// The run that was asked for is there, begun and not finished.
+    #[error(
+        "{path} holds this very run, not finished ({status}); go on with `fedcast resume {path}` (`fedcast run \
+         --resume` begins or goes on), or begin it anew with --force",
+        path = path.display()
+    )]
+    Unfinished {
+        /// The directory.
+        path: PathBuf,
+        /// How far it came.
+        status: Status,
+    },
+    /// The run that was asked for is there, complete.
+    #[error(
+        "{path} holds this very run, and it is done; `fedcast replay {path}` shows it, --force computes it again",
+        path = .0.display()
+    )]
+    Finished(PathBuf),
+    /// A path that can be no folder.
+    #[error("{path} cannot be a run directory: {source}; choose another --out", path = path.display())]
+    NoFolder {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Links in a run directory lead anywhere.
+    #[error(
+        "{0} is a link; nothing is written through links in a run directory: put the file itself there, or remove it"
+    )]
+    Link(PathBuf),
+    /// It is not empty and not a run.
+    #[error(
+        "{0} is not empty and not a run of fedcast; choose another --out (--force replaces what has the name of a file of a run and leaves the rest alone)"
+    )]
+    NotARun(PathBuf),
+    /// Tables of one run shall go where another one lies.
+    #[error("{path} holds another run ({found}); choose another folder for the tables")]
+    OtherRun {
+        /// The directory.
+        path: PathBuf,
+        /// Name and hash of what is there.
+        found: String,
+    },
+    /// Tables shall go where another program keeps its files.
+    #[error(
+        "{0} has a manifest.json that is not of a run of fedcast; choose another folder for the tables"
+    )]
+    ForeignManifest(PathBuf),
+    /// No run there.
+    #[error("{path} is not the directory of a run: {why}")]
+    Unreadable {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The file system refused to show something.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file system refused.
+    #[error("cannot write {path}: {source}; the recording is incomplete")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl DirectoryError {
+    /// Of a folder that could not be made: a path that can be none, or a file system that refused.
+    pub(super) fn unmade(path: &Path, source: io::Error) -> DirectoryError {
+        use io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
+        let path = path.to_path_buf();
+        match source.kind() {
+            AlreadyExists | InvalidFilename | IsADirectory | NotADirectory => {
+                DirectoryError::NoFolder { path, source }
+            }
+            _ => DirectoryError::Write { path, source },
+        }
+    }
+}

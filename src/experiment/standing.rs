@@ -1,0 +1,77 @@
+//! What stands in the directory that a run shall have.
+
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::directory_error::DirectoryError;
+use super::manifest::Status;
+use super::run_directory::{names, read_manifest};
+use crate::files::PART;
+
+/// What a directory holds, seen by somebody who wants to run a scenario there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing, or what a process left that was killed before its run was one.
+    Free,
+    /// The same run, which can go on.
+    Unfinished(Status),
+    /// The same run, complete.
+    Done,
+    /// A run of another scenario: its name and hash.
+    OtherScenario(String),
+    /// Files that are no run.
+    Foreign,
+}
+
+/// Looks at `path` before the scenario with this hash is run there; changes nothing.
+///
+/// # Errors
+/// A path that is no folder, or that cannot be read; a run that another process computes.
+pub fn standing(path: &Path, hash: &str) -> Result<Standing, DirectoryError> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Free),
+        entries => entries.map_err(|source| DirectoryError::unmade(path, source))?,
+    };
+    if let Ok(there) = read_manifest(path) {
+        return Ok(match there.status {
+            _ if there.scenario.hash != hash => {
+                Standing::OtherScenario(format!("{}, {}", there.scenario.name, there.scenario.hash))
+            }
+            Status::Done => Standing::Done,
+            // Nobody has to go on with what goes on.
+            _ if is_held(path) => return Err(DirectoryError::InUse(path.to_path_buf())),
+            status => Standing::Unfinished(status),
+        });
+    }
+    let own = |name: &str| {
+        let whole = name.strip_suffix(PART).unwrap_or(name);
+        name == names::LOCK
+            || whole == names::SCENARIO
+            || whole == names::MANIFEST && name != names::MANIFEST
+    };
+    let foreign = entries.flatten().any(|entry| !entry.file_name().to_str().is_some_and(own));
+    Ok(if foreign { Standing::Foreign } else { Standing::Free })
+}
+
+fn is_held(path: &Path) -> bool {
+    let lock = File::open(path.join(names::LOCK));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+impl Standing {
+    /// Whether a run may begin here without being told to replace what is there.
+    ///
+    /// # Errors
+    /// What is there, and what to do.
+    pub fn may_begin(self, path: &Path) -> Result<(), DirectoryError> {
+        let path = path.to_path_buf();
+        Err(match self {
+            Standing::Free => return Ok(()),
+            Standing::Unfinished(status) => DirectoryError::Unfinished { path, status },
+            Standing::Done => DirectoryError::Finished(path),
+            Standing::OtherScenario(found) => DirectoryError::OtherScenario { path, found },
+            Standing::Foreign => DirectoryError::NotARun(path),
+        })
+    }
+}

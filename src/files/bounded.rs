@@ -1,0 +1,170 @@
+//! Reading: regular files only, and never more than a file of its kind can hold.
+
+use std::fs::File;
+use std::io::{self, Error, ErrorKind, Read};
+use std::path::Path;
+
+use crate::quantity::Bytes;
+
+/// What a file is, and so how large it can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A scenario: 16 MB.
+    Scenario,
+    /// A CSV table of a trace or a distribution, or the list of a split: 256 MB.
+    Table,
+    /// A text to learn from, or the words of a tokeniser: 1 GB.
+    Text,
+    /// An image file: 256 MB.
+    Image,
+    /// A file of a data set, packed or not: 4 GB.
+    Data,
+    /// Network weights: 64 GB.
+    Weights,
+    /// A manifest: 16 MB.
+    Manifest,
+    /// A checkpoint of a run: 64 GB.
+    Checkpoint,
+    /// A journal, which is read line by line: 16 TB.
+    Journal,
+}
+
+impl Kind {
+    /// The most bytes such a file has.
+    pub fn limit(self) -> Bytes {
+        Bytes(match self {
+            Kind::Scenario | Kind::Manifest => 16_000_000,
+            Kind::Table | Kind::Image => 256_000_000,
+            Kind::Text => 1_000_000_000,
+            Kind::Data => 4_000_000_000,
+            Kind::Weights | Kind::Checkpoint => 64_000_000_000,
+            Kind::Journal => 16_000_000_000_000,
+        })
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Scenario => "a scenario",
+            Kind::Table => "a table",
+            Kind::Text => "a text",
+            Kind::Image => "an image",
+            Kind::Data => "a file of a data set",
+            Kind::Weights => "a file of weights",
+            Kind::Manifest => "a manifest",
+            Kind::Checkpoint => "a checkpoint",
+            Kind::Journal => "a journal",
+        }
+    }
+}
+
+/// Opens a regular file that is not too large.
+///
+/// # Errors
+/// What the system says; a folder, pipe, socket or device; too many bytes.
+pub fn open(path: &Path, kind: Kind) -> io::Result<File> {
+    // Before it is opened: opening a pipe waits for somebody who writes, and opening a device may do things.
+    regular(&std::fs::metadata(path)?, kind)?;
+    let file = File::open(path)?;
+    regular(&file.metadata()?, kind)?;
+    Ok(file)
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// See [`open`].
+pub fn read(path: &Path, kind: Kind) -> io::Result<Vec<u8>> {
+    let file = open(path, kind)?;
+    let size = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    let refused = |_| Error::new(ErrorKind::OutOfMemory, format!("no memory for its {size} bytes"));
+    bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX)).map_err(refused)?;
+    // It may grow while it is read.
+    let limit = kind.limit().0;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(too_large(kind)) } else { Ok(bytes) }
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// See [`open`]; bytes that are not UTF-8.
+pub fn read_text(path: &Path, kind: Kind) -> io::Result<String> {
+    let not_text = |_| Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(read(path, kind)?).map_err(not_text)
+}
+
+/// Fills `bytes` from so far into a file, wherever others are reading.
+///
+/// # Errors
+/// What the system says; a file that ends before.
+pub fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_exact_at(file, bytes, at);
+    #[cfg(not(unix))]
+    {
+        // Elsewhere two readers share one position.
+        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = file;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(at))?;
+        file.read_exact(bytes)
+    }
+}
+
+fn regular(meta: &std::fs::Metadata, kind: Kind) -> io::Result<()> {
+    if meta.is_dir() {
+        return Err(Error::new(ErrorKind::IsADirectory, "it is a folder"));
+    }
+    if !meta.is_file() {
+        let what = "it is not a regular file but a device, pipe or socket";
+        return Err(Error::new(ErrorKind::InvalidInput, what));
+    }
+    if meta.len() > kind.limit().0 { Err(too_large(kind)) } else { Ok(()) }
+}
+
+fn too_large(kind: Kind) -> Error {
+    let what = format!("it is larger than the {} that {} can have", kind.limit(), kind.word());
+    Error::new(ErrorKind::FileTooLarge, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_have_its_limit_and_not_a_byte_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        let file = File::create(&path).unwrap();
+        file.set_len(Kind::Scenario.limit().0).unwrap();
+        assert_eq!(read(&path, Kind::Scenario).unwrap().len() as u64, Kind::Scenario.limit().0);
+        file.set_len(Kind::Scenario.limit().0 + 1).unwrap();
+        let error = read(&path, Kind::Scenario).unwrap_err();
+        assert_eq!(error.to_string(), "it is larger than the 16.0 MB that a scenario can have");
+        assert!(open(&path, Kind::Table).is_ok());
+    }
+
+    #[test]
+    fn folders_and_missing_files_keep_their_kinds() {
+        let folder = tempfile::tempdir().unwrap();
+        let kind = |path: &Path| read(path, Kind::Table).unwrap_err().kind();
+        assert_eq!(kind(folder.path()), ErrorKind::IsADirectory);
+        assert_eq!(kind(&folder.path().join("none")), ErrorKind::NotFound);
+        std::fs::write(folder.path().join("b"), [0xff]).unwrap();
+        let error = read_text(&folder.path().join("b"), Kind::Table).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_and_pipes_are_never_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [Path::new("/dev/zero"), &pipe] {
+            let error = read(path, Kind::Weights).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}", path.display());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! An open file of a [`Disk`](super::Disk).
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use super::disk::{Disk, Fate, gone};
+
+/// A file that is written to.
+#[derive(Debug)]
+pub struct DiskFile {
+    disk: Disk,
+    file: File,
+}
+
+impl DiskFile {
+    pub(super) fn new(disk: Disk, file: File) -> DiskFile {
+        DiskFile { disk, file }
+    }
+
+    /// Cuts it.
+    pub fn set_len(&self, length: u64) -> io::Result<()> {
+        self.disk.step()?;
+        self.file.set_len(length)
+    }
+
+    /// Puts its bytes where they survive a power cut.
+    pub fn sync_data(&self) -> io::Result<()> {
+        self.disk.step()?;
+        self.file.sync_data()
+    }
+
+    /// Puts its bytes and all that is known of it where they survive a power cut.
+    pub fn sync_all(&self) -> io::Result<()> {
+        self.disk.step()?;
+        self.file.sync_all()
+    }
+}
+
+impl Write for DiskFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.disk.fate() {
+            Fate::Whole => self.file.write(bytes),
+            Fate::Half => {
+                self.file.write_all(&bytes[..bytes.len() / 2])?;
+                Err(gone())
+            }
+            Fate::Never => Err(gone()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
