@@ -6,8 +6,8 @@ use crate::command::{tell, tiny_run};
 fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
     for command in [
-        "", "run", "check", "plan", "direct", "resume", "replay", "compare", "runs", "methods",
-        "columns",
+        "", "run", "check", "plan", "direct", "resume", "replay", "compare", "report", "runs",
+        "methods", "columns",
     ] {
         let arguments: Vec<&str> =
             [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();

@@ -9,7 +9,7 @@ use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{CurvePoint, thinned};
 
 /// So many points of a curve can be told apart.
-const POINTS: usize = 60;
+const POINTS: usize = 50;
 
 type Curve = Vec<CurvePoint>;
 
