@@ -1,6 +1,6 @@
 //! `fedcast replay`: renders a recorded run again, or recomputes it and compares.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -9,12 +9,15 @@ use super::interrupt::on_interrupt;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
 use crate::experiment::{
-    self, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest, what_if,
+    self, DirectoryError, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest,
+    what_if,
 };
 use crate::federation::{EventSink, Interrupt};
 use crate::methods::Registry;
+use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, copy_partition};
 use crate::report::{Progress, Shared, Summary, Timing, final_table, retiming_table};
+use crate::scenario::RecordSection;
 
 /// Render a recorded run again, or recompute it and compare every event
 #[derive(Debug, Args)]
@@ -75,18 +78,19 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     // Forward transfer needs a file that the scenario names, and the journal has no published numbers;
     // everything else is in it.
     let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
-    let mut summary = match scenario {
-        Ok(scenario) => Summary::about(&scenario),
-        Err(_) => Summary::new(&manifest.scenario.name),
+    let (mut summary, record) = match scenario {
+        Ok(scenario) => (Summary::about(&scenario), scenario.record),
+        Err(_) => (Summary::new(&manifest.scenario.name), RecordSection::default()),
     };
     summary.name.clone_from(&manifest.scenario.name);
     // Held until the tables are written.
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
-    let mut tables = args.out.as_deref().map(TableFiles::create).transpose()?;
+    let create = |out| TableFiles::create(out, &record);
+    let mut tables = args.out.as_deref().map(create).transpose()?;
     let mut readers: Vec<&mut dyn EventSink> = vec![&mut summary];
     readers.extend(tables.as_mut().map(|tables| tables as &mut dyn EventSink));
     let replayed = experiment::replay(&args.run, &mut readers);
-    args.out.as_deref().map_or(Ok(()), |out| copy_partition(&args.run, out))?;
+    args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
     // What is before a cut or a damaged line is still worth seeing.
     if let Ok(Replayed { digests, .. }) = &replayed {
         summary.digests = Some(digests.clone());
@@ -97,6 +101,12 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     }
     replayed?;
     Ok(Exit::Done)
+}
+
+/// Tables that are not derived from the journal, or from other tables.
+fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), DirectoryError> {
+    copy_partition(run, out)?;
+    if record.parquet { write_parquet(out) } else { Ok(()) }
 }
 
 /// Times the recorded exchanges anew.
@@ -112,12 +122,13 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     }
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
     let retimed = Shared::new(Timing::default());
+    let record = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin())?.record;
     let mut readers: Vec<Box<dyn EventSink>> = vec![Box::new(retimed.clone())];
     if let Some(out) = &args.out {
-        readers.push(Box::new(TableFiles::create(out)?));
+        readers.push(Box::new(TableFiles::create(out, &record)?));
     }
-    args.out.as_deref().map_or(Ok(()), |out| copy_partition(&args.run, out))?;
     let digests = what_if(&args.run, &args.set, &Registry::builtin(), readers)?;
+    args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
     let retimed = retimed.lock();
     match args.format {
         Format::Human => {

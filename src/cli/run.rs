@@ -9,10 +9,13 @@ use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, direct, print};
 use crate::experiment::assemble::load;
-use crate::experiment::{Finished, Run, RunDirectory, RunOptions, default_directory, names};
+use crate::experiment::{
+    Finished, Origin, Provenance, Run, RunDirectory, RunOptions, default_directory, names,
+};
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
 use crate::methods::Registry;
+use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, write_partition};
 use crate::report::words::workers_word;
 use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table};
@@ -87,7 +90,13 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         scenario.record.direct = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
     }
-    let options = RunOptions { workers: args.workers, out: args.out.clone(), force: args.force };
+    let provenance = Provenance {
+        command: std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect(),
+        overrides: args.overrides.all(),
+        origin: Origin::of(&args.file),
+    };
+    let (workers, out) = (args.workers, args.out.clone());
+    let options = RunOptions { workers, out, force: args.force, provenance };
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)
 }
@@ -116,7 +125,7 @@ pub(super) fn drive(
         write_partition(run.directory().path(), &holdings)?;
     }
     let mut readers: Vec<Box<dyn EventSink>> = vec![
-        Box::new(TableFiles::create(run.directory().path())?),
+        Box::new(TableFiles::create(run.directory().path(), &scenario.record)?),
         Box::new(WallTable::create(run.directory(), replayed)?),
         Box::new(summary.clone()),
         Box::new(histograms.clone()),
@@ -134,6 +143,9 @@ pub(super) fn drive(
         summary.digests = Some(finished.digests.clone());
         summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.figures()));
         directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
+        if scenario.record.parquet {
+            write_parquet(directory.path())?;
+        }
         if scenario.record.histograms {
             for (name, text) in histograms.lock().files() {
                 directory.write(&format!("{}/{name}", names::HISTOGRAMS), text.as_bytes())?;

@@ -6,13 +6,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::assemble::{Assembly, assemble};
 use super::checkpoint::{Checkpoints, Mark};
 use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
+use super::models::Models;
 use super::partition::{Holding, holdings};
+use super::provenance::{Cost, Provenance, commit};
 use super::recorder::Recorder;
 use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{
@@ -31,6 +34,8 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// Replace a run of another scenario.
     pub force: bool,
+    /// How it was asked for, for the manifest.
+    pub provenance: Provenance,
 }
 
 /// `runs/<name>-<hash>-s<seed>`, below the current folder.
@@ -72,6 +77,7 @@ pub struct Run {
     manifest: Manifest,
     setup: Setup,
     checkpoints: Option<Checkpoints>,
+    models: Option<Models>,
     begin: Begin,
 }
 
@@ -107,6 +113,7 @@ impl Run {
         let manifest = Manifest {
             format: FORMAT,
             fedcast: env!("CARGO_PKG_VERSION").to_string(),
+            commit: commit(),
             status: Status::Running,
             error: None,
             scenario: ScenarioId { name: scenario.name.clone(), hash },
@@ -125,6 +132,8 @@ impl Run {
             devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
             compute: compute(&setup.workers).to_string(),
             machine: Machine::here(),
+            provenance: options.provenance.clone(),
+            cost: Cost::begun(),
             resumed: 0,
             events: None,
             digests: None,
@@ -132,7 +141,8 @@ impl Run {
         directory.write_manifest(&manifest)?;
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
         let checkpoints = checkpoints(&directory, scenario);
-        Ok(Run { directory, manifest, setup, checkpoints, begin: Begin::Anew })
+        let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
+        Ok(Run { directory, manifest, setup, checkpoints, models, begin: Begin::Anew })
     }
 
     /// A run that goes on in its directory, or begins again there.
@@ -158,7 +168,8 @@ impl Run {
         };
         directory.write_manifest(&manifest)?;
         let checkpoints = checkpoints(&directory, scenario);
-        Ok(Run { directory, manifest, setup, checkpoints, begin })
+        let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
+        Ok(Run { directory, manifest, setup, checkpoints, models, begin })
     }
 
     pub fn directory(&self) -> &RunDirectory {
@@ -192,12 +203,14 @@ impl Run {
         interrupt: Interrupt,
         afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
     ) -> Result<(Finished, RunDirectory), ExperimentError> {
-        let Run { directory, mut manifest, setup, checkpoints, begin } = self;
+        let Run { directory, mut manifest, setup, checkpoints, models, begin } = self;
         let checkpoints =
             checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
-        let recorder = Recorder::new(&directory, begin, readers, checkpoints)?;
+        let began = Instant::now();
+        let recorder = Recorder::new(&directory, begin, readers, checkpoints, models)?;
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
+        manifest.cost = manifest.cost.ended(began.elapsed());
         let ended = end.map_err(ExperimentError::from).and_then(|end| {
             let finished = Finished { reason: end.reason, digests };
             afterwards(&directory, &finished)?;

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
+use super::provenance::{Cost, Provenance};
 use crate::federation::Digests;
 use crate::scenario::HeldOut;
 
@@ -86,6 +87,9 @@ pub struct Manifest {
     pub format: u32,
     /// Version of fedcast that wrote it.
     pub fedcast: String,
+    /// The commit it was built from, where the build said so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub commit: Option<String>,
     /// How far the run came.
     pub status: Status,
     /// Why it failed.
@@ -116,6 +120,12 @@ pub struct Manifest {
     pub compute: String,
     /// Where it was computed.
     pub machine: Machine,
+    /// How it was asked for.
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// When, and what it took.
+    #[serde(flatten)]
+    pub cost: Cost,
     /// How often it went on after it was killed, interrupted or failed.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub resumed: u32,
@@ -163,6 +173,7 @@ mod tests {
         let manifest = Manifest {
             format: FORMAT,
             fedcast: "0.1.0".into(),
+            commit: None,
             status: Status::Running,
             error: None,
             scenario: ScenarioId { name: "tiny".into(), hash: "00ff".into() },
@@ -177,6 +188,8 @@ mod tests {
             devices: cpu(),
             compute: full_precision(),
             machine: Machine::here(),
+            provenance: Provenance::default(),
+            cost: Cost::begun(),
             resumed: 0,
             events: None,
             digests: None,
@@ -184,5 +197,10 @@ mod tests {
         let text = manifest.to_json();
         assert!(text.contains("\"status\": \"running\"") && !text.contains("digests"));
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
+        // One of a version that did not say where it came from.
+        let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
+        old.as_object_mut().unwrap().remove("started");
+        let old: Manifest = serde_json::from_value(old).unwrap();
+        assert_eq!(old, Manifest { cost: Cost::default(), ..manifest });
     }
 }

@@ -39,8 +39,11 @@ mod journal_file;
 mod machine;
 mod manifest;
 mod memory;
+mod model_file;
+mod models;
 mod partition;
 pub mod plan;
+mod provenance;
 mod recorder;
 mod replay;
 mod resume;
@@ -57,11 +60,13 @@ pub use machine::Machine;
 pub use manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
 pub use memory::keep_freed_memory;
 pub use partition::{Holding, holdings};
+pub use provenance::{Cost, Origin, Provenance, commit, peak_memory_mb};
 pub use recorder::Recorder;
 pub use replay::{Replayed, replay};
 pub use resume::{ResumeError, Resumed, resume};
 pub use run_directory::{
-    DirectoryError, RunDirectory, hold_for_tables, names, read_manifest, write_atomically,
+    DirectoryError, RunDirectory, hold_for_tables, is_held, names, read_manifest, was_killed,
+    write_atomically,
 };
 pub use verify::{Divergence, Verified, VerifyOptions, verify};
 pub use what_if::{Refused, what_if};

@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::checkpoint::{Checkpoints, Mark};
 use super::execute::Begin;
 use super::journal_file::JournalWriter;
+use super::models::Models;
 use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{Digests, Entry, Event, EventSink, SinkError, Snapshot};
+use crate::quantity::TaskId;
+use crate::wire::Body;
 
 struct Recording {
     journal: JournalWriter<Rest<File>>,
     readers: Vec<Box<dyn EventSink>>,
     checkpoints: Option<Checkpoints>,
+    models: Option<Models>,
     /// Hash of the scenario.
     scenario: String,
     /// What the entries in the file must come to when they are told again.
@@ -54,6 +58,7 @@ impl Recorder {
         begin: Begin,
         readers: Vec<Box<dyn EventSink>>,
         checkpoints: Option<(Checkpoints, String)>,
+        models: Option<Models>,
     ) -> Result<Recorder, DirectoryError> {
         let out = directory.append(names::EVENTS)?;
         let replayed = match begin {
@@ -68,7 +73,7 @@ impl Recorder {
         let journal = JournalWriter::new(Rest { there, out });
         let (checkpoints, scenario) = checkpoints.unzip();
         let scenario = scenario.unwrap_or_default();
-        let recording = Recording { journal, readers, checkpoints, scenario, replayed };
+        let recording = Recording { journal, readers, checkpoints, models, scenario, replayed };
         Ok(Recorder(Arc::new(Mutex::new(recording))))
     }
 
@@ -108,6 +113,13 @@ impl EventSink for Recorder {
         let recording = &mut *self.lock();
         recording.journal.settle()?;
         recording.readers.iter_mut().try_for_each(|reader| reader.settle())
+    }
+
+    fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
+        match &self.lock().models {
+            Some(models) => Ok(models.put(task, state)?),
+            None => Ok(()),
+        }
     }
 
     fn wants_snapshot(&self) -> bool {

@@ -12,6 +12,9 @@
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
 //! usage.json               what processes took, where somebody watched them (a study)
+//! *.parquet                the tables once more, with record.parquet
+//! tensorboard/             scalars for TensorBoard, with record.tensorboard
+//! models/task-*.safetensors  the server's model after tasks, with record.models
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       from where a killed run goes on, newest last
 //! run.lock                 held by the writing process; the system frees it with the process
@@ -29,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Status};
 
 /// File names of a run directory.
 pub mod names {
@@ -69,6 +72,10 @@ pub mod names {
     pub const USAGE: &str = "usage.json";
     /// Folder of distributions.
     pub const HISTOGRAMS: &str = "histograms";
+    /// Folder of scalars for TensorBoard, where the scenario asks for them.
+    pub const TENSORBOARD: &str = "tensorboard";
+    /// Folder of the server's models after tasks, where the scenario asks for them.
+    pub const MODELS: &str = "models";
     /// Folder of checkpoints.
     pub const CHECKPOINTS: &str = "checkpoints";
     pub const LOCK: &str = "run.lock";
@@ -92,6 +99,9 @@ const RESULTS: [&str; 15] = [
     names::PROFILE,
     names::USAGE,
 ];
+
+/// How files end that a run writes into its folders, beside those of TensorBoard.
+const FOLDED: [&str; 3] = [".hgrm", ".ckpt", ".safetensors"];
 
 /// Why a run directory cannot be used.
 #[derive(Debug, Error)]
@@ -197,14 +207,33 @@ impl RunDirectory {
     /// leaves a run that can still be resumed.
     pub(super) fn clear(&self) -> Result<(), DirectoryError> {
         self.remove(&RESULTS)?;
-        for name in [names::HISTOGRAMS, names::CHECKPOINTS] {
-            let folder = self.path.join(name);
-            if folder.is_dir() {
-                fs::remove_dir_all(&folder)
-                    .map_err(|source| DirectoryError::Write { path: folder, source })?;
+        for table in RESULTS.iter().filter_map(|name| name.strip_suffix(".csv")) {
+            self.remove(&[&format!("{table}.parquet")])?;
+        }
+        let folders = [names::HISTOGRAMS, names::CHECKPOINTS, names::TENSORBOARD, names::MODELS];
+        folders.iter().try_for_each(|name| self.remove_folder(name))
+    }
+
+    /// Removes what a run wrote into one of its folders, and the folder unless somebody else put something there.
+    fn remove_folder(&self, name: &str) -> Result<(), DirectoryError> {
+        let folder = self.path.join(name);
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        let failed = |source| DirectoryError::Write { path: folder.clone(), source };
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let file = entry.file_name().to_string_lossy().into_owned();
+            let file = file.trim_end_matches(".part");
+            let ours = FOLDED.iter().any(|ending| file.ends_with(ending)) || file.contains(".tfevents.");
+            if ours {
+                fs::remove_file(entry.path()).map_err(failed)?;
             }
         }
-        Ok(())
+        match fs::remove_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(failed(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Removes the run: every file that a run writes, nothing else, and the folder where it is empty then. Whether
@@ -281,6 +310,18 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
     }
 }
 
+/// Whether some process writes into the run at `path` now. Looks without taking anything away.
+pub fn is_held(path: &Path) -> bool {
+    // Opened to be read: a run that may not be written to can still be looked at.
+    let Ok(lock) = File::open(path.join(names::LOCK)) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Whether a run whose manifest says `running` was killed: nobody writes into it any more.
+pub fn was_killed(path: &Path, manifest: &Manifest) -> bool {
+    manifest.status == Status::Running && !is_held(path)
+}
+
 fn take_lock(path: &Path) -> Result<File, DirectoryError> {
     let lock_path = path.join(names::LOCK);
     let lock = OpenOptions::new()
@@ -336,11 +377,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
         let held = RunDirectory::claim(&path, "1", false).unwrap();
+        assert!(is_held(&path) && !is_held(root.path()));
         assert!(matches!(
             RunDirectory::claim(&path, "1", true),
             Err(DirectoryError::InUse(p)) if p == path
         ));
         drop(held);
+        assert!(!is_held(&path));
         RunDirectory::claim(&path, "1", false).unwrap();
     }
 
@@ -383,13 +426,20 @@ mod tests {
             }
             held.write("histograms/a.hgrm", b"a").unwrap();
             held.write("checkpoints/1.ckpt", b"a").unwrap();
+            held.write("tensorboard/events.out.tfevents.0.a", b"a").unwrap();
+            held.write("models/task-01.safetensors.part", b"a").unwrap();
         }
         fs::write(shared.join("notes.md"), "mine").unwrap();
+        fs::write(shared.join("checkpoints/mine.txt"), "mine").unwrap();
         assert!(RunDirectory::reopen(&full).unwrap().delete().unwrap());
         assert!(!RunDirectory::reopen(&shared).unwrap().delete().unwrap());
         assert!(!full.exists());
-        let left: Vec<_> = fs::read_dir(&shared).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(left, ["notes.md"]);
+        let left = |path: &Path| {
+            let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+            names.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(left(&shared), ["checkpoints".into(), "notes.md".into()].into());
+        assert_eq!(left(&shared.join("checkpoints")), ["mine.txt".into()].into());
     }
 
     #[test]

@@ -19,7 +19,8 @@ use super::queue::{ActorId, Class};
 use super::server::{ServerKept, ToServer};
 use super::sink::JobKind;
 use crate::policy::Lab;
-use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::wire::Body;
 
 /// What an actor is told.
 pub(super) enum Message {
@@ -48,6 +49,8 @@ pub(super) enum Effect {
     Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
     /// A seat will not ask to be trained.
     DropOut(Ticket),
+    /// Hand out the server's state after a task.
+    Learnt(TaskId, Body),
     /// Take a snapshot.
     Keep(Box<ServerKept>),
     /// The client's actor holds nothing any more.

@@ -5,7 +5,8 @@ use actix::{Actor, Context, Handler};
 use super::event::{Entry, Event, Numbers};
 use super::sink::{EventSink, SinkError};
 use super::snapshot::Snapshot;
-use crate::quantity::VirtualTime;
+use crate::quantity::{TaskId, VirtualTime};
+use crate::wire::Body;
 
 pub(super) struct Recorder {
     sink: Box<dyn EventSink>,
@@ -62,6 +63,21 @@ impl Handler<Settle> for Recorder {
 
     fn handle(&mut self, _: Settle, _: &mut Context<Self>) -> Self::Result {
         self.sink.settle()
+    }
+}
+
+/// The server's state after a task.
+pub(super) struct Learnt(pub TaskId, pub Body);
+
+impl actix::Message for Learnt {
+    type Result = Result<(), SinkError>;
+}
+
+impl Handler<Learnt> for Recorder {
+    type Result = Result<(), SinkError>;
+
+    fn handle(&mut self, Learnt(task, state): Learnt, _: &mut Context<Self>) -> Self::Result {
+        self.sink.learnt(task, &state)
     }
 }
 

@@ -219,6 +219,8 @@ pub struct Rules {
     pub pack: usize,
     /// When snapshots are taken. Changes no result.
     pub snapshots: Cadence,
+    /// Whether the sink is handed the server's state after every task. Changes no result.
+    pub models: bool,
 }
 
 /// Rounds in which a method asks somebody before it trains: C2Prompt looks, gathers moments and compensates.
@@ -294,6 +296,7 @@ impl Default for Rules {
             privacy: PrivacyRules::default(),
             pack: 1,
             snapshots: Cadence::Never,
+            models: false,
         }
     }
 }

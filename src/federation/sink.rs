@@ -5,6 +5,8 @@ use thiserror::Error;
 use super::event::Entry;
 use super::journal::{Digests, Journal};
 use super::snapshot::Snapshot;
+use crate::quantity::TaskId;
+use crate::wire::Body;
 
 /// Why an entry could not be taken; it stops the run cleanly.
 #[derive(Debug, Error)]
@@ -26,6 +28,13 @@ pub trait EventSink: Send {
     /// Puts what was taken where it survives the process. Called when the run waits for a worker
     /// anyway; whoever keeps things in buffers overrides it.
     fn settle(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Takes the server's state after a task, where the rules hand it out
+    /// ([`Rules::models`](super::Rules::models)).
+    fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
+        let _ = (task, state);
         Ok(())
     }
 

@@ -45,6 +45,7 @@ pub fn size(
         pack: 1,
         on_bad_update: OnBadUpdate::Drop,
         snapshots: Cadence::Never,
+        models: false,
         ..terms.rules
     };
     let mut world = World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?;

@@ -265,6 +265,9 @@ fn times(summary: &Summary) -> String {
              waiting {conductor_wait_s:.1} s"
         );
         text.push_str(&by_task(&wall.by_task_s));
+        if let Some(peak) = wall.peak_memory_mb {
+            let _ = writeln!(text, "            peak memory {peak:.0} MB");
+        }
         let CacheFigures { computed, compute_s, loaded, read, .. } = wall.cache;
         if read > 0 {
             let _ = writeln!(

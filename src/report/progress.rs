@@ -2,24 +2,33 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::extraction::Extraction;
+use super::pace::{Pace, in_words};
 use super::tables::{loss, micro_accuracy};
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::learning::FeatureCache;
-use crate::quantity::VirtualTime;
+use crate::quantity::{Round, VirtualTime};
+
+/// Where lines are written, so long nothing is said before a round tells how far it is.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// Tells how far a run is.
 pub struct Progress {
     bar: Option<ProgressBar>,
     tasks: u32,
+    pace: Pace,
+    /// Since the first entry that was not told.
+    began: Option<Instant>,
+    /// When something was said last.
+    said: Instant,
     losses: Vec<f64>,
     traffic: Traffic,
     failed: u32,
-    line: String,
     /// Entries of which nothing is said.
     known: u64,
     quiet: bool,
@@ -31,18 +40,19 @@ impl Progress {
     /// Draws a bar where stderr is a terminal, writes plain lines where it is not.
     pub fn on_stderr() -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let style =
-                ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {eta} left  {msg}")
-                    .expect("the template is a constant");
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {prefix}{msg}")
+                .expect("the template is a constant");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
         Progress {
             bar,
             tasks: 0,
+            pace: Pace::default(),
+            began: None,
+            said: Instant::now(),
             losses: Vec::new(),
             traffic: Traffic::default(),
             failed: 0,
-            line: String::new(),
             known: 0,
             quiet: false,
             extraction: None,
@@ -61,10 +71,41 @@ impl Progress {
         Progress { extraction: Some(extraction), ..self }
     }
 
-    fn say(&self, line: &str) {
+    fn say(&mut self, line: &str) {
         if !self.quiet {
             say(self.bar.as_ref(), line);
+            self.said = Instant::now();
         }
+    }
+
+    /// `3 min 20 s left`, once that can be said.
+    fn left(&self) -> Option<String> {
+        let spent = self.began?.elapsed();
+        Some(format!("{} left", in_words(self.pace.left(spent)?)))
+    }
+
+    /// Tells how far the open round is: on the bar always, as a line when nothing was said for long.
+    fn within_round(&mut self, round: Round) {
+        let so_far =
+            format!("round {}: {} of {} done", round.0 + 1, self.pace.came, self.pace.seats);
+        match &self.bar {
+            Some(bar) => bar.set_message(so_far),
+            None if self.said.elapsed() >= SILENCE => {
+                let left = self.left().map_or_else(String::new, |left| format!("  {left}"));
+                self.say(&format!("{so_far}{left}"));
+            }
+            None => {}
+        }
+    }
+
+    /// Puts numbers of rounds and time left on the bar.
+    fn show_pace(&self) {
+        let Some(bar) = &self.bar else { return };
+        if self.pace.rounds() > 0 {
+            bar.set_length(self.pace.rounds());
+        }
+        bar.set_position(self.pace.done);
+        bar.set_prefix(self.left().map_or_else(String::new, |left| format!("{left}  ")));
     }
 
     fn round_line(&mut self, entry: &Entry) -> String {
@@ -74,7 +115,7 @@ impl Progress {
         let down = self.traffic.direction(Direction::Down).sent;
         let up = self.traffic.direction(Direction::Up).sent;
         let mut line = format!(
-            "task {}/{}  round {}  {folded} folded  down {down}  up {up}",
+            "task {}/{}  round {}  {folded} aggregated  down {down}  up {up}",
             task.0 + 1,
             self.tasks,
             round.0 + 1,
@@ -105,28 +146,26 @@ fn say(bar: Option<&ProgressBar>, line: &str) {
 impl EventSink for Progress {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         self.quiet = entry.seq < self.known;
+        if !self.quiet {
+            self.began.get_or_insert_with(Instant::now);
+        }
+        self.pace.take(&entry.event, self.quiet);
         match &entry.event {
             Event::RunStarted { tasks, .. } => self.tasks = *tasks,
-            // A guess from the first phase; methods with more phases outgrow it.
-            Event::PhaseStarted { rounds, .. } => {
-                if let Some(bar) = self.bar.as_ref().filter(|bar| bar.length().is_none()) {
-                    bar.set_length(u64::from(*rounds) * u64::from(self.tasks));
-                }
-            }
             Event::RoundOpened { .. } => {
                 self.losses.clear();
                 self.traffic = Traffic::default();
                 self.failed = 0;
             }
             Event::FrameCharged { .. } => self.traffic.take(&entry.event)?,
-            Event::Trained { .. } => {
+            Event::Trained { round, .. } => {
                 self.losses.extend(loss(entry));
-                if let Some(bar) = &self.bar {
-                    bar.tick();
-                }
+                self.within_round(*round);
             }
-            Event::ClientFailed { client, reason, detail, .. } => {
+            Event::Skipped { round, .. } => self.within_round(*round),
+            Event::ClientFailed { round, client, reason, detail, .. } => {
                 self.failed += 1;
+                self.within_round(*round);
                 if !detail.is_empty() {
                     self.say(&format!("{client} failed ({reason}): {detail}"));
                 }
@@ -135,13 +174,10 @@ impl EventSink for Progress {
                 self.say(&format!("update of {client} rejected: {why}"));
             }
             Event::RoundClosed { .. } => {
-                self.line = self.round_line(entry);
+                let line = self.round_line(entry);
                 match &self.bar {
-                    Some(bar) => {
-                        bar.set_message(self.line.clone());
-                        bar.inc(1);
-                    }
-                    None => self.say(&self.line),
+                    Some(bar) => bar.set_message(line),
+                    None => self.say(&line),
                 }
             }
             Event::Evaluated { task, point: EvaluationPoint::Task, .. } => {
@@ -156,12 +192,13 @@ impl EventSink for Progress {
             }
             Event::RunEnded { .. } => {
                 self.extraction = None;
-                if let Some(bar) = &self.bar {
+                if let Some(bar) = self.bar.take() {
                     bar.finish_and_clear();
                 }
             }
             _ => {}
         }
+        self.show_pace();
         Ok(())
     }
 }

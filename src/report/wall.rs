@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{DirectoryError, RunDirectory, names};
+use crate::experiment::{DirectoryError, RunDirectory, names, peak_memory_mb};
 use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 use crate::learning::CacheFigures;
 
@@ -52,6 +52,9 @@ pub struct WallTimes {
     pub checkpoint_s: f64,
     /// Conductor: waiting for a worker's answer.
     pub conductor_wait_s: f64,
+    /// The largest resident memory of the process in megabytes, where the system tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_mb: Option<f64>,
     /// From the arrival of each task to its end, its test included; tasks that a resumed run was only told of
     /// took next to nothing.
     #[serde(default)]
@@ -100,6 +103,7 @@ impl Profile {
             journal_s: of(false, JobKind::Journal),
             checkpoint_s: of(false, JobKind::Snapshot),
             conductor_wait_s: of(false, JobKind::Waiting),
+            peak_memory_mb: peak_memory_mb(),
             by_task_s: tasks.seconds.clone(),
             cache,
         }

@@ -107,7 +107,7 @@ pub use participation::{Participants, ParticipationSection, Population, Unit};
 pub use partition::{Leftover, PartitionKind, PartitionSection, SliceBy};
 pub use preset::Preset;
 pub use privacy::{Modulus, NoiseSection, PrivacySection};
-pub use record::{Compared, Curve, Metric, RecordSection, SlotsKnown};
+pub use record::{Compared, Curve, Metric, Models, RecordSection, SlotsKnown};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use seeds::Seeds;
 pub use split::{FolderLayout, SplitSection};

@@ -25,6 +25,15 @@ pub struct RecordSection {
     pub slots: SlotsKnown,
     /// Whether histograms of sizes and times are written. Default true.
     pub histograms: bool,
+    /// Whether every table is written as Parquet as well. Changes no result. Default false.
+    #[serde(skip_serializing_if = "is_off")]
+    pub parquet: bool,
+    /// Whether scalars are written for TensorBoard. Changes no result. Default false.
+    #[serde(skip_serializing_if = "is_off")]
+    pub tensorboard: bool,
+    /// After which tasks the server's model is kept as a file. Changes no result. Default `none`.
+    #[serde(skip_serializing_if = "Models::is_usual")]
+    pub models: Models,
     /// From where a killed run can go on.
     pub checkpoint: CheckpointSection,
     /// The table of `fedcast direct`, or the `slots.csv` of a run whose tasks of a client's own were trained alone, for
@@ -92,6 +101,29 @@ pub enum SlotsKnown {
     Only,
 }
 
+/// After which tasks the server's model is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Models {
+    /// After none.
+    #[default]
+    None,
+    /// After the last.
+    Last,
+    /// After every task.
+    Tasks,
+}
+
+impl Models {
+    fn is_usual(&self) -> bool {
+        *self == Models::None
+    }
+}
+
+fn is_off(flag: &bool) -> bool {
+    !flag
+}
+
 impl SlotsKnown {
     fn is_usual(&self) -> bool {
         *self == SlotsKnown::Both
@@ -106,6 +138,8 @@ impl Choice for Curve {}
 
 impl Choice for SlotsKnown {}
 
+impl Choice for Models {}
+
 impl RecordSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {
         let evaluate = Param::new("evaluate", Curve::Round, "when the model is evaluated");
@@ -114,6 +148,8 @@ impl RecordSection {
         let slots = "what is told when slots are tested";
         let slots = Param::new("slots", SlotsKnown::Both, slots);
         let histograms = Param::new("histograms", true, "of sizes and times");
+        let models = "after which tasks the server's model is kept as models/task-NN.safetensors";
+        let models = Param::new("models", Models::None, models);
         let direct =
             "table of `fedcast direct` or slots.csv of slots trained alone: gives forward transfer";
         let direct = table.optional(&Param::<String>::unset("direct", direct));
@@ -123,6 +159,9 @@ impl RecordSection {
             evaluate: table.get(&evaluate),
             slots: table.get(&slots),
             histograms: table.get(&histograms),
+            parquet: table.get(&Param::new("parquet", false, "every table as Parquet as well")),
+            tensorboard: table.get(&Param::new("tensorboard", false, "scalars for TensorBoard")),
+            models: table.get(&models),
             checkpoint: table.table("checkpoint", CheckpointSection::read),
             direct: direct.map(PathBuf::from),
             trained_alone: Arc::new([]),

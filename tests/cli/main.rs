@@ -19,6 +19,7 @@ mod feature_cache;
 mod fedhaf;
 #[cfg(unix)]
 mod interrupt;
+mod manifest;
 mod participation_table;
 mod partition_table;
 mod plan_bytes;

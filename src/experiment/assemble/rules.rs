@@ -13,7 +13,8 @@ use crate::federation::{
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
     ArrivalChoice, AvailabilityPattern, AvailabilitySection, Close, FaultSection, LinksSection,
-    Metric, ParticipationSection, PrivacySection, RoundSection, Scenario, Stragglers, TimeSection,
+    Metric, Models, ParticipationSection, PrivacySection, RoundSection, Scenario, Stragglers,
+    TimeSection,
 };
 
 /// All rules of a run over these tasks.
@@ -55,6 +56,7 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
         pack: 1,
         privacy: privacy(&scenario.privacy),
         snapshots: scenario.record.checkpoint.every,
+        models: scenario.record.models != Models::None,
     }
 }
 

@@ -38,6 +38,9 @@ impl ServerMachine {
         if self.answers().is_some() {
             return self.wake(place);
         }
+        if let (SnapshotPlace::Task(task), true) = (place, self.world.rules.models) {
+            effects.push(Effect::Learnt(task, self.saved.clone()));
+        }
         if self.world.rules.snapshots.is_due(place) {
             effects.push(Effect::Keep(Box::new(self.kept(place))));
         }

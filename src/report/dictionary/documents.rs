@@ -50,9 +50,9 @@ const MANIFEST: &[Column] = &[
     text("started", "when it began, UTC"),
     text("ended", "when its last process ended, UTC"),
     float("wall_s", "s", "wall time of the processes that came to their end"),
-    int(
-        "peak_memory_bytes",
-        "bytes",
+    float(
+        "peak_memory_mb",
+        "MB",
         "largest resident memory of its processes, where the system tells",
     ),
     int("resumed", "", "how often it went on"),
@@ -205,9 +205,9 @@ const SUMMARY: &[Column] = &[
     float("wall.checkpoint_s", "s", "conductor: checkpoints"),
     float("wall.conductor_wait_s", "s", "conductor: without an answer"),
     float("wall.by_task_s[]", "s", "wall time of each task"),
-    int(
-        "wall.peak_memory_bytes",
-        "bytes",
+    float(
+        "wall.peak_memory_mb",
+        "MB",
         "largest resident memory of the process, where the system tells",
     ),
     int("wall.cache.computed", "", "samples whose features were computed"),
@@ -287,6 +287,16 @@ pub(super) fn all() -> Vec<RunFile> {
             &[],
         ),
         entry(names::CHECKPOINTS, "folder: from where a killed run goes on", &[]),
+        entry(
+            names::TENSORBOARD,
+            "folder: scalars for TensorBoard; only with record.tensorboard = true",
+            &[],
+        ),
+        entry(
+            names::MODELS,
+            "folder: the server's model after tasks as safetensors; only with record.models",
+            &[],
+        ),
         entry(names::LOCK, "held by the process that writes; says nothing otherwise", &[]),
     ]
 }

@@ -32,8 +32,10 @@ pub(super) use rounds_columns::COLUMNS as ROUND_COLUMNS;
 pub use slots::SlotsTable;
 
 use super::dictionary::RunFile;
+use super::tensorboard::Tensorboard;
 use crate::experiment::{DirectoryError, names};
 use crate::federation::{Entry, EventSink, SinkError};
+use crate::scenario::RecordSection;
 
 /// Tables with their columns, for the data dictionary.
 pub(super) fn files() -> Vec<RunFile> {
@@ -88,15 +90,18 @@ pub(super) fn files() -> Vec<RunFile> {
 pub struct TableFiles(Vec<Box<dyn EventSink>>);
 
 impl TableFiles {
-    /// Creates the files in `folder`.
-    pub fn create(folder: &Path) -> Result<TableFiles, DirectoryError> {
+    /// Creates the files in `folder`, those among them that the section asks for.
+    pub fn create(folder: &Path, record: &RecordSection) -> Result<TableFiles, DirectoryError> {
         let at = |name: &str| {
             let path = folder.join(name);
             move |source| DirectoryError::Write { path, source }
         };
         std::fs::create_dir_all(folder).map_err(at(""))?;
         let open = |name: &str| File::create(folder.join(name)).map_err(at(name));
-        Ok(TableFiles(vec![
+        let tensorboard = record.tensorboard.then(|| -> Box<dyn EventSink> {
+            Box::new(Tensorboard::new(folder.join(names::TENSORBOARD)))
+        });
+        let mut tables: Vec<Box<dyn EventSink>> = vec![
             Box::new(
                 RoundsTable::new(open(names::ROUNDS)?, open(names::ROUNDS_JSON)?)
                     .map_err(at(names::ROUNDS))?,
@@ -111,7 +116,9 @@ impl TableFiles {
             ),
             Box::new(SlotsTable::new(folder.join(names::SLOTS))),
             Box::new(BiasTable::new(folder.join(names::BIAS))),
-        ]))
+        ];
+        tables.extend(tensorboard);
+        Ok(TableFiles(tables))
     }
 }
 

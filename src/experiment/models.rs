@@ -1,0 +1,88 @@
+//! The folder `models/` of a run: the server's state after tasks, as the scenario asks (`record.models`).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::manifest::Manifest;
+use super::model_file;
+use super::run_directory::{DirectoryError, names, write_atomically};
+use crate::federation::{Digest, Setup};
+use crate::quantity::TaskId;
+use crate::scenario::{Models as Which, RecordSection};
+use crate::wire::Body;
+
+/// Where models are kept, and of which tasks.
+#[derive(Clone, Debug)]
+pub struct Models {
+    folder: PathBuf,
+    which: Which,
+    tasks: usize,
+    /// What is said in every file.
+    about: BTreeMap<String, String>,
+}
+
+impl Models {
+    /// Those of a run; nothing where it keeps none.
+    pub fn of(
+        run: &Path,
+        record: &RecordSection,
+        setup: &Setup,
+        manifest: &Manifest,
+    ) -> Option<Models> {
+        (record.models != Which::None).then(|| Models {
+            folder: run.join(names::MODELS),
+            which: record.models,
+            tasks: setup.lab.curriculum.tasks.len(),
+            about: about(manifest),
+        })
+    }
+
+    /// Keeps the state after a task, if it is one that counts.
+    pub fn put(&self, task: TaskId, state: &Body) -> io::Result<()> {
+        if self.which == Which::Last && task.index() + 1 != self.tasks {
+            return Ok(());
+        }
+        let bytes = bytes(state, task, &self.about).map_err(io::Error::other)?;
+        let path = self.folder.join(file_name(task));
+        write_atomically(&path, &bytes).map_err(|error| match error {
+            DirectoryError::Write { path, source } => {
+                io::Error::new(source.kind(), format!("{}: {source}", path.display()))
+            }
+            other => io::Error::other(other.to_string()),
+        })
+    }
+}
+
+/// `task-03.safetensors`, counted from 1.
+pub fn file_name(task: TaskId) -> String {
+    format!("task-{:02}.safetensors", task.0 + 1)
+}
+
+/// What a model says of its run.
+pub fn about(manifest: &Manifest) -> BTreeMap<String, String> {
+    let said = [
+        ("fedcast", manifest.fedcast.clone()),
+        ("scenario", manifest.scenario.name.clone()),
+        ("scenario_hash", manifest.scenario.hash.clone()),
+        ("method", manifest.method.clone()),
+        ("seed", manifest.seeds.run.to_string()),
+        ("backbone", manifest.backbone.as_ref().map_or(String::new(), |b| b.digest.clone())),
+    ];
+    said.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}
+
+/// The file of a state after a task.
+///
+/// # Errors
+/// A state that the format has no way to say, in words.
+pub fn bytes(
+    state: &Body,
+    task: TaskId,
+    about: &BTreeMap<String, String>,
+) -> Result<Vec<u8>, String> {
+    let mut about = about.clone();
+    about.insert("task".to_string(), (task.0 + 1).to_string());
+    about.insert("digest".to_string(), Digest(state.digest()).to_string());
+    model_file::encode(state, &about)
+}

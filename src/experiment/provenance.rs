@@ -1,0 +1,120 @@
+//! Where a run comes from and what it cost, beyond what its results depend on: command line, scenario file as it was
+//! written, build, times, memory. All of it stands in the manifest and in no digest.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How a run was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The command line as given, without the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Changes over the scenario file, as `path=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// The scenario file as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// A scenario file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its name, without folders.
+    pub file: String,
+    /// What was in it. Files that it extends are in the effective scenario only.
+    pub text: String,
+}
+
+impl Origin {
+    /// Reads it again; `None` if it is gone meanwhile, which is nothing a run should fail for.
+    pub fn of(path: &std::path::Path) -> Option<Origin> {
+        let text = std::fs::read_to_string(path).ok()?;
+        Some(Origin { file: path.file_name()?.to_string_lossy().into_owned(), text })
+    }
+}
+
+/// When a run was computed, and what it took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// When it began, UTC, as `2026-01-31T12:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// When its last process ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// Wall seconds of the processes that came to their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_s: Option<f64>,
+    /// The largest resident memory of them, where the system tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_mb: Option<f64>,
+}
+
+impl Cost {
+    /// Of a run that begins now.
+    pub(super) fn begun() -> Cost {
+        Cost { started: Some(now()), ..Cost::default() }
+    }
+
+    /// With a process that ends now and took so long.
+    pub(super) fn ended(self, took: Duration) -> Cost {
+        Cost {
+            started: self.started,
+            ended: Some(now()),
+            wall_s: Some(self.wall_s.unwrap_or(0.0) + took.as_secs_f64()),
+            peak_memory_mb: peak_memory_mb()
+                .into_iter()
+                .chain(self.peak_memory_mb)
+                .reduce(f64::max),
+        }
+    }
+}
+
+/// The commit that this program was built from, where whoever built it said so in `FEDCAST_COMMIT`.
+pub fn commit() -> Option<String> {
+    option_env!("FEDCAST_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_string)
+}
+
+/// To the second.
+fn now() -> String {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// The largest resident memory of this process so far in megabytes (10^6), where the system tells: Linux does.
+pub fn peak_memory_mb() -> Option<f64> {
+    high_water(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+fn high_water(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some((kibibytes * 1024) as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_kibibytes_and_told_in_megabytes() {
+        let status = "Name:\tfedcast\nVmPeak:\t  999 kB\nVmHWM:\t  125000 kB\nVmRSS:\t 1 kB\n";
+        assert_eq!(high_water(status), Some(128.0));
+        assert_eq!(high_water("Name:\tfedcast\n"), None);
+    }
+
+    #[test]
+    fn a_second_process_adds_its_time_and_keeps_the_larger_memory() {
+        let first = Cost::begun().ended(Duration::from_secs(2));
+        let before = Cost { peak_memory_mb: Some(1e9), ..first.clone() };
+        let second = before.ended(Duration::from_secs(3));
+        assert_eq!((second.wall_s, second.peak_memory_mb), (Some(5.0), Some(1e9)));
+        assert_eq!(second.started, first.started);
+        let started = first.started.unwrap();
+        assert!(started.len() == 20 && started.ends_with('Z'), "{started}");
+    }
+}

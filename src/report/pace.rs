@@ -1,0 +1,160 @@
+//! How many rounds a run has, how far it is within the one at hand, and how long the rest may take.
+//!
+//! Rounds that a resumed run is only told of count as done and tell nothing about time.
+
+use std::time::Duration;
+
+use crate::federation::Event;
+
+/// Less than this part of a round tells too little to guess from.
+const ENOUGH: f64 = 0.05;
+
+/// Grows event by event; time comes from outside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pace {
+    tasks: u64,
+    /// Rounds closed.
+    pub done: u64,
+    /// Rounds that were closed before anything was computed here.
+    told: u64,
+    /// Rounds of the tasks before the one at hand.
+    before: u64,
+    /// Rounds of the phases of the task at hand so far, and of the task before it.
+    of_task: u64,
+    of_task_before: u64,
+    /// The task at hand, from 0.
+    task: u64,
+    /// Seats of the open round: all, and those that are done with it.
+    pub seats: u32,
+    pub came: u32,
+}
+
+impl Pace {
+    /// Takes an event in; `told` if another process computed it.
+    pub fn take(&mut self, event: &Event, told: bool) {
+        match event {
+            Event::RunStarted { tasks, .. } => self.tasks = u64::from(*tasks),
+            Event::TaskStarted { task, .. } => {
+                self.before = self.done;
+                self.of_task_before = self.of_task.max(self.of_task_before);
+                (self.of_task, self.task) = (0, u64::from(task.0));
+            }
+            Event::PhaseStarted { rounds, .. } => self.of_task += u64::from(*rounds),
+            Event::RoundOpened { seats, .. } => (self.seats, self.came) = (*seats, 0),
+            Event::Trained { .. } | Event::ClientFailed { .. } | Event::Skipped { .. } => {
+                self.came = (self.came + 1).min(self.seats);
+            }
+            Event::RoundClosed { .. } => {
+                self.done += 1;
+                (self.seats, self.came) = (0, 0);
+            }
+            _ => {}
+        }
+        if told {
+            self.told = self.done;
+        }
+    }
+
+    /// How many rounds there are, as far as tasks are alike; 0 before a phase has begun.
+    pub fn rounds(&self) -> u64 {
+        let of_task = self.of_task.max(self.of_task_before);
+        let left = self.tasks.saturating_sub(self.task).max(1);
+        (self.before + of_task * left).max(self.done)
+    }
+
+    /// What the rest will take, if the rest is like what took `spent` here; `None` while that says too little.
+    pub fn left(&self, spent: Duration) -> Option<Duration> {
+        let within = f64::from(self.came) / f64::from(self.seats.max(1));
+        let here = (self.done - self.told) as f64 + within;
+        let rest = self.rounds() as f64 - self.done as f64 - within;
+        (here >= ENOUGH && rest > 0.0).then(|| spent.mul_f64(rest / here))
+    }
+}
+
+/// A time as people say it: `8 s`, `3 min 20 s`, `2 h 5 min`.
+pub(super) fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{} s", seconds.max(1)),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::{ClientId, Round, SeatId, TaskId};
+
+    fn started(task: u16) -> Event {
+        Event::TaskStarted { task: TaskId(task), classes: vec![], movers: vec![] }
+    }
+
+    fn phase(task: u16, rounds: u32) -> Event {
+        Event::PhaseStarted { task: TaskId(task), phase: 0, name: String::new(), rounds }
+    }
+
+    fn opened(seats: u32) -> Event {
+        let (round, task, cohort, behind) = (Round(0), TaskId(0), vec![], vec![]);
+        Event::RoundOpened { round, task, phase: 0, cohort, seats, behind }
+    }
+
+    fn failed() -> Event {
+        let (round, task, seat, client) = (Round(0), TaskId(0), SeatId(0), ClientId(0));
+        let (reason, detail) = (String::new(), String::new());
+        Event::ClientFailed { round, task, seat, client, reason, detail }
+    }
+
+    fn closed() -> Event {
+        let (round, task, missing) = (Round(0), TaskId(0), vec![]);
+        Event::RoundClosed { round, task, phase: 0, folded: 1, stale: 0, missing }
+    }
+
+    fn begun(tasks: u32) -> Pace {
+        let mut pace = Pace::default();
+        let method = String::new();
+        pace.take(&Event::RunStarted { format: 1, seed: 0, method, clients: 1, tasks }, false);
+        pace
+    }
+
+    #[test]
+    fn rounds_are_those_of_all_phases_of_all_tasks() {
+        let mut pace = begun(3);
+        assert_eq!(pace.rounds(), 0);
+        for event in [started(0), phase(0, 4), phase(0, 1)] {
+            pace.take(&event, false);
+        }
+        assert_eq!(pace.rounds(), 15);
+        // A task of fewer rounds than its phases may have leaves those of later ones.
+        for event in [closed(), closed(), started(1), phase(1, 4)] {
+            pace.take(&event, false);
+        }
+        assert_eq!(pace.rounds(), 2 + 2 * 5);
+    }
+
+    #[test]
+    fn nothing_is_guessed_from_nothing_nor_from_what_another_process_did() {
+        let ten = Duration::from_secs(10);
+        let mut pace = begun(1);
+        for (event, told) in [(started(0), true), (phase(0, 10), true)] {
+            pace.take(&event, told);
+        }
+        for _ in 0..5 {
+            pace.take(&opened(4), true);
+            pace.take(&closed(), true);
+        }
+        assert_eq!((pace.done, pace.rounds(), pace.left(ten)), (5, 10, None));
+        pace.take(&opened(4), false);
+        assert_eq!(pace.left(ten), None, "nobody is done yet");
+        pace.take(&failed(), false);
+        // A quarter of a round took ten seconds: 4.75 rounds are left.
+        assert_eq!(pace.left(ten), Some(Duration::from_secs(190)));
+        pace.take(&closed(), false);
+        assert_eq!(pace.left(ten), Some(Duration::from_secs(40)));
+    }
+
+    #[test]
+    fn times_are_said_in_two_units_at_most() {
+        let said = [0, 59, 60, 3599, 3600, 90_061].map(|s| in_words(Duration::from_secs(s)));
+        assert_eq!(said, ["1 s", "59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 1 min"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! `tensorboard/events.out.tfevents.…`: scalars of a run for TensorBoard, one more consumer of the journal's entries.
+//!
+//! Scalars of rounds (`round/…`, `total/…`) have the round as their step, those of tasks (`task/…`) the task, both from 1.
+//! The wall time that the format asks for is the virtual time in seconds, so that a replay writes the same file.
+
+mod record;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::accuracy::Accuracy;
+use super::tables::{loss, micro_accuracy};
+use super::words::Traffic;
+use crate::federation::{
+    Direction, Entry, EvaluationPoint, Event, EventSink, SinkError, TaskScore,
+};
+use record::{Scalar, scalars, version};
+
+/// The only file of its folder. TensorBoard reads every file whose name has `tfevents` in it.
+pub(super) const FILE: &str = "events.out.tfevents.0.fedcast";
+
+/// Writes the file, from its first scalar on.
+pub struct Tensorboard<W = File> {
+    target: Target<W>,
+    all: Traffic,
+    round: Traffic,
+    losses: Vec<f64>,
+    failed: u32,
+    scores: Vec<Vec<TaskScore>>,
+}
+
+enum Target<W> {
+    /// Not created yet.
+    Folder(PathBuf),
+    Open(W),
+}
+
+impl Tensorboard<File> {
+    /// Into this folder, which is made when there is something to write.
+    pub fn new(folder: PathBuf) -> Tensorboard<File> {
+        Tensorboard::into_target(Target::Folder(folder))
+    }
+
+    fn open(&mut self) -> io::Result<&mut File> {
+        if let Target::Folder(folder) = &self.target {
+            std::fs::create_dir_all(folder)?;
+            let mut file = File::create(folder.join(FILE))?;
+            file.write_all(&version())?;
+            self.target = Target::Open(file);
+        }
+        match &mut self.target {
+            Target::Open(file) => Ok(file),
+            Target::Folder(_) => Err(io::Error::other("it was opened just now")),
+        }
+    }
+}
+
+impl<W> Tensorboard<W> {
+    fn into_target(target: Target<W>) -> Tensorboard<W> {
+        Tensorboard {
+            target,
+            all: Traffic::default(),
+            round: Traffic::default(),
+            losses: Vec::new(),
+            failed: 0,
+            scores: Vec::new(),
+        }
+    }
+
+    /// What an entry is worth, with the step it belongs to.
+    fn take(&mut self, entry: &Entry) -> Result<Option<(i64, Vec<Scalar>)>, SinkError> {
+        match &entry.event {
+            Event::RoundOpened { .. } => {
+                self.round = Traffic::default();
+                self.losses.clear();
+                self.failed = 0;
+            }
+            Event::FrameCharged { .. } => {
+                self.all.take(&entry.event)?;
+                self.round.take(&entry.event)?;
+            }
+            Event::Trained { .. } => self.losses.extend(loss(entry)),
+            Event::ClientFailed { .. } => self.failed += 1,
+            Event::RoundClosed { round, folded, .. } => {
+                let scalars = self.of_round(entry.at.as_seconds(), *folded);
+                return Ok(Some((i64::from(round.0) + 1, scalars)));
+            }
+            Event::Evaluated { round, point: EvaluationPoint::Round, .. } => {
+                let accuracy = entry.numbers.as_ref().and_then(micro_accuracy);
+                let scalar = accuracy.map(|share| scalar("round/accuracy_seen", share));
+                return Ok(Some((i64::from(round.0) + 1, scalar.into_iter().collect())));
+            }
+            Event::Evaluated { task, point: EvaluationPoint::Task, .. } => {
+                let scores = entry.numbers.iter().flat_map(|numbers| &numbers.tasks).copied();
+                self.scores.push(scores.collect());
+                return Ok(Some((i64::from(task.0) + 1, self.of_task(entry.at.as_seconds()))));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn of_round(&self, virtual_s: f64, aggregated: u32) -> Vec<Scalar> {
+        let bytes = |traffic: &Traffic, way| traffic.direction(way).bytes.0 as f64;
+        let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
+        let loss = (!self.losses.is_empty()).then(|| scalar("round/loss", mean));
+        let counts = [
+            scalar("round/aggregated", f64::from(aggregated)),
+            scalar("round/failed", f64::from(self.failed)),
+            scalar("round/bytes_down", bytes(&self.round, Direction::Down)),
+            scalar("round/bytes_up", bytes(&self.round, Direction::Up)),
+            scalar("total/bytes_down", bytes(&self.all, Direction::Down)),
+            scalar("total/bytes_up", bytes(&self.all, Direction::Up)),
+            scalar("total/virtual_s", virtual_s),
+        ];
+        loss.into_iter().chain(counts).collect()
+    }
+
+    fn of_task(&self, virtual_s: f64) -> Vec<Scalar> {
+        let accuracy = Accuracy::of(&self.scores);
+        let last = accuracy.matrix.last().into_iter().flatten().zip(1..);
+        let tasks = last.map(|(share, task): (&f64, u32)| Scalar {
+            tag: format!("task/accuracy_of_{task:02}"),
+            value: *share as f32,
+        });
+        let figures = [
+            ("task/average_accuracy", accuracy.faa),
+            ("task/accuracy_seen", accuracy.micro),
+            ("task/forgetting", accuracy.forgetting),
+            ("task/forgetting_from_best", accuracy.forgetting_from_best),
+            ("task/virtual_s", Some(virtual_s)),
+        ];
+        // Without an old task nothing can be forgotten: the mean over none is no number.
+        let known = figures.into_iter().filter_map(|(tag, value)| {
+            value.filter(|value| value.is_finite()).map(|value| scalar(tag, value))
+        });
+        known.chain(tasks).collect()
+    }
+}
+
+fn scalar(tag: &str, value: f64) -> Scalar {
+    Scalar { tag: tag.to_string(), value: value as f32 }
+}
+
+impl EventSink for Tensorboard<File> {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        if let Some((step, values)) = self.take(entry)?.filter(|(_, values)| !values.is_empty()) {
+            let frame = scalars(entry.at.as_seconds(), step, &values);
+            self.open()?.write_all(&frame)?;
+        }
+        Ok(())
+    }
+}
