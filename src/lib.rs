@@ -23,6 +23,7 @@
 //! | floor | what lives there |
 //! |---|---|
 //! | [`cli`] | one file per command, exit codes |
+//! | [`study`] | many runs as one file: grid, seeds, processes, tables |
 //! | [`page`] | a study or any runs as one HTML page: arms, plots, tables |
 //! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
@@ -105,6 +106,7 @@ pub mod quantity;
 pub mod report;
 pub mod results;
 pub mod scenario;
+pub mod study;
 pub mod wire;
 
 #[cfg(test)]

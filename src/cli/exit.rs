@@ -15,6 +15,8 @@ pub enum Exit {
     Scenario = 3,
     /// There was nothing to do.
     NothingToDo = 4,
+    /// Cells of a study failed; the others are done.
+    CellsFailed = 5,
     /// Data or weights are missing, truncated or of the wrong shape.
     Inputs = 6,
     /// A verified replay met a different event or number.
@@ -47,10 +49,10 @@ impl From<Exit> for ExitCode {
 /// The codes as `fedcast --help` prints them.
 pub const TABLE: &str = "\
 Exit codes:
-  0 done                      11 comparison regressed
-  1 unexpected                12 recording incomplete or damaged
-  2 wrong usage               20 device or memory failure
-  3 scenario invalid          21 simulation deadlock
-  4 nothing to do            130 interrupted, resumable
-  6 data or weights missing, truncated or wrong
- 10 replay diverged";
+  0 done                       6 data or weights missing, truncated or wrong
+  1 unexpected                10 replay diverged
+  2 wrong usage               11 comparison regressed
+  3 scenario invalid          12 recording incomplete or damaged
+  4 nothing to do             20 device or memory failure
+  5 cells of a study failed   21 simulation deadlock
+                             130 interrupted, resumable";

@@ -10,6 +10,7 @@ use crate::experiment::{DirectoryError, ExperimentError, ResumeError};
 use crate::federation::{FederationError, SinkError};
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
+use crate::study::StudyError;
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -23,6 +24,9 @@ pub enum CliError {
     /// Results cannot be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// A study could not be read, chosen from or brought together.
+    #[error(transparent)]
+    Study(#[from] StudyError),
     /// Anything else.
     #[error("{0}")]
     Unexpected(String),
@@ -46,7 +50,8 @@ impl CliError {
         let mut err = std::io::stderr().lock();
         // Nobody is left to hear that stderr is closed.
         let _ = match self {
-            CliError::Experiment(ExperimentError::Scenario(error)) => {
+            CliError::Experiment(ExperimentError::Scenario(error))
+            | CliError::Study(StudyError::Scenario(error)) => {
                 write!(err, "{}", error.render(colour()))
             }
             other => writeln!(err, "error: {other}"),
@@ -60,19 +65,8 @@ impl CliError {
             CliError::Unexpected(_) => Exit::Unexpected,
             CliError::Experiment(error) => experiment(error),
             CliError::Results(error) => results(error),
+            CliError::Study(error) => study(error),
         }
-    }
-}
-
-fn results(error: &ResultsError) -> Exit {
-    match error {
-        ResultsError::Run(DirectoryError::Read { .. } | DirectoryError::Write { .. })
-        | ResultsError::Read { .. }
-        | ResultsError::Damaged { .. }
-        | ResultsError::Parquet(_) => Exit::Recording,
-        ResultsError::Run(_)
-        | ResultsError::UnknownMetric { .. }
-        | ResultsError::Threshold { .. } => Exit::Usage,
     }
 }
 
@@ -92,15 +86,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             ResumeError::OtherInputs(_) => Exit::Inputs,
         },
         ExperimentError::Journal(_) => Exit::Recording,
-        ExperimentError::Directory(error) => match error {
-            DirectoryError::InUse(_)
-            | DirectoryError::OtherScenario { .. }
-            | DirectoryError::OtherRun { .. }
-            | DirectoryError::ForeignManifest(_)
-            | DirectoryError::NotARun(_)
-            | DirectoryError::Unreadable { .. } => Exit::Usage,
-            DirectoryError::Read { .. } | DirectoryError::Write { .. } => Exit::Recording,
-        },
+        ExperimentError::Directory(error) => directory(error),
         ExperimentError::Federation(error) => match error {
             FederationError::Sink(SinkError::Io(_)) => Exit::Recording,
             FederationError::Sink(SinkError::Stop(_)) => Exit::Unexpected,
@@ -118,6 +104,36 @@ fn experiment(error: &ExperimentError) -> Exit {
             | FederationError::BadUpdate { .. }
             | FederationError::ActorGone(_) => Exit::Unexpected,
         },
+    }
+}
+
+fn directory(error: &DirectoryError) -> Exit {
+    match error {
+        DirectoryError::InUse(_)
+        | DirectoryError::OtherScenario { .. }
+        | DirectoryError::OtherRun { .. }
+        | DirectoryError::ForeignManifest(_)
+        | DirectoryError::NotARun(_)
+        | DirectoryError::Unreadable { .. } => Exit::Usage,
+        DirectoryError::Read { .. } | DirectoryError::Write { .. } => Exit::Recording,
+    }
+}
+
+fn study(error: &StudyError) -> Exit {
+    match error {
+        StudyError::Unreadable { .. } | StudyError::Scenario(_) => Exit::Scenario,
+        StudyError::Selection(_) | StudyError::OtherScenario { .. } => Exit::Usage,
+        StudyError::Results(error) => results(error),
+        StudyError::Directory(error) => directory(error),
+    }
+}
+
+fn results(error: &ResultsError) -> Exit {
+    match error {
+        ResultsError::Run(error) => directory(error),
+        ResultsError::Read { .. } | ResultsError::Damaged { .. } => Exit::Recording,
+        ResultsError::UnknownMetric { .. } | ResultsError::Threshold { .. } => Exit::Usage,
+        ResultsError::Parquet(_) => Exit::Unexpected,
     }
 }
 

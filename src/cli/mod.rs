@@ -17,6 +17,7 @@ mod report;
 mod resume;
 mod run;
 mod runs;
+mod study;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -46,6 +47,7 @@ enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
     Plan(plan::PlanArgs),
+    Study(study::StudyArgs),
     Direct(direct::DirectArgs),
     Resume(resume::ResumeArgs),
     Replay(replay::ReplayArgs),
@@ -71,6 +73,7 @@ fn after_help() -> String {
         "Examples:
   fedcast run scenarios/quickstart.toml        a federation of ten clients, in about 15 seconds
   fedcast plan scenarios/quickstart.toml       its bytes, time and jobs, without computing it
+  fedcast study scenarios/studies/scale.study.toml   many runs from one file, with tables
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
   fedcast compare runs/a runs/b                in what two runs differ, and who is better
@@ -107,6 +110,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(args) => run::execute(&args),
         Command::Check(args) => check::execute(&args),
         Command::Plan(args) => plan::execute(&args),
+        Command::Study(args) => study::execute(&args),
         Command::Direct(args) => direct::execute(&args),
         Command::Resume(args) => resume::execute(&args),
         Command::Replay(args) => replay::execute(&args),

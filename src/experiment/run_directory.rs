@@ -225,7 +225,8 @@ impl RunDirectory {
             let entry = entry.map_err(failed)?;
             let file = entry.file_name().to_string_lossy().into_owned();
             let file = file.trim_end_matches(".part");
-            let ours = FOLDED.iter().any(|ending| file.ends_with(ending)) || file.contains(".tfevents.");
+            let ours =
+                FOLDED.iter().any(|ending| file.ends_with(ending)) || file.contains(".tfevents.");
             if ours {
                 fs::remove_file(entry.path()).map_err(failed)?;
             }

@@ -3,6 +3,7 @@
 //! | page | is about |
 //! |---|---|
 //! | [running] | results, files of a run, resume, verify, what if |
+//! | [running_studies] | many runs from one file: grid, seeds, shards, tables |
 //! | [scenarios] | every key of a scenario file, how-tos, what is shipped |
 //! | [methods] | what methods there are, what travels, where papers and code differ |
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
@@ -54,6 +55,10 @@ pub mod reproduction {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("running.md")]
 pub mod running {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("running_studies.md")]
+pub mod running_studies {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("scenarios.md")]

@@ -68,6 +68,10 @@ pub mod population_100000 {}
 pub mod prompts_cifar100_vit_tiny {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/scale.md")]
+pub mod scale {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/slots.md")]
 pub mod slots {}
 

@@ -5,10 +5,10 @@ use std::path::{Component, Path, PathBuf};
 use super::extends;
 use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
-    AnyMethod, AvailabilitySection, BackboneSection, CacheSection, ClientSection, Close, Complaint,
-    DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection, LinksSection,
-    MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection, Preset,
-    PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds,
+    AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
+    Complaint, DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection,
+    LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection,
+    Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds,
     TasksSection, TimeSection, WireSection,
 };
 
@@ -45,6 +45,19 @@ impl Scenario {
         overrides: &[Override],
         methods: &dyn MethodCatalogue,
     ) -> Result<Loaded, ScenarioError> {
+        Scenario::load_changed(path, None, overrides, methods)
+    }
+
+    /// As [`load`](Self::load), with changes that stand in another file between the scenario and `overrides`.
+    ///
+    /// # Errors
+    /// As of `load`; those of a change point into its file.
+    pub fn load_changed(
+        path: &Path,
+        changed: Option<Changed<'_>>,
+        overrides: &[Override],
+        methods: &dyn MethodCatalogue,
+    ) -> Result<Loaded, ScenarioError> {
         let unreadable = |source: std::io::Error| {
             let help = match source.kind() {
                 std::io::ErrorKind::NotFound => {
@@ -62,7 +75,7 @@ impl Scenario {
         // The neighbours of a link are those of the file it leads to.
         let place =
             extends::Place { file: &file, shown: if path.is_symlink() { &file } else { path } };
-        read(source, &stem.unwrap_or_default(), place, overrides, methods)
+        read(source, &stem.unwrap_or_default(), place, (changed, overrides), methods)
     }
 
     /// Reads a text as if it were the file `folder/name.toml`.
@@ -78,7 +91,8 @@ impl Scenario {
     ) -> Result<Loaded, ScenarioError> {
         let shown = PathBuf::from(format!("{name}.toml"));
         let place = extends::Place { file: &folder.join(&shown), shown: &shown };
-        read(Source::new(&shown.display().to_string(), text), name, place, overrides, methods)
+        let source = Source::new(&shown.display().to_string(), text);
+        read(source, name, place, (None, overrides), methods)
     }
 
     /// Every key a scenario file may have, with its default and meaning; those of methods apart.
@@ -149,7 +163,7 @@ fn read(
     source: Source,
     stem: &str,
     place: extends::Place<'_>,
-    overrides: &[Override],
+    (changed, overrides): (Option<Changed<'_>>, &[Override]),
     methods: &dyn MethodCatalogue,
 ) -> Result<Loaded, ScenarioError> {
     let mut report = Report::default();
@@ -169,12 +183,20 @@ fn read(
     if !report.is_clean() {
         return Err(report.into_error());
     }
+    if let Some(changed) = changed {
+        let source = changed.apply(&mut root, &mut report);
+        // The folder of a base that is not there is never asked for.
+        folders.resize(source, PathBuf::new());
+        folders.push(changed.origin.folder.clone());
+        expand_wire(&mut root);
+    }
     for change in overrides {
         change.apply(&mut root, &mut report);
         expand_wire(&mut root);
     }
     if let Some(word) = extends::take(&mut root) {
-        let fault = Fault::new(&word, "`extends` cannot be overridden", "stands in a file only");
+        let fault =
+            Fault::new(&word, "`extends` cannot be overridden", "stands in a scenario only");
         report.fault(fault.help("write it into the scenario file"));
     }
     let (mut scenario, _) =
@@ -206,7 +228,8 @@ fn read(
     if report.is_clean() {
         scenario.read_files(&root, &mut report);
     }
-    scenario.expected.changed_by(overrides);
+    let changes = changed.map(|changed| changed.overrides()).unwrap_or_default();
+    scenario.expected.changed_by(&[&changes, overrides].concat());
     match report.is_clean() {
         true => Ok(Loaded { scenario, root, report }),
         false => Err(report.into_error()),

@@ -39,6 +39,7 @@ pub mod availability;
 mod backbone;
 mod cache;
 mod catalogue;
+mod changes;
 mod check;
 mod checkpoint;
 mod client;
@@ -86,6 +87,7 @@ pub use backbone::{
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, ChosenMethod, Complaint, MethodCatalogue};
+pub use changes::{Changed, Changes, Origin, Written};
 pub use check::MOST_FAULTS;
 pub use checkpoint::{Cadence, CheckpointSection};
 pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};

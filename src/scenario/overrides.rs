@@ -68,7 +68,7 @@ impl Override {
 }
 
 /// `a."b c".d` as its parts.
-fn key_path(key: &str) -> Option<Vec<String>> {
+pub(super) fn key_path(key: &str) -> Option<Vec<String>> {
     let text = format!("{key} = 0");
     let document = DeTable::parse(&text).ok()?;
     let mut table = document.get_ref();
@@ -83,7 +83,8 @@ fn key_path(key: &str) -> Option<Vec<String>> {
     }
 }
 
-fn place(node: &mut Node, path: &[String], entry: Entry) {
+/// Puts an entry at a path, making tables on the way.
+pub(super) fn place(node: &mut Node, path: &[String], entry: Entry) {
     let Some((first, rest)) = path.split_first() else { return };
     if node.as_table().is_none() {
         node.value = Value::Table(Table::new());

@@ -32,6 +32,7 @@ mod resume;
 mod runs;
 mod slots_cli;
 mod stateless;
+mod study;
 mod text;
 mod validation;
 mod what_if;

@@ -51,6 +51,11 @@ fn works(mut words: Vec<String>, run: &str, line: &str) {
         // Nor does it train anything alone first.
         words.retain(|word| word != "--direct");
     }
+    // A study is planned, too.
+    if words[0] == "study" {
+        words.retain(|word| !["--status", "--retry-failed", "--plan"].contains(&word.as_str()));
+        words.push("--plan".into());
+    }
     // The run at hand is complete.
     let expected = if words[0] == "resume" { 4 } else { 0 };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -178,7 +183,15 @@ fn every_scenario_that_is_printed_in_full_is_one() {
         for text in page.blocks("toml").filter(|text| text.starts_with("schema = 1")) {
             let file = folder.path().join("printed.toml");
             std::fs::write(&file, &text).unwrap();
-            let told = command::tell(root(), &["plan", file.to_str().unwrap()]);
+            let file = file.to_str().unwrap();
+            let told = match text.contains("\nbase = ") {
+                true => {
+                    let base = root().join("scenarios/studies/scale.toml");
+                    std::fs::copy(base, folder.path().join("scale.toml")).unwrap();
+                    command::tell(root(), &["study", file, "--plan"])
+                }
+                false => command::tell(root(), &["plan", file]),
+            };
             assert_eq!(told.code, 0, "{}: {}", page.name, told.err);
             printed += 1;
         }

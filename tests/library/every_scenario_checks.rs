@@ -32,8 +32,13 @@ fn is_base(file: &Path) -> bool {
     file.parent().is_some_and(|folder| folder.ends_with("base"))
 }
 
+/// Many runs of a scenario; read by `fedcast study`.
+fn is_study(file: &Path) -> bool {
+    file.to_string_lossy().ends_with(".study.toml")
+}
+
 fn scenario_files() -> Vec<PathBuf> {
-    all_files().into_iter().filter(|file| !is_base(file)).collect()
+    all_files().into_iter().filter(|file| !is_base(file) && !is_study(file)).collect()
 }
 
 /// The base of a file, where it has one.

@@ -74,9 +74,25 @@ pub fn read_text<C>(
     name: &str,
     read: impl FnOnce(&mut TableReader<'_>) -> C,
 ) -> Result<C, ScenarioError> {
+    read_document(text, name, "the scenario", read)
+}
+
+/// As [`read_text`]; `document` is what the outermost table is called in errors, such as `the study`.
+///
+/// # Errors
+/// Everything that is wrong with the text. After a syntax error nothing else is said: what was read is a guess then.
+pub fn read_document<C>(
+    text: &str,
+    name: &str,
+    document: &'static str,
+    read: impl FnOnce(&mut TableReader<'_>) -> C,
+) -> Result<C, ScenarioError> {
     let mut report = Report::default();
     let root = report.parse(Source::new(name, text));
-    let result = TableReader::of(&root, &mut report, read).0;
+    if !report.is_clean() {
+        return Err(report.into_error());
+    }
+    let result = TableReader::document(&root, document, &mut report, read).0;
     match report.is_clean() {
         true => Ok(result),
         false => Err(report.into_error()),

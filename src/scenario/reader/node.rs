@@ -103,6 +103,19 @@ impl Node {
         self
     }
 
+    /// Says that the value, with everything in it, stands in this source.
+    pub fn stand_in(&mut self, source: usize) {
+        self.span.source = source;
+        match &mut self.value {
+            Value::Array(items) => items.iter_mut().for_each(|item| item.stand_in(source)),
+            Value::Table(table) => table.values_mut().for_each(|entry| {
+                entry.key.source = source;
+                entry.node.stand_in(source);
+            }),
+            _ => {}
+        }
+    }
+
     /// What it is, for "expected ..., found ...".
     pub fn what(&self) -> &'static str {
         match &self.value {

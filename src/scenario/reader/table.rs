@@ -17,6 +17,8 @@ pub struct TableReader<'a> {
     /// Keys that exist, but not here, and why not.
     foreign: Vec<(&'static str, String)>,
     open: bool,
+    /// What the outermost table is called in errors.
+    document: &'static str,
     read: Readout,
 }
 
@@ -36,12 +38,22 @@ impl<'a> TableReader<'a> {
         report: &mut Report,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
-        TableReader::nested(node, String::new(), report, read)
+        TableReader::document(node, "the scenario", report, read)
+    }
+
+    /// Reads a whole document that is no scenario.
+    pub(in crate::scenario) fn document<C>(
+        node: &Node,
+        document: &'static str,
+        report: &mut Report,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> (C, Readout) {
+        TableReader::nested(node, (document, String::new()), report, read)
     }
 
     fn nested<C>(
         node: &Node,
-        path: String,
+        (document, path): (&'static str, String),
         report: &mut Report,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
@@ -52,6 +64,7 @@ impl<'a> TableReader<'a> {
             known: Vec::new(),
             foreign: Vec::new(),
             open: false,
+            document,
             read: Readout::default(),
         };
         let value = read(&mut reader);
@@ -132,9 +145,13 @@ impl<'a> TableReader<'a> {
                 fault.message = format!("`{path}` must be a table");
                 self.report.fault(fault.help(format!("write `[{path}]` and its keys below it")));
                 // Its keys are not missing, they are unreadable: say nothing more.
-                TableReader::nested(&absent, path, &mut Report::default(), read)
+                let place = (self.document, path);
+                TableReader::nested(&absent, place, &mut Report::default(), read)
             }
-            written => TableReader::nested(written.unwrap_or(&absent), path, self.report, read),
+            written => {
+                let place = (self.document, path);
+                TableReader::nested(written.unwrap_or(&absent), place, self.report, read)
+            }
         };
         self.keep(name, readout);
         value
@@ -151,7 +168,7 @@ impl<'a> TableReader<'a> {
         let path = self.path_of(name);
         let (_, readout) = TableReader::nested(
             &Node::empty_table(),
-            path.clone(),
+            (self.document, path.clone()),
             &mut Report::default(),
             &mut read,
         );
@@ -178,7 +195,8 @@ impl<'a> TableReader<'a> {
                 self.report.fault(fault);
                 continue;
             }
-            entries.push(TableReader::nested(item, path.clone(), self.report, &mut read).0);
+            let place = (self.document, path.clone());
+            entries.push(TableReader::nested(item, place, self.report, &mut read).0);
         }
         entries
     }
@@ -211,8 +229,12 @@ impl<'a> TableReader<'a> {
             label: format!("no [{path}] here"),
             help: Some(format!("add `[{path}]` with, for example, `{example}`")),
         });
-        let (value, readout) =
-            TableReader::nested(&Node::empty_table(), path, &mut Report::default(), read);
+        let (value, readout) = TableReader::nested(
+            &Node::empty_table(),
+            (self.document, path),
+            &mut Report::default(),
+            read,
+        );
         self.keep(name, readout);
         value
     }
@@ -287,6 +309,54 @@ impl<'a> TableReader<'a> {
         }
     }
 
+    /// Every key that was not asked for, in the order in which they are written, as values of one type. For tables
+    /// whose keys are names that the writer of the file invents.
+    pub fn rest<T: Readable>(&mut self) -> Vec<(String, T)> {
+        self.open = true;
+        let mut read = Vec::new();
+        for (name, node) in self.in_order() {
+            match T::read(node) {
+                Ok(value) => read.push((name, value)),
+                Err(mut fault) => {
+                    let path = format!("`{}`", self.path_of(&name));
+                    fault.message = fault.message.replace("{key}", &path);
+                    self.report.fault(fault);
+                }
+            }
+        }
+        read
+    }
+
+    /// Every key that was not asked for, in the order in which they are written, as tables.
+    pub fn rest_of_tables<C>(
+        &mut self,
+        mut read: impl FnMut(&str, &mut TableReader<'_>) -> C,
+    ) -> Vec<C> {
+        self.open = true;
+        let mut tables = Vec::new();
+        for (name, node) in self.in_order() {
+            let path = self.path_of(&name);
+            if node.as_table().is_none() {
+                let mut fault = Fault::wrong_type(node, "a table");
+                fault.message = format!("`{path}` must be a table");
+                self.report.fault(fault.help(format!("write `[{path}]` and its keys below it")));
+                continue;
+            }
+            let place = (self.document, path);
+            tables.push(TableReader::nested(node, place, self.report, |t| read(&name, t)).0);
+        }
+        tables
+    }
+
+    /// Keys that were not asked for and their values, in the order in which they are written.
+    fn in_order(&self) -> Vec<(String, &'a Node)> {
+        let Some(table) = self.entries() else { return Vec::new() };
+        let unknown = |name: &str| !self.known.contains(&name);
+        let mut entries: Vec<_> = table.iter().filter(|(name, _)| unknown(name)).collect();
+        entries.sort_by_key(|(_, entry)| entry.key);
+        entries.into_iter().map(|(name, entry)| (name.clone(), &entry.node)).collect()
+    }
+
     /// Keys of the table as written, in alphabetical order.
     pub fn written(&self) -> Vec<String> {
         self.entries().map(|table| table.keys().cloned().collect()).unwrap_or_default()
@@ -310,7 +380,7 @@ impl<'a> TableReader<'a> {
 
     fn title(&self) -> String {
         match self.path.is_empty() {
-            true => "the scenario".to_owned(),
+            true => self.document.to_owned(),
             false => format!("[{}]", self.path),
         }
     }

@@ -1,0 +1,312 @@
+//! `fedcast study`: many runs from one file.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::CliError;
+use super::interrupt::on_interrupt;
+use super::{Exit, Format, print};
+use crate::federation::Interrupt;
+use crate::methods::Registry;
+use crate::scenario::DeviceName;
+use crate::study::{
+    Cell, CellState, Crew, Halt, Invalid, News, Only, Outcome, Outcomes, Outlook, Prepared, Queue,
+    Shard, ShardChoice, Study, StudyDirectory, StudyError, StudyProgress, first_errors, overrides,
+    prepare, tables,
+};
+
+/// Run many cells from one file: a grid of changes to a scenario, each with several seeds
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast study scenarios/studies/scale.study.toml --plan        what it costs; nothing runs
+  fedcast study scenarios/studies/scale.study.toml
+  fedcast study scale.study.toml --only method=hgp,clients=10    one cell first
+  fedcast study scale.study.toml --status                        how far; writes the tables again
+  fedcast study scale.study.toml --retry-failed
+  fedcast study scale.study.toml --shard 1/4                     on one of four machines
+
+Every cell is a process of its own and a run directory of its own. The same command goes on where
+a study was killed or interrupted: what is finished is skipped, what is unfinished is resumed.
+Neither --jobs nor --shard changes a result; directories of several machines are merged by copying
+one over the other. Tables (cells.csv, rounds.csv, table.md, table.tex, paired.csv, ...) are written
+into the study's directory. Exit code 5: cells failed, the others are done; 130: interrupted or at a
+limit of the study, to be gone on with.")]
+pub struct StudyArgs {
+    /// The study file
+    pub file: PathBuf,
+    /// The study's directory [default: studies/<name>]
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Say what every cell costs and which cannot be run; run nothing
+    #[arg(long, conflicts_with_all = ["status", "retry_failed"])]
+    pub plan: bool,
+    /// Say how far the study is and write its tables again; run nothing
+    #[arg(long, conflicts_with = "retry_failed")]
+    pub status: bool,
+    /// Only these cells, such as method=hgp,clients=10 or seed=2; may be repeated
+    #[arg(long, value_name = "AXIS=ARM,...")]
+    pub only: Vec<String>,
+    /// Run cells again that failed
+    #[arg(long)]
+    pub retry_failed: bool,
+    /// One part of all cells, such as 2/8, or `env` for the task of a SLURM job array
+    #[arg(long, value_name = "K/N")]
+    pub shard: Option<String>,
+    /// Processes at once [default: the study's, else one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    /// Override a key of the scenario in all cells; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// No progress on stderr
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// How often tables are written again while cells finish.
+const REWRITE: Duration = Duration::from_secs(10);
+
+/// A study that was read, and what is there of it.
+struct Session<'a> {
+    args: &'a StudyArgs,
+    study: Study,
+    directory: StudyDirectory,
+    cells: Vec<Prepared>,
+    /// Of every cell whether `--only` and the shard choose it.
+    wanted: Vec<bool>,
+    outcomes: Outcomes,
+    crew: Crew,
+    methods: Registry,
+}
+
+/// Runs the study, plans it, or says how far it is.
+pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
+    let methods = Registry::builtin();
+    let study = Study::load(&args.file)?;
+    let only = Only::parse(&args.only, &study)?;
+    let shard = shard(args, &study)?;
+    let root = args.out.clone().unwrap_or_else(|| study.default_directory());
+    let directory = StudyDirectory::new(root);
+    let overrides = overrides(&study, &args.set)?;
+    let (cells, mut invalid) = prepare(&study, &directory, &overrides, &methods);
+    let is_wanted =
+        |cell: &Cell| only.has(&study, cell) && shard.is_none_or(|shard| shard.has(cell));
+    let wanted: Vec<bool> = cells.iter().map(|prepared| is_wanted(&prepared.cell)).collect();
+    invalid.retain(|invalid| args.plan && is_wanted(&invalid.cell) || !args.plan);
+    let outcomes = Outcomes::read(&cells, &directory);
+    let crew = crew(args, &study, &cells);
+    let session = Session { args, study, directory, cells, wanted, outcomes, crew, methods };
+    if args.plan {
+        return session.plan(&invalid);
+    }
+    // A typo is found before a night is spent on the cells that have none.
+    if let Some(error) = first_errors(invalid) {
+        return Err(error.into());
+    }
+    if args.status {
+        tables::write(&session.study, &session.directory, &session.outcomes)?;
+        return session.tell(None);
+    }
+    session.run()
+}
+
+/// Which part of the cells this process runs.
+fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
+    let asked = args.shard.as_deref().map(ShardChoice::parse).transpose();
+    let asked = asked.map_err(|why| StudyError::Selection(format!("--shard: {why}")))?;
+    match asked.or(study.run.shard) {
+        None => Ok(None),
+        Some(ShardChoice::Fixed(shard)) => Ok(Some(shard)),
+        Some(ShardChoice::Environment) => {
+            let found = Shard::of_slurm(|name| std::env::var(name).ok());
+            let found = found.map_err(StudyError::Selection)?;
+            // A study that is made for a cluster runs whole where there is none, unless told otherwise.
+            if found.is_none() && asked.is_some() {
+                let what = "--shard env: this is no task of a SLURM job array (SLURM_ARRAY_TASK_ID and \
+                            SLURM_ARRAY_TASK_COUNT are not set); write --shard 1/4";
+                return Err(StudyError::Selection(what.to_owned()));
+            }
+            Ok(found)
+        }
+    }
+}
+
+/// As many processes as there are cores, with the cores shared among them. GPUs are not shared.
+fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> Crew {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let on_gpus = cells.iter().any(|prepared| {
+        prepared.scenario.devices.names.iter().any(|device| *device != DeviceName::Cpu)
+    });
+    let auto = if on_gpus { 1 } else { cores.min(cells.len()).max(1) };
+    let jobs = args.jobs.or(study.run.jobs).map_or(auto, |jobs| jobs as usize);
+    let workers = (!on_gpus).then(|| (cores / jobs).max(1));
+    let (on_error, limit) = (study.run.on_error, study.run.limit);
+    Crew { jobs, workers, on_error, limit, stop: Interrupt::default() }
+}
+
+impl Session<'_> {
+    fn plan(&self, invalid: &[Invalid]) -> Result<Exit, CliError> {
+        let Session { study, cells, wanted, outcomes, crew, methods, .. } = self;
+        let both = cells.iter().zip(&outcomes.all).zip(wanted);
+        let chosen: Vec<_> = both.filter(|(_, wanted)| **wanted).map(|(both, _)| both).collect();
+        let outlook = Outlook::of(study, &chosen, invalid, &outcomes.pace(), crew.jobs, methods);
+        match self.args.format {
+            Format::Human => print(&outlook.to_text())?,
+            Format::Json => print(&format!("{}\n", json!(outlook)))?,
+        }
+        Ok(if outlook.has_errors() { Exit::Scenario } else { Exit::Done })
+    }
+
+    fn run(mut self) -> Result<Exit, CliError> {
+        self.refuse_foreign()?;
+        let is_wanted = |prepared: &Prepared| {
+            self.cells
+                .iter()
+                .zip(&self.wanted)
+                .any(|(other, wanted)| *wanted && other.cell == prepared.cell)
+        };
+        let order = self.study.run.order;
+        let retry = self.args.retry_failed;
+        let queue = Queue::of(&self.cells, &self.outcomes, order, retry, is_wanted, &self.methods);
+        let wanted = self.wanted.iter().filter(|wanted| **wanted).count();
+        if !self.args.quiet {
+            let (left, at) = (queue.cells.len(), self.directory.path().display());
+            let jobs = self.crew.jobs.min(left);
+            match left {
+                0 => eprintln!("{}: nothing to run of {wanted} runs in {at}", self.study.name),
+                left => eprintln!(
+                    "{}: {left} of {wanted} runs to go, {jobs} at once, into {at}",
+                    self.study.name
+                ),
+            }
+        }
+        // Written before anything runs: a directory that cannot be written is found at once.
+        tables::write(&self.study, &self.directory, &self.outcomes)?;
+        on_interrupt(self.crew.stop.clone());
+        let over = wanted - queue.cells.len();
+        let jobs = self.crew.jobs;
+        let pace = self.outcomes.pace();
+        let mut progress =
+            StudyProgress::new(&self.study, &queue, jobs, pace, (over, wanted), self.args.quiet);
+        let mut written = Instant::now();
+        let (study, directory, outcomes) = (&self.study, &self.directory, &mut self.outcomes);
+        let mut trouble = None;
+        let halt = self.crew.execute(&queue.cells, directory, |news| {
+            progress.tell(news);
+            if matches!(news, News::Ended(..)) && written.elapsed() >= REWRITE && trouble.is_none()
+            {
+                outcomes.refresh(directory);
+                // Cells go on: what is wrong with a table is told when it is written at the end.
+                trouble = tables::write(study, directory, outcomes).err();
+                written = Instant::now();
+            }
+            Ok(())
+        });
+        progress.finish();
+        let halt = halt?;
+        outcomes.refresh(directory);
+        tables::write(study, directory, outcomes)?;
+        self.tell(halt)
+    }
+
+    /// Nothing is run beside a run of another scenario: it may be what somebody still needs.
+    fn refuse_foreign(&self) -> Result<(), StudyError> {
+        let outcomes = self.outcomes.all.iter().zip(&self.wanted).filter(|(_, wanted)| **wanted);
+        let mut foreign = outcomes.filter_map(|(outcome, _)| match &outcome.state {
+            CellState::Foreign(found) => Some((self.directory.run(&outcome.cell), found.clone())),
+            _ => None,
+        });
+        match foreign.next() {
+            None => Ok(()),
+            Some((path, found)) => {
+                Err(StudyError::OtherScenario { path, found, more: foreign.count() })
+            }
+        }
+    }
+
+    /// Says how the study stands, and answers the exit code.
+    fn tell(&self, halt: Option<Halt>) -> Result<Exit, CliError> {
+        let outcomes = &self.outcomes;
+        let wanted =
+            || outcomes.all.iter().zip(&self.wanted).filter(|both| *both.1).map(|both| both.0);
+        let words = ["done", "failed", "unfinished", "running", "waiting", "other scenario"];
+        let count = |word: &str| wanted().filter(|outcome| outcome.state.word() == word).count();
+        let counts: Vec<(&str, usize)> =
+            words.iter().map(|word| (*word, count(word))).filter(|(_, n)| *n > 0).collect();
+        let path = self.directory.path().display().to_string();
+        match self.args.format {
+            Format::Human => {
+                let mut text = tables::MainTable::of(&self.study, outcomes).to_text();
+                text.push('\n');
+                for outcome in wanted() {
+                    if let CellState::Failed(failure) = &outcome.state {
+                        let name = self.study.label(&outcome.cell.point);
+                        let seed = outcome.cell.replicate.label;
+                        text.push_str(&format!("failed: {name}, seed {seed}: {}\n", failure.error));
+                    }
+                }
+                let counts: Vec<String> =
+                    counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
+                text.push_str(&format!("runs        {}\ndirectory   {path}\n", counts.join(", ")));
+                print(&text)?;
+            }
+            Format::Json => {
+                let cells: Vec<serde_json::Value> =
+                    wanted().map(|outcome| self.cell(outcome)).collect();
+                let counts: serde_json::Map<String, serde_json::Value> =
+                    counts.iter().map(|(word, n)| ((*word).to_owned(), json!(n))).collect();
+                let told = json!({
+                    "study": self.study.name, "directory": path, "runs": counts, "cells": cells,
+                });
+                print(&format!("{told:#}\n"))?;
+            }
+        }
+        // A limit that came as the last run ended left nothing.
+        let halt = halt.filter(|_| count("waiting") + count("unfinished") > 0);
+        let again = || format!("go on with: fedcast study {}", self.args.file.display());
+        match halt {
+            Some(Halt::Interrupted) => eprintln!("interrupted; {}", again()),
+            Some(Halt::Wall) => eprintln!("stopped at the limit of wall time; {}", again()),
+            Some(Halt::Disk) => {
+                eprintln!("stopped at the limit of disk; make room or raise it, then {}", again())
+            }
+            Some(Halt::Error) => {
+                eprintln!("stopped at the first failure, as on_error says; {}", again())
+            }
+            None => {}
+        }
+        Ok(match halt {
+            Some(Halt::Interrupted | Halt::Wall | Halt::Disk) => Exit::Interrupted,
+            _ if count("failed") > 0 => Exit::CellsFailed,
+            // A child was interrupted by somebody else.
+            None if !self.args.status && count("unfinished") > 0 => Exit::Interrupted,
+            _ => Exit::Done,
+        })
+    }
+
+    fn cell(&self, outcome: &Outcome) -> serde_json::Value {
+        let error = match &outcome.state {
+            CellState::Failed(failure) => Some(&failure.error),
+            _ => None,
+        };
+        let figures = self.study.compare.metrics.iter().map(|metric| {
+            let figure = outcome.run.as_ref().and_then(|run| run.figure(metric));
+            (metric.name().to_owned(), json!(figure))
+        });
+        json!({
+            "label": self.study.label(&outcome.cell.point),
+            "seed": outcome.cell.replicate.label,
+            "status": outcome.state.word(),
+            "path": self.directory.run(&outcome.cell).display().to_string(),
+            "figures": figures.collect::<serde_json::Map<String, serde_json::Value>>(),
+            "error": error,
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! Changes to a scenario that stand in another file: what an arm of a study does to its base.
+//!
+//! A key stands for itself and a table replaces a table: `method = { name = "stsa" }` leaves nothing of the base's
+//! `[method]`, because its keys were meant for another method. A dotted key changes that key alone, quoted or not:
+//! `client.epochs = 2`. Errors point into the file in which a change is written, and its paths start at that file's folder.
+
+#![allow(private_interfaces)]
+
+use std::path::PathBuf;
+
+use super::Override;
+use super::overrides::{key_path, place};
+use super::reader::{Entry, Fault, Node, Readable, Report, Source, Table, Value};
+
+/// The file that changes are written in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// As people named it.
+    pub name: String,
+    /// Its whole text.
+    pub text: String,
+    /// Where relative paths in it start; absolute.
+    pub folder: PathBuf,
+}
+
+/// A value as it is written, with its place.
+#[derive(Clone, Debug)]
+pub struct Written(Node);
+
+impl PartialEq for Written {
+    fn eq(&self, other: &Written) -> bool {
+        self.to_toml() == other.to_toml()
+    }
+}
+
+impl Readable for Written {
+    const WHAT: &'static str = "a value";
+
+    fn read(node: &Node) -> Result<Written, Fault> {
+        match node.to_toml() {
+            Some(_) => Ok(Written(node.clone())),
+            None => Err(Fault::wrong_type(node, "a number, a word, a list or a table")),
+        }
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        self.0.to_toml().expect("looked at when it was read")
+    }
+}
+
+impl Written {
+    /// The value without its place.
+    pub fn value(&self) -> toml::Value {
+        self.to_toml()
+    }
+}
+
+impl From<toml::Value> for Written {
+    /// A value that is written nowhere.
+    fn from(value: toml::Value) -> Written {
+        let text = format!("v = {value}");
+        let parsed = toml::de::DeTable::parse(&text).ok();
+        let node =
+            parsed.and_then(|table| Some(Node::document(0, table.get_ref()).at("v")?.node.clone()));
+        Written(node.unwrap_or_else(Node::empty_table))
+    }
+}
+
+/// A set of changes, in the order of their places.
+#[derive(Clone, Debug, Default)]
+pub struct Changes(Vec<(Vec<String>, Entry)>);
+
+impl PartialEq for Changes {
+    fn eq(&self, other: &Changes) -> bool {
+        self.texts() == other.texts()
+    }
+}
+
+impl Readable for Changes {
+    const WHAT: &'static str = "a table of changes";
+
+    fn read(node: &Node) -> Result<Changes, Fault> {
+        let Value::Table(table) = &node.value else {
+            let fault = Fault::wrong_type(node, Self::WHAT);
+            return Err(fault.help("write `{ federation.rounds = 2 }`, or `{ method = { ... } }`"));
+        };
+        let mut changes = Vec::new();
+        collect(table, &[], &mut changes)?;
+        changes.sort_by_key(|(_, entry)| entry.key);
+        Ok(Changes(changes))
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        let entry =
+            |(path, entry): &(Vec<String>, Entry)| Some((joined(path), entry.node.to_toml()?));
+        toml::Value::Table(self.0.iter().filter_map(entry).collect())
+    }
+}
+
+impl Changes {
+    /// One key set to a value; `None` if that is no key.
+    pub fn at(key: &str, value: &Written) -> Option<Changes> {
+        let entry = Entry { key: value.0.span, node: value.0.clone() };
+        Some(Changes(vec![(key_path(key)?, entry)]))
+    }
+
+    /// As `key=value`, for people.
+    pub fn texts(&self) -> Vec<String> {
+        let text = |(path, entry): &(Vec<String>, Entry)| {
+            let value = entry.node.to_toml().map_or_else(String::new, |value| value.to_string());
+            format!("{}={value}", joined(path))
+        };
+        self.0.iter().map(text).collect()
+    }
+
+    /// Puts them over what is there. `source` is the index of their file.
+    pub(super) fn apply(&self, root: &mut Node, source: usize) {
+        for (path, entry) in &self.0 {
+            let mut entry = entry.clone();
+            entry.key.source = source;
+            entry.node.stand_in(source);
+            place(root, path, entry);
+        }
+    }
+}
+
+/// Changes of several places in one file, as a scenario is loaded with them.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed<'a> {
+    /// The file they stand in.
+    pub origin: &'a Origin,
+    /// Later ones go over earlier ones.
+    pub sets: &'a [Changes],
+}
+
+impl Changed<'_> {
+    /// Puts all of them over a scenario and answers the index of their file.
+    pub(super) fn apply(&self, root: &mut Node, report: &mut Report) -> usize {
+        let source = report.add(Source::new(&self.origin.name, &self.origin.text));
+        self.sets.iter().for_each(|set| set.apply(root, source));
+        source
+    }
+
+    /// As if they were typed behind `--set`.
+    pub(super) fn overrides(&self) -> Vec<Override> {
+        self.sets.iter().flat_map(Changes::texts).map(Override::new).collect()
+    }
+}
+
+/// Leaves of dotted keys, whole values of others.
+fn collect(
+    table: &Table,
+    above: &[String],
+    into: &mut Vec<(Vec<String>, Entry)>,
+) -> Result<(), Fault> {
+    for (name, entry) in table {
+        let mut path = above.to_vec();
+        match key_path(name).filter(|parts| parts.len() > 1) {
+            // A quoted key with dots in it.
+            Some(parts) => path.extend(parts),
+            None => path.push(name.clone()),
+        }
+        match &entry.node.value {
+            // A table that only dotted keys or headers below it have made stands where its key does.
+            Value::Table(inner) if entry.key == entry.node.span => collect(inner, &path, into)?,
+            _ if entry.node.to_toml().is_none() => {
+                return Err(Fault::wrong_type(&entry.node, "a number, a word, a list or a table"));
+            }
+            _ => into.push((path, entry.clone())),
+        }
+    }
+    Ok(())
+}
+
+/// A path as a dotted key.
+fn joined(path: &[String]) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let part = |part: &String| match !part.is_empty() && part.chars().all(bare) {
+        true => part.clone(),
+        false => toml::Value::from(part.as_str()).to_string(),
+    };
+    path.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::reader::{Param, read_text};
+
+    fn changes(text: &str) -> Vec<String> {
+        let param = || Param::new("set", Changes::default(), "changes");
+        read_text(text, "example", |table| table.get(&param())).unwrap().texts()
+    }
+
+    #[test]
+    fn dotted_keys_are_changes_of_their_own_and_tables_stay_whole() {
+        for (text, expected) in [
+            ("set = { method = { name = \"a\", x = 1 } }", "method={ name = \"a\", x = 1 }"),
+            ("set = { method.x = 1 }", "method.x=1"),
+            ("set = { \"client.optimiser.lr\" = 0.5 }", "client.optimiser.lr=0.5"),
+            ("set.client.epochs = 2", "client.epochs=2"),
+            ("[set]\nclient.epochs = 2", "client.epochs=2"),
+            ("[set.client]\nepochs = 2", "client={ epochs = 2 }"),
+            ("[set.data.train]\nsize = 2", "data.train={ size = 2 }"),
+            ("set.wire.up = { codec = \"f16\" }", "wire.up={ codec = \"f16\" }"),
+        ] {
+            assert_eq!(changes(text), [expected], "{text}");
+        }
+        assert_eq!(changes("set = { b.x = 1, a = 2, b.y = 3 }"), ["b.x=1", "a=2", "b.y=3"]);
+    }
+
+    #[test]
+    fn what_is_no_set_of_changes_is_an_error() {
+        let read = |text: &str| {
+            let param = Param::new("set", Changes::default(), "changes");
+            read_text(text, "example", |table| table.get(&param)).unwrap_err().to_string()
+        };
+        assert!(read("set = 3").contains("`set` must be a table of changes"));
+        assert!(read("set = { a = 1979-05-27 }").contains("this is a date"));
+    }
+}

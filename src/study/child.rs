@@ -1,0 +1,172 @@
+//! One cell as a process of the program itself, on a leash.
+//!
+//! The child reads its standard input and ends, resumable, when that closes (see [`LEASH`]). So it hears of Ctrl-C by its
+//! parent letting go, and a parent that is killed leaves no child behind. A group of its own keeps the terminal's Ctrl-C
+//! from reaching it twice.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::directory::{Failure, StudyDirectory};
+use super::prepare::Prepared;
+use crate::experiment::{DirectoryError, names, write_atomically};
+use crate::federation::Interrupt;
+use crate::results::{ProcessUsage, Usage};
+
+/// The variable that tells a process to end, as on Ctrl-C, when its standard input closes.
+pub const LEASH: &str = "FEDCAST_LEASH";
+
+/// How often a child is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Done,
+    Failed(Failure),
+    /// It was told to stop, and goes on another time.
+    Interrupted,
+}
+
+/// Exit codes of the program that matter here.
+const NOTHING_TO_DO: i32 = 4;
+const INTERRUPTED: i32 = 130;
+
+/// Runs or resumes a cell that is held, and writes down what it took.
+///
+/// # Errors
+/// Its files cannot be written. What goes wrong in the process is an answer.
+pub(super) fn run(
+    prepared: &Prepared,
+    directory: &StudyDirectory,
+    workers: Option<usize>,
+    halt: &Interrupt,
+) -> Result<Ended, DirectoryError> {
+    let cell = &prepared.cell;
+    let (path, log) = (directory.run(cell), directory.log(cell));
+    directory.set_failed(cell, None)?;
+    let scenario = directory.scenario(cell);
+    write_atomically(&scenario, prepared.scenario.to_effective_toml().as_bytes())?;
+    let mut arguments: Vec<&std::ffi::OsStr> = match directory.has_run(cell) {
+        true => vec!["resume".as_ref(), path.as_os_str()],
+        false => vec!["run".as_ref(), scenario.as_os_str(), "--out".as_ref(), path.as_os_str()],
+    };
+    let workers = workers.map(|workers| workers.to_string());
+    arguments.push("--quiet".as_ref());
+    if let Some(workers) = &workers {
+        arguments.extend([std::ffi::OsStr::new("--workers"), workers.as_ref()]);
+    }
+    let began = Instant::now();
+    let started = start(&arguments, &log);
+    let failed = |exit, error| Ended::Failed(Failure { hash: prepared.hash.clone(), exit, error });
+    let (mut child, said) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            let ended = failed(None, format!("cannot start a process: {error}"));
+            return settle(directory, prepared, ended);
+        }
+    };
+    let (status, peak_memory_mb) = watch(&mut child, halt);
+    let usage = ProcessUsage { wall_s: began.elapsed().as_secs_f64(), peak_memory_mb };
+    if directory.has_run(cell) {
+        keep_usage(&path, usage)?;
+    }
+    let ended = match status {
+        Err(error) => failed(None, format!("cannot wait for the process: {error}")),
+        Ok(status) => match status.code() {
+            Some(0 | NOTHING_TO_DO) => Ended::Done,
+            Some(INTERRUPTED) => Ended::Interrupted,
+            code => failed(code, told(&log, said).unwrap_or_else(|| nothing_said(status))),
+        },
+    };
+    settle(directory, prepared, ended)
+}
+
+fn settle(
+    directory: &StudyDirectory,
+    prepared: &Prepared,
+    ended: Ended,
+) -> Result<Ended, DirectoryError> {
+    if let Ended::Failed(failure) = &ended {
+        directory.set_failed(&prepared.cell, Some(failure))?;
+    }
+    Ok(ended)
+}
+
+/// The process, and where in the log it begins to speak.
+fn start(arguments: &[&std::ffi::OsStr], log: &Path) -> io::Result<(Child, u64)> {
+    let mut log = OpenOptions::new().create(true).append(true).open(log)?;
+    let said = log.seek(SeekFrom::End(0))?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(arguments).env(LEASH, "1");
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    Ok((command.spawn()?, said))
+}
+
+/// Waits for the end; lets go of the leash when asked to.
+fn watch(child: &mut Child, halt: &Interrupt) -> (io::Result<ExitStatus>, Option<f64>) {
+    let mut leash = child.stdin.take();
+    let mut peak = None;
+    loop {
+        // Before the end is taken note of: the system forgets what a process used as it goes.
+        peak = peak_memory_mb(child.id()).or(peak);
+        match child.try_wait() {
+            Ok(Some(status)) => return (Ok(status), peak),
+            Ok(None) => {}
+            Err(error) => return (Err(error), peak),
+        }
+        if halt.is_requested() {
+            leash = None;
+        }
+        thread::sleep(LOOK);
+        let _held = &leash;
+    }
+}
+
+/// Peak resident memory of a process that lives, as Linux tells it.
+fn peak_memory_mb(process: u32) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0 / 1e6)
+}
+
+fn keep_usage(run: &Path, process: ProcessUsage) -> Result<(), DirectoryError> {
+    let path = run.join(names::USAGE);
+    let before = fs::read_to_string(&path).ok();
+    let mut usage: Usage =
+        before.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    usage.processes.push(process);
+    let text = serde_json::to_string_pretty(&usage).expect("a list of numbers");
+    write_atomically(&path, format!("{text}\n").as_bytes())
+}
+
+/// What the process said of its error.
+fn told(log: &Path, from: u64) -> Option<String> {
+    let mut file = fs::File::open(log).ok()?;
+    file.seek(SeekFrom::Start(from)).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim();
+    let error = text.lines().position(|line| line.starts_with("error: "));
+    let kept: Vec<&str> = text.lines().skip(error.unwrap_or(0)).collect();
+    let kept = kept.join("\n");
+    let kept = kept.strip_prefix("error: ").unwrap_or(&kept);
+    (!kept.is_empty()).then(|| kept.to_owned())
+}
+
+fn nothing_said(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let why = if signal == 9 { "; was memory short?" } else { "" };
+        return format!("the process was ended by signal {signal}{why}");
+    }
+    format!("the process ended with {status} and said nothing")
+}

@@ -1,0 +1,81 @@
+//! `[compare]`: what tables show, against what, and what must be equal for a comparison to be fair.
+
+use super::axes::{Axis, Pick, read_picks};
+use crate::results::Metric;
+use crate::scenario::reader::{Param, TableReader};
+
+/// What is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compare {
+    /// What the others are compared with.
+    pub against: Option<Baseline>,
+    /// Columns of the tables.
+    pub metrics: Vec<Metric>,
+    /// A note stands under the tables wherever arms differ in one of these.
+    pub warn_if_unequal: Vec<Metric>,
+}
+
+/// The arm that others are compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// Of every cell the one that has these arms in place of its own.
+    Arms(Vec<Pick>),
+    /// An extra cell, by its label.
+    Extra(String),
+}
+
+impl Compare {
+    pub(super) fn read(table: &mut TableReader<'_>, axes: &[Axis], extras: &[String]) -> Compare {
+        let against =
+            table.optional_table("against", |against| read_against(against, axes, extras));
+        let metrics = ["faa", "average_incremental", "forgetting", "bytes_up", "bytes_down"];
+        let metrics = read_metrics(table, "metrics", &metrics, "columns of the tables");
+        let doc = "noted under the tables where arms differ in it";
+        let unequal = read_metrics(table, "warn_if_unequal", &["seats", "sample_passes"], doc);
+        Compare { against: against.flatten(), metrics, warn_if_unequal: unequal }
+    }
+}
+
+fn read_against(table: &mut TableReader<'_>, axes: &[Axis], extras: &[String]) -> Option<Baseline> {
+    let label = Param::<String>::unset("label", "an extra cell");
+    if let Some(label) = table.optional(&label) {
+        if !extras.contains(&label) {
+            let message = format!("there is no extra cell `{label}`");
+            table.reject("label", &message, "unknown label", "write the `label` of an [[extra]]");
+        }
+        return Some(Baseline::Extra(label));
+    }
+    let picks = read_picks(table, axes);
+    (!picks.is_empty()).then_some(Baseline::Arms(picks))
+}
+
+/// A list of names of metrics.
+pub(super) fn read_metrics(
+    table: &mut TableReader<'_>,
+    name: &'static str,
+    default: &[&str],
+    doc: &'static str,
+) -> Vec<Metric> {
+    let default = default.iter().map(|name| (*name).to_owned()).collect();
+    let names: Vec<String> = table.get(&Param::new(name, default, doc));
+    let mut metrics: Vec<Metric> = Vec::new();
+    for word in names {
+        match Metric::parse(&word) {
+            Ok(metric) if metrics.contains(&metric) => {
+                table.reject(
+                    name,
+                    &format!("`{word}` stands twice"),
+                    "twice",
+                    "remove one of them",
+                );
+            }
+            Ok(metric) => metrics.push(metric),
+            Err(error) => {
+                let text = error.to_string();
+                let (message, help) = text.split_once("; ").unwrap_or((&text, "see the guide"));
+                table.reject(name, message, "one of these", help);
+            }
+        }
+    }
+    metrics
+}

@@ -1,0 +1,230 @@
+//! The directory of a study: where everything of a cell lies, and what is there already.
+//!
+//! ```text
+//! clients=10,method=hgp/seed-1/             the run directory of a cell
+//! clients=10,method=hgp/seed-1.toml         its scenario
+//! clients=10,method=hgp/seed-1.log          what its processes said on stderr
+//! clients=10,method=hgp/seed-1.failed.json  why it failed, until it is tried again
+//! clients=10,method=hgp/seed-1.lock         held by the process that runs it
+//! features/                                 features of frozen backbones, where they are shared
+//! study.effective.toml  cells.csv ...       see the tables
+//! study.lock                                held while tables are written
+//! ```
+//! Directories of several machines are merged by copying one over the other.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Cell;
+use crate::experiment::{DirectoryError, Status, names, read_manifest, write_atomically};
+
+/// What is known of a cell from its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CellState {
+    /// Nothing is there.
+    Waiting,
+    /// A process holds it.
+    Running,
+    /// A run is there that can be resumed.
+    Unfinished,
+    Done,
+    Failed(Failure),
+    /// There is a run of another scenario: its name and hash.
+    Foreign(String),
+}
+
+/// Why a cell failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Of its scenario.
+    pub hash: String,
+    /// The exit code of its process; none where a signal ended it.
+    pub exit: Option<i32>,
+    /// What the process said.
+    pub error: String,
+}
+
+impl CellState {
+    /// As tables have it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            CellState::Waiting => "waiting",
+            CellState::Running => "running",
+            CellState::Unfinished => "unfinished",
+            CellState::Done => "done",
+            CellState::Failed(_) => "failed",
+            CellState::Foreign(_) => "other scenario",
+        }
+    }
+}
+
+/// A study's directory. Nothing is made before something is written.
+#[derive(Clone, Debug)]
+pub struct StudyDirectory {
+    root: PathBuf,
+}
+
+impl StudyDirectory {
+    /// At this place.
+    pub fn new(root: PathBuf) -> StudyDirectory {
+        StudyDirectory { root }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The run directory of a cell.
+    pub fn run(&self, cell: &Cell) -> PathBuf {
+        self.root.join(&cell.path)
+    }
+
+    /// The scenario of a cell.
+    pub fn scenario(&self, cell: &Cell) -> PathBuf {
+        self.beside(cell, "toml")
+    }
+
+    /// What the processes of a cell said.
+    pub fn log(&self, cell: &Cell) -> PathBuf {
+        self.beside(cell, "log")
+    }
+
+    fn failure(&self, cell: &Cell) -> PathBuf {
+        self.beside(cell, "failed.json")
+    }
+
+    /// Shared features; absolute, as scenarios have paths.
+    pub fn features(&self) -> PathBuf {
+        let folder = self.root.join("features");
+        std::path::absolute(&folder).unwrap_or(folder)
+    }
+
+    fn beside(&self, cell: &Cell, ending: &str) -> PathBuf {
+        let mut path = self.run(cell).into_os_string();
+        path.push(".");
+        path.push(ending);
+        path.into()
+    }
+
+    /// What is there of a cell whose scenario has this hash.
+    pub fn state(&self, cell: &Cell, hash: &str) -> CellState {
+        match self.is_held(cell) {
+            true => CellState::Running,
+            false => self.found(cell, hash),
+        }
+    }
+
+    /// The same, whoever holds it.
+    pub(super) fn found(&self, cell: &Cell, hash: &str) -> CellState {
+        let manifest = read_manifest(&self.run(cell)).ok();
+        if let Some(manifest) = &manifest
+            && manifest.scenario.hash != hash
+        {
+            let found = format!("{}, {}", manifest.scenario.name, manifest.scenario.hash);
+            return CellState::Foreign(found);
+        }
+        match manifest {
+            Some(manifest) if manifest.status == Status::Done => CellState::Done,
+            manifest => match self.failed(cell).filter(|failure| failure.hash == hash) {
+                Some(failure) => CellState::Failed(failure),
+                None => match manifest {
+                    None => CellState::Waiting,
+                    // Its parent was gone before it could say so.
+                    Some(manifest) if manifest.status == Status::Failed => {
+                        let error = manifest.error.unwrap_or_default();
+                        CellState::Failed(Failure { hash: hash.to_owned(), exit: None, error })
+                    }
+                    Some(_) => CellState::Unfinished,
+                },
+            },
+        }
+    }
+
+    fn failed(&self, cell: &Cell) -> Option<Failure> {
+        serde_json::from_str(&fs::read_to_string(self.failure(cell)).ok()?).ok()
+    }
+
+    /// Says that a cell failed, or takes that back.
+    pub(super) fn set_failed(
+        &self,
+        cell: &Cell,
+        failure: Option<&Failure>,
+    ) -> Result<(), DirectoryError> {
+        let path = self.failure(cell);
+        match failure {
+            Some(failure) => {
+                let text = serde_json::to_string_pretty(failure).expect("three plain fields");
+                write_atomically(&path, format!("{text}\n").as_bytes())
+            }
+            None => match fs::remove_file(&path) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    Err(DirectoryError::Write { path, source })
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn is_held(&self, cell: &Cell) -> bool {
+        let lock = File::open(self.beside(cell, "lock"));
+        lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Holds a cell until the file is dropped; `None` where another process has it.
+    pub(super) fn hold(&self, cell: &Cell) -> Result<Option<File>, DirectoryError> {
+        let path = self.beside(cell, "lock");
+        let file = open_lock(&path)?;
+        // Who looks whether a cell is held holds it for a moment.
+        for _ in 0..5 {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(20)),
+                Err(TryLockError::Error(source)) => {
+                    return Err(DirectoryError::Write { path, source });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Holds the tables, so that two processes do not write them at once.
+    pub(super) fn hold_tables(&self) -> Result<File, DirectoryError> {
+        let path = self.root.join("study.lock");
+        let file = open_lock(&path)?;
+        file.lock().map_err(|source| DirectoryError::Write { path, source })?;
+        Ok(file)
+    }
+
+    /// Bytes of everything in it; what goes away meanwhile counts nothing.
+    pub(super) fn size(&self) -> u64 {
+        let mut sum = 0;
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                match entry.metadata() {
+                    Ok(data) if data.is_dir() => folders.push(entry.path()),
+                    Ok(data) => sum += data.len(),
+                    Err(_) => {}
+                }
+            }
+        }
+        sum
+    }
+
+    /// Whether a run directory has a manifest, so that its run can be resumed.
+    pub(super) fn has_run(&self, cell: &Cell) -> bool {
+        self.run(cell).join(names::MANIFEST).exists()
+    }
+}
+
+fn open_lock(path: &Path) -> Result<File, DirectoryError> {
+    let failed = |source| DirectoryError::Write { path: path.to_owned(), source };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
+    }
+    OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(failed)
+}

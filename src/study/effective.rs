@@ -1,0 +1,148 @@
+//! A study as text with every default written out.
+
+use std::fmt::Write;
+
+use toml::{Table, Value};
+
+use super::{Axis, Baseline, Pick, Replicate, SCHEMA, ShardChoice, Study};
+use crate::results::Metric;
+use crate::scenario::reader::{Choice, Readable};
+
+impl Study {
+    /// The study with every default, as a study file that gives the same cells wherever it lies.
+    pub fn to_effective_toml(&self) -> String {
+        let mut text = String::from("# The study with every default written out.\n");
+        let mut root = vec![
+            ("schema", Value::Integer(i64::from(SCHEMA))),
+            ("study", self.name.as_str().into()),
+            ("base", self.base.display().to_string().into()),
+        ];
+        let set = self.set.to_toml();
+        if set.as_table().is_some_and(|set| !set.is_empty()) {
+            root.push(("set", set));
+        }
+        root.push(("seeds", self.seeds()));
+        lines(&mut text, root);
+        for axis in &self.axes {
+            write_axis(&mut text, axis);
+        }
+        for picks in &self.excluded {
+            text.push_str("\n[[exclude]]\n");
+            lines(&mut text, self.picks(picks));
+        }
+        for extra in &self.extras {
+            text.push_str("\n[[extra]]\n");
+            lines(
+                &mut text,
+                [("label", extra.label.as_str().into()), ("set", extra.set.to_toml())],
+            );
+        }
+        text.push_str("\n[compare]\n");
+        lines(&mut text, self.compare_lines());
+        text.push_str("\n[run]\n");
+        lines(&mut text, self.run_lines());
+        text.push_str("\n[report]\n");
+        lines(&mut text, self.report_lines());
+        text
+    }
+
+    fn seeds(&self) -> Value {
+        let seeds = |of: fn(&Replicate) -> u64| -> Value {
+            let number = |one| Value::Integer(i64::try_from(of(one)).unwrap_or(i64::MAX));
+            self.replicates.iter().map(number).collect::<Vec<_>>().into()
+        };
+        let all: [(&str, fn(&Replicate) -> u64); 3] = [
+            ("run", |one| one.run),
+            ("partition", |one| one.partition),
+            ("class_order", |one| one.class_order),
+        ];
+        Value::Table(all.map(|(name, of)| (name.to_owned(), seeds(of))).into_iter().collect())
+    }
+
+    fn picks<'a>(&'a self, picks: &'a [Pick]) -> impl Iterator<Item = (&'a str, Value)> {
+        picks.iter().map(|pick| {
+            let axis = &self.axes[pick.axis];
+            let arm = &axis.arms[pick.arm];
+            let value = arm.value.clone().unwrap_or_else(|| arm.label.as_str().into());
+            (axis.name.as_str(), value)
+        })
+    }
+
+    fn compare_lines(&self) -> Vec<(&'static str, Value)> {
+        let names = |metrics: &[Metric]| -> Value {
+            metrics.iter().map(|metric| Value::from(metric.name())).collect::<Vec<_>>().into()
+        };
+        let owned = |(name, value): (&str, Value)| (name.to_owned(), value);
+        let against: Option<Table> = self.compare.against.as_ref().map(|against| match against {
+            Baseline::Arms(picks) => self.picks(picks).map(owned).collect(),
+            Baseline::Extra(label) => {
+                [owned(("label", label.as_str().into()))].into_iter().collect()
+            }
+        });
+        let mut lines = Vec::new();
+        lines.extend(against.map(|against| ("against", Value::Table(against))));
+        lines.push(("metrics", names(&self.compare.metrics)));
+        lines.push(("warn_if_unequal", names(&self.compare.warn_if_unequal)));
+        lines
+    }
+
+    fn run_lines(&self) -> Vec<(&'static str, Value)> {
+        let run = &self.run;
+        let jobs = run.jobs.map_or_else(|| "auto".into(), |jobs| i64::from(jobs).into());
+        let mut lines = vec![
+            ("jobs", jobs),
+            ("order", run.order.word().into()),
+            ("on_error", run.on_error.word().into()),
+            ("share_features", run.share_features.into()),
+        ];
+        let wall = run.limit.wall.map(|wall| ("wall", format!("{}s", wall.as_secs_f64().ceil())));
+        let disk = run.limit.disk.map(|disk| ("disk", format!("{disk}B")));
+        let limits: Table = wall
+            .into_iter()
+            .chain(disk)
+            .map(|(name, text)| (name.to_owned(), text.into()))
+            .collect();
+        if !limits.is_empty() {
+            lines.push(("limit", Value::Table(limits)));
+        }
+        let shard = run.shard.map(|shard| match shard {
+            ShardChoice::Environment => "env".to_owned(),
+            ShardChoice::Fixed(shard) => format!("{}/{}", shard.part, shard.of),
+        });
+        lines.extend(shard.map(|shard| ("shard", shard.into())));
+        lines
+    }
+
+    fn report_lines(&self) -> Vec<(&'static str, Value)> {
+        let report = &self.report;
+        let mut lines = Vec::new();
+        lines.extend(report.x.as_ref().map(|x| ("x", x.as_str().into())));
+        lines.extend(report.series.as_ref().map(|series| ("series", series.as_str().into())));
+        let plots = report.plots.iter().map(|plot| Value::from(plot.to_string()));
+        lines.push(("plots", plots.collect::<Vec<_>>().into()));
+        lines
+    }
+}
+
+fn write_axis(text: &mut String, axis: &Axis) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\n[axes.{}]", axis.name);
+    match &axis.key {
+        Some(key) => {
+            let values: Vec<Value> = axis.arms.iter().filter_map(|arm| arm.value.clone()).collect();
+            lines(text, [("key", key.as_str().into()), ("values", values.into())]);
+        }
+        // One line each: the order of arms is that of tables.
+        None => {
+            lines(text, axis.arms.iter().map(|arm| (arm.label.as_str(), arm.changes.to_toml())))
+        }
+    }
+}
+
+fn lines<'a>(text: &mut String, pairs: impl IntoIterator<Item = (&'a str, Value)>) {
+    for (name, value) in pairs {
+        let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
+        let name = if bare { name.to_owned() } else { Value::from(name).to_string() };
+        let _ = writeln!(text, "{name} = {value}");
+    }
+}

@@ -1,0 +1,175 @@
+//! Runs cells as processes, some at once, until all are over or something says stop.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::child::{self, Ended};
+use super::directory::{CellState, StudyDirectory};
+use super::prepare::Prepared;
+use super::{Limit, OnError};
+use crate::experiment::DirectoryError;
+use crate::federation::Interrupt;
+
+/// How cells are run; changes no result.
+#[derive(Clone, Debug)]
+pub struct Crew {
+    /// Processes at once.
+    pub jobs: usize,
+    /// Worker threads of each; `None` leaves it to the scenario, as GPUs do.
+    pub workers: Option<usize>,
+    pub on_error: OnError,
+    pub limit: Limit,
+    /// Asks for the end, as Ctrl-C does.
+    pub stop: Interrupt,
+}
+
+/// What happens on the way.
+#[derive(Debug)]
+pub enum News<'a> {
+    Begun(&'a Prepared),
+    Ended(&'a Prepared, Ended, Duration),
+    /// Another process runs this cell or has finished it: it is left alone.
+    Taken(&'a Prepared),
+}
+
+/// Why cells were left before all were over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// Ctrl-C.
+    Interrupted,
+    /// `limit.wall`.
+    Wall,
+    /// `limit.disk`.
+    Disk,
+    /// `on_error = "stop"`.
+    Error,
+}
+
+/// How often limits are looked at while nothing happens.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the directory is measured.
+const MEASURE: Duration = Duration::from_secs(10);
+
+impl Crew {
+    /// Runs the cells in this order. `tell` hears of everything, on this thread.
+    ///
+    /// # Errors
+    /// A file beside a run cannot be written. Cells that fail are news, not errors.
+    pub fn execute(
+        &self,
+        cells: &[Prepared],
+        directory: &StudyDirectory,
+        mut tell: impl FnMut(&News<'_>) -> Result<(), DirectoryError>,
+    ) -> Result<Option<Halt>, DirectoryError> {
+        let queue: Mutex<VecDeque<&Prepared>> = Mutex::new(cells.iter().collect());
+        // Children are told to end; no more are begun.
+        let (halt, closed) = (Interrupt::default(), AtomicBool::new(false));
+        let (send, news) = mpsc::channel();
+        let began = Instant::now();
+        let mut measured = None;
+        let mut reason = None;
+        let mut failed = Ok(());
+        thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                let (send, queue, halt, closed) = (send.clone(), &queue, &halt, &closed);
+                scope.spawn(move || {
+                    while let Some(prepared) = next(queue, closed) {
+                        let failed = one(prepared, directory, self.workers, halt, &send);
+                        if failed && self.on_error == OnError::Stop {
+                            closed.store(true, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+            drop(send);
+            loop {
+                let heard = match news.recv_timeout(LOOK) {
+                    Ok(heard) => Some(heard),
+                    Err(mpsc::RecvTimeoutError::Timeout) => None,
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                };
+                let told =
+                    heard.transpose().and_then(|heard| heard.as_ref().map_or(Ok(()), &mut tell));
+                if let Err(error) = told {
+                    halt.request();
+                    closed.store(true, Ordering::SeqCst);
+                    if failed.is_ok() {
+                        failed = Err(error);
+                    }
+                }
+                if let Some(why) = self.over(began, directory, &mut measured) {
+                    reason.get_or_insert(why);
+                    halt.request();
+                    closed.store(true, Ordering::SeqCst);
+                }
+            }
+        });
+        failed?;
+        let left = !queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        // Nobody asked for the end, and cells were left: a failure closed the queue.
+        Ok(reason.or((left && closed.load(Ordering::SeqCst)).then_some(Halt::Error)))
+    }
+
+    fn over(
+        &self,
+        began: Instant,
+        directory: &StudyDirectory,
+        measured: &mut Option<Instant>,
+    ) -> Option<Halt> {
+        if self.stop.is_requested() {
+            return Some(Halt::Interrupted);
+        }
+        if self.limit.wall.is_some_and(|limit| began.elapsed() >= limit) {
+            return Some(Halt::Wall);
+        }
+        let limit = self.limit.disk?;
+        if measured.is_none_or(|at| at.elapsed() >= MEASURE) {
+            *measured = Some(Instant::now());
+            return (directory.size() >= limit).then_some(Halt::Disk);
+        }
+        None
+    }
+}
+
+fn next<'a>(queue: &Mutex<VecDeque<&'a Prepared>>, closed: &AtomicBool) -> Option<&'a Prepared> {
+    if closed.load(Ordering::SeqCst) {
+        return None;
+    }
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+type Told<'a> = Result<News<'a>, DirectoryError>;
+
+/// Runs a cell, unless somebody else does or did. Answers whether it failed.
+fn one<'a>(
+    prepared: &'a Prepared,
+    directory: &StudyDirectory,
+    workers: Option<usize>,
+    halt: &Interrupt,
+    send: &mpsc::Sender<Told<'a>>,
+) -> bool {
+    // Nobody listens any more only when this process ends.
+    let say = |news: Told<'a>| {
+        drop(send.send(news));
+        false
+    };
+    let held = match directory.hold(&prepared.cell) {
+        Ok(Some(held)) => held,
+        Ok(None) => return say(Ok(News::Taken(prepared))),
+        Err(error) => return say(Err(error)),
+    };
+    let found = directory.found(&prepared.cell, &prepared.hash);
+    if matches!(found, CellState::Done | CellState::Foreign(_)) {
+        return say(Ok(News::Taken(prepared)));
+    }
+    say(Ok(News::Begun(prepared)));
+    let began = Instant::now();
+    let ended = child::run(prepared, directory, workers, halt);
+    drop(held);
+    let failed = matches!(ended, Ok(Ended::Failed(_)));
+    say(ended.map(|ended| News::Ended(prepared, ended, began.elapsed())));
+    failed
+}

@@ -1,0 +1,137 @@
+//! The study file: read strictly, with places, as scenarios are.
+
+use std::path::{Path, PathBuf};
+
+use super::StudyError;
+use super::axes::{Axis, Pick, read_picks};
+use super::compare::Compare;
+use super::run_section::RunSection;
+use super::seeds::Replicate;
+use super::wishes::ReportWishes;
+use crate::scenario::reader::{Param, TableReader, read_document};
+use crate::scenario::{Changes, Origin};
+
+/// The schema this program reads; a file says `schema = 1`.
+pub const SCHEMA: u32 = 1;
+
+/// Many runs, described by one file.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Names its default directory.
+    pub name: String,
+    /// The scenario that every cell changes; absolute.
+    pub base: PathBuf,
+    /// Changes of all cells.
+    pub set: Changes,
+    /// Repetitions of every cell.
+    pub replicates: Vec<Replicate>,
+    pub axes: Vec<Axis>,
+    /// Cells of the grid that have all arms of one of these are left out.
+    pub excluded: Vec<Vec<Pick>>,
+    /// Cells beside the grid.
+    pub extras: Vec<Extra>,
+    pub compare: Compare,
+    pub run: RunSection,
+    pub report: ReportWishes,
+    /// Where it was read from.
+    pub(super) origin: Origin,
+}
+
+/// A cell outside of the grid.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extra {
+    /// As folders and tables call it.
+    pub label: String,
+    /// What it changes of the base.
+    pub set: Changes,
+}
+
+impl Study {
+    /// Reads a study file. Its base is opened when the scenario of a cell is asked for.
+    ///
+    /// # Errors
+    /// The file cannot be read, or everything that is wrong with it.
+    pub fn load(path: &Path) -> Result<Study, StudyError> {
+        let unreadable = |source| StudyError::Unreadable { path: path.to_owned(), source };
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let file = std::path::absolute(path).map_err(unreadable)?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let stem = stem.strip_suffix(".study").unwrap_or(&stem);
+        let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+        Study::from_toml(&text, &path.display().to_string(), stem, &folder)
+    }
+
+    /// Reads a text as if it were a file in `folder`; `shown` stands for it in errors.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn from_toml(
+        text: &str,
+        shown: &str,
+        name: &str,
+        folder: &Path,
+    ) -> Result<Study, StudyError> {
+        let origin =
+            Origin { name: shown.to_owned(), text: text.to_owned(), folder: folder.to_owned() };
+        let read = |table: &mut TableReader<'_>| Study::read(table, name, origin);
+        Ok(read_document(text, shown, "the study", read)?)
+    }
+
+    fn read(table: &mut TableReader<'_>, name: &str, origin: Origin) -> Study {
+        let schema = table.get(&Param::required("schema", SCHEMA, "version of the file format"));
+        if schema != SCHEMA {
+            let help = "use the version of fedcast the file was written for, or rewrite the file";
+            let message = format!("this program reads schema {SCHEMA}");
+            table.reject("schema", &message, "another format", help);
+        }
+        let doc = "names the directory of its results; the file's name unless given";
+        let name = table.get(&Param::new("study", name.to_owned(), doc));
+        let base = "the scenario that all cells change, relative to this file";
+        let base = table.get(&Param::required("base", "base.toml".to_owned(), base));
+        let set = table.get(&Param::new("set", Changes::default(), "changes of all cells"));
+        let replicates = Replicate::read_all(table);
+        let axes = table.table("axes", Axis::read_all);
+        let excluded = table.tables("exclude", Vec::new(), |table| read_picks(table, &axes));
+        let extras = table.tables("extra", Vec::new(), Extra::read);
+        let labels: Vec<String> = extras.iter().map(|extra| extra.label.clone()).collect();
+        if (0..labels.len()).any(|at| labels[..at].contains(&labels[at])) {
+            let help = "give every [[extra]] a label of its own";
+            table.reject("extra", "two extra cells have the same label", "the same twice", help);
+        }
+        Study {
+            name,
+            base: origin.folder.join(base),
+            set,
+            replicates,
+            excluded: excluded.into_iter().filter(|picks| !picks.is_empty()).collect(),
+            compare: table.table("compare", |table| Compare::read(table, &axes, &labels)),
+            run: table.table("run", RunSection::read),
+            report: table.table("report", |table| ReportWishes::read(table, &axes)),
+            axes,
+            extras,
+            origin,
+        }
+    }
+
+    /// `studies/<name>`, below the current folder.
+    pub fn default_directory(&self) -> PathBuf {
+        let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' };
+        let name: String = self.name.chars().map(keep).collect();
+        Path::new("studies").join(name.trim_start_matches('.'))
+    }
+}
+
+impl Extra {
+    fn read(table: &mut TableReader<'_>) -> Extra {
+        let label = Param::required("label", "all clients".to_owned(), "how tables call it");
+        let label = table.get(&label);
+        if label.trim().is_empty() {
+            table.reject("label", "a label needs a letter", "empty", "write what is different");
+        }
+        let set = table.get(&Param::new("set", Changes::default(), "what it changes of the base"));
+        Extra { label, set }
+    }
+}
+
+#[cfg(test)]
+mod tests;

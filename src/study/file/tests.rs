@@ -1,0 +1,191 @@
+use super::*;
+use crate::methods::Registry;
+use crate::scenario::Scenario;
+use crate::study::{Baseline, Cell, Only, Point};
+
+const STUDY: &str = r#"schema = 1
+base = "base.toml"
+replicates = 2
+set = { federation.rounds = 2 }
+
+[axes]
+clients = { key = "federation.clients", values = [4, 6] }
+
+[axes.method]
+fedavg = { method = { name = "fedavg", train = "head" } }
+hgp = { method.prompt_len = 8, client.epochs = 2 }
+
+[[exclude]]
+method = "fedavg"
+clients = 6
+
+[[extra]]
+label = "hgp, all"
+set = { federation.clients = 3 }
+
+[compare]
+against = { method = "fedavg" }
+metrics = ["faa", "rounds_to:0.8"]
+"#;
+
+const BASE: &str = "schema = 1\ndata = { source = \"digits\", subset = 12 }\ntasks = { sizes = [5, 5] }\n\
+                    partition = { kind = \"iid\" }\nmethod = { name = \"hgp\", prompt_len = 4 }\n";
+
+fn study(text: &str) -> Result<Study, String> {
+    let read = Study::from_toml(text, "a.study.toml", "a", Path::new("/studies"));
+    read.map_err(|error| error.to_string())
+}
+
+fn scenario(study: &Study, folder: &Path, cell: &Cell) -> Result<Scenario, String> {
+    let mut study = study.clone();
+    study.base = folder.join("base.toml");
+    let loaded = study.scenario(cell, &[], &Registry::builtin());
+    loaded.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
+}
+
+#[test]
+fn cells_come_in_the_order_of_axes_without_those_excluded() {
+    let study = study(STUDY).unwrap();
+    let paths: Vec<String> =
+        study.cells().iter().map(|cell| cell.path.to_string_lossy().into_owned()).collect();
+    assert_eq!(
+        paths,
+        [
+            "clients=4,method=fedavg/seed-1",
+            "clients=4,method=fedavg/seed-2",
+            "clients=4,method=hgp/seed-1",
+            "clients=4,method=hgp/seed-2",
+            "clients=6,method=hgp/seed-1",
+            "clients=6,method=hgp/seed-2",
+            "hgp,all/seed-1",
+            "hgp,all/seed-2",
+        ]
+    );
+    assert_eq!(study.label(&Point::Grid(vec![1, 1])), "clients=6, method=hgp");
+    let Some(Baseline::Arms(picks)) = &study.compare.against else { panic!("a baseline") };
+    assert_eq!(picks[..], [Pick { axis: 1, arm: 0 }]);
+}
+
+#[test]
+fn a_cell_is_its_base_with_its_changes_and_seeds() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("base.toml"), BASE).unwrap();
+    let study = study(STUDY).unwrap();
+    let cells = study.cells();
+    let fedavg = scenario(&study, folder.path(), &cells[1]).unwrap();
+    assert_eq!((fedavg.federation.clients, fedavg.federation.rounds), (4, 2));
+    assert_eq!(fedavg.method.name, "fedavg", "a table replaces the base's, prompt_len and all");
+    assert_eq!((fedavg.seed.run, fedavg.seed.partition, fedavg.seed.class_order), (2, 2, 2));
+    let hgp = scenario(&study, folder.path(), &cells[4]).unwrap();
+    assert_eq!((hgp.federation.clients, hgp.client.epochs), (6, 2));
+    assert!(
+        hgp.to_effective_toml().contains("prompt_len = 8"),
+        "a dotted key goes into the base's"
+    );
+    let extra = scenario(&study, folder.path(), &cells[6]).unwrap();
+    assert_eq!((extra.federation.clients, extra.federation.rounds), (3, 2));
+    assert!(extra.to_effective_toml().contains("prompt_len = 4"));
+}
+
+#[test]
+fn a_wrong_change_points_into_the_study_and_a_wrong_base_into_the_base() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("base.toml"), BASE).unwrap();
+    let wrong = study(&STUDY.replace("prompt_len = 8", "promt_len = 8")).unwrap();
+    let told = scenario(&wrong, folder.path(), &wrong.cells()[2]).unwrap_err();
+    assert!(told.contains("a.study.toml:11:16"), "{told}");
+    assert!(told.contains("did you mean `prompt_len`?"), "{told}");
+    let wrong =
+        study(&STUDY.replace("[4, 6]", "[4, -6]").replace("clients = 6", "clients = 4")).unwrap();
+    let told = scenario(&wrong, folder.path(), &wrong.cells()[4]).unwrap_err();
+    assert!(told.contains("a.study.toml:7:54"), "{told}");
+    std::fs::write(folder.path().join("base.toml"), BASE.replace("iid", "idd")).unwrap();
+    let told = scenario(&wrong, folder.path(), &wrong.cells()[0]).unwrap_err();
+    assert!(told.contains("base.toml:4:22"), "{told}");
+}
+
+#[test]
+fn paths_of_changes_start_at_the_study_s_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("base.toml"), BASE).unwrap();
+    let set = "set = { cache = { features = \"file\", folder = \"kept\" } }";
+    let study = study(&STUDY.replace("set = { federation.rounds = 2 }", set)).unwrap();
+    let read = scenario(&study, folder.path(), &study.cells()[0]).unwrap();
+    assert_eq!(read.cache.folder, Some(PathBuf::from("/studies/kept")));
+}
+
+#[test]
+fn what_is_wrong_with_a_study_is_told_at_its_place() {
+    for (from, to, place, hint) in [
+        ("replicates", "replicate", "3:1", "did you mean `replicates`?"),
+        ("schema = 1\n", "schema = 2\n", "1:10", "reads schema 1"),
+        (
+            "method = \"fedavg\"\nclients",
+            "methd = \"fedavg\"\nclients",
+            "14:9",
+            "did you mean `method`?",
+        ),
+        ("clients = 6\n", "clients = 7\n", "15:11", "`7` is not on the axis `clients`"),
+        (
+            "against = { method = \"fedavg\" }",
+            "against = { method = \"fedag\" }",
+            "22:22",
+            "`fedavg`",
+        ),
+        ("\"faa\", ", "\"fa\", ", "23:11", "did you mean `faa`?"),
+        ("values = [4, 6]", "values = [4, 4]", "7:50", "stands twice"),
+        ("values = [4, 6]", "value = [4, 6]", "7:41", "did you mean `values`?"),
+        (
+            "hgp = { method.prompt_len = 8, client.epochs = 2 }",
+            "hgp = 3",
+            "11:7",
+            "a table of changes",
+        ),
+        ("label = \"hgp, all\"", "labl = \"x\"", "18:1", "did you mean `label`?"),
+        ("[compare]", "[report]\nx = \"cleints\"\n[compare]", "22:5", "did you mean \"clients\"?"),
+        (
+            "[compare]",
+            "[run]\nlimit = { wal = \"2h\" }\n[compare]",
+            "22:11",
+            "did you mean `wall`?",
+        ),
+        (
+            "[axes]\n",
+            "[axes]\nseed = { key = \"a\", values = [1] }\n",
+            "7:8",
+            "cannot be called `seed`",
+        ),
+    ] {
+        assert!(STUDY.contains(from), "{from}");
+        let told = study(&STUDY.replacen(from, to, 1)).unwrap_err();
+        assert!(told.contains(&format!("a.study.toml:{place}\n")), "{to}: {told}");
+        assert!(told.contains(hint), "{to}: {told}");
+    }
+    let told = study("base = \"a.toml\"").unwrap_err();
+    assert!(told.contains("the study lacks the key `schema`"), "{told}");
+}
+
+#[test]
+fn only_chooses_by_axes_seeds_and_labels() {
+    let study = study(STUDY).unwrap();
+    let chosen = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        let only = Only::parse(&arguments, &study).map_err(|error| error.to_string())?;
+        let cells = study.cells();
+        let chosen = cells.iter().filter(|cell| only.has(&study, cell));
+        Ok::<Vec<usize>, String>(chosen.map(|cell| cell.index).collect())
+    };
+    assert_eq!(chosen(&[]).unwrap().len(), 8);
+    assert_eq!(chosen(&["method=hgp,clients=4"]).unwrap(), [2, 3]);
+    assert_eq!(chosen(&["method=fedavg", "clients=6,seed=2"]).unwrap(), [0, 1, 5]);
+    assert_eq!(chosen(&["label=hgp, all,seed=1"]).unwrap(), [6]);
+    for (wrong, hint) in [
+        ("method=hpg", "did you mean `hgp`?"),
+        ("clint=4", "did you mean `clients`?"),
+        ("seed=3", "there are 1, 2"),
+        ("hgp", "write axis=arm, such as clients=4"),
+    ] {
+        let told = chosen(&[wrong]).unwrap_err();
+        assert!(told.contains(hint), "{wrong}: {told}");
+    }
+}

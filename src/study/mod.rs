@@ -1,0 +1,78 @@
+//! A study: many runs described by one file, run as processes, resumable, brought together in tables.
+//!
+//! ```text
+//! study file ──load──▶ Study ──cells──▶ Cell ──scenario──▶ Scenario (base + changes + seeds)
+//!                                         └──execute──▶ processes of `fedcast run`, jobs at once
+//! directory  ──collect──▶ Results ──▶ cells, rounds, table, paired
+//! ```
+//! A cell is a point of the grid (or an extra one) with one of the seeds. Its scenario's hash decides what is there
+//! already: finished with the same hash is done, unfinished is resumed, another hash is refused. Cells are processes of
+//! the program itself, so that a crash of one is the crash of one; neither their order nor how many run at once changes a
+//! result.
+//!
+//! ```
+//! use std::path::Path;
+//! use fedcast::study::Study;
+//!
+//! let text = r#"
+//!     schema = 1
+//!     base = "scale.toml"
+//!     replicates = 2
+//!
+//!     [axes]
+//!     clients = { key = "federation.clients", values = [10, 50] }
+//!
+//!     [axes.method]
+//!     fedavg = { method = { name = "fedavg", train = "head" } }
+//!     hgp = { method = { name = "hgp", train = "head" } }
+//!
+//!     [[exclude]]
+//!     method = "fedavg"
+//!     clients = 50
+//! "#;
+//! let study = Study::from_toml(text, "scale.study.toml", "scale", Path::new("scenarios/studies"))?;
+//! let cells = study.cells();
+//! assert_eq!(cells.len(), 6);
+//! assert_eq!(cells[3].path, Path::new("clients=10,method=hgp/seed-2"));
+//! # Ok::<(), fedcast::study::StudyError>(())
+//! ```
+
+mod axes;
+mod cell;
+mod child;
+mod collect;
+mod compare;
+mod directory;
+mod effective;
+mod error;
+mod execute;
+mod file;
+mod outlook;
+mod pace;
+mod prepare;
+mod progress;
+mod queue;
+mod run_section;
+mod seeds;
+mod selection;
+pub mod tables;
+mod wishes;
+
+pub use axes::{Arm, Axis, Pick};
+pub use cell::{Cell, Point};
+pub use child::{Ended, LEASH};
+pub use collect::{Outcome, Outcomes};
+pub use compare::{Baseline, Compare};
+pub use directory::{CellState, Failure, StudyDirectory};
+pub use error::StudyError;
+pub use execute::{Crew, Halt, News};
+pub use file::{Extra, SCHEMA, Study};
+pub use outlook::{Outlook, PlannedCell};
+pub use pace::Pace;
+pub use prepare::{Invalid, Prepared, first_errors, overrides, prepare};
+pub use progress::StudyProgress;
+pub use queue::Queue;
+pub use run_section::{Limit, OnError, Order, RunSection, ShardChoice};
+pub use seeds::Replicate;
+pub use selection::{Only, Shard};
+pub use wishes::{Plot, ReportWishes};

@@ -1,0 +1,180 @@
+//! What a study will cost, before anything runs: `--plan`.
+
+use serde::Serialize;
+
+use super::collect::Outcome;
+use super::prepare::{Invalid, Prepared};
+use super::{Pace, Study};
+use crate::experiment::ExperimentError;
+use crate::experiment::assemble::blueprint;
+use crate::experiment::plan::{Faults, Total, plan};
+use crate::methods::Registry;
+use crate::report::{TextTable, grouped};
+use crate::scenario::Scenario;
+
+/// What is known of the cells of a study beforehand.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Outlook {
+    pub cells: Vec<PlannedCell>,
+    /// Processes at once.
+    pub jobs: usize,
+    /// Seconds until all cells that are not done are, as finished cells tell; none before one of them is.
+    pub seconds_left: Option<f64>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedCell {
+    /// `clients=10, method=hgp`.
+    pub label: String,
+    pub seed: u64,
+    /// What is there of it.
+    pub status: &'static str,
+    /// What a run of it sends and computes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Total>,
+    /// Its wall seconds, as finished cells tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Why it cannot be run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What a run of this scenario sends and computes, with nothing failing.
+pub(super) fn total(scenario: &Scenario, methods: &Registry) -> Result<Total, ExperimentError> {
+    Ok(plan(&blueprint(scenario, methods)?, Faults::Off)?.total)
+}
+
+impl Outlook {
+    /// Plans every cell.
+    pub fn of(
+        study: &Study,
+        cells: &[(&Prepared, &Outcome)],
+        invalid: &[Invalid],
+        pace: &Pace,
+        jobs: usize,
+        methods: &Registry,
+    ) -> Outlook {
+        let mut planned: Vec<(usize, PlannedCell)> = Vec::new();
+        for (prepared, outcome) in cells {
+            let (total, error) = match total(&prepared.scenario, methods) {
+                Ok(total) => (Some(total), None),
+                Err(error) => (None, Some(error.to_string())),
+            };
+            let known =
+                |total: &Total| pace.seconds(&prepared.scenario.method.name, total.sample_passes);
+            planned.push((
+                prepared.cell.index,
+                PlannedCell {
+                    label: study.label(&prepared.cell.point),
+                    seed: prepared.cell.replicate.label,
+                    status: outcome.state.word(),
+                    seconds: total.as_ref().and_then(known),
+                    total,
+                    error,
+                },
+            ));
+        }
+        for Invalid { cell, error } in invalid {
+            planned.push((
+                cell.index,
+                PlannedCell {
+                    label: study.label(&cell.point),
+                    seed: cell.replicate.label,
+                    status: "invalid",
+                    total: None,
+                    seconds: None,
+                    error: Some(error.to_string()),
+                },
+            ));
+        }
+        planned.sort_by_key(|(index, _)| *index);
+        let cells: Vec<PlannedCell> = planned.into_iter().map(|(_, cell)| cell).collect();
+        let left = cells.iter().filter(|cell| cell.error.is_none() && cell.status != "done");
+        let left: Option<Vec<f64>> = left.map(|cell| cell.seconds).collect();
+        let seconds_left =
+            left.map(|all| all.iter().fold(0.0, |sum, s| sum + s) / jobs.max(1) as f64);
+        Outlook { cells, jobs, seconds_left }
+    }
+
+    /// Whether a cell cannot be run.
+    pub fn has_errors(&self) -> bool {
+        self.cells.iter().any(|cell| cell.error.is_some())
+    }
+
+    /// Every error once, with the cells that have it.
+    fn errors(&self) -> Vec<(&str, Vec<String>)> {
+        let mut errors: Vec<(&str, Vec<String>)> = Vec::new();
+        for cell in &self.cells {
+            let Some(error) = &cell.error else { continue };
+            let name = format!("{}, seed {}", cell.label, cell.seed);
+            match errors.iter_mut().find(|(other, _)| other == error) {
+                Some((_, cells)) => cells.push(name),
+                None => errors.push((error, vec![name])),
+            }
+        }
+        errors
+    }
+
+    /// For a terminal.
+    pub fn to_text(&self) -> String {
+        let heads = ["cell", "seed", "status", "down", "up", "passes", "jobs", "wall"];
+        let mut table = TextTable::new(heads);
+        for cell in &self.cells {
+            let of =
+                |figure: fn(&Total) -> String| cell.total.as_ref().map(figure).unwrap_or_default();
+            table.row([
+                cell.label.clone(),
+                cell.seed.to_string(),
+                if cell.error.is_some() { "invalid".into() } else { cell.status.to_owned() },
+                of(|total| grouped(total.down)),
+                of(|total| grouped(total.up)),
+                of(|total| grouped(total.sample_passes.round() as u64)),
+                of(|total| grouped(total.training_jobs)),
+                cell.seconds.map(duration).unwrap_or_default(),
+            ]);
+        }
+        let mut text = table.render();
+        let sum = |of: fn(&Total) -> u64| -> u64 {
+            self.cells.iter().filter_map(|cell| cell.total.as_ref()).map(of).sum()
+        };
+        let passes = self.cells.iter().filter_map(|cell| Some(cell.total.as_ref()?.sample_passes));
+        text.push_str(&format!(
+            "\n{} runs: {} bytes down, {} up, {} sample passes in {} training jobs\n",
+            self.cells.len(),
+            grouped(sum(|total| total.down)),
+            grouped(sum(|total| total.up)),
+            grouped(passes.sum::<f64>().round() as u64),
+            grouped(sum(|total| total.training_jobs)),
+        ));
+        let jobs =
+            if self.jobs == 1 { "1 process".into() } else { format!("{} processes", self.jobs) };
+        text.push_str(&match self.seconds_left {
+            _ if self.cells.iter().all(|cell| cell.status == "done") => {
+                "all runs are done\n".to_owned()
+            }
+            Some(seconds) => format!(
+                "about {} left with {jobs}, as finished cells of this study took it\n",
+                duration(seconds)
+            ),
+            None => {
+                "wall time: unknown until a cell has run here (try one: --only ...)\n".to_owned()
+            }
+        });
+        for (error, cells) in self.errors() {
+            text.push_str(&format!("\n{}:\n{}\n", cells.join("; "), error.trim_end()));
+        }
+        text
+    }
+}
+
+/// `12 s`, `3 min`, `5.2 h`.
+pub(super) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}

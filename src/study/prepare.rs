@@ -1,0 +1,82 @@
+//! The scenarios of all cells, before anything runs.
+
+use super::{Cell, Study, StudyDirectory, StudyError};
+use crate::methods::Registry;
+use crate::scenario::{Override, Scenario, ScenarioError};
+
+/// A cell with what it runs.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub cell: Cell,
+    pub scenario: Scenario,
+    /// Of the scenario; says whether a run that is there is this one.
+    pub hash: String,
+}
+
+/// A cell whose base and changes make no scenario.
+#[derive(Debug)]
+pub struct Invalid {
+    pub cell: Cell,
+    pub error: ScenarioError,
+}
+
+/// Reads the scenarios of all cells. `overrides` are those of the command line.
+pub fn prepare(
+    study: &Study,
+    directory: &StudyDirectory,
+    overrides: &[Override],
+    methods: &Registry,
+) -> (Vec<Prepared>, Vec<Invalid>) {
+    let (mut valid, mut invalid) = (Vec::new(), Vec::new());
+    for cell in study.cells() {
+        match study.scenario(&cell, overrides, methods) {
+            Ok(loaded) => {
+                let mut scenario = loaded.scenario;
+                study.share(&mut scenario, directory.features());
+                valid.push(Prepared { cell, hash: scenario.hash(), scenario });
+            }
+            Err(error) => invalid.push(Invalid { cell, error }),
+        }
+    }
+    (valid, invalid)
+}
+
+/// Overrides for all cells from the command line.
+///
+/// # Errors
+/// One of them sets what an axis or the seeds set, so that cells would no longer be what they are called.
+pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, StudyError> {
+    for text in texts {
+        let key = text.split('=').next().unwrap_or_default().trim();
+        if let Some(axis) = study.axes.iter().find(|axis| axis.key.as_deref() == Some(key)) {
+            return Err(StudyError::Selection(format!(
+                "--set {text}: the axis `{}` sets `{key}`; choose some of its values with --only {}=...",
+                axis.name, axis.name
+            )));
+        }
+        if key == "seed" || key.starts_with("seed.") {
+            return Err(StudyError::Selection(format!(
+                "--set {text}: a study's seeds are its `replicates` or `seeds`"
+            )));
+        }
+    }
+    Ok(texts.iter().map(Override::new).collect())
+}
+
+/// What is wrong with cells, each error once however many cells have it.
+pub fn first_errors(invalid: Vec<Invalid>) -> Option<ScenarioError> {
+    let mut found = Vec::new();
+    for Invalid { error, .. } in invalid {
+        match error {
+            ScenarioError::Invalid(diagnostics) => {
+                for diagnostic in diagnostics {
+                    if !found.contains(&diagnostic) {
+                        found.push(diagnostic);
+                    }
+                }
+            }
+            unreadable => return Some(unreadable),
+        }
+    }
+    (!found.is_empty()).then_some(ScenarioError::Invalid(found))
+}

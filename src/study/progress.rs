@@ -1,0 +1,156 @@
+//! How far a study is, on stderr: a bar on a terminal, one line per finished cell otherwise.
+
+use std::io::{IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::child::Ended;
+use super::execute::News;
+use super::outlook::duration;
+use super::prepare::Prepared;
+use super::queue::Queue;
+use super::{Pace, Study};
+
+/// Tells what cells do.
+pub struct StudyProgress<'a> {
+    study: &'a Study,
+    queue: &'a Queue,
+    jobs: usize,
+    pace: Pace,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    /// All cells of this call: those that were done before, too.
+    all: usize,
+    over: usize,
+    running: Vec<usize>,
+    /// Indices of cells that are over.
+    gone: Vec<usize>,
+    failed: usize,
+}
+
+impl<'a> StudyProgress<'a> {
+    /// `done` cells of `all` are over already.
+    pub fn new(
+        study: &'a Study,
+        queue: &'a Queue,
+        jobs: usize,
+        pace: Pace,
+        (done, all): (usize, usize),
+        quiet: bool,
+    ) -> StudyProgress<'a> {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {msg}")
+                .expect("the template is a constant");
+            ProgressBar::with_draw_target(Some(all as u64), ProgressDrawTarget::stderr())
+                .with_style(style)
+                .with_position(done as u64)
+        });
+        StudyProgress {
+            study,
+            queue,
+            jobs,
+            pace,
+            bar,
+            quiet,
+            all,
+            over: done,
+            running: Vec::new(),
+            gone: Vec::new(),
+            failed: 0,
+        }
+    }
+
+    /// Takes in what happened.
+    pub fn tell(&mut self, news: &News<'_>) {
+        match news {
+            News::Begun(prepared) => {
+                self.running.push(prepared.cell.index);
+                if let Some(bar) = &self.bar {
+                    bar.set_message(format!("{}, {}", self.name(prepared), self.rest()));
+                }
+            }
+            News::Taken(prepared) => {
+                self.gone.push(prepared.cell.index);
+                self.line(&format!("{} is left to another process", self.name(prepared)));
+            }
+            News::Ended(prepared, ended, wall) => {
+                self.running.retain(|index| *index != prepared.cell.index);
+                let seconds = wall.as_secs_f64();
+                let what = match ended {
+                    Ended::Done => {
+                        if let Some(passes) = self.queue.passes(prepared) {
+                            self.pace.learn(&prepared.scenario.method.name, passes, seconds);
+                        }
+                        format!("done in {}", duration(seconds))
+                    }
+                    Ended::Failed(failure) => {
+                        self.failed += 1;
+                        format!("failed: {}", failure.error.lines().next().unwrap_or_default())
+                    }
+                    Ended::Interrupted => {
+                        return self
+                            .line(&format!("{} interrupted, resumable", self.name(prepared)));
+                    }
+                };
+                self.over += 1;
+                self.gone.push(prepared.cell.index);
+                let name = self.name(prepared);
+                let line = format!("[{}/{}] {name} {what}  ({})", self.over, self.all, self.rest());
+                self.line(&line);
+                if let Some(bar) = &self.bar {
+                    bar.inc(1);
+                }
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// `hgp clients=200 seed 2`: values that speak for themselves stand without their axis.
+    fn name(&self, prepared: &Prepared) -> String {
+        let cell = &prepared.cell;
+        let parts = (0..self.study.axes.len()).filter_map(|axis| {
+            let arm = self.study.arm(&cell.point, axis)?;
+            let named = arm.value.is_some();
+            Some(if named {
+                format!("{}={}", self.study.axes[axis].name, arm.label)
+            } else {
+                arm.label.clone()
+            })
+        });
+        let mut parts: Vec<String> = parts.collect();
+        if parts.is_empty() {
+            parts.push(self.study.label(&cell.point));
+        }
+        format!("{} seed {}", parts.join(" "), cell.replicate.label)
+    }
+
+    fn rest(&self) -> String {
+        let mut text = format!("{} running", self.running.len());
+        if self.failed > 0 {
+            text.push_str(&format!(", {} failed", self.failed));
+        }
+        let left = |prepared: &Prepared| !self.gone.contains(&prepared.cell.index);
+        match self.queue.seconds_left(&self.pace, self.jobs, left) {
+            Some(seconds) if seconds > 0.0 => {
+                text.push_str(&format!(", {} left", duration(seconds)))
+            }
+            _ => {}
+        }
+        text
+    }
+
+    fn line(&self, line: &str) {
+        match (&self.bar, self.quiet) {
+            (_, true) => {}
+            (Some(bar), _) => bar.println(line),
+            // Progress that cannot be written is not worth ending a study for.
+            (None, _) => drop(writeln!(std::io::stderr(), "{line}")),
+        }
+    }
+}

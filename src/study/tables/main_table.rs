@@ -1,0 +1,315 @@
+//! The table of a study: a row per point, mean and sample deviation over seeds, the best arm in bold.
+//!
+//! Arms are compared within rows that are otherwise alike: at the same number of clients, the best method. What makes such
+//! a comparison unfair (`compare.warn_if_unequal`) stands in a note below.
+
+use super::point_columns;
+use crate::report::TextTable;
+use crate::results::{Cell, ColumnKind, Metric, Spread, Table};
+use crate::study::collect::Outcomes;
+use crate::study::{Baseline, Point, Study};
+
+/// The table, to be written in several forms.
+#[derive(Clone, Debug)]
+pub struct MainTable {
+    /// The first columns: axes, then the label of extra cells where there are such.
+    heads: Vec<String>,
+    metrics: Vec<Metric>,
+    rows: Vec<Row>,
+    notes: Vec<String>,
+    columns: Vec<(String, ColumnKind)>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    names: Vec<String>,
+    cells: Vec<Cell>,
+    /// Runs that are done.
+    n: usize,
+    spreads: Vec<Option<Spread>>,
+    best: Vec<bool>,
+    note: Option<usize>,
+}
+
+impl MainTable {
+    /// Of what is done.
+    pub fn of(study: &Study, outcomes: &Outcomes) -> MainTable {
+        let points = study.points();
+        let metrics = study.compare.metrics.clone();
+        let extras = !study.extras.is_empty() || study.axes.is_empty();
+        let mut heads: Vec<String> = study.axes.iter().map(|axis| axis.name.clone()).collect();
+        if extras {
+            heads.push(if heads.is_empty() { "cell".into() } else { String::new() });
+        }
+        let mut rows: Vec<Row> = points
+            .iter()
+            .map(|point| Row {
+                names: names(study, point, extras),
+                cells: super::point_cells(study, point),
+                n: outcomes.of(point).filter(|outcome| outcome.run.is_some()).count(),
+                spreads: metrics.iter().map(|metric| spread(outcomes, point, metric)).collect(),
+                best: vec![false; metrics.len()],
+                note: None,
+            })
+            .collect();
+        let mut notes = Vec::new();
+        for group in groups(study, &points) {
+            mark_best(&mut rows, &group, &metrics);
+            if let Some(text) = unequal(study, outcomes, &points, &group) {
+                let note = notes.iter().position(|other| *other == text).unwrap_or(notes.len());
+                if note == notes.len() {
+                    notes.push(text);
+                }
+                group.iter().for_each(|row| rows[*row].note = Some(note));
+            }
+        }
+        MainTable { heads, metrics, rows, notes, columns: point_columns(study) }
+    }
+
+    /// Numbers in base units: `METRIC_mean`, `METRIC_sd`, `METRIC_n`.
+    pub fn to_table(&self) -> Table {
+        let mut columns = self.columns.clone();
+        columns.push(("n".into(), ColumnKind::Integer));
+        for metric in &self.metrics {
+            columns.push((format!("{metric}_mean"), ColumnKind::Number));
+            columns.push((format!("{metric}_sd"), ColumnKind::Number));
+            columns.push((format!("{metric}_n"), ColumnKind::Integer));
+        }
+        columns.push(("note".into(), ColumnKind::Text));
+        let mut table = Table::new(columns);
+        for row in &self.rows {
+            let mut cells = row.cells.clone();
+            cells.push(Cell::Integer(row.n as i64));
+            for spread in &row.spreads {
+                cells.push(spread.map(|spread| spread.mean).into());
+                cells.push(spread.and_then(|spread| spread.deviation).into());
+                cells.push(Cell::Integer(spread.map_or(0, |spread| spread.n) as i64));
+            }
+            cells.push(row.note.map_or(Cell::Empty, |note| self.notes[note].as_str().into()));
+            table.push(cells);
+        }
+        table
+    }
+
+    /// For a terminal; the best are marked with `*`.
+    pub fn to_text(&self) -> String {
+        // Names in place of titles: a terminal is narrow.
+        let short = self.metrics.iter().map(|metric| match metric.unit().symbol() {
+            "" => metric.name().to_owned(),
+            symbol => format!("{metric}, {symbol}"),
+        });
+        let head = self.heads.iter().cloned().chain(["n".to_owned()]).chain(short);
+        let mut table = TextTable::new(head).left(self.heads.len());
+        for row in &self.rows {
+            let texts = (0..self.metrics.len()).map(|metric| {
+                let mark = if row.best[metric] { "*" } else { "" };
+                format!("{}{mark}", self.entry(row, metric, " ± "))
+            });
+            table.row(self.first(row, |name| name.to_owned()).into_iter().chain(texts));
+        }
+        let notes = self.notes.iter().enumerate();
+        let notes = notes.map(|(index, note)| format!("[{}] {note}\n", index + 1));
+        table.render() + &notes.collect::<String>()
+    }
+
+    /// As Markdown.
+    pub fn to_markdown(&self) -> String {
+        let head = self.head();
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut text = line(head.clone());
+        let rule = (0..head.len()).map(|at| if at < self.heads.len() { "---" } else { "---:" });
+        text.push_str(&format!("|{}|\n", rule.collect::<Vec<_>>().join("|")));
+        for row in &self.rows {
+            let mut cells = self.first(row, |name| name.replace('|', "\\|"));
+            cells.extend((0..self.metrics.len()).map(|metric| {
+                let entry = self.entry(row, metric, " ± ");
+                if row.best[metric] { format!("**{entry}**") } else { entry }
+            }));
+            text.push_str(&line(cells));
+        }
+        text.push_str(
+            "\nMean ± sample deviation over n runs; (k) where k of them have the figure. Bold: the best arm of rows that \
+             are otherwise alike.\n",
+        );
+        for (index, note) in self.notes.iter().enumerate() {
+            text.push_str(&format!("\n[{}] {note}\n", index + 1));
+        }
+        text
+    }
+
+    /// As LaTeX, for `\input`.
+    pub fn to_tex(&self) -> String {
+        let (left, right) = ("l".repeat(self.heads.len()), "r".repeat(self.metrics.len() + 1));
+        let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
+        let head = self.head().iter().map(|text| escaped(text)).collect();
+        let mut text = format!(
+            "% \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{left}{right}}}\n\\toprule\n{}\\midrule\n",
+            line(head)
+        );
+        for row in &self.rows {
+            let mut cells = self.first(row, escaped);
+            cells.extend((0..self.metrics.len()).map(|metric| {
+                let entry = self.entry(row, metric, " \\pm ");
+                match (entry.is_empty(), row.best[metric]) {
+                    (true, _) => entry,
+                    (_, true) => format!("$\\mathbf{{{entry}}}$"),
+                    (_, false) => format!("${entry}$"),
+                }
+            }));
+            text.push_str(&line(cells));
+        }
+        text.push_str("\\bottomrule\n\\end{tabular}\n");
+        for (index, note) in self.notes.iter().enumerate() {
+            text.push_str(&format!("% [{}] {note}\n", index + 1));
+        }
+        text
+    }
+
+    fn head(&self) -> Vec<String> {
+        let metrics = self.metrics.iter().map(Metric::heading);
+        self.heads.iter().cloned().chain(["n".to_owned()]).chain(metrics).collect()
+    }
+
+    /// Names, with the mark of a note behind the last, and n.
+    fn first(&self, row: &Row, shown: impl Fn(&str) -> String) -> Vec<String> {
+        let mut cells: Vec<String> = row.names.iter().map(|name| shown(name)).collect();
+        if let (Some(note), Some(last)) = (row.note, cells.last_mut()) {
+            last.push_str(&format!(" [{}]", note + 1));
+        }
+        cells.push(row.n.to_string());
+        cells
+    }
+
+    fn entry(&self, row: &Row, metric: usize, sign: &str) -> String {
+        let Some(spread) = row.spreads[metric] else { return String::new() };
+        let metric = &self.metrics[metric];
+        let mut text = metric.show(spread.mean);
+        if let Some(deviation) = spread.deviation {
+            text.push_str(sign);
+            text.push_str(&metric.show(deviation));
+        }
+        if spread.n != row.n {
+            text.push_str(&format!(" ({})", spread.n));
+        }
+        text
+    }
+}
+
+fn names(study: &Study, point: &Point, extras: bool) -> Vec<String> {
+    let axes = 0..study.axes.len();
+    let mut names: Vec<String> = axes
+        .map(|axis| study.arm(point, axis).map(|arm| arm.label.clone()).unwrap_or_default())
+        .collect();
+    if extras {
+        let is_extra = matches!(point, Point::Extra(_)) || study.axes.is_empty();
+        names.push(if is_extra { study.label(point) } else { String::new() });
+    }
+    names
+}
+
+fn spread(outcomes: &Outcomes, point: &Point, metric: &Metric) -> Option<Spread> {
+    let figures = outcomes.figures(point, metric);
+    Spread::of(&figures.iter().map(|(_, figure)| *figure).collect::<Vec<_>>())
+}
+
+/// Rows that differ in what is compared only: the baseline's axes, else those of arms with names. Extra cells are
+/// compared with nothing.
+fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
+    let compared: Vec<usize> = match &study.compare.against {
+        Some(Baseline::Arms(picks)) => picks.iter().map(|pick| pick.axis).collect(),
+        _ => (0..study.axes.len()).filter(|axis| study.axes[*axis].key.is_none()).collect(),
+    };
+    let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (row, point) in points.iter().enumerate() {
+        let Point::Grid(arms) = point else { continue };
+        let kept = arms.iter().enumerate().filter(|(axis, _)| !compared.contains(axis));
+        let key: Vec<usize> = match compared.is_empty() {
+            // Nothing has a name of its own: all rows are compared.
+            true => Vec::new(),
+            false => kept.map(|(_, arm)| *arm).collect(),
+        };
+        match groups.iter_mut().find(|group| group.0 == key) {
+            Some(group) => group.1.push(row),
+            None => groups.push((key, vec![row])),
+        }
+    }
+    groups.into_iter().map(|(_, rows)| rows).filter(|rows| rows.len() > 1).collect()
+}
+
+/// Marks the best of a group; all that look the same as the best are.
+fn mark_best(rows: &mut [Row], group: &[usize], metrics: &[Metric]) {
+    for (at, metric) in metrics.iter().enumerate() {
+        let means = group.iter().filter_map(|row| Some(rows[*row].spreads[at]?.mean));
+        let best = means.reduce(|best, mean| if metric.prefers(mean, best) { mean } else { best });
+        let Some(best) = best.filter(|best| {
+            // Nothing is best where all are the same or nothing is better. Who never reaches a threshold is worse.
+            let worse = |row: &Row| match row.spreads[at] {
+                Some(spread) => metric.prefers(*best, spread.mean),
+                None => row.n > 0 && metric.name().contains(':'),
+            };
+            group.iter().any(|row| worse(&rows[*row]))
+        }) else {
+            continue;
+        };
+        let shown = metric.show(best);
+        for row in group {
+            let mean = rows[*row].spreads[at].map(|spread| metric.show(spread.mean));
+            rows[*row].best[at] = mean.as_ref() == Some(&shown);
+        }
+    }
+}
+
+/// What differs between the arms of a group and should not.
+fn unequal(
+    study: &Study,
+    outcomes: &Outcomes,
+    points: &[Point],
+    group: &[usize],
+) -> Option<String> {
+    let mut parts = Vec::new();
+    for metric in &study.compare.warn_if_unequal {
+        let means: Vec<(usize, f64)> = group
+            .iter()
+            .filter_map(|row| Some((*row, spread(outcomes, &points[*row], metric)?.mean)))
+            .collect();
+        let Some((_, first)) = means.first() else { continue };
+        if means.iter().all(|(_, mean)| mean == first) {
+            continue;
+        }
+        let each = means.iter().map(|(row, mean)| {
+            format!("{} {}", varying(study, points, group, *row), metric.show(*mean))
+        });
+        let each: Vec<String> = each.collect();
+        parts.push(format!("{} differ: {}", metric.name(), each.join(", ")));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The arms of a row that are not the same in the whole group.
+fn varying(study: &Study, points: &[Point], group: &[usize], row: usize) -> String {
+    let arms = |row: usize| match &points[row] {
+        Point::Grid(arms) => arms.as_slice(),
+        Point::Extra(_) => &[],
+    };
+    let differs = |axis: &usize| group.iter().any(|other| arms(*other)[*axis] != arms(row)[*axis]);
+    let labels = (0..study.axes.len()).filter(differs);
+    let label = |axis: usize| study.axes[axis].arms[arms(row)[axis]].label.clone();
+    labels.map(label).collect::<Vec<_>>().join(" ")
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            '~' => escaped.push_str("\\textasciitilde{}"),
+            '^' => escaped.push_str("\\textasciicircum{}"),
+            '\\' => escaped.push_str("\\textbackslash{}"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

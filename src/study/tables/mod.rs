@@ -1,0 +1,94 @@
+//! The files of a study: one row per run, all rounds, means with deviations, paired differences.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `cells.csv`, `cells.parquet` | a row per run: axes, seeds, status, every metric, bytes by kind, digests |
+//! | `rounds.csv`, `rounds.parquet` | the rounds of all runs, with their axes |
+//! | `table.md`, `table.tex`, `table.csv` | a row per point: mean and sample deviation over seeds |
+//! | `paired.csv` | differences against the baseline, seed by seed |
+//!
+//! All of them follow from the runs alone and are written whole, so that shards that are copied together give the same
+//! files as one process. Only the columns `wall_s` and `peak_memory_mb` are of a machine.
+
+mod cells;
+mod main_table;
+mod paired;
+mod rounds;
+
+use std::path::Path;
+
+pub use main_table::MainTable;
+pub use paired::{Difference, differences};
+
+use super::collect::Outcomes;
+use super::directory::StudyDirectory;
+use super::{Axis, Point, Study, StudyError};
+use crate::experiment::write_atomically;
+use crate::results::{Cell, ColumnKind, Table};
+
+/// Writes all of them.
+///
+/// # Errors
+/// A run's tables cannot be read, or a file cannot be written.
+pub fn write(
+    study: &Study,
+    directory: &StudyDirectory,
+    outcomes: &Outcomes,
+) -> Result<(), StudyError> {
+    let _held = directory.hold_tables()?;
+    let put = |name: &str, bytes: &[u8]| write_atomically(&directory.path().join(name), bytes);
+    put("study.effective.toml", study.to_effective_toml().as_bytes())?;
+    let both = |name: &str, table: &Table| -> Result<(), StudyError> {
+        put(&format!("{name}.csv"), table.to_csv().as_bytes())?;
+        Ok(put(&format!("{name}.parquet"), &table.to_parquet()?)?)
+    };
+    both("cells", &cells::table(study, outcomes))?;
+    both("rounds", &rounds::table(study, outcomes)?)?;
+    let table = MainTable::of(study, outcomes);
+    put("table.csv", table.to_table().to_csv().as_bytes())?;
+    put("table.tex", table.to_tex().as_bytes())?;
+    let differences = differences(study, outcomes);
+    let mut markdown = table.to_markdown();
+    markdown.push_str(&paired::to_markdown(study, &differences));
+    put("table.md", markdown.as_bytes())?;
+    put("paired.csv", paired::table(study, &differences).to_csv().as_bytes())?;
+    Ok(())
+}
+
+/// The columns that say which point a row is of.
+fn point_columns(study: &Study) -> Vec<(String, ColumnKind)> {
+    let axes = study.axes.iter().map(|axis| (axis.name.clone(), kind_of(axis)));
+    std::iter::once(("label".to_owned(), ColumnKind::Text)).chain(axes).collect()
+}
+
+/// Their entries.
+fn point_cells(study: &Study, point: &Point) -> Vec<Cell> {
+    let axes = (0..study.axes.len()).map(|axis| match study.arm(point, axis) {
+        None => Cell::Empty,
+        Some(arm) => match &arm.value {
+            Some(toml::Value::Integer(number)) => Cell::Integer(*number),
+            Some(toml::Value::Float(number)) => Cell::Number(*number),
+            _ => Cell::Text(arm.label.clone()),
+        },
+    });
+    std::iter::once(Cell::Text(study.label(point))).chain(axes).collect()
+}
+
+/// What all values of an axis are.
+fn kind_of(axis: &Axis) -> ColumnKind {
+    let all = |fits: fn(&toml::Value) -> bool| {
+        axis.arms.iter().all(|arm| arm.value.as_ref().is_some_and(fits))
+    };
+    if all(toml::Value::is_integer) {
+        ColumnKind::Integer
+    } else if all(|value| value.is_integer() || value.is_float()) {
+        ColumnKind::Number
+    } else {
+        ColumnKind::Text
+    }
+}
+
+/// With `/` on every system.
+fn portable(path: &Path) -> String {
+    path.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,116 @@
+//! `paired.csv`: what every cell has more than its baseline, seed by seed.
+
+use super::{point_cells, point_columns};
+use crate::results::{Cell, ColumnKind, Metric, Paired, Table};
+use crate::study::collect::Outcomes;
+use crate::study::{Baseline, Point, Study};
+
+/// A cell against its baseline in one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    pub point: Point,
+    pub against: Point,
+    pub metric: Metric,
+    /// Of `point - against`, in base units.
+    pub paired: Paired,
+}
+
+/// Every cell that has a baseline, in every metric of which there are pairs.
+pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<Difference> {
+    let points = study.points();
+    let mut differences = Vec::new();
+    for point in &points {
+        let Some(against) = baseline(study, point).filter(|base| points.contains(base)) else {
+            continue;
+        };
+        for metric in &study.compare.metrics {
+            let other = outcomes.figures(&against, metric);
+            let pairs: Vec<(f64, f64)> = outcomes
+                .figures(point, metric)
+                .iter()
+                .filter_map(|(seed, one)| {
+                    Some((*one, other.iter().find(|pair| pair.0 == *seed)?.1))
+                })
+                .collect();
+            if let Some(paired) = Paired::of(&pairs) {
+                let (point, against) = (point.clone(), against.clone());
+                differences.push(Difference { point, against, metric: metric.clone(), paired });
+            }
+        }
+    }
+    differences
+}
+
+/// What a point is compared with; `None` of the baseline itself and of what has none.
+fn baseline(study: &Study, point: &Point) -> Option<Point> {
+    let against = match (study.compare.against.as_ref()?, point) {
+        (Baseline::Arms(picks), Point::Grid(arms)) => {
+            let mut arms = arms.clone();
+            picks.iter().for_each(|pick| arms[pick.axis] = pick.arm);
+            Point::Grid(arms)
+        }
+        // An extra cell has no place on the axes: only a baseline that is one cell fits it.
+        (Baseline::Arms(picks), Point::Extra(_)) => {
+            let arm = |axis| picks.iter().find(|pick| pick.axis == axis).map(|pick| pick.arm);
+            Point::Grid((0..study.axes.len()).map(arm).collect::<Option<_>>()?)
+        }
+        (Baseline::Extra(label), _) => {
+            Point::Extra(study.extras.iter().position(|extra| extra.label == *label)?)
+        }
+    };
+    (against != *point).then_some(against)
+}
+
+pub(super) fn table(study: &Study, differences: &[Difference]) -> Table {
+    let mut columns = point_columns(study);
+    for name in ["against", "metric"] {
+        columns.push((name.to_owned(), ColumnKind::Text));
+    }
+    for name in ["mean", "sd", "low95", "high95", "p"] {
+        columns.push((name.to_owned(), ColumnKind::Number));
+    }
+    columns.push(("test".to_owned(), ColumnKind::Text));
+    columns.push(("n".to_owned(), ColumnKind::Integer));
+    let mut table = Table::new(columns);
+    for Difference { point, against, metric, paired } in differences {
+        let mut row = point_cells(study, point);
+        row.push(Cell::Text(study.label(against)));
+        row.push(metric.name().into());
+        row.push(Cell::Number(paired.mean));
+        row.push(paired.deviation.into());
+        row.push(paired.interval.map(|interval| interval.0).into());
+        row.push(paired.interval.map(|interval| interval.1).into());
+        row.push(paired.p.into());
+        row.push(Paired::TEST.into());
+        row.push(Cell::Integer(paired.n as i64));
+        table.push(row);
+    }
+    table
+}
+
+/// The second table of `table.md`.
+pub(super) fn to_markdown(study: &Study, differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\nDifferences, paired by seed (95 % interval of the mean by Student's t):\n\n\
+         | cell | against | metric | mean | 95 % | p | n |\n|---|---|---|---:|---:|---:|---:|\n",
+    );
+    for Difference { point, against, metric, paired } in differences {
+        let show = |value: f64| metric.show(value);
+        let interval = paired
+            .interval
+            .map_or_else(String::new, |(low, high)| format!("{} to {}", show(low), show(high)));
+        let p = paired.p.map_or_else(String::new, |p| format!("{p:.3}"));
+        text.push_str(&format!(
+            "| {} | {} | {} | {} | {interval} | {p} | {} |\n",
+            study.label(point).replace('|', "\\|"),
+            study.label(against).replace('|', "\\|"),
+            metric.heading(),
+            show(paired.mean),
+            paired.n
+        ));
+    }
+    text
+}

@@ -1,0 +1,87 @@
+//! `rounds.csv` of all runs, one below the other.
+
+use super::{point_cells, point_columns};
+use crate::experiment::names;
+use crate::results::{Cell, ColumnKind, ResultsError, Sheet, Table};
+use crate::study::Study;
+use crate::study::collect::Outcomes;
+
+pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Result<Table, ResultsError> {
+    let mut sheets = Vec::new();
+    for outcome in &outcomes.all {
+        let Some(run) = &outcome.run else { continue };
+        if let Some(sheet) = run.sheet(names::ROUNDS)? {
+            sheets.push((&outcome.cell, sheet));
+        }
+    }
+    // Runs of one version have the same columns; of several, what one lacks is empty.
+    let mut measured: Vec<String> = Vec::new();
+    for column in sheets.iter().flat_map(|(_, sheet)| &sheet.columns) {
+        if !measured.contains(column) {
+            measured.push(column.clone());
+        }
+    }
+    let mut columns = point_columns(study);
+    columns.push(("seed".to_owned(), ColumnKind::Integer));
+    for name in &measured {
+        let kind = kind(sheets.iter().map(|(_, sheet)| sheet), name);
+        // A round has no axis of this name; an axis may have that of a column.
+        let taken = columns.iter().any(|(other, _)| other == name);
+        columns.push((if taken { format!("round_{name}") } else { name.clone() }, kind));
+    }
+    let kinds: Vec<ColumnKind> =
+        columns.iter().skip(columns.len() - measured.len()).map(|c| c.1).collect();
+    let mut table = Table::new(columns);
+    for (cell, sheet) in &sheets {
+        let places: Vec<Option<usize>> = measured.iter().map(|name| sheet.column(name)).collect();
+        for line in &sheet.rows {
+            let mut row = point_cells(study, &cell.point);
+            row.push(Cell::Integer(i64::try_from(cell.replicate.label).unwrap_or(i64::MAX)));
+            let entries = places.iter().zip(&kinds).map(|(place, kind)| match place {
+                Some(place) => entry(&line[*place], *kind),
+                None => Cell::Empty,
+            });
+            row.extend(entries);
+            table.push(row);
+        }
+    }
+    Ok(table)
+}
+
+/// Whole numbers of `rounds.csv`. All of another name are numbers if they read as such: what a column is must not depend
+/// on whether a loss happened to be whole.
+const WHOLE: [&str; 13] = [
+    "round",
+    "task",
+    "cohort",
+    "seats",
+    "folded",
+    "failed",
+    "rejected",
+    "late",
+    "bytes_down",
+    "bytes_up",
+    "sent_down",
+    "sent_up",
+    "control",
+];
+
+fn kind<'a>(mut sheets: impl Iterator<Item = &'a Sheet>, name: &str) -> ColumnKind {
+    if WHOLE.contains(&name) {
+        return ColumnKind::Integer;
+    }
+    let numbers = sheets.all(|sheet| {
+        let Some(place) = sheet.column(name) else { return true };
+        sheet.rows.iter().all(|row| row[place].is_empty() || row[place].parse::<f64>().is_ok())
+    });
+    if numbers && name != "phase" { ColumnKind::Number } else { ColumnKind::Text }
+}
+
+fn entry(text: &str, kind: ColumnKind) -> Cell {
+    match kind {
+        _ if text.is_empty() => Cell::Empty,
+        ColumnKind::Text => text.into(),
+        ColumnKind::Integer => text.parse().map_or(Cell::Empty, Cell::Integer),
+        ColumnKind::Number => text.parse().map_or(Cell::Empty, Cell::Number),
+    }
+}

@@ -1,0 +1,142 @@
+//! `[report]`: what the report of a study draws.
+
+use std::fmt;
+
+use super::axes::Axis;
+use crate::results::{Metric, ResultsError};
+use crate::scenario::reader::{Param, TableReader, nearest};
+
+/// What the report shall show; read and checked here, drawn by the report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReportWishes {
+    /// The axis along the bottom: by default the first with a key, else the first.
+    pub x: Option<String>,
+    /// The axis with a line for each arm: by default the first other one.
+    pub series: Option<String>,
+    /// Empty: the report's own choice.
+    pub plots: Vec<Plot>,
+}
+
+/// One picture.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plot {
+    /// A metric over `x`, with a line for each arm of `series`.
+    Metric(Metric),
+    /// Learning curves.
+    AccuracyByRound,
+    /// Stacked bytes.
+    BytesByKind,
+    /// One metric against another.
+    Pareto(Metric, Metric),
+}
+
+/// Plots that are no metric.
+const WORDS: [&str; 3] = ["accuracy_by_round", "bytes_by_kind", "pareto:bytes_up:faa"];
+
+impl Plot {
+    /// From `faa`, `accuracy_by_round`, `bytes_by_kind` or `pareto:bytes_up:faa`.
+    ///
+    /// # Errors
+    /// There is no such plot or metric.
+    pub fn parse(text: &str) -> Result<Plot, ResultsError> {
+        match text {
+            "accuracy_by_round" => return Ok(Plot::AccuracyByRound),
+            "bytes_by_kind" => return Ok(Plot::BytesByKind),
+            _ => {}
+        }
+        if let Some(both) = text.strip_prefix("pareto:") {
+            let words: Vec<&str> = both.split(':').collect();
+            // A metric may have a colon of its own: `pareto:rounds_to:0.8:faa`.
+            let split = (1..words.len()).find_map(|at| {
+                let one = Metric::parse(&words[..at].join(":")).ok()?;
+                Some((one, Metric::parse(&words[at..].join(":")).ok()?))
+            });
+            let unknown = || ResultsError::UnknownMetric {
+                name: both.to_owned(),
+                help: "write two metrics, such as `pareto:bytes_up:faa`".to_owned(),
+            };
+            return split.map(|(x, y)| Plot::Pareto(x, y)).ok_or_else(unknown);
+        }
+        Metric::parse(text).map(Plot::Metric).map_err(|error| match nearest(text, WORDS) {
+            Some(word) => ResultsError::UnknownMetric {
+                name: text.to_owned(),
+                help: format!("did you mean `{word}`?"),
+            },
+            None => error,
+        })
+    }
+}
+
+impl fmt::Display for Plot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Plot::Metric(metric) => write!(f, "{metric}"),
+            Plot::AccuracyByRound => f.write_str("accuracy_by_round"),
+            Plot::BytesByKind => f.write_str("bytes_by_kind"),
+            Plot::Pareto(x, y) => write!(f, "pareto:{x}:{y}"),
+        }
+    }
+}
+
+impl ReportWishes {
+    pub(super) fn read(table: &mut TableReader<'_>, axes: &[Axis]) -> ReportWishes {
+        let mut axis = |key: &'static str, doc| {
+            let name = table.optional(&Param::<String>::unset(key, doc))?;
+            let known = axes.iter().map(|axis| axis.name.as_str());
+            if axes.iter().all(|axis| axis.name != name) {
+                let help = match nearest(&name, known.clone()) {
+                    Some(word) => format!("did you mean \"{word}\"?"),
+                    None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+                };
+                table.reject(key, &format!("there is no axis `{name}`"), "no such axis", &help);
+            }
+            Some(name)
+        };
+        let x = axis("x", "the axis along the bottom");
+        let series = axis("series", "the axis with a line for each arm");
+        let first = || axes.iter().find(|axis| axis.key.is_some()).or(axes.first());
+        let x = x.or_else(|| Some(first()?.name.clone()));
+        let other = || axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
+        let series = series.or_else(|| Some(other()?.name.clone()));
+        let doc = "metrics, accuracy_by_round, bytes_by_kind, pareto:METRIC:METRIC";
+        let names: Vec<String> = table.get(&Param::new("plots", Vec::new(), doc));
+        let mut plots = Vec::new();
+        for word in names {
+            match Plot::parse(&word) {
+                Ok(plot) => plots.push(plot),
+                Err(error) => {
+                    let text = error.to_string();
+                    let (message, help) = text.split_once("; ").unwrap_or((&text, "see the guide"));
+                    table.reject("plots", message, "one of these", help);
+                }
+            }
+        }
+        ReportWishes { x, series, plots }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plots_read_back_as_they_are_written() {
+        for word in [
+            "faa",
+            "accuracy_by_round",
+            "bytes_by_kind",
+            "pareto:bytes_up:faa",
+            "pareto:rounds_to:0.8:faa",
+        ] {
+            assert_eq!(Plot::parse(word).unwrap().to_string(), word);
+        }
+        for (typo, hint) in [
+            ("acuracy_by_round", "`accuracy_by_round`"),
+            ("pareto:faa", "two metrics"),
+            ("fa", "`faa`"),
+        ] {
+            let told = Plot::parse(typo).unwrap_err().to_string();
+            assert!(told.contains(hint), "{typo}: {told}");
+        }
+    }
+}

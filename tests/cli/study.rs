@@ -1,0 +1,428 @@
+//! Studies: many runs from one file, killed and gone on with, in shards, with cells that fail.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::command::{Told, fedcast, read, tell};
+
+const BASE: &str = r#"schema = 1
+data = { source = "digits", subset = 12 }
+tasks = { sizes = [5, 5] }
+partition = { kind = "iid", min_samples = 1 }
+method = { name = "fedavg", train = "head" }
+federation = { clients = 2, rounds = 2 }
+client = { epochs = 1, batch = 16 }
+backbone = { kind = "pixels" }
+"#;
+
+const STUDY: &str = r#"schema = 1
+base = "base.toml"
+replicates = 2
+
+[axes]
+clients = { key = "federation.clients", values = [2, 3] }
+
+[axes.method]
+fedavg = { client.epochs = 1 }
+long = { client.epochs = 3 }
+
+[compare]
+against = { method = "fedavg" }
+metrics = ["faa", "bytes_up", "rounds_to:0.2"]
+
+[run]
+jobs = 2
+"#;
+
+/// A folder with a study `a.study.toml` and its base.
+fn folder(study: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("base.toml"), BASE).unwrap();
+    fs::write(folder.path().join("a.study.toml"), study).unwrap();
+    folder
+}
+
+fn study(folder: &Path, more: &[&str]) -> Told {
+    tell(folder, &[&["study", "a.study.toml"], more].concat())
+}
+
+#[track_caller]
+fn runs(folder: &Path, more: &[&str]) -> Told {
+    let told = study(folder, more);
+    assert_eq!(told.code, 0, "{}\n{}", told.out, told.err);
+    told
+}
+
+/// A CSV file, without the columns that are of a machine.
+fn rows(path: PathBuf) -> Vec<Vec<String>> {
+    let mut reader = csv::Reader::from_path(&path).unwrap();
+    let head = reader.headers().unwrap().clone();
+    let kept = |at: &usize| !["wall_s", "peak_memory_mb"].contains(&&head[*at]);
+    let of = |record: &csv::StringRecord| {
+        (0..head.len()).filter(kept).map(|at| record[at].to_owned()).collect()
+    };
+    let rows = reader.records().map(|record| of(&record.unwrap()));
+    std::iter::once(of(&head)).chain(rows).collect()
+}
+
+fn column(rows: &[Vec<String>], name: &str) -> Vec<String> {
+    let at = rows[0].iter().position(|column| column == name).unwrap();
+    rows[1..].iter().map(|row| row[at].clone()).collect()
+}
+
+const TABLES: [&str; 5] = ["rounds.csv", "table.csv", "table.md", "table.tex", "paired.csv"];
+
+#[track_caller]
+fn same_tables(one: &Path, other: &Path) {
+    assert_eq!(rows(one.join("cells.csv")), rows(other.join("cells.csv")));
+    for name in TABLES {
+        assert_eq!(read(one.join(name)), read(other.join(name)), "{name}");
+    }
+}
+
+#[test]
+fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
+    let folder = folder(STUDY);
+    let folder = folder.path();
+    let told = runs(folder, &["-o", "whole", "--jobs", "2"]);
+    assert!(told.err.contains("8 of 8 runs to go, 2 at once"), "{}", told.err);
+    assert!(told.err.contains("[8/8] "), "{}", told.err);
+    assert!(told.out.contains("8 done"), "{}", told.out);
+    let cells = rows(folder.join("whole/cells.csv"));
+    assert_eq!(column(&cells, "clients"), ["2", "2", "2", "2", "3", "3", "3", "3"]);
+    assert_eq!(
+        column(&cells, "method").join(","),
+        "fedavg,fedavg,long,long,fedavg,fedavg,long,long"
+    );
+    assert_eq!(column(&cells, "seed_partition"), ["1", "2", "1", "2", "1", "2", "1", "2"]);
+    assert_eq!(column(&cells, "path")[3], "clients=2,method=long/seed-2");
+    let memory = column_of(folder.join("whole/cells.csv"), "peak_memory_mb");
+    if cfg!(target_os = "linux") {
+        assert!(memory.iter().all(|mb| mb.parse::<f64>().unwrap() > 1.0), "{memory:?}");
+    }
+
+    // A cell is the run that `fedcast run` makes of it.
+    let by_hand = tell(
+        folder,
+        &[
+            "run",
+            "base.toml",
+            "-q",
+            "-o",
+            "hand",
+            "--seed",
+            "2",
+            "--set",
+            "client.epochs=3",
+            "--format",
+            "json",
+        ],
+    );
+    let by_hand: serde_json::Value = serde_json::from_str(&by_hand.out).unwrap();
+    assert_eq!(by_hand["digests"]["numbers"], column(&cells, "digest_numbers")[3].as_str());
+    assert_eq!(by_hand["accuracy"]["faa"].to_string(), column(&cells, "faa")[3]);
+
+    let again = runs(folder, &["-o", "whole"]);
+    assert!(again.err.contains("nothing to run of 8 runs"), "{}", again.err);
+
+    runs(folder, &["-o", "single", "--jobs", "1", "-q"]);
+    same_tables(&folder.join("whole"), &folder.join("single"));
+
+    runs(folder, &["-o", "first", "-q", "--shard", "1/2"]);
+    runs(folder, &["-o", "second", "-q", "--shard", "2/2"]);
+    let first = column(&rows(folder.join("first/cells.csv")), "status");
+    assert_eq!(first.iter().filter(|status| *status == "done").count(), 4);
+    copy(&folder.join("first"), &folder.join("second"));
+    runs(folder, &["-o", "second", "--status"]);
+    same_tables(&folder.join("whole"), &folder.join("second"));
+}
+
+fn column_of(path: PathBuf, name: &str) -> Vec<String> {
+    let mut reader = csv::Reader::from_path(path).unwrap();
+    let at = reader.headers().unwrap().iter().position(|column| column == name).unwrap();
+    reader.records().map(|record| record.unwrap()[at].to_owned()).collect()
+}
+
+/// As `cp -r from/. into`.
+fn copy(from: &Path, into: &Path) {
+    fs::create_dir_all(into).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let there = into.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &there),
+            false => drop(fs::copy(entry.path(), there).unwrap()),
+        }
+    }
+}
+
+/// Processes whose parent is this one.
+#[cfg(target_os = "linux")]
+fn children(parent: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // After the name, which may hold anything: state, then the parent.
+        let behind = stat.rsplit_once(')').map(|(_, behind)| behind.to_owned()).unwrap_or_default();
+        if behind.split_whitespace().nth(1) == Some(&parent.to_string()) {
+            found.push(id);
+        }
+    }
+    found
+}
+
+#[cfg(target_os = "linux")]
+fn signal(name: &str, process: u32) {
+    let status = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
+    assert!(status.success(), "{name} {process}");
+}
+
+/// Waits until `done` or a minute is over.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !done() {
+        assert!(began.elapsed().as_secs() < 60, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Runs long enough to be killed in it.
+#[cfg(target_os = "linux")]
+fn longer() -> String {
+    STUDY.replace("replicates = 2", "replicates = 1\nset = { federation.rounds = 40 }")
+}
+
+/// A study that runs beside the test, and not after it.
+#[cfg(target_os = "linux")]
+struct Parent(std::process::Child);
+
+#[cfg(target_os = "linux")]
+impl Drop for Parent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn begin(folder: &Path, more: &[&str]) -> Parent {
+    let arguments = [&["study", "a.study.toml"], more].concat();
+    let mut command = fedcast(folder, &arguments);
+    Parent(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_study_that_was_killed_with_its_children_goes_on_to_the_same_tables() {
+    let folder = folder(&longer());
+    let folder = folder.path();
+    let mut parent = begin(folder, &["-o", "killed", "--jobs", "2"]);
+    // Somewhere in the middle: one cell is done, others are not.
+    let err = BufReader::new(parent.0.stderr.take().unwrap());
+    assert!(err.lines().map(Result::unwrap).any(|line| line.starts_with("[1/4] ")));
+    wait_for("a run begins", || {
+        children(parent.0.id()).iter().any(|child| {
+            let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let out = line.split('\0').find(|argument| {
+                argument.starts_with("killed/clients") && !argument.ends_with(".toml")
+            });
+            out.is_some_and(|out| folder.join(out).join("events.jsonl").exists())
+        })
+    });
+    let running = children(parent.0.id());
+    signal("-KILL", parent.0.id());
+    for child in running {
+        signal("-KILL", child);
+    }
+    parent.0.wait().unwrap();
+
+    let status = runs(folder, &["-o", "killed", "--status"]);
+    assert!(status.out.contains("unfinished"), "{}", status.out);
+    let told = runs(folder, &["-o", "killed"]);
+    assert!(told.out.contains("4 done"), "{}", told.out);
+    runs(folder, &["-o", "whole", "-q"]);
+    same_tables(&folder.join("killed"), &folder.join("whole"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_the_children_too_and_a_parent_that_dies_leaves_none() {
+    let folder = folder(&longer().replace("= 40", "= 3000"));
+    let folder = folder.path();
+    for (name, code) in [("-INT", Some(130)), ("-KILL", None)] {
+        let mut parent = begin(folder, &["-o", "a", "--jobs", "2"]);
+        let journal = folder.join("a/clients=2,method=fedavg/seed-1/events.jsonl");
+        wait_for("runs begin", || children(parent.0.id()).len() == 2 && journal.exists());
+        let running = children(parent.0.id());
+        signal(name, parent.0.id());
+        assert_eq!(parent.0.wait().unwrap().code(), code);
+        let lives = |child: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            !stat.is_empty() && !stat.contains(") Z ")
+        };
+        wait_for("children end", || !running.iter().any(lives));
+        let manifest = read(folder.join("a/clients=2,method=fedavg/seed-1/manifest.json"));
+        assert!(manifest.contains("\"interrupted\""), "{manifest}");
+    }
+}
+
+const FAILING: &str = r#"schema = 1
+base = "base.toml"
+set = { partition = { kind = "iid", min_samples = 3, attempts = 3 } }
+
+[axes]
+clients = { key = "federation.clients", values = [2, 60, 3] }
+"#;
+
+#[test]
+fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
+    let folder = folder(FAILING);
+    let folder = folder.path();
+    let told = study(folder, &["-o", "a"]);
+    assert_eq!(told.code, 5, "{}\n{}", told.out, told.err);
+    assert!(told.err.contains("clients=60 seed 1 failed: "), "{}", told.err);
+    assert!(told.out.contains("2 done, 1 failed"), "{}", told.out);
+    let cells = rows(folder.join("a/cells.csv"));
+    assert_eq!(column(&cells, "status"), ["done", "failed", "done"]);
+    let errors = column(&cells, "error");
+    assert!(errors[1].contains("60 clients"), "{errors:?}");
+    assert!(errors[0].is_empty() && column(&cells, "faa")[1].is_empty());
+
+    // Left alone until somebody asks.
+    let again = study(folder, &["-o", "a"]);
+    assert_eq!(again.code, 5);
+    assert!(again.err.contains("nothing to run of 3 runs"), "{}", again.err);
+    let again = study(folder, &["-o", "a", "--only", "clients=2"]);
+    assert_eq!(again.code, 0, "those that were asked for are done: {}", again.out);
+    let again = study(folder, &["-o", "a", "--retry-failed"]);
+    assert_eq!(again.code, 5);
+    assert!(again.err.contains("1 of 3 runs to go"), "{}", again.err);
+
+    // What failed in the middle goes on: here its process was killed.
+    let path = folder.join("a/clients=2/seed-1");
+    let hash = column(&cells, "hash")[0].clone();
+    let manifest = read(path.join("manifest.json")).replace("\"done\"", "\"running\"");
+    fs::write(path.join("manifest.json"), manifest).unwrap();
+    let failure = format!("{{\"hash\": \"{hash}\", \"exit\": null, \"error\": \"killed\"}}");
+    fs::write(folder.join("a/clients=2/seed-1.failed.json"), failure).unwrap();
+    let told = study(folder, &["-o", "a", "--status"]);
+    assert!(told.out.contains("failed: clients=2, seed 1: killed"), "{}", told.out);
+    study(folder, &["-o", "a", "--retry-failed", "-q"]);
+    let after = rows(folder.join("a/cells.csv"));
+    assert_eq!(column(&after, "status"), ["done", "failed", "done"]);
+    assert_eq!(after[1], cells[1], "the same run");
+}
+
+#[test]
+fn on_error_stop_begins_no_more() {
+    let text = FAILING.replace("[2, 60, 3]", "[60, 2, 3]");
+    let text = text + "[run]\non_error = \"stop\"\norder = \"as-written\"\njobs = 1\n";
+    let folder = folder(&text);
+    let told = study(folder.path(), &["-o", "a"]);
+    assert_eq!(told.code, 5, "{}", told.err);
+    assert!(told.err.contains("stopped at the first failure"), "{}", told.err);
+    let cells = rows(folder.path().join("a/cells.csv"));
+    assert_eq!(column(&cells, "status"), ["failed", "waiting", "waiting"]);
+}
+
+#[test]
+fn a_plan_and_a_status_run_nothing_and_a_changed_study_is_refused() {
+    let text = STUDY.replace("[compare]", "[[exclude]]\nclients = 3\nmethod = \"long\"\n\n[[extra]]\nlabel = \"all & more\"\nset = { federation.clients = 4 }\n\n[compare]");
+    let folder = folder(&text);
+    let folder = folder.path();
+    let told = runs(folder, &["--plan"]);
+    assert!(told.out.contains("unknown until a cell has run"), "{}", told.out);
+    assert!(!folder.join("studies").exists(), "nothing is written");
+    let told = runs(folder, &["--plan", "--format", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(plan["cells"].as_array().unwrap().len(), 8, "2 x 2 - 1 + 1, twice");
+    assert_eq!(plan["cells"][7]["label"], "all & more");
+    let planned = plan["cells"][6]["total"]["up"].clone();
+
+    let told = runs(folder, &["-q", "--only", "label=all & more,seed=1", "--format", "json"]);
+    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(told["runs"]["done"], 1);
+    assert_eq!(told["cells"][0]["figures"]["bytes_up"].as_f64(), planned.as_f64());
+    assert!(folder.join("studies/a/all---more/seed-1/manifest.json").exists());
+    let told = runs(folder, &["--plan"]);
+    assert!(told.out.contains("as finished cells of this study took it"), "{}", told.out);
+
+    fs::write(folder.join("a.study.toml"), text.replace("clients = 4", "clients = 5")).unwrap();
+    let told = study(folder, &["-q"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+    assert!(told.err.contains("holds a run of another scenario"), "{}", told.err);
+    assert!(told.err.contains("choose another -o, or remove that folder"), "{}", told.err);
+}
+
+#[test]
+fn a_cell_that_another_process_holds_is_left_alone() {
+    let folder = folder(STUDY);
+    let folder = folder.path();
+    let lock = folder.join("a/clients=2,method=fedavg/seed-1.lock");
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    let lock = fs::File::create(lock).unwrap();
+    lock.lock().unwrap();
+    let told = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    assert!(told.out.contains("1 done, 1 running"), "{}\n{}", told.out, told.err);
+    drop(lock);
+    let told = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    assert!(told.out.contains("2 done"), "{}", told.out);
+}
+
+#[test]
+fn typos_point_at_their_place_and_nothing_runs() {
+    for (from, to, hints) in [
+        ("replicates", "replicats", ["a.study.toml:3:1", "did you mean `replicates`?"]),
+        ("client.epochs = 3", "client.epoch = 3", ["a.study.toml:10:17", "did you mean `epochs`?"]),
+        ("\"faa\"", "\"fa\"", ["a.study.toml:14:11", "did you mean `faa`?"]),
+        ("base.toml", "bse.toml", ["bse.toml", "cannot read the scenario"]),
+        (
+            "against = { method = \"fedavg\" }",
+            "against = { method = \"x\" }",
+            ["13:22", "fedavg, long"],
+        ),
+    ] {
+        let folder = folder(&STUDY.replace(from, to));
+        let told = study(folder.path(), &[]);
+        assert_eq!(told.code, 3, "{to}: {}", told.err);
+        assert!(hints.iter().all(|hint| told.err.contains(hint)), "{to}: {}", told.err);
+        assert_eq!(
+            told.err.lines().filter(|line| line.starts_with("error")).count(),
+            1,
+            "each once: {}",
+            told.err
+        );
+        assert!(!folder.path().join("studies").exists());
+    }
+    let folder = folder(STUDY);
+    for (arguments, hint) in [
+        (&["--only", "methd=long"][..], "did you mean `method`?"),
+        (&["--shard", "3/2"], "`3/2` is not a part"),
+        (&["--shard", "env"], "SLURM_ARRAY_TASK_ID"),
+        (&["--set", "federation.clients=9"], "the axis `clients` sets"),
+        (&["--set", "seed.run=9"], "`replicates` or `seeds`"),
+    ] {
+        let told = study(folder.path(), arguments);
+        assert_eq!(told.code, 2, "{arguments:?}: {}", told.err);
+        assert!(told.err.contains(hint), "{arguments:?}: {}", told.err);
+    }
+}
+
+#[test]
+fn shipped_studies_can_be_planned() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = root.join("scenarios/studies/scale.study.toml");
+    let file = file.to_str().unwrap();
+    let told = tell(
+        folder.path(),
+        &["study", file, "--plan", "--only", "clients=10", "--only", "clients=500,seed=1"],
+    );
+    assert_eq!(told.code, 0, "{}\n{}", told.out, told.err);
+    assert!(told.out.contains("clients=500, method=stsa"), "{}", told.out);
+}
