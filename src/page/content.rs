@@ -75,14 +75,22 @@ impl Content {
             (wishes.against, wishes.against_label) = (against.to_vec(), None);
         }
         let mut arms = Arm::sort(runs);
+        // Of a study in the order of its cells, which is that of its file.
+        let order = |arm: &Arm| {
+            let place =
+                |run: &RunRecord| wishes.cells.iter().position(|c| run.path.ends_with(&c.path));
+            arm.runs.iter().filter_map(place).min().unwrap_or(usize::MAX)
+        };
+        arms.sort_by_key(order);
         let mut labels = vec![String::new(); arms.len()];
         for (arm, label) in arms.iter_mut().zip(&mut labels) {
             let cell = |run: &RunRecord| cells.iter().find(|(path, _)| *path == run.path);
             if let Some((_, cell)) = arm.runs.first().and_then(cell) {
                 label.clone_from(&cell.label);
-                arm.axes = match cell.label.is_empty() {
-                    true => cell.axes.clone(),
-                    false => vec![("cell".to_owned(), cell.label.clone())],
+                arm.axes = match cell.axes.is_empty() {
+                    // An extra cell has no arm on any axis.
+                    true => vec![(Arm::CELL.to_owned(), cell.label.clone())],
+                    false => cell.axes.clone(),
                 };
             }
         }
@@ -208,10 +216,14 @@ impl Undone {
 /// In the order of axes: numbers by size, words as they first come.
 fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
     let mut order: Vec<usize> = (0..arms.len()).collect();
-    let names: Vec<String> = match arms.first() {
-        Some(arm) => arm.axes.iter().map(|(axis, _)| axis.clone()).collect(),
-        None => Vec::new(),
-    };
+    let mut names: Vec<String> = Vec::new();
+    for (axis, _) in arms.iter().flat_map(|arm| &arm.axes) {
+        if !names.contains(axis) {
+            names.push(axis.clone());
+        }
+    }
+    // What stands apart from the grid comes last.
+    names.sort_by_key(|axis| axis == Arm::CELL);
     let known: Vec<Vec<String>> = names.iter().map(|axis| values(arms, axis)).collect();
     let place = |arm: usize| -> Vec<usize> {
         let of = |(axis, known): (&String, &Vec<String>)| {
@@ -242,8 +254,8 @@ fn values(arms: &[Arm], axis: &str) -> Vec<String> {
 
 /// The first axis of at least two numbers.
 fn numeric(arms: &[Arm]) -> Option<String> {
-    let axes = arms.first()?.axes.iter().map(|(axis, _)| axis.clone());
-    axes.into_iter().find(|axis| {
+    let mut axes = arms.iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis.clone());
+    axes.find(|axis| {
         let values = values(arms, axis);
         values.len() > 1 && values.iter().all(|value| value.parse::<f64>().is_ok())
     })
@@ -262,7 +274,9 @@ fn baselines(
     let mut against = wishes.against.clone();
     if against.is_empty() {
         // The first value of the first axis that is not along the bottom; of `x` itself where there is no other.
-        let axes = || arms.first().into_iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis);
+        let axes = || {
+            arms.iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis).filter(|a| *a != Arm::CELL)
+        };
         let several = |axis: &&String| values(arms, axis).len() > 1;
         let other = axes().filter(several).find(|axis| Some(axis.as_str()) != x);
         let axis = other.or_else(|| axes().find(several));

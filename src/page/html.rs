@@ -103,6 +103,7 @@ impl Figure {
                 p { (self.description) }
                 @if self.legend.len() > 1 { (legend(&self.legend)) }
                 div.wide { svg.plot viewBox={ "0 0 " (width) " " (height) } style=(wide) role="img"
+                    font-size="12" font-family="system-ui,sans-serif"
                     aria-labelledby={ (id) "-title " (id) "-text" } {
                     title id={ (id) "-title" } { (self.title) }
                     desc id={ (id) "-text" } { (self.description) }

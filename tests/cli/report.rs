@@ -238,10 +238,13 @@ fn a_study_says_what_is_plotted_and_what_is_compared() {
     fs::write(at.join("study.effective.toml"), study).unwrap();
     let mut cells = "label,arm,seed,status,path,error\n".to_owned();
     for seed in [1, 2] {
-        cells.push_str(&format!(",one,{seed},done,fedavg/seed-{seed},\n"));
-        cells.push_str(&format!(",two,{seed},done,stsa/seed-{seed},\n"));
+        cells.push_str(&format!("arm=one,one,{seed},done,fedavg/seed-{seed},\n"));
+        cells.push_str(&format!("arm=two,two,{seed},done,stsa/seed-{seed},\n"));
     }
-    cells.push_str(",three,1,failed,three/seed-1,no data\n");
+    // An extra cell.
+    run(at, "lone", &HEAD.replace('}', ",backbone_lr=0.5}"), 1, &[]);
+    cells.push_str("a lone one,,1,done,lone,\n");
+    cells.push_str("arm=three,three,1,failed,three/seed-1,no data\n");
     fs::write(at.join("cells.csv"), cells).unwrap();
     let told = tell(at, &["report", "."]);
     assert_eq!((told.code, told.out.as_str()), (0, "./report.html\n"), "{}", told.err);
@@ -255,6 +258,10 @@ fn a_study_says_what_is_plotted_and_what_is_compared() {
     let ids: Vec<&str> = between(&text, "<figure id=\"", "\"");
     assert!(ids.contains(&"metric-bytes-up") && ids.contains(&"pareto-bytes-up-faa"), "{ids:?}");
     assert!(!ids.iter().any(|id| id.starts_with("curve") || *id == "metric-faa"), "{ids:?}");
+    let main = rows(table(&text, "Mean ± sample deviation"));
+    let arms: Vec<&str> = main.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(arms, ["one", "two", "a lone one"]);
+    assert_eq!(main[2][1], "1");
     assert!(text.contains("no data") && text.contains("three/seed-1"));
     assert!(!text.contains("arms are not equal"));
 }

@@ -39,7 +39,10 @@ impl Axis {
         }
         high += room;
         // Bytes have long words.
-        let places = steps(low, high, if label == Label::Bytes { 4 } else { 5 });
+        let mut places = steps(low, high, if label == Label::Bytes { 4 } else { 5 });
+        if label == Label::Count {
+            places.retain(|place| place.fract() == 0.0);
+        }
         let ticks = places.into_iter().map(|at| (at, label.write(at))).collect();
         Axis { title: title.to_owned(), low, high, ticks, logarithmic: false }
     }
@@ -135,7 +138,8 @@ fn steps(low: f64, high: f64, count: u32) -> Vec<f64> {
     let far = |step: &f64| (step / rough).ln().abs();
     let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * decade);
     let step = step.into_iter().min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or(rough);
-    let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
+    // 0.3 holds three steps of 0.1, whatever their quotient is.
+    let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
     // A multiple of a decimal fraction is not that fraction: 3 * 0.1 is said as 0.3.
     let digits = (-step.log10().floor()).max(0.0) as usize;
     let exact = |n: i64| format!("{:.digits$}", n as f64 * step).parse().unwrap_or(0.0);

@@ -103,7 +103,7 @@ mod tests {
         let point = |x: f64, y: f64| Point { spread: Some(0.1), ..Point::new(x, y) };
         Panel {
             x: Axis::linear("round", [0.0, 10.0], Label::Number),
-            y: Axis::linear("accuracy & more (%)", [0.0, 1.0], Label::Percent),
+            y: Axis::linear("accuracy & more (%)", [-0.2, 1.2], Label::Number),
             series: vec![
                 Series { number: 0, points: vec![point(0.0, 0.0), point(10.0, 1.0)], look },
                 Series { number: 1, points: vec![point(0.0, 1.0), point(10.0, 0.5)], look },

@@ -39,7 +39,7 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
         panel(content, &curves, title, label, of)
     };
     let mut panels = vec![
-        panel("round", Label::Number, |point| point.round as f64),
+        panel("round", Label::Count, |point| point.round as f64),
         panel("bytes, both ways", Label::Bytes, |point| point.bytes),
     ];
     // The clock of ideal clients stands still.
