@@ -99,7 +99,7 @@ pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
     let is_wanted =
         |cell: &Cell| only.has(&study, cell) && shard.is_none_or(|shard| shard.has(cell));
     let wanted: Vec<bool> = cells.iter().map(|prepared| is_wanted(&prepared.cell)).collect();
-    invalid.retain(|invalid| args.plan && is_wanted(&invalid.cell) || !args.plan);
+    invalid.retain(|invalid| is_wanted(&invalid.cell));
     let outcomes = Outcomes::read(&cells, &directory);
     let crew = crew(args, &study, &cells);
     let session = Session { args, study, directory, cells, wanted, outcomes, crew, methods };

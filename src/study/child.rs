@@ -4,6 +4,7 @@
 //! parent letting go, and a parent that is killed leaves no child behind. A group of its own keeps the terminal's Ctrl-C
 //! from reaching it twice.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -51,14 +52,17 @@ pub(super) fn run(
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
     write_atomically(&scenario, prepared.scenario.to_effective_toml().as_bytes())?;
-    let mut arguments: Vec<&std::ffi::OsStr> = match directory.has_run(cell) {
+    let mut arguments: Vec<&OsStr> = match directory.has_run(cell) {
         true => vec!["resume".as_ref(), path.as_os_str()],
-        false => vec!["run".as_ref(), scenario.as_os_str(), "--out".as_ref(), path.as_os_str()],
+        false => {
+            directory.clear_beginnings(cell)?;
+            vec!["run".as_ref(), scenario.as_os_str(), "--out".as_ref(), path.as_os_str()]
+        }
     };
     let workers = workers.map(|workers| workers.to_string());
     arguments.push("--quiet".as_ref());
     if let Some(workers) = &workers {
-        arguments.extend([std::ffi::OsStr::new("--workers"), workers.as_ref()]);
+        arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
     }
     let began = Instant::now();
     let started = start(&arguments, &log);
@@ -98,7 +102,7 @@ fn settle(
 }
 
 /// The process, and where in the log it begins to speak.
-fn start(arguments: &[&std::ffi::OsStr], log: &Path) -> io::Result<(Child, u64)> {
+fn start(arguments: &[&OsStr], log: &Path) -> io::Result<(Child, u64)> {
     let mut log = OpenOptions::new().create(true).append(true).open(log)?;
     let said = log.seek(SeekFrom::End(0))?;
     let mut command = Command::new(std::env::current_exe()?);

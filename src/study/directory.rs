@@ -160,12 +160,7 @@ impl StudyDirectory {
                 let text = serde_json::to_string_pretty(failure).expect("three plain fields");
                 write_atomically(&path, format!("{text}\n").as_bytes())
             }
-            None => match fs::remove_file(&path) {
-                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    Err(DirectoryError::Write { path, source })
-                }
-                _ => Ok(()),
-            },
+            None => removed(path),
         }
     }
 
@@ -215,9 +210,27 @@ impl StudyDirectory {
         sum
     }
 
-    /// Whether a run directory has a manifest, so that its run can be resumed.
+    /// Whether a run can be resumed: its directory says what it is.
     pub(super) fn has_run(&self, cell: &Cell) -> bool {
-        self.run(cell).join(names::MANIFEST).exists()
+        let run = self.run(cell);
+        [names::MANIFEST, names::SCENARIO].iter().all(|name| run.join(name).exists())
+    }
+
+    /// Clears the way for a run that begins: one that was killed as it wrote its first file left half of it, and a folder
+    /// with anything in it but a run is refused.
+    pub(super) fn clear_beginnings(&self, cell: &Cell) -> Result<(), DirectoryError> {
+        let path = self.run(cell).join(format!("{}.part", names::MANIFEST));
+        removed(path)
+    }
+}
+
+/// Removes a file that need not be there.
+fn removed(path: PathBuf) -> Result<(), DirectoryError> {
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(DirectoryError::Write { path, source })
+        }
+        _ => Ok(()),
     }
 }
 

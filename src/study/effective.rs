@@ -47,16 +47,17 @@ impl Study {
     }
 
     fn seeds(&self) -> Value {
-        let seeds = |of: fn(&Replicate) -> u64| -> Value {
+        let seeds = |name: &str, of: fn(&Replicate) -> u64| {
             let number = |one| Value::Integer(i64::try_from(of(one)).unwrap_or(i64::MAX));
-            self.replicates.iter().map(number).collect::<Vec<_>>().into()
+            let all: Vec<Value> = self.replicates.iter().map(number).collect();
+            (name.to_owned(), Value::from(all))
         };
-        let all: [(&str, fn(&Replicate) -> u64); 3] = [
-            ("run", |one| one.run),
-            ("partition", |one| one.partition),
-            ("class_order", |one| one.class_order),
+        let all = [
+            seeds("run", |one| one.run),
+            seeds("partition", |one| one.partition),
+            seeds("class_order", |one| one.class_order),
         ];
-        Value::Table(all.map(|(name, of)| (name.to_owned(), seeds(of))).into_iter().collect())
+        Value::Table(all.into_iter().collect())
     }
 
     fn picks<'a>(&'a self, picks: &'a [Pick]) -> impl Iterator<Item = (&'a str, Value)> {

@@ -252,7 +252,7 @@ fn a_study_that_was_killed_with_its_children_goes_on_to_the_same_tables() {
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_the_children_too_and_a_parent_that_dies_leaves_none() {
-    let folder = folder(&longer().replace("= 40", "= 3000"));
+    let folder = folder(&longer().replace("= 40", "= 1000"));
     let folder = folder.path();
     for (name, code) in [("-INT", Some(130)), ("-KILL", None)] {
         let mut parent = begin(folder, &["-o", "a", "--jobs", "2"]);
@@ -269,6 +269,54 @@ fn ctrl_c_ends_the_children_too_and_a_parent_that_dies_leaves_none() {
         let manifest = read(folder.join("a/clients=2,method=fedavg/seed-1/manifest.json"));
         assert!(manifest.contains("\"interrupted\""), "{manifest}");
     }
+}
+
+#[test]
+fn a_limit_of_wall_time_ends_a_study_resumable() {
+    let text =
+        STUDY.replace("replicates = 2", "replicates = 1\nset = { federation.rounds = 1000 }");
+    let folder = folder(&text.replace("jobs = 2", "jobs = 1\nlimit = { wall = \"1s\" }"));
+    let told = study(folder.path(), &["-o", "a"]);
+    assert_eq!(told.code, 130, "{}", told.err);
+    assert!(told.err.contains("stopped at the limit of wall time; go on with: fedcast study"));
+    assert!(told.out.contains("waiting"), "{}", told.out);
+
+    let folder = self::folder(&STUDY.replace("jobs = 2", "limit = { disk = \"1kB\" }"));
+    let told = study(folder.path(), &["-o", "a"]);
+    assert_eq!(told.code, 130, "{}", told.err);
+    assert!(told.err.contains("stopped at the limit of disk"), "{}", told.err);
+}
+
+#[test]
+fn a_task_of_a_slurm_array_runs_its_part() {
+    let folder = folder(STUDY);
+    let labels = |variables: &[(&str, &str)], more: &[&str]| {
+        let arguments = [&["study", "a.study.toml", "--plan", "--format", "json"], more].concat();
+        let mut command = fedcast(folder.path(), &arguments);
+        for name in ["ID", "COUNT", "MIN", "STEP"] {
+            command.env_remove(format!("SLURM_ARRAY_TASK_{name}"));
+        }
+        command.envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let cells = plan["cells"].as_array().unwrap().iter();
+        cells
+            .map(|cell| format!("{}/{}", cell["label"].as_str().unwrap(), cell["seed"]))
+            .collect::<Vec<_>>()
+    };
+    let task = [
+        ("SLURM_ARRAY_TASK_ID", "5"),
+        ("SLURM_ARRAY_TASK_COUNT", "3"),
+        ("SLURM_ARRAY_TASK_MIN", "4"),
+    ];
+    let part =
+        ["clients=2, method=fedavg/2", "clients=3, method=fedavg/1", "clients=3, method=long/2"];
+    assert_eq!(labels(&task, &["--shard", "env"]), part);
+    assert_eq!(labels(&task, &["--shard", "2/3"]), part);
+    assert_eq!(labels(&task, &[]).len(), 8, "only where somebody asks");
+    fs::write(folder.path().join("a.study.toml"), format!("{STUDY}shard = \"env\"\n")).unwrap();
+    assert_eq!(labels(&task, &[]), part);
+    assert_eq!(labels(&[], &[]).len(), 8, "outside of an array all are run");
 }
 
 const FAILING: &str = r#"schema = 1

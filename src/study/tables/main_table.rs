@@ -173,7 +173,9 @@ impl MainTable {
     /// Names, with the mark of a note behind the last, and n.
     fn first(&self, row: &Row, shown: impl Fn(&str) -> String) -> Vec<String> {
         let mut cells: Vec<String> = row.names.iter().map(|name| shown(name)).collect();
-        if let (Some(note), Some(last)) = (row.note, cells.last_mut()) {
+        // Rows of the grid have nothing in the column of extra cells.
+        let last = cells.iter_mut().rev().find(|name| !name.is_empty());
+        if let (Some(note), Some(last)) = (row.note, last) {
             last.push_str(&format!(" [{}]", note + 1));
         }
         cells.push(row.n.to_string());

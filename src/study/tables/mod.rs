@@ -92,3 +92,6 @@ fn kind_of(axis: &Axis) -> ColumnKind {
 fn portable(path: &Path) -> String {
     path.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::experiment::{Machine, names};
+use crate::results::RunRecord;
+use crate::study::{CellState, Failure, Outcome};
+
+const STUDY: &str = r#"schema = 1
+base = "base.toml"
+replicates = 3
+
+[axes]
+rounds = { key = "federation.rounds", values = [1, 2] }
+
+[axes.method]
+a_b = { method = { name = "fedavg" } }
+hgp = { method = { name = "hgp" } }
+
+[[exclude]]
+rounds = 2
+method = "a_b"
+
+[[extra]]
+label = "x, all"
+set = { federation.rounds = 9 }
+
+[compare]
+against = { method = "a_b" }
+metrics = ["faa", "bytes_up", "rounds_to:0.5"]
+warn_if_unequal = ["failed"]
+"#;
+
+/// A finished run with these figures.
+fn run(folder: &Path, faa: f64, up: u64, failed: u64) -> RunRecord {
+    let manifest = serde_json::json!({
+        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
+        "seeds": { "run": 1, "partition": 2, "class_order": 3 },
+        "data": null, "backbone": null, "level": "N", "workers": 1, "machine": Machine::here(),
+        "digests": { "events": "ee", "numbers": "nn" },
+    });
+    let summary = serde_json::json!({
+        "rounds": 7, "accuracy": { "faa": faa }, "failed": failed,
+        "bytes": { "up": { "delivered": { "frames": 1, "bytes": up, "control": 1, "kinds": { "head": up - 1 } } } },
+    });
+    let seen = if faa > 0.5 { "0.6" } else { "0.4" };
+    let rounds = format!("round,task,phase,seats,loss,accuracy_seen\n1,1,train,4,,{seen}\n");
+    fs::create_dir_all(folder).unwrap();
+    for (name, text) in [
+        (names::MANIFEST, manifest.to_string()),
+        (names::SCENARIO, "schema = 1\n".to_owned()),
+        (names::SUMMARY, summary.to_string()),
+        (names::ROUNDS, rounds),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    RunRecord::read(folder).unwrap()
+}
+
+/// Per cell of the study: accuracy, bytes and failed seats; `None` has failed.
+const FIGURES: [Option<(f64, u64, u64)>; 12] = [
+    // rounds=1, a_b
+    Some((0.25, 1_000_000, 1)),
+    Some((0.5, 2_000_000, 1)),
+    None,
+    // rounds=1, hgp
+    Some((0.75, 5_000_000, 2)),
+    Some((0.75, 6_000_000, 2)),
+    Some((0.5, 9_000_000, 2)),
+    // rounds=2, hgp
+    Some((0.5, 1_000_000, 0)),
+    Some((0.5, 1_000_000, 0)),
+    Some((0.5, 1_000_000, 0)),
+    // the extra one
+    Some((0.625, 1_000_000, 0)),
+    Some((0.625, 1_000_000, 0)),
+    Some((0.625, 1_000_000, 0)),
+];
+
+fn outcomes(study: &Study, root: &Path) -> Outcomes {
+    let outcome = |(cell, figures): (crate::study::Cell, Option<(f64, u64, u64)>)| {
+        let error = "too few samples\nuse fewer clients".to_owned();
+        let failure = Failure { hash: "00".into(), exit: Some(3), error };
+        let run = figures.map(|(faa, up, failed)| run(&root.join(&cell.path), faa, up, failed));
+        let state = if run.is_some() { CellState::Done } else { CellState::Failed(failure) };
+        Outcome { cell, hash: "00".into(), state, run }
+    };
+    let cells = study.cells();
+    assert_eq!(cells.len(), FIGURES.len());
+    Outcomes { all: cells.into_iter().zip(FIGURES).map(outcome).collect() }
+}
+
+fn study() -> Study {
+    Study::from_toml(STUDY, "a.study.toml", "a", Path::new("/s")).unwrap()
+}
+
+#[test]
+fn means_deviations_best_arms_and_notes() {
+    let root = tempfile::tempdir().unwrap();
+    let study = study();
+    let table = MainTable::of(&study, &outcomes(&study, root.path()));
+    let markdown = table.to_markdown();
+    let rows: Vec<&str> = markdown.lines().skip(2).take(4).collect();
+    // 0.25 and 0.5 lie 0.125 from their mean: deviation sqrt(2) / 8. Only hgp ever reaches an accuracy of 0.5.
+    assert_eq!(
+        rows,
+        [
+            "| 1 | a_b [1] |  | 2 | 37.50 ± 17.68 | **1.500 ± 0.707** |  |",
+            "| 1 | hgp [1] |  | 3 | **66.67 ± 14.43** | 6.667 ± 2.082 | **1 ± 0 (2)** |",
+            "| 2 | hgp |  | 3 | 50.00 ± 0.00 | 1.000 ± 0.000 |  |",
+            "|  |  | x, all | 3 | 62.50 ± 0.00 | 1.000 ± 0.000 | 1 ± 0 |",
+        ]
+    );
+    assert!(markdown.ends_with("[1] failed differ: a_b 1, hgp 2\n"), "{markdown}");
+    let tex = table.to_tex();
+    let row = "1 & a\\_b [1] &  & 2 & $37.50 \\pm 17.68$ & $\\mathbf{1.500 \\pm 0.707}$ &  \\\\\n";
+    assert!(tex.contains(row), "{tex}");
+    let csv = table.to_table().to_csv();
+    let head = "label,rounds,method,n,faa_mean,faa_sd,faa_n,bytes_up_mean,bytes_up_sd,bytes_up_n,\
+                rounds_to:0.5_mean,rounds_to:0.5_sd,rounds_to:0.5_n,note";
+    assert_eq!(csv.lines().next(), Some(head));
+    let row = csv.lines().nth(1).unwrap();
+    let expected = "\"rounds=1, method=a_b\",1,a_b,2,0.375,0.1767766952966369,2,1500000,707106.7811865475,2,,,0,";
+    assert!(row.starts_with(expected), "{row}");
+}
+
+#[test]
+fn differences_pair_seeds_and_subtract_the_baseline() {
+    let root = tempfile::tempdir().unwrap();
+    let study = study();
+    let differences = differences(&study, &outcomes(&study, root.path()));
+    let told: Vec<String> = differences
+        .iter()
+        .map(|one| {
+            let (label, against) = (study.label(&one.point), study.label(&one.against));
+            format!("{label} - {against}: {} {} of {}", one.metric, one.paired.mean, one.paired.n)
+        })
+        .collect();
+    // Seeds 1 and 2 only: the third run of the baseline failed. Rows of rounds=2 have no baseline, nor has the extra cell.
+    assert_eq!(
+        told,
+        [
+            "rounds=1, method=hgp - rounds=1, method=a_b: faa 0.375 of 2",
+            "rounds=1, method=hgp - rounds=1, method=a_b: bytes_up 4000000 of 2",
+        ]
+    );
+    let csv = paired::table(&study, &differences).to_csv();
+    let line = csv.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with("\"rounds=1, method=hgp\",1,hgp,\"rounds=1, method=a_b\",faa,0.375,"),
+        "{line}"
+    );
+}
+
+#[test]
+fn an_extra_cell_may_be_the_baseline_of_all() {
+    let root = tempfile::tempdir().unwrap();
+    let text = STUDY.replace("{ method = \"a_b\" }", "{ label = \"x, all\" }");
+    let study = Study::from_toml(&text, "a.study.toml", "a", Path::new("/s")).unwrap();
+    let differences = differences(&study, &outcomes(&study, root.path()));
+    let faa = differences.iter().filter(|one| one.metric.name() == "faa");
+    let means: Vec<f64> = faa.map(|one| one.paired.mean).collect();
+    assert_eq!(means, [-0.25, 0.125 / 3.0, -0.125]);
+}
+
+#[test]
+fn a_row_per_run_and_per_round_in_both_formats() {
+    let root = tempfile::tempdir().unwrap();
+    let study = study();
+    let outcomes = outcomes(&study, root.path());
+    let cells = cells::table(&study, &outcomes);
+    let names: Vec<&str> = cells.columns().iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names[..6], ["label", "rounds", "method", "seed", "seed_run", "seed_partition"]);
+    let distinct: std::collections::BTreeSet<&&str> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len(), "no column twice: {names:?}");
+    let entry = |row: usize, name: &str| {
+        let column = names.iter().position(|other| *other == name).unwrap();
+        cells.rows()[row][column].clone()
+    };
+    assert_eq!(entry(3, "rounds"), Cell::Integer(1));
+    assert_eq!(
+        entry(3, "run_rounds"),
+        Cell::Integer(7),
+        "the metric has another name beside the axis"
+    );
+    assert_eq!(entry(4, "bytes_up_head"), Cell::Integer(5_999_999));
+    assert_eq!(entry(2, "error"), "too few samples".into());
+    assert_eq!((entry(2, "status"), entry(2, "faa")), ("failed".into(), Cell::Empty));
+    assert_eq!(entry(9, "rounds"), Cell::Empty, "an extra cell has no place on an axis");
+    assert_eq!(entry(9, "path"), "x,all/seed-1".into());
+    assert_eq!(entry(8, "rounds_to:0.5"), Cell::Empty);
+    assert_eq!(entry(3, "rounds_to:0.5"), Cell::Integer(1));
+    let file = cells.to_parquet().unwrap();
+    assert_eq!((&file[..4], &file[file.len() - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
+
+    let rounds = rounds::table(&study, &outcomes).unwrap().to_csv();
+    let lines: Vec<&str> = rounds.lines().collect();
+    assert_eq!(lines[0], "label,rounds,method,seed,round,task,phase,seats,loss,accuracy_seen");
+    assert_eq!(lines.len(), 12, "a head and a round of each of eleven runs");
+    assert_eq!(lines[3], "\"rounds=1, method=hgp\",1,hgp,1,1,1,train,4,,0.6");
+}
+
+#[test]
+fn the_effective_study_gives_the_same_cells() {
+    let study = study();
+    let text = study.to_effective_toml();
+    let again =
+        Study::from_toml(&text, "effective.toml", "other", Path::new("/elsewhere")).unwrap();
+    assert_eq!(again.to_effective_toml(), text);
+    assert_eq!(again.cells(), study.cells());
+    assert_eq!(
+        (again.axes, again.extras, again.compare),
+        (study.axes, study.extras, study.compare)
+    );
+}
