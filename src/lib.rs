@@ -27,7 +27,7 @@
 //! | [`page`] | a study or any runs as one HTML page: arms, plots, tables |
 //! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
-//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan |
+//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, export |
 //! | [`federation`] | the actors and the physics: conductor, server, clients, links, devices, ledger |
 //! | [`methods`] | one folder or file per method, and the registry |
 //! | [`policy`] | what a method implements and the lab it is given |

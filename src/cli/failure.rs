@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::Exit;
 use crate::data::DataError;
-use crate::experiment::{DirectoryError, ExperimentError, ResumeError};
+use crate::experiment::{DirectoryError, ExperimentError, ExportError, ResumeError};
 use crate::federation::{FederationError, SinkError};
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
@@ -84,6 +84,13 @@ fn experiment(error: &ExperimentError) -> Exit {
             ResumeError::Complete(_) => Exit::NothingToDo,
             ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
+        },
+        ExperimentError::Export(error) => match error {
+            ExportError::NoTask { .. }
+            | ExportError::NotKept { .. }
+            | ExportError::NotMerged(_) => Exit::Usage,
+            ExportError::Different { .. } => Exit::Diverged,
+            ExportError::Unreadable { .. } => Exit::Recording,
         },
         ExperimentError::Journal(_) => Exit::Recording,
         ExperimentError::Directory(error) => directory(error),

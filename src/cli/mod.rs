@@ -8,6 +8,7 @@ mod columns;
 mod compare;
 mod direct;
 mod exit;
+mod export;
 mod failure;
 mod interrupt;
 mod methods;
@@ -56,6 +57,7 @@ enum Command {
     Runs(runs::RunsArgs),
     Methods(methods::MethodsArgs),
     Columns(columns::ColumnsArgs),
+    Export(export::ExportArgs),
 }
 
 /// How results are written to stdout.
@@ -119,6 +121,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Runs(args) => runs::execute(&args),
         Command::Methods(args) => methods::execute(&args),
         Command::Columns(args) => columns::execute(&args),
+        Command::Export(args) => export::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

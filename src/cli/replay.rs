@@ -15,7 +15,7 @@ use crate::experiment::{
 use crate::federation::{EventSink, Interrupt};
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
-use crate::report::tables::{TableFiles, copy_partition};
+use crate::report::tables::{TableFiles, copy_tables};
 use crate::report::{Progress, Shared, Summary, Timing, final_table, retiming_table};
 use crate::scenario::RecordSection;
 
@@ -105,7 +105,7 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
 
 /// Tables that are not derived from the journal, or from other tables.
 fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), DirectoryError> {
-    copy_partition(run, out)?;
+    copy_tables(run, out)?;
     if record.parquet { write_parquet(out) } else { Ok(()) }
 }
 

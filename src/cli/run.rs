@@ -18,7 +18,9 @@ use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, write_partition};
 use crate::report::words::workers_word;
-use crate::report::{Both, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table};
+use crate::report::{
+    Both, ConfusionTable, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table,
+};
 use crate::scenario::Scenario;
 
 /// Run a scenario: train the federation, record every event, print the results
@@ -131,6 +133,9 @@ pub(super) fn drive(
         Box::new(histograms.clone()),
         Box::new(clock.clone()),
     ];
+    if scenario.record.confusion {
+        readers.push(Box::new(ConfusionTable::create(run.directory(), replayed)?));
+    }
     if !quiet {
         let progress = Progress::on_stderr().after(replayed);
         readers.push(Box::new(progress.watching(run.cache())));

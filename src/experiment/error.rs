@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::export::ExportError;
 use super::journal_file::JournalError;
 use super::resume::ResumeError;
 use super::run_directory::DirectoryError;
@@ -51,6 +52,9 @@ pub enum ExperimentError {
     /// A run cannot go on.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// A model cannot come out.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// A run cannot be told with other times.
     #[error(transparent)]
     Refused(#[from] Refused),

@@ -4,18 +4,31 @@
 //! method's layout. Where a state has several sections of a kind with the same names, those after the first have a
 //! number: `statistics/2/gram`. The metadata say which run and task they are of.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use safetensors::tensor::{Dtype as FileDtype, TensorView};
 
-use crate::wire::{Body, Dtype, NamedTensor};
+use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, Values};
+
+/// How tensors are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// `kind/name`.
+    WithKinds,
+    /// `name`, for states of one kind.
+    Plain,
+}
 
 /// The bytes of the file.
 ///
 /// # Errors
 /// A tensor that the format has no type for, in words.
-pub fn encode(state: &Body, metadata: &BTreeMap<String, String>) -> Result<Vec<u8>, String> {
-    let named = named(state);
+pub fn encode(
+    state: &Body,
+    metadata: &BTreeMap<String, String>,
+    names: Names,
+) -> Result<Vec<u8>, String> {
+    let named = named(state, names);
     let raw: Vec<(&String, &NamedTensor, Vec<u8>)> = named
         .iter()
         .map(|(name, tensor)| {
@@ -36,21 +49,21 @@ pub fn encode(state: &Body, metadata: &BTreeMap<String, String>) -> Result<Vec<u
             Ok((name.as_str(), view.map_err(|error| format!("{name}: {error}"))?))
         })
         .collect();
-    let metadata: HashMap<String, String> =
-        metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-    // One key, so that the order of a hash map cannot show.
-    let metadata = match serde_json::to_string(&metadata.iter().collect::<BTreeMap<_, _>>()) {
-        Ok(text) => HashMap::from([("fedcast".to_string(), text)]),
-        Err(error) => return Err(error.to_string()),
-    };
-    safetensors::serialize(views?, Some(metadata)).map_err(|error| error.to_string())
+    // One key, because the library writes several in the order of a hash map.
+    let said = serde_json::to_string(metadata).map_err(|error| error.to_string())?;
+    let said = std::iter::once(("fedcast".to_string(), said)).collect();
+    safetensors::serialize(views?, Some(said)).map_err(|error| error.to_string())
 }
 
 /// Every tensor with a name of its own, in the order of names.
-fn named(state: &Body) -> BTreeMap<String, &NamedTensor> {
+fn named(state: &Body, names: Names) -> BTreeMap<String, &NamedTensor> {
     let mut all = BTreeMap::new();
-    let mut times: HashMap<String, u32> = HashMap::new();
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
     for (kind, tensor) in state.tensors() {
+        if names == Names::Plain {
+            all.insert(tensor.name().to_string(), tensor);
+            continue;
+        }
         let time = times.entry(format!("{kind}/{}", tensor.name())).or_default();
         *time += 1;
         let name = match *time {
@@ -76,6 +89,27 @@ fn dtype(dtype: Dtype) -> FileDtype {
     }
 }
 
+/// The tensors of a file, without the fields of the state that are none.
+///
+/// # Errors
+/// What is wrong with the file, in words.
+pub fn decode(bytes: &[u8]) -> Result<Body, String> {
+    let file = safetensors::SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let mut sections: BTreeMap<Kind, Vec<NamedTensor>> = BTreeMap::new();
+    for (name, view) in file.tensors() {
+        let known =
+            name.split_once('/').and_then(|(kind, rest)| Some((Kind::from_name(kind)?, rest)));
+        let (kind, rest) = known.ok_or_else(|| format!("{name} is of no kind"))?;
+        let values = Dtype::ALL.into_iter().find(|known| dtype(*known) == view.dtype());
+        let values = values.and_then(|dtype| Values::from_le(dtype, view.data()));
+        let values = values.ok_or_else(|| format!("{name} is of an unknown type"))?;
+        let tensor = NamedTensor::new(rest, view.shape().to_vec(), values);
+        sections.entry(kind).or_default().push(tensor.map_err(|error| error.to_string())?);
+    }
+    let section = |(kind, tensors)| Section::new(kind, tensors);
+    Ok(Body::new(Vec::new(), sections.into_iter().map(section).collect()))
+}
+
 /// What the metadata of a file say.
 ///
 /// # Errors
@@ -93,7 +127,6 @@ mod tests {
     use safetensors::SafeTensors;
 
     use super::*;
-    use crate::wire::{Kind, Section};
 
     #[test]
     fn tensors_keep_names_shapes_types_and_bits() {
@@ -105,7 +138,7 @@ mod tests {
             Section::new(Kind::Statistics, vec![gram(2.0)]),
         ];
         let said = BTreeMap::from([("task".to_string(), "3".to_string())]);
-        let bytes = encode(&Body::new(vec![], sections), &said).unwrap();
+        let bytes = encode(&Body::new(vec![], sections), &said, Names::WithKinds).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let mut names = file.names();
         names.sort_unstable();
@@ -115,5 +148,9 @@ mod tests {
         let second = file.tensor("statistics/2/gram").unwrap();
         assert_eq!(second.data(), [2.0f64.to_le_bytes(), (-0.0f64).to_le_bytes()].concat());
         assert_eq!(metadata(&bytes).unwrap(), said);
+        let state = decode(&bytes).unwrap();
+        let weight = state.tensor(Kind::Head, "weight").unwrap();
+        assert_eq!(weight.shaped(&[2, 3]).unwrap().as_f32().unwrap()[..], [1.5; 6]);
+        assert!(decode(&bytes[..bytes.len() - 1]).is_err());
     }
 }

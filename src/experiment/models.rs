@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::manifest::Manifest;
-use super::model_file;
+use super::model_file::{self, Names};
 use super::run_directory::{DirectoryError, names, write_atomically};
 use crate::federation::{Digest, Setup};
 use crate::quantity::TaskId;
@@ -34,7 +34,7 @@ impl Models {
             folder: run.join(names::MODELS),
             which: record.models,
             tasks: setup.lab.curriculum.tasks.len(),
-            about: about(manifest),
+            about: about(manifest, setup),
         })
     }
 
@@ -43,7 +43,7 @@ impl Models {
         if self.which == Which::Last && task.index() + 1 != self.tasks {
             return Ok(());
         }
-        let bytes = bytes(state, task, &self.about).map_err(io::Error::other)?;
+        let bytes = bytes(state, task, &self.about, false).map_err(io::Error::other)?;
         let path = self.folder.join(file_name(task));
         write_atomically(&path, &bytes).map_err(|error| match error {
             DirectoryError::Write { path, source } => {
@@ -59,9 +59,13 @@ pub fn file_name(task: TaskId) -> String {
     format!("task-{:02}.safetensors", task.0 + 1)
 }
 
-/// What a model says of its run.
-pub fn about(manifest: &Manifest) -> BTreeMap<String, String> {
+/// What a model says of its run; `classes` are those of the head's rows, in the data set's numbers.
+pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
+    let curriculum = &setup.lab.curriculum;
+    let classes = curriculum.tasks.iter().flat_map(|view| curriculum.classes_of(view));
+    let classes: Vec<String> = classes.map(|class| class.to_string()).collect();
     let said = [
+        ("classes", classes.join(",")),
         ("fedcast", manifest.fedcast.clone()),
         ("scenario", manifest.scenario.name.clone()),
         ("scenario_hash", manifest.scenario.hash.clone()),
@@ -72,7 +76,7 @@ pub fn about(manifest: &Manifest) -> BTreeMap<String, String> {
     said.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
 }
 
-/// The file of a state after a task.
+/// The file of a state after a task, its tensors with the names of their kinds or plainly.
 ///
 /// # Errors
 /// A state that the format has no way to say, in words.
@@ -80,9 +84,11 @@ pub fn bytes(
     state: &Body,
     task: TaskId,
     about: &BTreeMap<String, String>,
+    plain: bool,
 ) -> Result<Vec<u8>, String> {
     let mut about = about.clone();
     about.insert("task".to_string(), (task.0 + 1).to_string());
+    let names = if plain { Names::Plain } else { Names::WithKinds };
     about.insert("digest".to_string(), Digest(state.digest()).to_string());
-    model_file::encode(state, &about)
+    model_file::encode(state, &about, names)
 }

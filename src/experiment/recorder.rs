@@ -10,6 +10,7 @@ use super::journal_file::JournalWriter;
 use super::models::Models;
 use super::run_directory::{DirectoryError, RunDirectory, names};
 use crate::federation::{Digests, Entry, Event, EventSink, SinkError, Snapshot};
+use crate::learning::Confusion;
 use crate::quantity::TaskId;
 use crate::wire::Body;
 
@@ -113,6 +114,11 @@ impl EventSink for Recorder {
         let recording = &mut *self.lock();
         recording.journal.settle()?;
         recording.readers.iter_mut().try_for_each(|reader| reader.settle())
+    }
+
+    fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
+        let recording = &mut *self.lock();
+        recording.readers.iter_mut().try_for_each(|reader| reader.confused(task, counts))
     }
 
     fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {

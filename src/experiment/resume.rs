@@ -123,7 +123,7 @@ fn same_machine(manifest: &Manifest) -> Result<(), ResumeError> {
     if then == now { Ok(()) } else { Err(ResumeError::OtherMachine { then, now }) }
 }
 
-fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), ResumeError> {
+pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), ResumeError> {
     match then {
         Some(then) if then.digest != now.digest => Err(ResumeError::OtherInputs(now.name.clone())),
         _ => Ok(()),

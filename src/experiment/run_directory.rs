@@ -11,6 +11,7 @@
 //! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
+//! confusion.csv            which class is taken for which, with record.confusion; beside the journal
 //! usage.json               what processes took, where somebody watched them (a study)
 //! *.parquet                the tables once more, with record.parquet
 //! tensorboard/             scalars for TensorBoard, with record.tensorboard
@@ -58,6 +59,8 @@ pub mod names {
     pub const BIAS: &str = "bias.csv";
     /// One row per task learnt and class seen.
     pub const CLASSES: &str = "classes.csv";
+    /// One row per task learnt, class and answer, where the scenario asks for it.
+    pub const CONFUSION: &str = "confusion.csv";
     /// One row per round and client.
     pub const PARTICIPATION: &str = "participation.csv";
     /// One row per task, client and class that the client has samples of.
@@ -82,13 +85,14 @@ pub mod names {
 }
 
 /// What a run writes while it goes on, and at its end.
-const RESULTS: [&str; 15] = [
+const RESULTS: &[&str] = &[
     names::EVENTS,
     names::ROUNDS,
     names::ROUNDS_JSON,
     names::CLASSES,
     names::PARTICIPATION,
     names::PARTITION,
+    names::CONFUSION,
     names::WALL,
     names::BYTES,
     names::CLIENTS,
@@ -206,7 +210,7 @@ impl RunDirectory {
     /// Removes what a run wrote, but for its scenario and manifest: a program killed meanwhile
     /// leaves a run that can still be resumed.
     pub(super) fn clear(&self) -> Result<(), DirectoryError> {
-        self.remove(&RESULTS)?;
+        self.remove(RESULTS)?;
         for table in RESULTS.iter().filter_map(|name| name.strip_suffix(".csv")) {
             self.remove(&[&format!("{table}.parquet")])?;
         }

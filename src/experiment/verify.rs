@@ -110,6 +110,8 @@ pub fn verify(
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
     let mut assembly = assemble(&scenario, methods, options.workers)?;
     assembly.setup.rules.snapshots = Cadence::Never;
+    assembly.setup.rules.models = false;
+    assembly.setup.rules.confusion = false;
     let (mut replayed, mut notices) = (0, Vec::new());
     if let Some(from) = options.from_round {
         let found = match from.checked_sub(2) {

@@ -25,7 +25,9 @@ use super::interrupt::Interrupt;
 use super::network::{Delivery, Network};
 use super::packs::{Packs, Ticket};
 use super::queue::{ActorId, Class, EventQueue};
-use super::recorder::{Happened, Happening, Learnt, Recorder, Settle, Taken, WantsSnapshot};
+use super::recorder::{
+    Confused, Happened, Happening, Learnt, Recorder, Settle, Taken, WantsSnapshot,
+};
 use super::server::{AtServer, ServerActor, ServerKept, ServerMachine, ToServer, WhoWaits};
 use super::sink::JobKind;
 use super::snapshot::{self, Snapshot};
@@ -252,6 +254,11 @@ impl Conductor {
                 Effect::DropOut(ticket) => {
                     let jobs = self.packs.drop_out(ticket);
                     self.train(jobs);
+                }
+                Effect::Confused(task, counts) => {
+                    self.tell().await?;
+                    let gone = |_| FederationError::ActorGone("the recorder".into());
+                    self.recorder.send(Confused(task, counts)).await.map_err(gone)??;
                 }
                 Effect::Learnt(task, state) => {
                     self.tell().await?;

@@ -18,6 +18,7 @@ use super::packs::Ticket;
 use super::queue::{ActorId, Class};
 use super::server::{ServerKept, ToServer};
 use super::sink::JobKind;
+use crate::learning::Confusion;
 use crate::policy::Lab;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 use crate::wire::Body;
@@ -49,6 +50,8 @@ pub(super) enum Effect {
     Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
     /// A seat will not ask to be trained.
     DropOut(Ticket),
+    /// Tell what was taken for what after a task.
+    Confused(TaskId, Confusion),
     /// Hand out the server's state after a task.
     Learnt(TaskId, Body),
     /// Take a snapshot.

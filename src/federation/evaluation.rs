@@ -106,7 +106,10 @@ pub(super) fn score(
         Asked::InSlot(own) => Scope::Task(own.clone()),
         Asked::Plainly | Asked::InSlots { .. } => Scope::Seen(seen),
     };
-    let mut tally = Tally::new(seen);
+    let mut tally = match &block.asked {
+        Asked::Plainly if world.rules.confusion => Tally::with_confusion(seen),
+        _ => Tally::new(seen),
+    };
     // A block is a batch.
     for batch in loader.in_order(world.evaluation_batch()) {
         let batch = batch?;

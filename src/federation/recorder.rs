@@ -5,6 +5,7 @@ use actix::{Actor, Context, Handler};
 use super::event::{Entry, Event, Numbers};
 use super::sink::{EventSink, SinkError};
 use super::snapshot::Snapshot;
+use crate::learning::Confusion;
 use crate::quantity::{TaskId, VirtualTime};
 use crate::wire::Body;
 
@@ -63,6 +64,21 @@ impl Handler<Settle> for Recorder {
 
     fn handle(&mut self, _: Settle, _: &mut Context<Self>) -> Self::Result {
         self.sink.settle()
+    }
+}
+
+/// What was taken for what after a task.
+pub(super) struct Confused(pub TaskId, pub Confusion);
+
+impl actix::Message for Confused {
+    type Result = Result<(), SinkError>;
+}
+
+impl Handler<Confused> for Recorder {
+    type Result = Result<(), SinkError>;
+
+    fn handle(&mut self, Confused(task, counts): Confused, _: &mut Context<Self>) -> Self::Result {
+        self.sink.confused(task, &counts)
     }
 }
 

@@ -221,6 +221,8 @@ pub struct Rules {
     pub snapshots: Cadence,
     /// Whether the sink is handed the server's state after every task. Changes no result.
     pub models: bool,
+    /// Whether the sink is told after every task what is taken for what. Changes no result.
+    pub confusion: bool,
 }
 
 /// Rounds in which a method asks somebody before it trains: C2Prompt looks, gathers moments and compensates.
@@ -297,6 +299,7 @@ impl Default for Rules {
             pack: 1,
             snapshots: Cadence::Never,
             models: false,
+            confusion: false,
         }
     }
 }

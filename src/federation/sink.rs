@@ -5,6 +5,7 @@ use thiserror::Error;
 use super::event::Entry;
 use super::journal::{Digests, Journal};
 use super::snapshot::Snapshot;
+use crate::learning::Confusion;
 use crate::quantity::TaskId;
 use crate::wire::Body;
 
@@ -28,6 +29,13 @@ pub trait EventSink: Send {
     /// Puts what was taken where it survives the process. Called when the run waits for a worker
     /// anyway; whoever keeps things in buffers overrides it.
     fn settle(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Takes what was taken for what in the test after a task, by true and predicted head row, where the rules ask for
+    /// it ([`Rules::confusion`](super::Rules::confusion)). It is no part of the journal: a past that is told has none.
+    fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
+        let _ = (task, counts);
         Ok(())
     }
 

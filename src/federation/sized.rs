@@ -46,6 +46,7 @@ pub fn size(
         on_bad_update: OnBadUpdate::Drop,
         snapshots: Cadence::Never,
         models: false,
+        confusion: false,
         ..terms.rules
     };
     let mut world = World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?;

@@ -61,7 +61,11 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                     train_together(&world, &setup.lab, vec![*job]);
                     queue.push(at, Class::Timer, ActorId::Client(to), Upcoming::Pending(pending));
                 }
-                Effect::Plan(..) | Effect::DropOut(_) | Effect::Learnt(..) | Effect::Keep(_) => {}
+                Effect::Plan(..)
+                | Effect::DropOut(_)
+                | Effect::Confused(..)
+                | Effect::Learnt(..)
+                | Effect::Keep(_) => {}
                 Effect::Forget(client) => {
                     clients.remove(&client);
                 }

@@ -40,7 +40,12 @@ pub struct Tally {
     /// Right predictions among the rows of a sample's own slot (task-incremental), by the first of these rows;
     /// nothing where classes have no slots.
     pub within: BTreeMap<u32, u64>,
+    /// Answers by true and predicted row, where that is asked for; answers that are no number are left out.
+    pub confused: Option<Confusion>,
 }
+
+/// Counts by true and predicted head row; pairs that never occurred are left out.
+pub type Confusion = BTreeMap<(u32, u32), u64>;
 
 impl Tally {
     /// Nothing counted yet, over head rows `0..classes`.
@@ -48,7 +53,12 @@ impl Tally {
         let zeros = vec![0; classes];
         let within = BTreeMap::new();
         let (correct, total) = (zeros.clone(), zeros.clone());
-        Tally { correct, total, predicted: zeros, not_a_number: 0, within }
+        Tally { correct, total, predicted: zeros, not_a_number: 0, within, confused: None }
+    }
+
+    /// The same, which also counts what is taken for what.
+    pub fn with_confusion(classes: usize) -> Tally {
+        Tally { confused: Some(Confusion::new()), ..Tally::new(classes) }
     }
 
     /// Counts one sample: `scores` are those of rows `0..scores.len()`.
@@ -68,6 +78,9 @@ impl Tally {
             Some(row) => {
                 self.predicted[row] += 1;
                 self.correct[label as usize] += u64::from(row == label as usize);
+                if let Some(confused) = &mut self.confused {
+                    *confused.entry((label, row as u32)).or_default() += 1;
+                }
             }
             None => self.not_a_number += 1,
         }
@@ -85,6 +98,10 @@ impl Tally {
         self.not_a_number += other.not_a_number;
         for (row, count) in &other.within {
             *self.within.entry(*row).or_default() += count;
+        }
+        if let Some(others) = &other.confused {
+            let own = self.confused.get_or_insert_default();
+            others.iter().for_each(|(pair, count)| *own.entry(*pair).or_default() += count);
         }
     }
 

@@ -39,7 +39,7 @@ pub use classifier::{
     Classifier, PackLogits, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
 };
 pub use error::LearningError;
-pub use evaluation::{Tally, evaluate};
+pub use evaluation::{Confusion, Tally, evaluate};
 pub use exemplars::{exemplars, kept};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Storage};
 pub use head_training::{Head, HeadLoss, HeadTraining};

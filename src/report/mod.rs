@@ -17,6 +17,7 @@
 mod accuracy;
 mod bias;
 pub mod column;
+mod confusion;
 pub mod csv;
 pub mod dictionary;
 mod extraction;
@@ -40,6 +41,7 @@ pub mod words;
 
 pub use accuracy::Accuracy;
 pub use bias::{BiasReport, TaskBias};
+pub use confusion::ConfusionTable;
 pub use final_table::final_table;
 pub use partition_table::partition_table;
 pub use plan_table::plan_table;

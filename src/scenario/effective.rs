@@ -19,7 +19,7 @@ impl Scenario {
     /// 64 hexadecimal digits that name the content: equal for scenarios whose runs are equal.
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
-    /// `record.histograms`, `record.parquet`, `record.tensorboard`, `record.models`, `record.direct`, `[expected]`, whether features are kept in memory or in which folder, the folders of
+    /// `record.histograms`, `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.direct`, `[expected]`, whether features are kept in memory or in which folder, the folders of
     /// `data.path`, of its lists, `backbone.weights` and `backbone.vocabulary` (their last component counts; a run's manifest has
     /// digests of what lies there), and the names of CSV files
     /// (their values count).
@@ -32,6 +32,7 @@ impl Scenario {
         content.record.direct = None;
         content.record.parquet = false;
         content.record.tensorboard = false;
+        content.record.confusion = false;
         content.record.models = Models::None;
         content.expected = ExpectedSection::default();
         content.data.path = content.data.path.as_deref().map(last);

@@ -31,6 +31,9 @@ pub struct RecordSection {
     /// Whether scalars are written for TensorBoard. Changes no result. Default false.
     #[serde(skip_serializing_if = "is_off")]
     pub tensorboard: bool,
+    /// Whether it is counted after every task which class is taken for which. Changes no result. Default false.
+    #[serde(skip_serializing_if = "is_off")]
+    pub confusion: bool,
     /// After which tasks the server's model is kept as a file. Changes no result. Default `none`.
     #[serde(skip_serializing_if = "Models::is_usual")]
     pub models: Models,
@@ -161,6 +164,7 @@ impl RecordSection {
             histograms: table.get(&histograms),
             parquet: table.get(&Param::new("parquet", false, "every table as Parquet as well")),
             tensorboard: table.get(&Param::new("tensorboard", false, "scalars for TensorBoard")),
+            confusion: table.get(&Param::new("confusion", false, "which class is taken for which")),
             models: table.get(&models),
             checkpoint: table.table("checkpoint", CheckpointSection::read),
             direct: direct.map(PathBuf::from),

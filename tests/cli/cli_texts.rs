@@ -7,7 +7,7 @@ fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
     for command in [
         "", "run", "check", "plan", "direct", "resume", "replay", "compare", "report", "runs",
-        "methods", "columns", "study",
+        "methods", "columns", "study", "export",
     ] {
         let arguments: Vec<&str> =
             [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();

@@ -56,6 +56,11 @@ fn works(mut words: Vec<String>, run: &str, line: &str) {
         words.retain(|word| !["--status", "--retry-failed", "--plan"].contains(&word.as_str()));
         words.push("--plan".into());
     }
+    if words[0] == "export" {
+        // Beside the run at hand.
+        let out = words.iter().position(|word| word == "-o").map(|flag| flag + 1);
+        out.into_iter().for_each(|out| words[out] = format!("{run}-{}", words[out]));
+    }
     // The run at hand is complete.
     let expected = if words[0] == "resume" { 4 } else { 0 };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -56,6 +56,7 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
         pack: 1,
         privacy: privacy(&scenario.privacy),
         snapshots: scenario.record.checkpoint.every,
+        confusion: scenario.record.confusion,
         models: scenario.record.models != Models::None,
     }
 }

@@ -116,11 +116,23 @@ impl ServerMachine {
         }
         let seen = self.seen();
         match self.tested.take() {
-            Some((digest, rows, tally)) if digest == self.digest && rows == seen => {
+            // One that was told has no counts of confusion.
+            Some((digest, rows, tally))
+                if digest == self.digest
+                    && rows == seen
+                    && (tally.confused.is_some() || !self.counts_confusion()) =>
+            {
                 self.tested(now, EvaluationPoint::Task, tally, effects)
             }
             _ => self.test(now, EvaluationPoint::Task, changed.predictor, effects),
         }
+    }
+
+    /// Whether tests that are computed count what is taken for what.
+    fn counts_confusion(&self) -> bool {
+        self.world.rules.confusion
+            && self.world.curriculum.slots.is_none()
+            && self.answers().is_none()
     }
 
     pub(super) fn tested(
@@ -134,6 +146,11 @@ impl ServerMachine {
         let round = self.last_round();
         let numbers = evaluation::numbers(&self.world, &tally, point);
         effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
+        if let (Some(confused), EvaluationPoint::Task, true) =
+            (&tally.confused, point, self.answers().is_none())
+        {
+            effects.push(Effect::Confused(task, confused.clone()));
+        }
         self.tested = Some((self.digest, self.seen(), tally));
         match point {
             EvaluationPoint::Round => self.after_round(round, now, effects),

@@ -288,6 +288,11 @@ pub(super) fn all() -> Vec<RunFile> {
         ),
         entry(names::CHECKPOINTS, "folder: from where a killed run goes on", &[]),
         entry(
+            "*.parquet",
+            "every table once more, with its columns and their types; only with record.parquet = true",
+            &[],
+        ),
+        entry(
             names::TENSORBOARD,
             "folder: scalars for TensorBoard; only with record.tensorboard = true",
             &[],

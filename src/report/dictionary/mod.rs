@@ -16,7 +16,7 @@ mod documents;
 use serde::Serialize;
 
 use super::column::Column;
-use super::{tables, text_table::TextTable, wall_rounds};
+use super::{confusion, tables, text_table::TextTable, wall_rounds};
 use crate::experiment::names;
 
 /// A file, or a folder of files, of a run directory.
@@ -40,6 +40,12 @@ pub fn files() -> Vec<RunFile> {
         names::WALL,
         "wall time of every round on this machine; outside the digests, not written by replay",
         wall_rounds::COLUMNS,
+    ));
+    all.push(entry(
+        names::CONFUSION,
+        "which class is taken for which after every task; only with record.confusion = true; not in the journal, copied by \
+         replay",
+        confusion::COLUMNS,
     ));
     all.extend(documents::all());
     all

@@ -25,7 +25,7 @@ pub use classes::ClassesTable;
 pub use clients::ClientsTable;
 pub use matrix::MatrixTable;
 pub use participation::ParticipationTable;
-pub use partition::{copy_partition, write_partition};
+pub use partition::{copy_tables, write_partition};
 pub use rounds::RoundsTable;
 pub(super) use rounds::{loss, micro_accuracy};
 pub(super) use rounds_columns::COLUMNS as ROUND_COLUMNS;

@@ -51,12 +51,15 @@ pub fn write_partition(folder: &Path, holdings: &[Holding]) -> Result<(), Direct
     write_atomically(&path, &text)
 }
 
-/// Copies that of a run to tables that are written again; a run without one has none to copy.
-pub fn copy_partition(run: &Path, folder: &Path) -> Result<(), DirectoryError> {
-    let path = run.join(names::PARTITION);
-    match std::fs::read(&path) {
-        Ok(text) => write_atomically(&folder.join(names::PARTITION), &text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(DirectoryError::Read { path, source }),
+/// Copies the tables of a run that are not derived from its journal to those that are written again.
+pub fn copy_tables(run: &Path, folder: &Path) -> Result<(), DirectoryError> {
+    for name in [names::PARTITION, names::CONFUSION] {
+        let path = run.join(name);
+        match std::fs::read(&path) {
+            Ok(text) => write_atomically(&folder.join(name), &text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(DirectoryError::Read { path, source }),
+        }
     }
+    Ok(())
 }

@@ -1,0 +1,55 @@
+//! A server's state as one network, where it is one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ExportError;
+use crate::model::ParameterSet;
+use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+
+/// The backbone with what the server has of it, and its head: one network in the names of the backbone's file.
+pub(super) fn merged(
+    state: &Body,
+    backbone: &ParameterSet,
+    method: &str,
+) -> Result<Body, ExportError> {
+    let refuse = |why: String| Err(ExportError::NotMerged(why));
+    if let Some(prompt) = state.of_kind(Kind::Prompt).next() {
+        return refuse(format!(
+            "{} works through prompts ({}), which have no place in the backbone's own tensors",
+            method,
+            prompt.name()
+        ));
+    }
+    let head: BTreeMap<String, &NamedTensor> =
+        state.of_kind(Kind::Head).map(|tensor| (tensor.name().to_string(), tensor)).collect();
+    let names: BTreeSet<&str> = head.keys().map(String::as_str).collect();
+    let linear = names == BTreeSet::from(["head.bias", "head.weight"])
+        || names == BTreeSet::from(["head.weight"]);
+    if !linear {
+        return refuse(format!(
+            "the classifier of {} is no linear layer: its tensors are {}",
+            method,
+            if names.is_empty() {
+                "none".to_string()
+            } else {
+                names.into_iter().collect::<Vec<_>>().join(", ")
+            }
+        ));
+    }
+    let own: BTreeMap<&str, &NamedTensor> =
+        state.of_kind(Kind::Weights).map(|tensor| (&**tensor.name(), tensor)).collect();
+    if let Some(other) = own.keys().find(|name| backbone.get(name).is_none()) {
+        return refuse(format!("{other} is beside the backbone, not one of its tensors"));
+    }
+    let broken = |error: WireError| ExportError::NotMerged(error.to_string());
+    let mut tensors = Vec::new();
+    for (name, parameter) in backbone.iter().filter(|(name, _)| !name.starts_with("head.")) {
+        tensors.push(match own.get(&**name) {
+            Some(learnt) => (*learnt).clone(),
+            None => NamedTensor::f32(&**name, parameter.shape.clone(), parameter.values.to_vec())
+                .map_err(broken)?,
+        });
+    }
+    tensors.extend(head.into_values().cloned());
+    Ok(Body::new(Vec::new(), vec![Section::new(Kind::Weights, tensors)]))
+}

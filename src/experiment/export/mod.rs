@@ -1,0 +1,137 @@
+//! The model comes out: the server's state after a task of a recorded run, as safetensors.
+//!
+//! It is looked for in three places: in `models/` (`record.models`), in a checkpoint that was written when the task ended
+//! (`record.checkpoint.every = "task"`), and, where the caller wants that, it is computed again from the checkpoint before,
+//! and compared with the digest that the journal has of it.
+
+mod merged;
+mod recompute;
+mod sources;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::assemble::{assemble, load};
+use super::error::ExperimentError;
+use super::models::{self, about};
+use super::resume::{find, same_inputs};
+use super::run_directory::{names, read_manifest};
+use crate::federation::{Digest, Interrupt};
+use crate::methods::Registry;
+use merged::merged;
+use recompute::recompute;
+use sources::{ended, in_checkpoints, in_models};
+
+/// Why a model cannot come out.
+#[derive(Debug, Error)]
+pub enum ExportError {
+    /// The run has not ended such a task.
+    #[error("{run} has not ended task {task}; it has ended {ended}")]
+    NoTask {
+        run: PathBuf,
+        task: u32,
+        /// How many tasks it has ended.
+        ended: usize,
+    },
+    /// Nobody kept it.
+    #[error(
+        "the model after task {task} was not kept\n  help: record.models = \"tasks\" (or \"last\") keeps models; \
+         --recompute computes this one again from the checkpoint before it, or from the beginning"
+    )]
+    NotKept { task: u32 },
+    /// It came out otherwise.
+    #[error(
+        "the model computed again has the digest {computed}, the run had {recorded}: another program or class of CPU \
+         computed it; export it there"
+    )]
+    Different { computed: Digest, recorded: Digest },
+    /// It is more than a network with a head.
+    #[error("{0}\n  help: leave --merged out: then every tensor of the server comes as it is")]
+    NotMerged(String),
+    /// A file that is there is not what it should be.
+    #[error("{path}: {why}")]
+    Unreadable { path: PathBuf, why: String },
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExportOptions {
+    /// After which task, from 1; the last that ended by default.
+    pub task: Option<u32>,
+    /// As one network in the names of its backbone's file.
+    pub merged: bool,
+    /// Compute it again where nobody kept it.
+    pub recompute: bool,
+    /// Worker threads for that.
+    pub workers: Option<u32>,
+}
+
+/// A model that came out.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// The safetensors file.
+    pub bytes: Vec<u8>,
+    /// After which task, from 1.
+    pub task: u32,
+    /// Where it was found, in words.
+    pub from: String,
+    pub digest: Digest,
+}
+
+/// The model of the run at `path`.
+///
+/// # Errors
+/// [`ExportError`], and everything that can be wrong with a run and its inputs.
+pub fn export(
+    path: &Path,
+    methods: &Registry,
+    options: ExportOptions,
+    interrupt: Interrupt,
+) -> Result<Exported, ExperimentError> {
+    let manifest = read_manifest(path)?;
+    let ended = ended(path)?;
+    let number = options.task.unwrap_or(ended.len() as u32);
+    let Some(end) = number.checked_sub(1).and_then(|task| ended.get(task as usize)).copied() else {
+        let (run, ended) = (path.to_path_buf(), ended.len());
+        return Err(ExportError::NoTask { run, task: number, ended }.into());
+    };
+    let kept = in_models(path, end)?;
+    let folder = format!("{}/{}", names::MODELS, models::file_name(end.task));
+    if let (Some((bytes, _)), false) = (&kept, options.merged) {
+        let (bytes, digest) = (bytes.clone(), end.digest);
+        return Ok(Exported { bytes, task: number, from: folder, digest });
+    }
+    let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
+    let assembly = assemble(&scenario, methods, options.workers)?;
+    same_inputs(&manifest.data, &assembly.data)?;
+    same_inputs(&manifest.backbone, &assembly.backbone)?;
+    let mut said = about(&manifest, &assembly.setup);
+    let backbone = Arc::clone(&assembly.setup.lab.backbone);
+    let kept = kept.map(|(_, state)| (state, folder));
+    let found = match kept {
+        Some(kept) => Some(kept),
+        None => in_checkpoints(path, end)?.map(|state| (state, "a checkpoint".to_string())),
+    };
+    let (state, from) = match found {
+        Some(found) => found,
+        None if options.recompute => {
+            let before = find(path, &manifest, end.round.0)?.intact;
+            let place = before.as_ref().map_or("the beginning", |checkpoint| &checkpoint.place);
+            let from = format!("computed again from {place} on");
+            (recompute(assembly.setup, before, end, interrupt)?, from)
+        }
+        None => return Err(ExportError::NotKept { task: number }.into()),
+    };
+    let state = match options.merged {
+        true => {
+            said.insert("merged".to_string(), "true".to_string());
+            merged(&state, &backbone.parameters()?, &manifest.method)?
+        }
+        false => state,
+    };
+    let bytes = models::bytes(&state, end.task, &said, options.merged);
+    let bytes = bytes.map_err(|why| ExportError::Unreadable { path: path.to_path_buf(), why })?;
+    Ok(Exported { bytes, task: number, from, digest: end.digest })
+}

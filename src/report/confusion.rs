@@ -1,0 +1,88 @@
+//! `confusion.csv`: after every task, which class was taken for which; with `record.confusion`.
+//!
+//! The journal has right answers only, and stays as it is: this table is written beside it, from the tests themselves. A
+//! replay copies it, and a resumed run keeps the rows of the tasks that it is only told of.
+
+use std::fs::File;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::column::{Column, LEARNT, int};
+use super::csv::Csv;
+use crate::experiment::{DirectoryError, RunDirectory, names};
+use crate::federation::{Entry, Event, EventSink, SinkError};
+use crate::learning::Confusion;
+use crate::quantity::TaskId;
+
+pub(in crate::report) const COLUMNS: &[Column] = &[
+    LEARNT,
+    int("class", "", "true class, in the data set's numbers"),
+    int("answered", "", "class that the model named"),
+    int("samples", "", "test samples of that class with that answer, at least 1"),
+];
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Row {
+    learnt: u32,
+    class: u32,
+    answered: u32,
+    samples: u64,
+}
+
+/// Writes one row per task learnt, class and answer.
+pub struct ConfusionTable {
+    csv: Csv<File, Row>,
+    /// Classes by head row.
+    classes: Vec<u32>,
+    /// Entries that the run is told of.
+    told: u64,
+    /// Rows of another process.
+    before: Vec<Row>,
+}
+
+impl ConfusionTable {
+    /// Begins the file of a run, whose first `told` entries another process computed.
+    pub fn create(directory: &RunDirectory, told: u64) -> Result<ConfusionTable, DirectoryError> {
+        let path = directory.path().join(names::CONFUSION);
+        let before = match (told, File::open(&path)) {
+            (1.., Ok(file)) => {
+                csv::Reader::from_reader(file).into_deserialize().filter_map(Result::ok).collect()
+            }
+            _ => Vec::new(),
+        };
+        let created = File::create(&path).and_then(Csv::new);
+        let csv = created.map_err(|source| DirectoryError::Write { path, source })?;
+        Ok(ConfusionTable { csv, classes: Vec::new(), told, before })
+    }
+
+    fn class(&self, row: u32) -> u32 {
+        self.classes.get(row as usize).copied().unwrap_or(row)
+    }
+
+    /// The rows of a task that another process tested.
+    fn keep(&mut self, task: TaskId) -> io::Result<()> {
+        let learnt = u32::from(task.0) + 1;
+        self.before.iter().filter(|row| row.learnt == learnt).try_for_each(|row| self.csv.row(row))
+    }
+}
+
+impl EventSink for ConfusionTable {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        match &entry.event {
+            Event::TaskStarted { classes, .. } => self.classes.extend(classes),
+            Event::TaskEnded { task } if entry.seq < self.told => self.keep(*task)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
+        for ((label, answer), samples) in counts {
+            let (class, answered) = (self.class(*label), self.class(*answer));
+            let learnt = u32::from(task.0) + 1;
+            self.csv.row(&Row { learnt, class, answered, samples: *samples })?;
+        }
+        Ok(())
+    }
+}

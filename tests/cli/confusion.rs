@@ -1,0 +1,59 @@
+//! Promise: with record.confusion a run says which class is taken for which, beside the journal, which stays as it is.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::command::{read, tell, tiny_run};
+
+fn rows(text: &str) -> Vec<Vec<u64>> {
+    let cells = |line: &str| line.split(',').map(|cell| cell.parse().unwrap()).collect();
+    text.lines().skip(1).map(cells).collect()
+}
+
+#[test]
+fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert_eq!(tiny_run(folder, &[]).code, 0);
+    let at = |name: &str| folder.join("run").join(name);
+    let digests = || -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(&read(at("manifest.json"))).unwrap()["digests"]
+            .clone()
+    };
+    let plain = digests();
+    let every = ["--set", "record.checkpoint={every=\"round\",keep=9,share=1.0}"];
+    let on = [&["--set", "record.confusion=true", "--force"][..], &every].concat();
+    assert_eq!(tiny_run(folder, &on).code, 0);
+    assert_eq!(digests(), plain);
+    let table = read(at("confusion.csv"));
+    let (mut right, mut all) = (BTreeMap::new(), BTreeMap::new());
+    for row in rows(&table) {
+        let [learnt, class, answered, samples] = row[..] else { panic!("{row:?}") };
+        assert!(samples > 0);
+        *all.entry((learnt, class)).or_insert(0) += samples;
+        *right.entry((learnt, class)).or_insert(0) += if class == answered { samples } else { 0 };
+    }
+    // Right answers and samples are those of classes.csv, in whose columns 1, 4, 5 and 6 they stand.
+    let classes = read(at("classes.csv"));
+    let mut compared = 0;
+    for line in classes.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |place: usize| cells[place].parse::<u64>().unwrap();
+        let key = (number(0), number(3));
+        assert_eq!((right[&key], all[&key]), (number(4), number(5)), "{line}");
+        compared += 1;
+    }
+    assert!(compared == 15 && all.len() == 15, "five classes, then ten");
+    let told = tell(folder, &["replay", "run", "-o", "again"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(read(folder.join("again/confusion.csv")), table);
+
+    // As if it had been killed after its last round: the first task is told, the second tested again.
+    let manifest = read(at("manifest.json")).replace("\"done\"", "\"running\"");
+    fs::write(at("manifest.json"), manifest).unwrap();
+    let told = tell(folder, &["resume", "run", "-q"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains("going on after round 2"), "{}", told.err);
+    assert_eq!(read(at("confusion.csv")), table);
+    assert_eq!(digests(), plain);
+}

@@ -1,0 +1,134 @@
+//! Promise: the server's model after any task comes out as safetensors: kept, from a checkpoint, or computed again to the
+//! same bits; and as one network where it is one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+
+use crate::command::{Told, read, tell, tiny_run};
+
+fn export(folder: &Path, out: &str, more: &[&str]) -> Told {
+    tell(folder, &[&["export", "run", "-o", out], more].concat())
+}
+
+fn said(bytes: &[u8]) -> BTreeMap<String, String> {
+    let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
+    serde_json::from_str(&header.metadata().as_ref().unwrap()["fedcast"]).unwrap()
+}
+
+/// Digests of the server's state at the ends of tasks, in the journal.
+fn digests(folder: &Path) -> Vec<String> {
+    let lines = read(folder.join("run/events.jsonl"));
+    let lines = lines.lines().filter(|line| line.contains("\"task_ended\""));
+    let digest = |line: &str| {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        entry["numbers"]["digest"].as_str().unwrap().to_string()
+    };
+    lines.map(digest).collect()
+}
+
+#[test]
+fn a_model_that_was_kept_is_the_one_that_is_computed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert_eq!(tiny_run(folder, &["--set", "record.models=tasks"]).code, 0);
+    let digests = digests(folder);
+    let mut kept = Vec::new();
+    for (task, out) in [("1", "one.safetensors"), ("2", "two.safetensors")] {
+        let told = export(folder, out, &["--task", task]);
+        assert_eq!(told.code, 0, "{}", told.err);
+        let bytes = fs::read(folder.join(out)).unwrap();
+        let said = said(&bytes);
+        assert_eq!((said["task"].as_str(), said["method"].as_str()), (task, "hgp"));
+        assert_eq!(said["digest"], digests[kept.len()]);
+        assert_eq!(said["classes"].split(',').count(), 10);
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        assert_eq!(file.tensor("head/head.weight").unwrap().shape(), [10, 64]);
+        assert_eq!(file.tensor("prompt/prompt.00").unwrap().shape(), [8, 64]);
+        kept.push(bytes);
+    }
+    assert_ne!(kept[0], kept[1]);
+    assert_eq!(export(folder, "last.safetensors", &["--task", "last"]).code, 0);
+    assert_eq!(fs::read(folder.join("last.safetensors")).unwrap(), kept[1]);
+
+    fs::remove_dir_all(folder.join("run/models")).unwrap();
+    let gone = export(folder, "gone.safetensors", &[]);
+    assert_eq!(gone.code, 2);
+    assert!(gone.err.contains("record.models") && gone.err.contains("--recompute"), "{}", gone.err);
+    assert!(!folder.join("gone.safetensors").exists());
+    for (task, kept) in [("1", &kept[0]), ("2", &kept[1])] {
+        let told = export(folder, "again.safetensors", &["--task", task, "--recompute"]);
+        assert_eq!(told.code, 0, "{}", told.err);
+        assert!(told.out.contains("computed again from"), "{}", told.out);
+        assert_eq!(fs::read(folder.join("again.safetensors")).unwrap(), *kept, "task {task}");
+    }
+    let none = export(folder, "gone.safetensors", &["--task", "3"]);
+    assert_eq!(none.code, 2);
+    assert!(none.err.contains("has not ended task 3; it has ended 2"), "{}", none.err);
+}
+
+#[test]
+fn a_model_is_in_the_checkpoint_of_its_task_and_models_of_another_run_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let set = ["--set", "record.checkpoint={every=\"task\",keep=9,share=1.0}"];
+    assert_eq!(tiny_run(folder, &[&set[..], &["--set", "record.models=last"]].concat()).code, 0);
+    let told = export(folder, "one.safetensors", &["--task", "1"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.out.contains("from a checkpoint"), "{}", told.out);
+    assert_eq!(
+        said(&fs::read(folder.join("one.safetensors")).unwrap())["digest"],
+        digests(folder)[0]
+    );
+    let models = folder.join("run/models");
+    assert_eq!(fs::read_dir(&models).unwrap().count(), 1, "only the last is kept");
+    fs::copy(models.join("task-02.safetensors"), models.join("task-01.safetensors")).unwrap();
+    let told = export(folder, "wrong.safetensors", &["--task", "1"]);
+    assert_eq!(told.code, 12);
+    assert!(told.err.contains("another run or task"), "{}", told.err);
+}
+
+#[test]
+fn a_network_that_was_trained_whole_is_one_file_and_prompts_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keep = ["--set", "record.models=last"];
+    let fedavg = ["--set", "method={name=\"fedavg\"}"];
+    assert_eq!(tiny_run(folder, &[&keep[..], &fedavg].concat()).code, 0);
+    let told = export(folder, "whole.safetensors", &["--merged"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let whole = fs::read(folder.join("whole.safetensors")).unwrap();
+    let whole = SafeTensors::deserialize(&whole).unwrap();
+    let kept = fs::read(folder.join("run/models/task-02.safetensors")).unwrap();
+    let kept = SafeTensors::deserialize(&kept).unwrap();
+    for name in ["blocks.0.attn.qkv.weight", "norm.bias", "cls_token"] {
+        let learnt = kept.tensor(&format!("weights/{name}")).unwrap();
+        assert_eq!(whole.tensor(name).unwrap().data(), learnt.data(), "{name}");
+    }
+    let head = kept.tensor("head/head.weight").unwrap();
+    assert_eq!(whole.tensor("head.weight").unwrap().data(), head.data());
+
+    // Of a head alone the rest is the backbone as it was.
+    let head = ["--force", "--set", "method={name=\"fedavg\",train=\"head\"}"];
+    assert_eq!(tiny_run(folder, &[&keep[..], &head].concat()).code, 0);
+    assert_eq!(export(folder, "head.safetensors", &["--merged"]).code, 0);
+    let probe = fs::read(folder.join("head.safetensors")).unwrap();
+    let probe = SafeTensors::deserialize(&probe).unwrap();
+    let mut names = [probe.names(), whole.names()];
+    names.iter_mut().for_each(|names| names.sort_unstable());
+    assert_eq!(names[0], names[1]);
+    let block = "blocks.0.attn.qkv.weight";
+    assert_ne!(probe.tensor(block).unwrap().data(), whole.tensor(block).unwrap().data());
+
+    for (method, why) in [("hgp\",prompt_len=8", "prompts"), ("stsa\"", "no linear layer")] {
+        let method = format!("method={{name=\"{method}}}");
+        let told = tiny_run(folder, &["--force", "--set", &method, "--set", "record.models=last"]);
+        assert_eq!(told.code, 0, "{}", told.err);
+        let told = export(folder, "none.safetensors", &["--merged"]);
+        assert_eq!(told.code, 2, "{method}");
+        assert!(told.err.contains(why) && told.err.contains("--merged"), "{}", told.err);
+    }
+    assert!(!folder.join("none.safetensors").exists());
+}
