@@ -4,7 +4,7 @@
 //! method's layout. Where a state has several sections of a kind with the same names, those after the first have a
 //! number: `statistics/2/gram`. The metadata say which run and task they are of.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use safetensors::tensor::{Dtype as FileDtype, TensorView};
 
@@ -49,20 +49,16 @@ pub fn encode(
             Ok((name.as_str(), view.map_err(|error| format!("{name}: {error}"))?))
         })
         .collect();
-    let metadata: HashMap<String, String> =
-        metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-    // One key, so that the order of a hash map cannot show.
-    let metadata = match serde_json::to_string(&metadata.iter().collect::<BTreeMap<_, _>>()) {
-        Ok(text) => HashMap::from([("fedcast".to_string(), text)]),
-        Err(error) => return Err(error.to_string()),
-    };
-    safetensors::serialize(views?, Some(metadata)).map_err(|error| error.to_string())
+    // One key, because the library writes several in the order of a hash map.
+    let said = serde_json::to_string(metadata).map_err(|error| error.to_string())?;
+    let said = std::iter::once(("fedcast".to_string(), said)).collect();
+    safetensors::serialize(views?, Some(said)).map_err(|error| error.to_string())
 }
 
 /// Every tensor with a name of its own, in the order of names.
 fn named(state: &Body, names: Names) -> BTreeMap<String, &NamedTensor> {
     let mut all = BTreeMap::new();
-    let mut times: HashMap<String, u32> = HashMap::new();
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
     for (kind, tensor) in state.tensors() {
         if names == Names::Plain {
             all.insert(tensor.name().to_string(), tensor);

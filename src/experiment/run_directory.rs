@@ -11,8 +11,8 @@
 //! bias.csv                 one more where client models are compared before synchronisation
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
-//! usage.json               what processes took, where somebody watched them (a study)
 //! confusion.csv            which class is taken for which, with record.confusion; beside the journal
+//! usage.json               what processes took, where somebody watched them (a study)
 //! *.parquet                the tables once more, with record.parquet
 //! tensorboard/             scalars for TensorBoard, with record.tensorboard
 //! models/task-*.safetensors  the server's model after tasks, with record.models
@@ -504,13 +504,20 @@ mod tests {
             }
             held.write("histograms/a.hgrm", b"a").unwrap();
             held.write("checkpoints/1.ckpt", b"a").unwrap();
+            held.write("tensorboard/events.out.tfevents.0.a", b"a").unwrap();
+            held.write("models/task-01.safetensors.part", b"a").unwrap();
         }
         fs::write(shared.join("notes.md"), "mine").unwrap();
+        fs::write(shared.join("checkpoints/mine.txt"), "mine").unwrap();
         assert!(RunDirectory::reopen(&full).unwrap().delete().unwrap());
         assert!(!RunDirectory::reopen(&shared).unwrap().delete().unwrap());
         assert!(!full.exists());
-        let left: Vec<_> = fs::read_dir(&shared).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(left, ["notes.md"]);
+        let left = |path: &Path| {
+            let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+            names.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(left(&shared), ["checkpoints".into(), "notes.md".into()].into());
+        assert_eq!(left(&shared.join("checkpoints")), ["mine.txt".into()].into());
     }
 
     #[test]

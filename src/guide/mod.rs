@@ -8,6 +8,7 @@
 //! | [methods] | what methods there are, what travels, where papers and code differ |
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
 //! | [adding_a_method] | a new method in one file |
+//! | [comparing] | runs side by side, lists of runs, one HTML page of a study |
 //! | [outputs] | the files of a run for other programs: tables, their columns, trackers, models |
 //! | [performance] | figures and the benches that measure them |
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
@@ -27,6 +28,10 @@ pub mod adding_a_method {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("architecture.md")]
 pub mod architecture {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("comparing.md")]
+pub mod comparing {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("gpu.md")]

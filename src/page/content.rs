@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::axes::{arrange, baselines, numeric, values};
 use super::wishes::Wishes;
 use crate::results::{Arm, Metric, ResultsError, RunRecord};
 
@@ -75,14 +76,22 @@ impl Content {
             (wishes.against, wishes.against_label) = (against.to_vec(), None);
         }
         let mut arms = Arm::sort(runs);
+        // Of a study in the order of its cells, which is that of its file.
+        let order = |arm: &Arm| {
+            let place =
+                |run: &RunRecord| wishes.cells.iter().position(|c| run.path.ends_with(&c.path));
+            arm.runs.iter().filter_map(place).min().unwrap_or(usize::MAX)
+        };
+        arms.sort_by_key(order);
         let mut labels = vec![String::new(); arms.len()];
         for (arm, label) in arms.iter_mut().zip(&mut labels) {
             let cell = |run: &RunRecord| cells.iter().find(|(path, _)| *path == run.path);
             if let Some((_, cell)) = arm.runs.first().and_then(cell) {
                 label.clone_from(&cell.label);
-                arm.axes = match cell.label.is_empty() {
-                    true => cell.axes.clone(),
-                    false => vec![("cell".to_owned(), cell.label.clone())],
+                arm.axes = match cell.axes.is_empty() {
+                    // An extra cell has no arm on any axis.
+                    true => vec![(Arm::CELL.to_owned(), cell.label.clone())],
+                    false => cell.axes.clone(),
                 };
             }
         }
@@ -203,85 +212,6 @@ impl Undone {
             error: cell.error.clone(),
         })
     }
-}
-
-/// In the order of axes: numbers by size, words as they first come.
-fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
-    let mut order: Vec<usize> = (0..arms.len()).collect();
-    let names: Vec<String> = match arms.first() {
-        Some(arm) => arm.axes.iter().map(|(axis, _)| axis.clone()).collect(),
-        None => Vec::new(),
-    };
-    let known: Vec<Vec<String>> = names.iter().map(|axis| values(arms, axis)).collect();
-    let place = |arm: usize| -> Vec<usize> {
-        let of = |(axis, known): (&String, &Vec<String>)| {
-            let value = arms[arm].axis(axis);
-            known.iter().position(|known| Some(known.as_str()) == value).unwrap_or(usize::MAX)
-        };
-        names.iter().zip(&known).map(of).collect()
-    };
-    order.sort_by_key(|arm| place(*arm));
-    *labels = order.iter().map(|arm| labels[*arm].clone()).collect();
-    *arms = order.iter().map(|arm| arms[*arm].clone()).collect();
-}
-
-/// The values of an axis: by size where all are numbers, else as they first come.
-fn values(arms: &[Arm], axis: &str) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for value in arms.iter().filter_map(|arm| arm.axis(axis)) {
-        if !values.iter().any(|known| known == value) {
-            values.push(value.to_owned());
-        }
-    }
-    let number = |text: &String| text.parse::<f64>().ok();
-    if values.iter().all(|value| number(value).is_some()) {
-        values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
-    }
-    values
-}
-
-/// The first axis of at least two numbers.
-fn numeric(arms: &[Arm]) -> Option<String> {
-    let axes = arms.first()?.axes.iter().map(|(axis, _)| axis.clone());
-    axes.into_iter().find(|axis| {
-        let values = values(arms, axis);
-        values.len() > 1 && values.iter().all(|value| value.parse::<f64>().is_ok())
-    })
-}
-
-fn baselines(
-    arms: &[Arm],
-    labels: &[String],
-    wishes: &Wishes,
-    x: Option<&str>,
-) -> Vec<Option<usize>> {
-    if let Some(label) = &wishes.against_label {
-        let extra = labels.iter().position(|known| known == label);
-        return (0..arms.len()).map(|arm| extra.filter(|extra| *extra != arm)).collect();
-    }
-    let mut against = wishes.against.clone();
-    if against.is_empty() {
-        // The first value of the first axis that is not along the bottom; of `x` itself where there is no other.
-        let axes = || arms.first().into_iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis);
-        let several = |axis: &&String| values(arms, axis).len() > 1;
-        let other = axes().filter(several).find(|axis| Some(axis.as_str()) != x);
-        let axis = other.or_else(|| axes().find(several));
-        against.extend(
-            axis.and_then(|axis| Some((axis.clone(), values(arms, axis).first()?.clone()))),
-        );
-    }
-    let baseline = |arm: usize| {
-        let mut wanted = arms[arm].axes.clone();
-        for (axis, value) in &mut wanted {
-            if let Some((_, other)) = against.iter().find(|(known, _)| known == axis) {
-                value.clone_from(other);
-            }
-        }
-        let named = against.iter().all(|(axis, _)| arms[arm].axis(axis).is_some());
-        let found = arms.iter().position(|other| other.axes == wanted);
-        found.filter(|found| named && *found != arm && !against.is_empty())
-    };
-    (0..arms.len()).map(baseline).collect()
 }
 
 /// The metrics that any run has.

@@ -84,7 +84,7 @@ impl Entry {
         html! {
             (self.text)
             @for note in &self.notes {
-                sup { a href={ "#note-" (note) } aria-label={ "note " (note) } { (note) } }
+                sup { a href={ "#note-" (note) } aria-label={ "note " (note) } { "[" (note) "]" } }
             }
         }
     }
@@ -95,18 +95,20 @@ impl Figure {
     pub fn render(&self) -> Markup {
         let (body, (width, height)) = &self.drawing;
         let id = &self.id;
-        let wide = format!("max-width:{}px", width * 3 / 2);
+        // Words stay readable on a narrow screen, where the drawing is moved sideways.
+        let wide = format!("min-width:{}px;max-width:{}px", width * 3 / 5, width * 3 / 2);
         html! {
             figure id=(id) {
                 figcaption { (self.title) }
                 p { (self.description) }
                 @if self.legend.len() > 1 { (legend(&self.legend)) }
-                svg.plot viewBox={ "0 0 " (width) " " (height) } style=(wide) role="img"
+                div.wide { svg.plot viewBox={ "0 0 " (width) " " (height) } style=(wide) role="img"
+                    font-size="12" font-family="system-ui,sans-serif"
                     aria-labelledby={ (id) "-title " (id) "-text" } {
                     title id={ (id) "-title" } { (self.title) }
                     desc id={ (id) "-text" } { (self.description) }
                     (PreEscaped(body))
-                }
+                } }
                 details {
                     summary { "Numbers of this figure" }
                     (self.numbers.render(&self.title))
@@ -139,15 +141,21 @@ fn key(number: usize) -> Markup {
     }
 }
 
-/// The style of a cell that is tinted by a share: the more, the deeper.
+/// Tints of cells, from none to the deepest.
+const TINTS: usize = 20;
+
+/// The class of a cell that is tinted by a share: the more, the deeper.
 pub fn tint(share: f64) -> String {
-    // Words stay readable on the deepest tint in light and dark.
-    format!("background:rgba(var(--heat),{:.2})", 0.55 * share.clamp(0.0, 1.0))
+    format!("h{}", (TINTS as f64 * share.clamp(0.0, 1.0)).round())
 }
 
 /// The style sheet.
 pub fn style() -> String {
-    include_str!("style.css").replace("DARK", &dark_rules())
+    // Words stay readable on the deepest tint in light and dark.
+    let depth = |tint: usize| 0.55 * tint as f64 / TINTS as f64;
+    let tints = (1..=TINTS)
+        .map(|tint| format!(".h{tint}{{background:rgba(var(--heat),{:.2})}}\n", depth(tint)));
+    include_str!("style.css").replace("DARK", &dark_rules()) + &tints.collect::<String>()
 }
 
 /// Text as a part of an identifier.
@@ -179,8 +187,8 @@ mod tests {
 
     #[test]
     fn tints_grow_and_end() {
-        assert_eq!(tint(0.0), "background:rgba(var(--heat),0.00)");
-        assert_eq!(tint(2.0), tint(1.0));
+        assert_eq!([0.0, 0.5, 1.0, 2.0].map(tint), ["h0", "h10", "h20", "h20"]);
+        assert!(style().contains(".h20{background:rgba(var(--heat),0.55)}"));
         assert_eq!(slug("clients=10, A"), "clients-10--a");
     }
 }

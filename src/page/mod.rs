@@ -13,6 +13,7 @@
 //! # Ok::<(), fedcast::results::ResultsError>(())
 //! ```
 
+mod axes;
 mod content;
 mod html;
 pub mod plot;

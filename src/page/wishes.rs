@@ -34,7 +34,7 @@ pub struct Cell {
     pub path: PathBuf,
     /// Its arms on the axes, in their order.
     pub axes: Vec<(String, String)>,
-    /// Of an extra cell.
+    /// As messages call it; an extra cell has no other name.
     pub label: String,
     pub seed: String,
     pub status: String,

@@ -41,6 +41,9 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// The only axis of an arm that stands apart from a grid: its value is what the arm is called.
+    pub const CELL: &'static str = "cell";
+
     /// Sorts runs into arms, in the order in which the first run of each comes. Axes are as few keys as tell
     /// all arms apart.
     pub fn sort(runs: Vec<RunRecord>) -> Vec<Arm> {
@@ -68,7 +71,7 @@ impl Arm {
         let axis = |(key, value): &(String, String)| format!("{key}={value}");
         match self.axes.as_slice() {
             [] => self.runs.first().map_or_else(String::new, |run| run.manifest.method.clone()),
-            [(key, value)] if key == "method" => value.clone(),
+            [(key, value)] if key == "method" || key == Arm::CELL => value.clone(),
             axes => axes.iter().map(axis).collect::<Vec<_>>().join(", "),
         }
     }

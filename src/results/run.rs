@@ -128,9 +128,12 @@ impl RunRecord {
             Source::Passes => *self.passes.get_or_init(|| self.planned_passes()),
             Source::Wall => {
                 let watched = self.usage.as_ref().map(Usage::wall_s);
-                watched.or_else(|| self.number("/wall/total_s"))
+                watched.or(self.manifest.cost.wall_s).or_else(|| self.number("/wall/total_s"))
             }
-            Source::Memory => self.usage.as_ref()?.peak_memory_mb(),
+            Source::Memory => {
+                let watched = self.usage.as_ref().and_then(Usage::peak_memory_mb);
+                watched.or(self.manifest.cost.peak_memory_mb)
+            }
             Source::Until(cost, accuracy) => self.until(*cost, *accuracy),
         }
     }

@@ -1,13 +1,11 @@
 //! How a run stands: what its manifest says, and whether somebody still writes it.
 
 use std::fmt;
-use std::fs::{File, TryLockError};
-use std::path::Path;
 
 use serde::Serialize;
 
 use super::RunRecord;
-use crate::experiment::{Status, names};
+use crate::experiment::{Status, is_held};
 
 /// How a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,28 +48,5 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = State::ALL.iter().find(|(state, _)| state == self).map_or("", |(_, word)| word);
         f.write_str(word)
-    }
-}
-
-/// Whether a process holds the directory. Looking leaves no trace: the lock is asked for as a reader.
-fn is_held(path: &Path) -> bool {
-    let Ok(lock) = File::open(path.join(names::LOCK)) else { return false };
-    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiment::RunDirectory;
-
-    #[test]
-    fn a_lock_is_held_as_long_as_its_process_holds_it() {
-        let root = tempfile::tempdir().unwrap();
-        assert!(!is_held(root.path()));
-        assert!(!root.path().join(names::LOCK).exists());
-        let held = RunDirectory::claim(root.path(), "1", false).unwrap();
-        assert!(is_held(root.path()));
-        drop(held);
-        assert!(!is_held(root.path()));
     }
 }

@@ -31,6 +31,7 @@ mod plan_bytes;
 mod profile;
 mod readme;
 mod replay;
+mod report;
 mod restart;
 mod resume;
 mod runs;

@@ -38,7 +38,7 @@ fn masked(data: &[u8]) -> u32 {
         })
     });
     let crc = !crc;
-    (crc >> 15 | crc << 17).wrapping_add(0xa282_ead8)
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// Fields of a message: number and raw value; of a varint its little-endian bytes.

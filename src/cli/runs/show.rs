@@ -47,6 +47,13 @@ fn render(run: &RunRecord) -> String {
         "computed",
         format!("fedcast {}, {}, {}", manifest.fedcast, machine.cpu, machine.platform),
     );
+    let cost = &manifest.cost;
+    if let (Some(started), Some(ended)) = (&cost.started, &cost.ended) {
+        line("when", format!("{started} to {ended}"));
+    }
+    if !manifest.provenance.command.is_empty() {
+        line("asked by", format!("fedcast {}", manifest.provenance.command.join(" ")));
+    }
     if let Some(digests) = &manifest.digests {
         line("digests", digests.to_string());
     }

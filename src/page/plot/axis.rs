@@ -25,6 +25,10 @@ impl Axis {
     /// From the least to the greatest of the values with a little room, and from zero where they come near it.
     pub fn linear(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
         let (mut low, mut high) = extent(values);
+        // A deviation may reach beyond all, the thing itself cannot.
+        if label == Label::Percent {
+            high = high.min(1.0);
+        }
         // An axis that begins at 70 of 100 is read wrongly less often than one cut where nobody expects it.
         if low > 0.0 && low < 0.5 * high {
             low = 0.0;
@@ -34,7 +38,11 @@ impl Axis {
             low -= room;
         }
         high += room;
-        let places = steps(low, high, 5);
+        // Bytes have long words.
+        let mut places = steps(low, high, if label == Label::Bytes { 4 } else { 5 });
+        if label == Label::Count {
+            places.retain(|place| place.fract() == 0.0);
+        }
         let ticks = places.into_iter().map(|at| (at, label.write(at))).collect();
         Axis { title: title.to_owned(), low, high, ticks, logarithmic: false }
     }
@@ -75,9 +83,11 @@ impl Axis {
         }
     }
 
-    /// The coordinate of a value.
+    /// The coordinate of a value, or of the nearer end.
     pub fn at(&self, value: f64) -> f64 {
-        if self.logarithmic { value.log10().max(self.low) } else { value }
+        let at = if self.logarithmic { value.log10() } else { value };
+        // Of what reaches beyond the axis the part on it is drawn.
+        at.max(self.low).min(self.high)
     }
 }
 
@@ -125,9 +135,11 @@ fn extent(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
 fn steps(low: f64, high: f64, count: u32) -> Vec<f64> {
     let rough = (high - low) / f64::from(count);
     let decade = 10f64.powf(rough.log10().floor());
+    let far = |step: &f64| (step / rough).ln().abs();
     let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * decade);
-    let step = step.into_iter().find(|step| *step >= 0.999 * rough).unwrap_or(rough);
-    let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
+    let step = step.into_iter().min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or(rough);
+    // 0.3 holds three steps of 0.1, whatever their quotient is.
+    let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
     // A multiple of a decimal fraction is not that fraction: 3 * 0.1 is said as 0.3.
     let digits = (-step.log10().floor()).max(0.0) as usize;
     let exact = |n: i64| format!("{:.digits$}", n as f64 * step).parse().unwrap_or(0.0);
@@ -143,7 +155,8 @@ mod tests {
         assert_eq!(steps(0.0, 1.0, 5), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         assert_eq!(steps(71.0, 93.0, 5), [75.0, 80.0, 85.0, 90.0]);
         assert_eq!(steps(0.0, 0.3, 3), [0.0, 0.1, 0.2, 0.3]);
-        assert_eq!(steps(0.0, 3e6, 5), [0.0, 1e6, 2e6, 3e6]);
+        assert_eq!(steps(0.0, 1.05, 5), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+        assert_eq!(steps(0.0, 3e6, 4), [0.0, 1e6, 2e6, 3e6]);
     }
 
     #[test]
@@ -154,6 +167,8 @@ mod tests {
         assert!(far.low > 70.0 && far.low < 80.0 && far.high > 90.0);
         let one = Axis::linear("y", [5.0], Label::Number);
         assert!(one.low < 5.0 && one.high > 5.0);
+        let share = Axis::linear("y", [0.7, 1.3], Label::Percent);
+        assert!(share.high < 1.1 && share.at(1.3) == share.high);
     }
 
     #[test]
@@ -162,6 +177,7 @@ mod tests {
         let words: Vec<&str> = axis.ticks.iter().map(|(_, word)| word.as_str()).collect();
         assert_eq!(words, ["10 kB", "100 kB", "1 MB"]);
         assert_eq!(axis.at(1e6), 6.0);
+        assert_eq!(axis.at(0.0), axis.low);
         assert_eq!(Axis::wide("bytes", [2.0, 5.0], Label::Number).at(4.0), 4.0);
     }
 }

@@ -5,6 +5,8 @@
 pub enum Label {
     /// A plain number.
     Number,
+    /// A whole number.
+    Count,
     /// A share of one, written in per cent without the sign.
     Percent,
     /// Bytes, in powers of a thousand.
@@ -17,7 +19,7 @@ impl Label {
     /// As short as it can be said.
     pub fn write(self, value: f64) -> String {
         match self {
-            Label::Number | Label::Seconds => plain(value),
+            Label::Number | Label::Count | Label::Seconds => plain(value),
             Label::Percent => plain(100.0 * value),
             Label::Bytes => bytes(value),
         }
@@ -29,7 +31,7 @@ impl Label {
             Label::Percent => format!("{:.2}", 100.0 * value),
             Label::Seconds => format!("{value:.3}"),
             Label::Number if value.fract() == 0.0 => format!("{value}"),
-            Label::Number => plain(value),
+            Label::Number | Label::Count => plain(value),
             Label::Bytes => plain(value.round()),
         }
     }
@@ -37,7 +39,7 @@ impl Label {
     /// The unit, as a title has it in brackets.
     pub fn unit(self) -> Option<&'static str> {
         match self {
-            Label::Number | Label::Bytes => None,
+            Label::Number | Label::Count | Label::Bytes => None,
             Label::Percent => Some("%"),
             Label::Seconds => Some("s"),
         }

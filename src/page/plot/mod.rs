@@ -42,8 +42,21 @@ fn inside(text: &str) -> String {
     let begin = text.find('>').map_or(0, |at| at + 1);
     let end = text.rfind("</svg>").unwrap_or(text.len());
     let body = text[begin..end].replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "");
-    let body = body.replace(" font-family=\"sans-serif\"", "");
+    let body = body.replace(" stroke-width=\"1\"", "");
+    // Letters are those of the page.
+    let body = without(&without(&body, "font-family"), "font-size");
     body.lines().collect::<String>()
+}
+
+/// Without an attribute.
+fn without(text: &str, attribute: &str) -> String {
+    let begin = format!(" {attribute}=\"");
+    let mut parts = text.split(&begin);
+    let mut rest = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        rest.push_str(part.split_once('"').map_or("", |(_, behind)| behind));
+    }
+    rest
 }
 
 /// The style of words.
@@ -90,7 +103,7 @@ mod tests {
         let point = |x: f64, y: f64| Point { spread: Some(0.1), ..Point::new(x, y) };
         Panel {
             x: Axis::linear("round", [0.0, 10.0], Label::Number),
-            y: Axis::linear("accuracy & more (%)", [0.0, 1.0], Label::Percent),
+            y: Axis::linear("accuracy & more (%)", [-0.2, 1.2], Label::Number),
             series: vec![
                 Series { number: 0, points: vec![point(0.0, 0.0), point(10.0, 1.0)], look },
                 Series { number: 1, points: vec![point(0.0, 1.0), point(10.0, 0.5)], look },
@@ -150,6 +163,11 @@ mod tests {
             assert!(drawing.contains("accuracy &amp; more (%)"));
             assert!(!drawing.contains("http") && !drawing.contains("<svg"));
         }
+    }
+
+    #[test]
+    fn an_attribute_goes_and_nothing_else() {
+        assert_eq!(without("<a b=\"1\" c=\"2\"/><d b=\"3\">b=</d>", "b"), "<a c=\"2\"/><d>b=</d>");
     }
 
     #[test]

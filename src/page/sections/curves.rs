@@ -9,7 +9,7 @@ use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{CurvePoint, thinned};
 
 /// So many points of a curve can be told apart.
-const POINTS: usize = 60;
+const POINTS: usize = 50;
 
 type Curve = Vec<CurvePoint>;
 
@@ -39,7 +39,7 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
         panel(content, &curves, title, label, of)
     };
     let mut panels = vec![
-        panel("round", Label::Number, |point| point.round as f64),
+        panel("round", Label::Count, |point| point.round as f64),
         panel("bytes, both ways", Label::Bytes, |point| point.bytes),
     ];
     // The clock of ideal clients stands still.

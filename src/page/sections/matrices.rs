@@ -53,7 +53,7 @@ fn table(name: &str, matrix: &[Vec<Spread>]) -> Markup {
                 } }
                 tbody { @for (row, cells) in matrix.iter().enumerate() { tr {
                     th scope="row" class="text" { "task " (row + 1) }
-                    @for cell in cells { td style=(tint(cell.mean)) { (format!("{:.1}", 100.0 * cell.mean)) } }
+                    @for cell in cells { td class=(tint(cell.mean)) { (format!("{:.1}", 100.0 * cell.mean)) } }
                     @for _ in cells.len()..matrix.len() { td {} }
                 } } }
             }

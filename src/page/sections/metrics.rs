@@ -90,7 +90,10 @@ fn over(content: &Content, metric: &Metric, x: &str, y: Axis) -> Panel {
         let place = places.iter().position(|place| Some(place.as_str()) == arm.axis(x));
         let (Some(place), Some(spread)) = (place, arm.spread(metric)) else { continue };
         let number = content.number(index);
-        let point = Point { spread: spread.deviation, ..Point::new(place as f64, spread.mean) };
+        // Series stand a little apart, so that equal ones do not hide each other.
+        let aside = 0.04 * (number as f64 - (content.series().len() - 1) as f64 / 2.0);
+        let x = place as f64 + aside;
+        let point = Point { spread: spread.deviation, ..Point::new(x, spread.mean) };
         match series.iter_mut().find(|series| series.number == number) {
             Some(series) => series.points.push(point),
             None => series.push(Series { number, points: vec![point], look: Look::Joined }),

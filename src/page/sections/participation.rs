@@ -57,7 +57,7 @@ fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Opti
             .to_owned(),
         drawing: chart(&[panel]),
         legend: legend(content, arms),
-        numbers: numbers(content, &binned, "rounds", "clients", width == 1, Label::Number),
+        numbers: numbers(content, &binned, "rounds", "clients", width == 1, Label::Count),
     })
 }
 
@@ -118,9 +118,9 @@ fn panel(content: &Content, binned: &[(usize, Vec<Bin>)], title: &str, bytes: bo
     };
     let x = match bytes {
         true => Axis::wide(title, edges(), Label::Bytes),
-        false => Axis::from_zero(title, edges(), Label::Number),
+        false => Axis::from_zero(title, edges(), Label::Count),
     };
-    let y = Axis::from_zero(if bytes { "frames" } else { "clients" }, counts, Label::Number);
+    let y = Axis::from_zero(if bytes { "frames" } else { "clients" }, counts, Label::Count);
     Panel { x, y, series: binned.iter().map(series).collect() }
 }
 
@@ -144,7 +144,7 @@ fn numbers(
         for (from, to, count) in full.into_values() {
             let range = match (single, label) {
                 (true, _) => label.write(*from),
-                (false, Label::Number) => format!("{} to {}", from, to - 1.0),
+                (false, Label::Count) => format!("{} to {}", from, to - 1.0),
                 (false, label) => format!("{} to {}", label.write(*from), label.write(*to)),
             };
             table.row([content.series_name(*arm), range, count.to_string()]);

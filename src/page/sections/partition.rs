@@ -87,7 +87,7 @@ fn table(name: &str, counts: &Counts) -> Markup {
                     th scope="row" class="text" { (named(group)) }
                     @for samples in row {
                         @if *samples > 0 {
-                            td style=(tint(*samples as f64 / most as f64)) { (samples) }
+                            td class=(tint(*samples as f64 / most as f64)) { (samples) }
                         } @else { td {} }
                     }
                 } } }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::page::Section;
 use crate::page::content::Content;
 use crate::page::html::{Entry, Table, with_spread};
-use crate::results::{Better, Metric, Paired};
+use crate::results::{Arm, Better, Metric, Paired};
 
 /// Arms that do the same but for these shares of it are equals.
 const EQUAL: f64 = 1e-9;
@@ -18,7 +18,7 @@ pub fn section(content: &Content) -> Option<Section> {
     }
     let notes = notes(content);
     let body = html! {
-        (main_table(content, &notes).render("Mean ± sample deviation over n runs that are done. Bold: the best mean among arms that differ in nothing else that is listed."))
+        (main_table(content, &notes).render("Mean ± sample deviation over n runs that are done, or over (k) of them where others do not have the figure. Bold: the best mean among arms that differ in nothing else that is listed."))
         @if !notes.is_empty() {
             ol.note { @for (number, (_, note)) in notes.iter().enumerate() {
                 li id={ "note-" (number + 1) } { (note) }
@@ -37,11 +37,18 @@ fn axes(content: &Content) -> Vec<String> {
             axes.push(axis.clone());
         }
     }
+    if axes.len() > 1 {
+        axes.retain(|axis| axis != Arm::CELL);
+    }
     axes
 }
 
 /// The first cells of an arm's row.
 fn names(content: &Content, arm: usize, axes: &[String]) -> Vec<Entry> {
+    if let Some(label) = content.arms[arm].axis(Arm::CELL) {
+        let rest = axes.iter().skip(1).map(|_| "".into());
+        return [label.into()].into_iter().chain(rest).collect();
+    }
     if axes.is_empty() {
         return vec![content.series_name(arm).into()];
     }
@@ -66,6 +73,9 @@ fn main_table(content: &Content, notes: &[(Vec<usize>, String)]) -> Table {
             };
             let show = |value| metric.show(value);
             let mut entry = Entry::from(with_spread(show(spread.mean), spread.deviation.map(show)));
+            if spread.n < arm.done().count() {
+                entry.text.push_str(&format!(" ({})", spread.n));
+            }
             entry.best = is_best(content, index, metric);
             row.push(entry);
         }
@@ -96,12 +106,7 @@ fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
     for (place, _) in places(content) {
         let arms = equals(content, place);
         for metric in &content.unequal {
-            // One run of each is enough: such figures follow from the scenario, but for availability.
-            let figure = |arm: &usize| {
-                let runs = content.arms[*arm].done();
-                let figures: Vec<f64> = runs.take(1).filter_map(|run| run.figure(metric)).collect();
-                figures.first().map(|figure| (*arm, *figure))
-            };
+            let figure = |arm: &usize| Some((*arm, content.arms[*arm].spread(metric)?.mean));
             let figures: Vec<(usize, f64)> = arms.iter().filter_map(figure).collect();
             let (low, high) = figures
                 .iter()

@@ -27,6 +27,12 @@ pub fn summary(content: &Content) -> Markup {
     let data = |run: &RunRecord| {
         run.manifest.data.as_ref().map_or_else(String::new, |data| data.name.clone())
     };
+    let version = |run: &RunRecord| {
+        let commit = run.manifest.commit.as_ref().map(|commit| format!(" ({commit})"));
+        format!("{}{}", run.manifest.fedcast, commit.unwrap_or_default())
+    };
+    let memory = Metric::parse("peak_memory_mb").ok();
+    let memory = runs().filter_map(|run| run.figure(memory.as_ref()?)).fold(0.0, f64::max);
     let done = runs().filter(|run| run.is_done()).count();
     let undone = content.undone.len();
     let wall = Metric::parse("wall_s").ok();
@@ -47,10 +53,20 @@ pub fn summary(content: &Content) -> Markup {
                 "; class order " (numbers(|run| run.manifest.seeds.class_order))
             }
             dt { "Wall time" } dd { (duration(wall)) " of all runs together" }
-            dt { "Version" } dd { "fedcast " (of(&|run| run.manifest.fedcast.clone())) }
+            @if let Some((first, last)) = dates(content) { dt { "Computed" } dd { (first) " to " (last) } }
+            @if memory > 0.0 { dt { "Peak memory" } dd { (format!("{memory:.0} MB")) " of one run at most" } }
+            dt { "Version" } dd { "fedcast " (of(&version)) }
             dt { "Machine" } dd { (of(&machine)) }
         }
     }
+}
+
+/// When the first run began and the last one ended.
+fn dates(content: &Content) -> Option<(&String, &String)> {
+    let costs = || content.arms.iter().flat_map(|arm| &arm.runs).map(|run| &run.manifest.cost);
+    // Of one form, so that the order of texts is that of times.
+    let first = costs().filter_map(|cost| cost.started.as_ref()).min()?;
+    Some((first, costs().filter_map(|cost| cost.ended.as_ref()).max()?))
 }
 
 /// `1 h 12 min`, `4 min 3 s`, `12.3 s`.
