@@ -51,7 +51,7 @@ fn run(setup: Setup) -> (Vec<Entry>, Digests, Vec<Snapshot>) {
 /// The past up to a snapshot.
 fn past(entries: &[Entry], snapshot: Snapshot) -> Option<Arc<Past>> {
     let mut past = Past::default();
-    entries[..snapshot.entries as usize].iter().for_each(|entry| past.read(entry));
+    entries[..snapshot.entries as usize].iter().for_each(|entry| past.read(entry).unwrap());
     Some(Arc::new(past.until(snapshot)))
 }
 
