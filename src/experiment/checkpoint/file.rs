@@ -215,4 +215,31 @@ mod tests {
             assert!(decode(&changed).is_err(), "changed at {at}");
         }
     }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Written by hand: the checksum is right, and the rest is anything.
+        #[test]
+        fn any_content_under_a_right_checksum_is_a_checkpoint_or_an_error(
+            struck in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+            cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+        ) {
+            let (mark, snapshot) = example();
+            let mut file = encode(&mark, &snapshot).unwrap();
+            file.truncate(file.len() - CHECKSUM);
+            for (place, byte) in struck {
+                let place = place.index(file.len() - MAGIC.len()) + MAGIC.len();
+                file[place] = byte;
+            }
+            if let Some(cut) = cut {
+                file.truncate(cut.index(file.len()));
+            }
+            let checksum = blake3::hash(&file);
+            file.extend(checksum.as_bytes());
+            if let Ok((_, back)) = decode(&file) {
+                prop_assert!(back.out.iter().all(|seat| seat.down < back.downs.len()));
+            }
+        }
+    }
 }
