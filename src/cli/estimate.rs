@@ -1,17 +1,66 @@
-//! How good the estimate of a run was.
+//! What a run takes of this machine: measured once, kept, and judged when the run is over.
 
-use crate::experiment::assemble::blueprint;
-use crate::experiment::estimate::{Estimate, KeptCosts, cost_key};
-use crate::experiment::plan::{Faults, plan};
+use std::time::Duration;
+
+use super::failure::CliError;
+use crate::experiment::ExperimentError;
+use crate::experiment::assemble::{blueprint, workforce};
+use crate::experiment::estimate::{Costs, Estimate, KeptCosts, cost_key, trial};
+use crate::experiment::plan::{Faults, Plan, plan};
 use crate::methods::Registry;
 use crate::report::duration;
 use crate::scenario::Scenario;
 
+/// Estimates runs by costs that are kept, and measures those that are not where it may.
+pub(super) struct Estimator {
+    kept: Option<KeptCosts>,
+    /// How long a trial may go on; a client that trains is waited for. `None` measures nothing.
+    pub budget: Option<Duration>,
+    /// Measure again what is kept.
+    pub again: bool,
+}
+
+impl Estimator {
+    pub fn new(budget: Option<Duration>, again: bool) -> Estimator {
+        Estimator { kept: KeptCosts::of_this_user(), budget, again }
+    }
+
+    /// Of a planned run; `None` where nothing is kept and nothing may be measured.
+    pub fn estimate(
+        &mut self,
+        scenario: &Scenario,
+        plan: &Plan,
+        methods: &Registry,
+        workers: Option<u32>,
+    ) -> Result<Option<Estimate>, CliError> {
+        let count = workforce(&scenario.devices, workers).map_err(ExperimentError::from)?.count();
+        let costs = self.costs(scenario, methods, count)?;
+        Ok(costs.map(|costs| Estimate::of(plan, scenario, &costs, count)))
+    }
+
+    fn costs(
+        &mut self,
+        scenario: &Scenario,
+        methods: &Registry,
+        workers: usize,
+    ) -> Result<Option<Costs>, CliError> {
+        let key = cost_key(scenario, workers);
+        let known = self.kept.as_ref().and_then(|kept| kept.get(&key)).cloned();
+        let Some(budget) = self.budget.filter(|_| self.again || known.is_none()) else {
+            return Ok(known);
+        };
+        let costs = trial(scenario, methods, u32::try_from(workers).ok(), budget)?;
+        // An estimate that cannot be kept is made again.
+        let _ = self.kept.as_mut().map(|kept| kept.keep(&key, &costs));
+        Ok(Some(costs))
+    }
+}
+
 /// A line for the end of a run that took so long, where `fedcast plan --estimate` has measured its like.
 pub(super) fn estimate_line(scenario: &Scenario, workers: usize, took_s: f64) -> Option<String> {
-    let kept = KeptCosts::of_this_user()?;
-    let costs = kept.get(&cost_key(scenario, workers))?;
-    let plan = plan(&blueprint(scenario, &Registry::builtin()).ok()?, Faults::Off).ok()?;
-    let said = Estimate::of(&plan, scenario, costs, workers).wall_s;
-    Some(format!("estimate    {}, the run took {}\n", duration(said), duration(took_s)))
+    let methods = Registry::builtin();
+    let plan = plan(&blueprint(scenario, &methods).ok()?, Faults::Off).ok()?;
+    let workers = u32::try_from(workers).ok();
+    let said = Estimator::new(None, false).estimate(scenario, &plan, &methods, workers).ok()??;
+    Some(format!("estimate    {}, the run took {}\n", duration(said.wall_s), duration(took_s)))
 }

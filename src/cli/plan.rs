@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use super::estimate::Estimator;
 use super::failure::CliError;
 use super::run::Overrides;
 use super::{Exit, Format, print};
-use crate::experiment::assemble::{assemble, blueprint, load, workforce};
-use crate::experiment::estimate::{Costs, Estimate, KeptCosts, cost_key, trial};
+use crate::experiment::assemble::{assemble, blueprint, load};
+use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{self, Faults, Plan};
-use crate::experiment::{ExperimentError, Holding, holdings};
+use crate::experiment::{Holding, holdings};
 use crate::methods::Registry;
 use crate::report::{estimate_lines, partition_table, plan_table};
 use crate::scenario::Scenario;
@@ -87,7 +88,12 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
         if args.faults { Faults::On } else { Faults::Off },
     )?;
     let estimate = match args.estimate {
-        true => Some(estimate(args, &scenario, &plan, &methods)?),
+        true => Estimator::new(Some(TRIAL), args.measure_again).estimate(
+            &scenario,
+            &plan,
+            &methods,
+            args.workers,
+        )?,
         false => None,
     };
     match args.format {
@@ -102,37 +108,6 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
         }
     }
     Ok(Exit::Done)
-}
-
-fn estimate(
-    args: &PlanArgs,
-    scenario: &Scenario,
-    plan: &Plan,
-    methods: &Registry,
-) -> Result<Estimate, CliError> {
-    let workers =
-        workforce(&scenario.devices, args.workers).map_err(ExperimentError::from)?.count();
-    let costs = costs(args, scenario, workers, methods)?;
-    Ok(Estimate::of(plan, scenario, &costs, workers))
-}
-
-/// Those of an earlier call, or measured now and kept.
-fn costs(
-    args: &PlanArgs,
-    scenario: &Scenario,
-    workers: usize,
-    methods: &Registry,
-) -> Result<Costs, CliError> {
-    let mut kept = KeptCosts::of_this_user();
-    let key = cost_key(scenario, workers);
-    let known = kept.as_ref().and_then(|kept| kept.get(&key));
-    if let Some(costs) = known.filter(|_| !args.measure_again) {
-        return Ok(costs.clone());
-    }
-    let costs = trial(scenario, methods, args.workers, TRIAL)?;
-    // An estimate that cannot be kept is made again.
-    let _ = kept.as_mut().map(|kept| kept.keep(&key, &costs));
-    Ok(costs)
 }
 
 /// Prints who holds what.

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 
+use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::{Exit, Format, print};
+use crate::experiment::plan::Plan;
 use crate::federation::Interrupt;
 use crate::methods::Registry;
-use crate::scenario::DeviceName;
+use crate::scenario::{DeviceName, Scenario};
 use crate::study::{
     Cell, CellState, Crew, Halt, Invalid, News, Only, Outcome, Outcomes, Outlook, Prepared, Queue,
     Shard, ShardChoice, Study, StudyDirectory, StudyError, StudyProgress, first_errors, overrides,
@@ -44,6 +46,9 @@ pub struct StudyArgs {
     /// Say what every cell costs and which cannot be run; run nothing
     #[arg(long, conflicts_with_all = ["status", "retry_failed"])]
     pub plan: bool,
+    /// With --plan: measure what cells take of this machine, a few seconds for each method and network
+    #[arg(long, requires = "plan")]
+    pub estimate: bool,
     /// Say how far the study is and write its tables again; run nothing
     #[arg(long, conflicts_with = "retry_failed")]
     pub status: bool,
@@ -69,6 +74,9 @@ pub struct StudyArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
+
+/// How long a trial of --estimate may go on.
+const TRIAL: Duration = Duration::from_secs(3);
 
 /// How often tables are written again while cells finish.
 const REWRITE: Duration = Duration::from_secs(10);
@@ -156,7 +164,20 @@ impl Session<'_> {
         let Session { study, cells, wanted, outcomes, crew, methods, .. } = self;
         let both = cells.iter().zip(&outcomes.all).zip(wanted);
         let chosen: Vec<_> = both.filter(|(_, wanted)| **wanted).map(|(both, _)| both).collect();
-        let outlook = Outlook::of(study, &chosen, invalid, &outcomes.pace(), crew.jobs, methods);
+        let mut estimator = Estimator::new(self.args.estimate.then_some(TRIAL), false);
+        let workers = crew.workers.and_then(|workers| u32::try_from(workers).ok());
+        let mut estimate = |scenario: &Scenario, plan: &Plan| {
+            estimator.estimate(scenario, plan, methods, workers).ok().flatten()
+        };
+        let outlook = Outlook::of(
+            study,
+            &chosen,
+            invalid,
+            &outcomes.pace(),
+            &mut estimate,
+            crew.jobs,
+            methods,
+        );
         match self.args.format {
             Format::Human => print(&outlook.to_text())?,
             Format::Json => print(&format!("{}\n", json!(outlook)))?,

@@ -7,8 +7,10 @@ use super::prepare::{Invalid, Prepared};
 use super::{Pace, Study};
 use crate::experiment::ExperimentError;
 use crate::experiment::assemble::blueprint;
-use crate::experiment::plan::{Faults, Total, plan};
+use crate::experiment::estimate::Estimate;
+use crate::experiment::plan::{Faults, Plan, Total, plan};
 use crate::methods::Registry;
+use crate::quantity::Bytes;
 use crate::report::{TextTable, grouped};
 use crate::scenario::Scenario;
 
@@ -33,9 +35,12 @@ pub struct PlannedCell {
     /// What a run of it sends and computes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Total>,
-    /// Its wall seconds, as finished cells tell.
+    /// Its wall seconds, as finished cells of this study tell, else as it is estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
+    /// What it will take of this machine, where its costs are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// Why it cannot be run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -43,8 +48,15 @@ pub struct PlannedCell {
 
 /// What a run of this scenario sends and computes, with nothing failing.
 pub(super) fn total(scenario: &Scenario, methods: &Registry) -> Result<Total, ExperimentError> {
-    Ok(plan(&blueprint(scenario, methods)?, Faults::Off)?.total)
+    Ok(planned(scenario, methods)?.total)
 }
+
+fn planned(scenario: &Scenario, methods: &Registry) -> Result<Plan, ExperimentError> {
+    plan(&blueprint(scenario, methods)?, Faults::Off)
+}
+
+/// Estimates a planned run, where it can.
+pub type Estimated<'a> = &'a mut dyn FnMut(&Scenario, &Plan) -> Option<Estimate>;
 
 impl Outlook {
     /// Plans every cell.
@@ -53,31 +65,36 @@ impl Outlook {
         cells: &[(&Prepared, &Outcome)],
         invalid: &[Invalid],
         pace: &Pace,
+        estimated: Estimated<'_>,
         jobs: usize,
         methods: &Registry,
     ) -> Outlook {
-        let mut planned: Vec<(usize, PlannedCell)> = Vec::new();
+        let mut all: Vec<(usize, PlannedCell)> = Vec::new();
         for (prepared, outcome) in cells {
-            let (total, error) = match total(&prepared.scenario, methods) {
-                Ok(total) => (Some(total), None),
+            let (plan, error) = match planned(&prepared.scenario, methods) {
+                Ok(plan) => (Some(plan), None),
                 Err(error) => (None, Some(error.to_string())),
             };
+            let estimate = plan.as_ref().and_then(|plan| estimated(&prepared.scenario, plan));
+            let total = plan.map(|plan| plan.total);
             let known =
                 |total: &Total| pace.seconds(&prepared.scenario.method.name, total.sample_passes);
-            planned.push((
+            let guessed = estimate.as_ref().map(|estimate| estimate.wall_s);
+            all.push((
                 prepared.cell.index,
                 PlannedCell {
                     label: study.label(&prepared.cell.point),
                     seed: prepared.cell.replicate.label,
                     status: outcome.state.word(),
-                    seconds: total.as_ref().and_then(known),
+                    seconds: total.as_ref().and_then(known).or(guessed),
+                    estimate,
                     total,
                     error,
                 },
             ));
         }
         for Invalid { cell, error } in invalid {
-            planned.push((
+            all.push((
                 cell.index,
                 PlannedCell {
                     label: study.label(&cell.point),
@@ -85,12 +102,13 @@ impl Outlook {
                     status: "invalid",
                     total: None,
                     seconds: None,
+                    estimate: None,
                     error: Some(error.to_string()),
                 },
             ));
         }
-        planned.sort_by_key(|(index, _)| *index);
-        let cells: Vec<PlannedCell> = planned.into_iter().map(|(_, cell)| cell).collect();
+        all.sort_by_key(|(index, _)| *index);
+        let cells: Vec<PlannedCell> = all.into_iter().map(|(_, cell)| cell).collect();
         let left = cells.iter().filter(|cell| cell.error.is_none() && cell.status != "done");
         let left: Option<Vec<f64>> = left.map(|cell| cell.seconds).collect();
         let seconds_left =
@@ -115,6 +133,19 @@ impl Outlook {
             }
         }
         errors
+    }
+
+    /// Memory and disk, where they are known of every cell.
+    fn room(&self) -> String {
+        let valid = || self.cells.iter().filter(|cell| cell.error.is_none());
+        let of: Option<Vec<&Estimate>> = valid().map(|cell| cell.estimate.as_ref()).collect();
+        let Some(of) = of.filter(|of| !of.is_empty()) else { return String::new() };
+        let disk = Bytes(of.iter().map(|estimate| estimate.disk).sum());
+        let peaks = of.iter().filter_map(|estimate| estimate.costs.peak_memory_mb);
+        let memory = peaks.reduce(f64::max).map_or(String::new(), |peak| {
+            format!("memory: about {peak:.0} MB in each of {} processes at most\n", self.jobs)
+        });
+        format!("disk: about {disk}\n{memory}")
     }
 
     /// For a terminal.
@@ -155,13 +186,15 @@ impl Outlook {
                 "all runs are done\n".to_owned()
             }
             Some(seconds) => format!(
-                "about {} left with {jobs}, as finished cells of this study took it\n",
+                "about {} left with {jobs}, as finished cells of this study took it and trials say\n",
                 duration(seconds)
             ),
             None => {
-                "wall time: unknown until a cell has run here (try one: --only ...)\n".to_owned()
+                "wall time: unknown until a cell has run here (--estimate measures, --only runs one)\n"
+                    .to_owned()
             }
         });
+        text.push_str(&self.room());
         for (error, cells) in self.errors() {
             text.push_str(&format!("\n{}:\n{}\n", cells.join("; "), error.trim_end()));
         }
