@@ -504,7 +504,7 @@ mod tests {
             }
             held.write("histograms/a.hgrm", b"a").unwrap();
             held.write("checkpoints/1.ckpt", b"a").unwrap();
-            held.write("tensorboard/events.out.tfevents.0.a", b"a").unwrap();
+            held.write("tensorboard/events.out.tfevents.0.fedcast", b"a").unwrap();
             held.write("models/task-01.safetensors.part", b"a").unwrap();
         }
         fs::write(shared.join("notes.md"), "mine").unwrap();
