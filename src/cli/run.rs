@@ -131,6 +131,8 @@ fn take_up(
             resume::go_on(path, args.workers, false, args.quiet, args.format).map(Some)
         }
         Standing::Done if args.resume => {
+            // Removes what a process left that was killed as it began to replace it; not worth an error.
+            let _ = RunDirectory::reopen(path);
             tell(&format!("{} is done; nothing is left to compute", path.display()));
             resume::tell_results(path, args.format).map(Some)
         }

@@ -136,6 +136,10 @@ fn from_archive(path: &Path, layout: &Layout) -> Result<Files, DataError> {
         }
         Ok(())
     });
+    let done = done.and_then(|rest| {
+        last = "its end".to_owned();
+        archive::finish(rest)
+    });
     if let Err(error) = done {
         let found = match error.kind() {
             std::io::ErrorKind::UnexpectedEof => format!("an archive that breaks off at {last}"),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fedcast::experiment::{
-    ExperimentError, Resumed, Run, RunOptions, Standing, names, resume_on, standing,
+    ExperimentError, Resumed, Run, RunDirectory, RunOptions, Standing, names, resume_on, standing,
 };
 use fedcast::federation::{EndReason, EventSink, Interrupt};
 use fedcast::files::Disk;
@@ -63,7 +63,8 @@ fn take_up(disk: &Disk, path: &Path) -> Result<(), ExperimentError> {
     match standing(path, &scenario().hash())? {
         Standing::Free => begin(disk, path, false),
         Standing::Unfinished(_) => go_on(disk, path),
-        Standing::Done => Ok(()),
+        // Nothing but what a process left that wanted to replace it.
+        Standing::Done => Ok(RunDirectory::reopen(path).map(drop)?),
         other => panic!("a directory nobody can take: {other:?}"),
     }
 }

@@ -12,11 +12,12 @@ use fedcast::data::{Cifar, cifar};
 
 const NAMES: &str = "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n";
 
-/// CIFAR-10 of one image a file, as a tar stream.
+/// CIFAR-10 of one image per class and file, as a tar stream.
 fn archive(folder: &str) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     let batches = (1..=5).map(|i| format!("data_batch_{i}.bin")).chain(["test_batch.bin".into()]);
-    let files = batches.map(|name| (name, vec![3; 3073]));
+    let image = |class: u8| std::iter::once(class).chain([7; 3072]);
+    let files = batches.map(|name| (name, (0..10).flat_map(image).collect::<Vec<u8>>()));
     for (name, bytes) in files.chain([("batches.meta.txt".to_owned(), NAMES.into())]) {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
