@@ -243,7 +243,7 @@ fn published_numbers_change_nothing_and_have_words_that_are_known() {
 
 /// Lines of a final table that say nothing of wall times and places.
 fn facts(text: &str) -> Vec<String> {
-    let others = ["wall", "by task:", "conductor:", "directory"];
+    let others = ["wall", "by task:", "conductor:", "peak memory", "directory"];
     let fact = |line: &&str| !others.iter().any(|word| line.trim_start().starts_with(word));
     text.lines().filter(fact).map(str::to_owned).collect()
 }

@@ -168,7 +168,11 @@ fn a_replay_writes_the_same_files() {
         serde_json::from_str(&read(folder.path().join(of).join("manifest.json"))).unwrap()
     };
     let with = manifest("run");
-    assert_eq!(tiny_run(folder.path(), &["--force"]).code, 0, "a run replaces another of its scenario");
+    assert_eq!(
+        tiny_run(folder.path(), &["--force"]).code,
+        0,
+        "a run replaces another of its scenario"
+    );
     let without = manifest("run");
     assert_eq!(with["digests"], without["digests"]);
     assert_eq!(with["scenario"]["hash"], without["scenario"]["hash"]);
