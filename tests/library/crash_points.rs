@@ -79,7 +79,9 @@ fn content(path: &Path) -> BTreeMap<String, String> {
             let mut text = std::fs::read_to_string(file.path()).unwrap();
             if name == names::MANIFEST {
                 let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
-                manifest.as_object_mut().unwrap().remove("resumed");
+                for of_process in ["resumed", "started", "ended", "wall_s", "peak_memory_mb"] {
+                    manifest.as_object_mut().unwrap().remove(of_process);
+                }
                 text = manifest.to_string();
             }
             (name, text)
