@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 use super::directory_error::DirectoryError;
 use super::manifest::{Manifest, Status};
 use super::standing::standing;
-use crate::files::{Disk, DiskFile, Kind, PART, is_link, read_text};
+use crate::files::{Disk, DiskFile, Kind, PART, is_link, is_locked, read_text};
 
 /// File names of a run directory.
 pub mod names {
@@ -276,11 +276,9 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
     }
 }
 
-/// Whether some process writes into the run at `path` now. Looks without taking anything away.
+/// Whether some process writes into the run at `path` now.
 pub fn is_held(path: &Path) -> bool {
-    // Opened to be read: a run that may not be written to can still be looked at.
-    let Ok(lock) = File::open(path.join(names::LOCK)) else { return false };
-    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+    is_locked(&path.join(names::LOCK))
 }
 
 /// Whether a run whose manifest says `running` was killed: nobody writes into it any more.
