@@ -12,7 +12,6 @@
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
 //! confusion.csv            which class is taken for which, with record.confusion; beside the journal
-//! usage.json               what processes took, where somebody watched them (a study)
 //! *.parquet                the tables once more, with record.parquet
 //! tensorboard/             scalars for TensorBoard, with record.tensorboard
 //! models/task-*.safetensors  the server's model after tasks, with record.models
@@ -76,8 +75,6 @@ pub mod names {
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
     pub const PROFILE: &str = "profile.jsonl";
-    /// What the processes took that worked on it; written by whoever watched them.
-    pub const USAGE: &str = "usage.json";
     /// Folder of distributions.
     pub const HISTOGRAMS: &str = "histograms";
     /// Folder of scalars for TensorBoard, where the scenario asks for them.
@@ -114,7 +111,6 @@ const RESULTS: &[&str] = &[
     names::BIAS,
     names::SUMMARY,
     names::PROFILE,
-    names::USAGE,
 ];
 
 /// A run directory held for writing.

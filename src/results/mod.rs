@@ -35,7 +35,6 @@ mod spread;
 mod state;
 mod table;
 mod trace;
-mod usage;
 
 pub use arms::Arm;
 pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
@@ -51,4 +50,3 @@ pub use spread::Spread;
 pub use state::State;
 pub use table::{Cell, Table};
 pub use trace::{FirstDifferences, Trace};
-pub use usage::{ProcessUsage, Usage};
