@@ -23,8 +23,8 @@
 //! | floor | what lives there |
 //! |---|---|
 //! | [`cli`] | one file per command, exit codes |
-//! | [`study`] | many runs as one file: grid, seeds, processes, tables |
 //! | [`page`] | a study or any runs as one HTML page: arms, plots, tables |
+//! | [`study`] | many runs as one file: grid, seeds, processes, tables |
 //! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
 //! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, export |

@@ -12,7 +12,6 @@
 //! summary.json             the figures of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
 //! confusion.csv            which class is taken for which, with record.confusion; beside the journal
-//! usage.json               what processes took, where somebody watched them (a study)
 //! *.parquet                the tables once more, with record.parquet
 //! tensorboard/             scalars for TensorBoard, with record.tensorboard
 //! models/task-*.safetensors  the server's model after tasks, with record.models
@@ -38,7 +37,7 @@ use std::path::{Path, PathBuf};
 use super::directory_error::DirectoryError;
 use super::manifest::{Manifest, Status};
 use super::standing::standing;
-use crate::files::{Disk, DiskFile, Kind, PART, is_link, read_text};
+use crate::files::{Disk, DiskFile, Kind, PART, is_link, is_locked, read_text};
 
 /// File names of a run directory.
 pub mod names {
@@ -76,8 +75,6 @@ pub mod names {
     pub const SUMMARY: &str = "summary.json";
     /// Wall times, outside the digests.
     pub const PROFILE: &str = "profile.jsonl";
-    /// What the processes took that worked on it; written by whoever watched them.
-    pub const USAGE: &str = "usage.json";
     /// Folder of distributions.
     pub const HISTOGRAMS: &str = "histograms";
     /// Folder of scalars for TensorBoard, where the scenario asks for them.
@@ -114,7 +111,6 @@ const RESULTS: &[&str] = &[
     names::BIAS,
     names::SUMMARY,
     names::PROFILE,
-    names::USAGE,
 ];
 
 /// A run directory held for writing.
@@ -276,11 +272,9 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
     }
 }
 
-/// Whether some process writes into the run at `path` now. Looks without taking anything away.
+/// Whether some process writes into the run at `path` now.
 pub fn is_held(path: &Path) -> bool {
-    // Opened to be read: a run that may not be written to can still be looked at.
-    let Ok(lock) = File::open(path.join(names::LOCK)) else { return false };
-    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+    is_locked(&path.join(names::LOCK))
 }
 
 /// Whether a run whose manifest says `running` was killed: nobody writes into it any more.

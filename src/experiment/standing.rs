@@ -1,12 +1,12 @@
 //! What stands in the directory that a run shall have.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use super::directory_error::DirectoryError;
 use super::manifest::Status;
-use super::run_directory::{names, read_manifest};
+use super::run_directory::{is_held, names, read_manifest};
 use crate::files::PART;
 
 /// What a directory holds, seen by somebody who wants to run a scenario there.
@@ -52,11 +52,6 @@ pub fn standing(path: &Path, hash: &str) -> Result<Standing, DirectoryError> {
     };
     let foreign = entries.flatten().any(|entry| !entry.file_name().to_str().is_some_and(own));
     Ok(if foreign { Standing::Foreign } else { Standing::Free })
-}
-
-fn is_held(path: &Path) -> bool {
-    let lock = File::open(path.join(names::LOCK));
-    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 impl Standing {

@@ -1,6 +1,6 @@
 //! Where a run writes: every operation that changes a file passes here and is counted.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Error, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,6 +138,13 @@ impl Disk {
         let _ = folder;
         Ok(())
     }
+}
+
+/// Whether some process holds this file locked now; one that is not there is held by nobody. Looks without taking
+/// anything away, and at what may not be written to as well.
+pub fn is_locked(path: &Path) -> bool {
+    let lock = File::open(path);
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Whether there is a link of this name.

@@ -26,5 +26,5 @@ mod disk;
 mod handle;
 
 pub use bounded::{Kind, open, read, read_at, read_text};
-pub use disk::{Disk, PART, is_link};
+pub use disk::{Disk, PART, is_link, is_locked};
 pub use handle::DiskFile;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::axes::{arrange, baselines, numeric, values};
 use super::wishes::Wishes;
 use crate::results::{Arm, Metric, ResultsError, RunRecord};
+use crate::study::{Plot, StudyError};
 
 /// The largest number of series in one chart: as many as there are colours.
 const MOST_SERIES: usize = 8;
@@ -20,12 +21,14 @@ pub struct Content {
     pub baselines: Vec<Option<usize>>,
     /// The axis along the bottom, where it has several values.
     pub x: Option<String>,
+    /// The axis with a line for each arm, where a study names one: every arm of the others has a figure of its own.
+    pub lines: Option<String>,
     /// Columns of the table.
     pub metrics: Vec<Metric>,
     /// Noted where arms differ in one of these.
     pub unequal: Vec<Metric>,
-    /// What is drawn: words as `[report] plots` has them.
-    pub plots: Vec<String>,
+    /// What is drawn; the page's own choice where there is nothing.
+    pub plots: Vec<Plot>,
     /// Cells of a study that are not done, without a run or with one.
     pub undone: Vec<Undone>,
 }
@@ -47,10 +50,7 @@ impl Content {
     ///
     /// # Errors
     /// A file of a run or study is damaged.
-    pub fn gather(
-        roots: &[PathBuf],
-        against: &[(String, String)],
-    ) -> Result<Content, ResultsError> {
+    pub fn gather(roots: &[PathBuf], against: &[(String, String)]) -> Result<Content, StudyError> {
         let mut wishes = Wishes::unasked()?;
         let mut runs = Vec::new();
         let mut undone = Vec::new();
@@ -103,6 +103,7 @@ impl Content {
         Ok(Content {
             title,
             baselines,
+            lines: wishes.series.filter(|series| Some(series) != x.as_ref()),
             x,
             metrics: shown(wishes.metrics, &arms)?,
             unequal: wishes.unequal,
@@ -146,10 +147,39 @@ impl Content {
         charts.iter().flat_map(split).collect()
     }
 
+    /// Arms whose metrics stand in one figure, and what they have in common: all, unless there are axes beside `x` and
+    /// that of the lines. An arm without a place on `x` belongs to every figure.
+    pub fn figures(&self) -> Vec<(String, Vec<usize>)> {
+        let all = 0..self.arms.len();
+        let (Some(x), Some(lines)) = (&self.x, &self.lines) else {
+            return vec![(String::new(), all.collect())];
+        };
+        let apart = |arm: usize| self.arms[arm].axis(x).is_none();
+        let rest = |arm: usize| {
+            let axes = self.arms[arm].axes.iter().filter(|(axis, _)| axis != x && axis != lines);
+            axes.map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(", ")
+        };
+        let mut names: Vec<String> = Vec::new();
+        for name in all.clone().filter(|arm| !apart(*arm)).map(rest) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.len() < 2 {
+            return vec![(String::new(), all.collect())];
+        }
+        let of = |name: String| {
+            let arms = all.clone().filter(|arm| apart(*arm) || rest(*arm) == name).collect();
+            (name, arms)
+        };
+        names.into_iter().map(of).collect()
+    }
+
     /// What an arm is called apart from its place on `x`.
     pub fn series_name(&self, arm: usize) -> String {
         let others = self.arms[arm].axes.iter().filter(|(axis, _)| Some(axis) != self.x.as_ref());
-        let others: Vec<(String, String)> = others.cloned().collect();
+        let mut others: Vec<(String, String)> = others.cloned().collect();
+        others.sort_by_key(|(axis, _)| Some(axis) != self.lines.as_ref());
         match others.as_slice() {
             [] => {
                 self.arms[arm].runs.first().map_or_else(String::new, |r| r.manifest.method.clone())

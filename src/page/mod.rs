@@ -10,7 +10,7 @@
 //! let content = Content::gather(&["no/such/study".into()], &[])?;
 //! let page = render(&content);
 //! assert!(page.starts_with("<!DOCTYPE html>") && page.contains("no runs"));
-//! # Ok::<(), fedcast::results::ResultsError>(())
+//! # Ok::<(), fedcast::study::StudyError>(())
 //! ```
 
 mod axes;

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use toml::Table;
-
 use crate::results::{Metric, ResultsError, RunRecord, Sheet};
+use crate::study::{Axis, Baseline, CellState, Pick, Plot, Study, StudyError};
 
 /// What a study wants to see, and what became of its cells.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +12,8 @@ pub struct Wishes {
     pub study: Option<String>,
     /// The axis along the bottom.
     pub x: Option<String>,
+    /// The axis with a line for each arm.
+    pub series: Option<String>,
     /// What the others are compared with: arms on axes.
     pub against: Vec<(String, String)>,
     /// The extra cell that the others are compared with.
@@ -21,13 +22,13 @@ pub struct Wishes {
     pub metrics: Vec<Metric>,
     /// Noted where arms differ in one of these.
     pub unequal: Vec<Metric>,
-    /// Words of `[report] plots`; the page's own choice where there are none.
-    pub plots: Vec<String>,
+    /// What is drawn; the page's own choice where there is nothing.
+    pub plots: Vec<Plot>,
     /// The cells of the study.
     pub cells: Vec<Cell>,
 }
 
-/// A row of `cells.csv`.
+/// A cell of the study, and what `cells.csv` says became of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Where it lies, below the study.
@@ -36,7 +37,6 @@ pub struct Cell {
     pub axes: Vec<(String, String)>,
     /// As messages call it; an extra cell has no other name.
     pub label: String,
-    pub seed: String,
     pub status: String,
     pub error: String,
 }
@@ -52,46 +52,36 @@ impl Wishes {
     ///
     /// # Errors
     /// A file of the study is damaged.
-    pub fn of(root: &Path) -> Result<Wishes, ResultsError> {
+    pub fn of(root: &Path) -> Result<Wishes, StudyError> {
         let path = root.join(STUDY);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Wishes::unasked();
-            }
-            Err(source) => return Err(ResultsError::Read { path, source }),
-        };
-        let study: Table = text.parse().map_err(|error: toml::de::Error| {
-            ResultsError::Damaged { path: path.clone(), why: error.message().to_owned() }
-        })?;
-        let names: Vec<String> = study
-            .get("axes")
-            .and_then(toml::Value::as_table)
-            .map_or_else(Vec::new, |axes| axes.keys().cloned().collect());
-        let cells =
-            Sheet::read(&root.join(CELLS))?.map_or_else(Vec::new, |cells| rows(&cells, &names));
-        let compare = study.get("compare").and_then(toml::Value::as_table);
-        let report = study.get("report").and_then(toml::Value::as_table);
-        let against = compare.and_then(|compare| compare.get("against")?.as_table());
-        let said = |value: &toml::Value| match value {
-            toml::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let arms = against.into_iter().flatten().map(|(axis, arm)| (axis.clone(), said(arm)));
-        let mut wishes = Wishes {
-            study: study.get("study").map(said),
-            x: report.and_then(|report| report.get("x")).map(said),
-            against: arms.filter(|(axis, _)| names.contains(axis)).collect(),
-            against_label: None,
-            metrics: metrics(&words(compare, "metrics"))?,
-            unequal: metrics(&words(compare, "warn_if_unequal"))?,
-            plots: words(report, "plots"),
-            cells,
-        };
-        if wishes.against.is_empty() {
-            wishes.against_label = against.and_then(|against| against.get("label")).map(said);
+        if !path.exists() {
+            return Ok(Wishes::unasked()?);
         }
-        Ok(wishes)
+        let study = Study::load(&path)?;
+        let found = Sheet::read(&root.join(CELLS))?;
+        let arms = |picks: &[Pick]| {
+            let arm = |pick: &Pick| {
+                let axis = &study.axes[pick.axis];
+                (axis.name.clone(), axis.arms[pick.arm].label.clone())
+            };
+            picks.iter().map(arm).collect()
+        };
+        let (against, against_label) = match &study.compare.against {
+            Some(Baseline::Arms(picks)) => (arms(picks), None),
+            Some(Baseline::Extra(label)) => (Vec::new(), Some(label.clone())),
+            None => (Vec::new(), None),
+        };
+        Ok(Wishes {
+            against,
+            against_label,
+            cells: cells(&study, found.as_ref()),
+            study: Some(study.name),
+            x: study.report.x,
+            series: study.report.series,
+            metrics: study.compare.metrics,
+            unequal: study.compare.warn_if_unequal,
+            plots: study.report.plots,
+        })
     }
 
     /// Where nobody said anything.
@@ -107,57 +97,78 @@ impl Wishes {
     }
 }
 
-fn words(table: Option<&Table>, key: &str) -> Vec<String> {
-    let list = table.and_then(|table| table.get(key)?.as_array());
-    list.into_iter().flatten().filter_map(|word| word.as_str().map(str::to_owned)).collect()
-}
-
-fn metrics(names: &[String]) -> Result<Vec<Metric>, ResultsError> {
-    names.iter().map(|name| Metric::parse(name)).collect()
-}
-
-fn rows(cells: &Sheet, axes: &[String]) -> Vec<Cell> {
-    // The order of axes is that of columns.
-    let axes: Vec<usize> =
-        (0..cells.columns.len()).filter(|at| axes.contains(&cells.columns[*at])).collect();
-    let row = |row: &Vec<String>| {
-        let of = |name: &str| cells.column(name).map_or_else(String::new, |at| row[at].clone());
-        let arms = axes.iter().map(|at| (cells.columns[*at].clone(), row[*at].clone()));
+fn cells(study: &Study, found: Option<&Sheet>) -> Vec<Cell> {
+    let cell = |cell: crate::study::Cell| {
+        let arm = |(at, axis): (usize, &Axis)| {
+            Some((axis.name.clone(), study.arm(&cell.point, at)?.label.clone()))
+        };
+        let told = |column: &str| {
+            let sheet = found?;
+            let (path, column) = (sheet.column("path")?, sheet.column(column)?);
+            let row = sheet.rows.iter().find(|row| Path::new(&row[path]) == cell.path)?;
+            Some(row[column].clone())
+        };
         Cell {
-            path: PathBuf::from(of("path")),
-            axes: arms.filter(|(_, arm)| !arm.is_empty()).collect(),
-            label: of("label"),
-            seed: of("seed"),
-            status: of("status"),
-            error: of("error"),
+            axes: study.axes.iter().enumerate().filter_map(arm).collect(),
+            label: study.label(&cell.point),
+            // Before its tables are written.
+            status: told("status").unwrap_or_else(|| CellState::Waiting.word().to_owned()),
+            error: told("error").unwrap_or_default(),
+            path: cell.path,
         }
     };
-    cells.rows.iter().map(row).collect()
+    study.cells().into_iter().map(cell).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const WRITTEN: &str = r#"schema = 1
+study = "scale"
+base = "base.toml"
+[axes.clients]
+key = "federation.clients"
+values = [10]
+[axes.method]
+hgp = { method = { name = "hgp" } }
+stsa = { method = { name = "stsa" } }
+[[extra]]
+label = "lone"
+[compare]
+against = { method = "hgp" }
+metrics = ["faa"]
+warn_if_unequal = []
+[report]
+x = "method"
+series = "clients"
+plots = ["faa"]
+"#;
+
     #[test]
     fn a_study_says_what_it_wants_and_its_cells_have_their_axes_in_order() {
         let folder = tempfile::tempdir().unwrap();
-        let study = "study = \"scale\"\n[axes.method.hgp]\n[axes.clients]\nkey = \"k\"\n\
-                     [compare]\nagainst = { method = \"hgp\" }\nmetrics = [\"faa\"]\n\
-                     warn_if_unequal = []\n[report]\nx = \"clients\"\nplots = [\"faa\"]\n";
-        std::fs::write(folder.path().join(STUDY), study).unwrap();
-        let cells = "label,clients,method,seed,status,path,error\n\
-                     ,10,hgp,1,done,a/seed-1,\nlone,,,2,failed,b/seed-2,\"no, really\"\n";
+        std::fs::write(folder.path().join(STUDY), WRITTEN).unwrap();
+        let cells = "status,path,error\nfailed,lone/seed-1,\"no, really\"\n\
+                     done,\"clients=10,method=hgp/seed-1\",\n";
         std::fs::write(folder.path().join(CELLS), cells).unwrap();
         let wishes = Wishes::of(folder.path()).unwrap();
         assert_eq!(wishes.study.as_deref(), Some("scale"));
+        assert_eq!(
+            (wishes.x.as_deref(), wishes.series.as_deref()),
+            (Some("method"), Some("clients"))
+        );
         assert_eq!(wishes.against, [("method".to_owned(), "hgp".to_owned())]);
-        assert!(wishes.unequal.is_empty() && wishes.metrics.len() == 1);
-        let names: Vec<&str> = wishes.cells[0].axes.iter().map(|(axis, _)| axis.as_str()).collect();
-        assert_eq!(names, ["clients", "method"]);
-        assert_eq!((wishes.cells[1].label.as_str(), wishes.cells[1].axes.len()), ("lone", 0));
-        assert_eq!(wishes.cells[1].error, "no, really");
+        assert!(wishes.unequal.is_empty() && wishes.metrics.len() == 1 && wishes.plots.len() == 1);
+        let axes: Vec<&str> = wishes.cells[1].axes.iter().map(|(_, arm)| arm.as_str()).collect();
+        assert_eq!(axes, ["10", "stsa"]);
+        let told: Vec<(&str, &str)> =
+            wishes.cells.iter().map(|cell| (cell.status.as_str(), cell.error.as_str())).collect();
+        assert_eq!(told, [("done", ""), ("waiting", ""), ("failed", "no, really")]);
+        assert_eq!((wishes.cells[2].label.as_str(), wishes.cells[2].axes.len()), ("lone", 0));
         let none = Wishes::of(&folder.path().join("nowhere")).unwrap();
         assert_eq!((none.unequal.len(), none.study), (2, None));
+        std::fs::write(folder.path().join(STUDY), WRITTEN.replace("schema = 1", "")).unwrap();
+        assert!(Wishes::of(folder.path()).is_err(), "what is no study is said");
     }
 }

@@ -1,8 +1,8 @@
-//! Tables as Parquet, beside their CSV files, for readers that load single columns with their types: pandas, polars,
-//! DuckDB, R.
+//! Tables as Parquet, for readers that load single columns with their types: pandas, polars, DuckDB, R.
 //!
-//! They are made from the finished CSV files and the types in the [dictionary](super::dictionary), so a replay makes the
-//! same ones. An empty cell is null.
+//! [`encode`] is the writer for every table of the program. Those of a run lie beside their CSV files: they are made from
+//! the finished CSV files and the types in the [dictionary](super::dictionary), so a replay makes the same ones. An empty
+//! cell is null.
 
 use std::fs::File;
 use std::io;
@@ -28,9 +28,8 @@ pub fn write_parquet(folder: &Path) -> Result<(), DirectoryError> {
         let Ok(file) = File::open(&path) else { continue };
         let rows = rows(file).map_err(|source| DirectoryError::Read { path, source })?;
         let target = folder.join(format!("{name}.parquet"));
-        let bytes = encode(table.columns, &rows).map_err(|error| DirectoryError::Write {
-            path: target.clone(),
-            source: io::Error::other(error),
+        let bytes = encode(&columns(table.columns, &rows)).map_err(|error| {
+            DirectoryError::Write { path: target.clone(), source: io::Error::other(error) }
         })?;
         write_atomically(&target, &bytes)?;
     }
@@ -42,9 +41,54 @@ fn rows(file: File) -> io::Result<Vec<csv::StringRecord>> {
     rows.map_err(io::Error::other)
 }
 
-/// A file with these columns; a cell that is not of its column's type is null.
-fn encode(columns: &[Column], rows: &[csv::StringRecord]) -> Result<Vec<u8>, ParquetError> {
-    let fields = columns.iter().map(|column| field(column).map(Arc::new));
+fn columns<'a>(columns: &'a [Column], rows: &[csv::StringRecord]) -> Vec<(&'a str, Values)> {
+    let column = |(at, column): (usize, &'a Column)| {
+        let cells = rows.iter().map(|row| row.get(at).unwrap_or_default());
+        (column.name, Values::read(cells, column.cells))
+    };
+    columns.iter().enumerate().map(column).collect()
+}
+
+/// A column of values; what is not known is null.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// `UTF8`.
+    Text(Vec<Option<String>>),
+    /// `INT64`.
+    Int(Vec<Option<i64>>),
+    /// `DOUBLE`.
+    Float(Vec<Option<f64>>),
+}
+
+impl Values {
+    /// Of the cells of a CSV file; one that is not of the column's type is null.
+    fn read<'a>(cells: impl Iterator<Item = &'a str>, of: CellType) -> Values {
+        match of {
+            CellType::Text => {
+                Values::Text(cells.map(|cell| (!cell.is_empty()).then(|| cell.into())).collect())
+            }
+            CellType::Int => Values::Int(cells.map(|cell| cell.parse().ok()).collect()),
+            CellType::Float => Values::Float(cells.map(|cell| cell.parse().ok()).collect()),
+        }
+    }
+
+    fn field(&self, name: &str) -> Result<Type, ParquetError> {
+        let builder = match self {
+            Values::Text(_) => Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+                .with_converted_type(ConvertedType::UTF8),
+            Values::Int(_) => Type::primitive_type_builder(name, Physical::INT64),
+            Values::Float(_) => Type::primitive_type_builder(name, Physical::DOUBLE),
+        };
+        builder.with_repetition(Repetition::OPTIONAL).build()
+    }
+}
+
+/// The bytes of a file with these columns, all of them equally long: one group of rows.
+///
+/// # Errors
+/// The format cannot hold it.
+pub fn encode(columns: &[(&str, Values)]) -> Result<Vec<u8>, ParquetError> {
+    let fields = columns.iter().map(|(name, values)| values.field(name).map(Arc::new));
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
     let properties = WriterProperties::builder()
@@ -53,21 +97,20 @@ fn encode(columns: &[Column], rows: &[csv::StringRecord]) -> Result<Vec<u8>, Par
         .build();
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
-    for (place, column) in columns.iter().enumerate() {
+    for (_, values) in columns {
         let Some(mut out) = group.next_column()? else { break };
-        let cells = || rows.iter().map(|row| row.get(place).unwrap_or_default());
-        match column.cells {
-            CellType::Text => {
-                let text = |cell: &str| (!cell.is_empty()).then(|| ByteArray::from(cell));
-                let (known, values) = gaps(cells().map(text));
+        match values {
+            Values::Text(texts) => {
+                let bytes = texts.iter().map(|text| text.as_deref().map(ByteArray::from));
+                let (known, values) = gaps(bytes);
                 out.typed::<ByteArrayType>().write_batch(&values, Some(&known), None)?;
             }
-            CellType::Int => {
-                let (known, values) = gaps(cells().map(|cell| cell.parse::<i64>().ok()));
+            Values::Int(numbers) => {
+                let (known, values) = gaps(numbers.iter().copied());
                 out.typed::<Int64Type>().write_batch(&values, Some(&known), None)?;
             }
-            CellType::Float => {
-                let (known, values) = gaps(cells().map(|cell| cell.parse::<f64>().ok()));
+            Values::Float(numbers) => {
+                let (known, values) = gaps(numbers.iter().copied());
                 out.typed::<DoubleType>().write_batch(&values, Some(&known), None)?;
             }
         }
@@ -87,16 +130,6 @@ fn gaps<T>(cells: impl Iterator<Item = Option<T>>) -> (Vec<i16>, Vec<T>) {
     (known, values)
 }
 
-fn field(column: &Column) -> Result<Type, ParquetError> {
-    let builder = match column.cells {
-        CellType::Text => Type::primitive_type_builder(column.name, Physical::BYTE_ARRAY)
-            .with_converted_type(ConvertedType::UTF8),
-        CellType::Int => Type::primitive_type_builder(column.name, Physical::INT64),
-        CellType::Float => Type::primitive_type_builder(column.name, Physical::DOUBLE),
-    };
-    builder.with_repetition(Repetition::OPTIONAL).build()
-}
-
 #[cfg(test)]
 mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -113,7 +146,7 @@ mod tests {
         let rows: Vec<csv::StringRecord> = rows.map(|row| row[..].into()).into();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
-        std::fs::write(&path, encode(&columns, &rows).unwrap()).unwrap();
+        std::fs::write(&path, encode(&super::columns(&columns, &rows)).unwrap()).unwrap();
         let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         let read: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!(read.len(), 3);

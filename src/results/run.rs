@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::catalogue::{Cost, Source};
-use super::{Metric, ResultsError, Sheet, Spread, Usage};
+use super::{Metric, ResultsError, Sheet, Spread};
 use crate::experiment::assemble::blueprint;
 use crate::experiment::plan::{Faults, plan};
 use crate::experiment::{Manifest, Status, names, read_manifest};
@@ -29,8 +29,6 @@ pub struct RunRecord {
     pub scenario: toml::Table,
     /// The content of `summary.json`, once the run ended.
     pub summary: Option<Value>,
-    /// What its processes took, where somebody watched them.
-    pub usage: Option<Usage>,
     passes: OnceLock<Option<f64>>,
 }
 
@@ -53,7 +51,6 @@ impl RunRecord {
             scenario_text,
             scenario,
             summary: json(&path.join(names::SUMMARY))?,
-            usage: json(&path.join(names::USAGE))?,
             passes: OnceLock::new(),
         })
     }
@@ -126,14 +123,8 @@ impl RunRecord {
             Source::Figure(name) => self.of_rounds(name),
             Source::ClientsSampled => self.clients_sampled(),
             Source::Passes => *self.passes.get_or_init(|| self.planned_passes()),
-            Source::Wall => {
-                let watched = self.usage.as_ref().map(Usage::wall_s);
-                watched.or(self.manifest.cost.wall_s).or_else(|| self.number("/wall/total_s"))
-            }
-            Source::Memory => {
-                let watched = self.usage.as_ref().and_then(Usage::peak_memory_mb);
-                watched.or(self.manifest.cost.peak_memory_mb)
-            }
+            Source::Wall => self.manifest.cost.wall_s.or_else(|| self.number("/wall/total_s")),
+            Source::Memory => self.manifest.cost.peak_memory_mb,
             Source::Until(cost, accuracy) => self.until(*cost, *accuracy),
         }
     }

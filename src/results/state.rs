@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::RunRecord;
-use crate::experiment::{Status, is_held};
+use crate::experiment::{Status, was_killed};
 
 /// How a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -35,8 +35,8 @@ impl State {
     /// Of a run.
     pub fn of(run: &RunRecord) -> State {
         match run.manifest.status {
-            Status::Running if is_held(&run.path) => State::Running,
-            Status::Running => State::Killed,
+            Status::Running if was_killed(&run.path, &run.manifest) => State::Killed,
+            Status::Running => State::Running,
             Status::Done => State::Done,
             Status::Interrupted => State::Interrupted,
             Status::Failed => State::Failed,

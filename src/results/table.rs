@@ -1,14 +1,8 @@
 //! A table of typed columns: one set of rows, written as CSV and as Parquet.
 
+use crate::report::column::CellType;
+use crate::report::parquet::{Values, encode};
 use crate::results::ResultsError;
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnKind {
-    Text,
-    Integer,
-    Number,
-}
 
 /// One entry; what is not known is [`Cell::Empty`].
 #[derive(Clone, Debug, PartialEq)]
@@ -33,19 +27,31 @@ impl From<&str> for Cell {
 
 impl Cell {
     /// What a column of this kind makes of it; `Empty` of what is of another kind.
-    pub(super) fn as_kind(&self, kind: ColumnKind) -> Cell {
+    pub(super) fn as_kind(&self, kind: CellType) -> Cell {
         match (kind, self) {
-            (ColumnKind::Number, Cell::Integer(number)) => Cell::Number(*number as f64),
-            (ColumnKind::Text, Cell::Integer(number)) => Cell::Text(number.to_string()),
-            (ColumnKind::Text, Cell::Number(number)) => Cell::Text(number.to_string()),
-            (ColumnKind::Integer, Cell::Number(number)) if number.fract() == 0.0 => {
+            (CellType::Float, Cell::Integer(number)) => Cell::Number(*number as f64),
+            (CellType::Text, Cell::Integer(number)) => Cell::Text(number.to_string()),
+            (CellType::Text, Cell::Number(number)) => Cell::Text(number.to_string()),
+            (CellType::Int, Cell::Number(number)) if number.fract() == 0.0 => {
                 Cell::Integer(*number as i64)
             }
-            (ColumnKind::Integer, Cell::Integer(_))
-            | (ColumnKind::Number, Cell::Number(_))
-            | (ColumnKind::Text, Cell::Text(_)) => self.clone(),
+            (CellType::Int, Cell::Integer(_))
+            | (CellType::Float, Cell::Number(_))
+            | (CellType::Text, Cell::Text(_)) => self.clone(),
             _ => Cell::Empty,
         }
+    }
+
+    fn as_text(&self) -> Option<String> {
+        if let Cell::Text(text) = self { Some(text.clone()) } else { None }
+    }
+
+    fn as_integer(&self) -> Option<i64> {
+        if let Cell::Integer(number) = self { Some(*number) } else { None }
+    }
+
+    fn as_number(&self) -> Option<f64> {
+        if let Cell::Number(number) = self { Some(*number) } else { None }
     }
 
     fn text(&self) -> String {
@@ -62,13 +68,13 @@ impl Cell {
 /// Rows under named and typed columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    columns: Vec<(String, ColumnKind)>,
+    columns: Vec<(String, CellType)>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// A table with these columns and no rows.
-    pub fn new(columns: Vec<(String, ColumnKind)>) -> Table {
+    pub fn new(columns: Vec<(String, CellType)>) -> Table {
         Table { columns, rows: Vec::new() }
     }
 
@@ -83,7 +89,7 @@ impl Table {
         self.rows.push(row.collect());
     }
 
-    pub fn columns(&self) -> &[(String, ColumnKind)] {
+    pub fn columns(&self) -> &[(String, CellType)] {
         &self.columns
     }
 
@@ -109,25 +115,80 @@ impl Table {
     /// # Errors
     /// The format cannot hold it, such as two columns of one name.
     pub fn to_parquet(&self) -> Result<Vec<u8>, ResultsError> {
-        super::parquet_file::write(self)
+        let columns = self.columns.iter().enumerate();
+        let columns: Vec<_> =
+            columns.map(|(at, (name, kind))| (name.as_str(), self.values(at, *kind))).collect();
+        encode(&columns).map_err(|error| ResultsError::Parquet(error.to_string()))
+    }
+
+    fn values(&self, at: usize, kind: CellType) -> Values {
+        let cells = self.rows.iter().map(|row| &row[at]);
+        match kind {
+            CellType::Text => Values::Text(cells.map(Cell::as_text).collect()),
+            CellType::Int => Values::Int(cells.map(Cell::as_integer).collect()),
+            CellType::Float => Values::Float(cells.map(Cell::as_number).collect()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+
     use super::*;
 
     #[test]
     fn csv_quotes_what_needs_it_and_keeps_columns() {
         let mut table = Table::new(vec![
-            ("who".into(), ColumnKind::Text),
-            ("n".into(), ColumnKind::Integer),
-            ("x".into(), ColumnKind::Number),
+            ("who".into(), CellType::Text),
+            ("n".into(), CellType::Int),
+            ("x".into(), CellType::Float),
         ]);
         table.push(vec!["a, \"b\"".into(), Cell::Integer(3), Cell::Number(0.1 + 0.2)]);
         table.push(vec![Cell::Empty, Cell::Number(2.0), Cell::Integer(1)]);
         table.push(vec![Cell::Integer(7), "seven".into()]);
         let text = "who,n,x\n\"a, \"\"b\"\"\",3,0.30000000000000004\n,2,1\n7,,\n";
         assert_eq!(table.to_csv(), text);
+    }
+
+    #[test]
+    fn what_is_written_reads_back_with_types_and_gaps() {
+        let mut table = Table::new(vec![
+            ("method".into(), CellType::Text),
+            ("clients".into(), CellType::Int),
+            ("faa".into(), CellType::Float),
+        ]);
+        table.push(vec!["hgp ü".into(), Cell::Integer(10), Cell::Number(0.1 + 0.2)]);
+        table.push(vec![Cell::Empty, Cell::Integer(-500), Cell::Empty]);
+        table.push(vec!["stsa".into(), Cell::Empty, Cell::Number(-1e-300)]);
+        let bytes = bytes_of(table.to_parquet().unwrap());
+        let file = SerializedFileReader::new(bytes).unwrap();
+        let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0].get_string(0).unwrap(), "hgp ü");
+        assert_eq!(rows[0].get_long(1).unwrap(), 10);
+        assert_eq!(rows[0].get_double(2).unwrap().to_bits(), (0.1f64 + 0.2).to_bits());
+        assert_eq!(rows[1].get_long(1).unwrap(), -500);
+        assert!(rows[1].get_string(0).is_err() && rows[1].get_double(2).is_err());
+        assert_eq!(rows[2].get_string(0).unwrap(), "stsa");
+        assert_eq!(rows[2].get_double(2).unwrap(), -1e-300);
+        let names = file.metadata().file_metadata().schema_descr();
+        assert_eq!(names.column(1).name(), "clients");
+    }
+
+    #[test]
+    fn a_table_without_rows_is_a_file_as_well() {
+        let table = Table::new(vec![("a".into(), CellType::Text)]);
+        let file = SerializedFileReader::new(bytes_of(table.to_parquet().unwrap())).unwrap();
+        assert_eq!(file.metadata().file_metadata().num_rows(), 0);
+    }
+
+    fn bytes_of(bytes: Vec<u8>) -> std::fs::File {
+        use std::io::{Seek, Write};
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        file.rewind().unwrap();
+        file
     }
 }

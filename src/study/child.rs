@@ -10,13 +10,12 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::directory::{Failure, StudyDirectory};
 use super::prepare::Prepared;
-use crate::experiment::{DirectoryError, names, write_atomically};
+use crate::experiment::{DirectoryError, write_atomically};
 use crate::federation::Interrupt;
-use crate::results::{ProcessUsage, Usage};
 
 /// The variable that tells a process to end, as on Ctrl-C, when its standard input closes.
 pub const LEASH: &str = "FEDCAST_LEASH";
@@ -37,7 +36,7 @@ pub enum Ended {
 const NOTHING_TO_DO: i32 = 4;
 const INTERRUPTED: i32 = 130;
 
-/// Runs or resumes a cell that is held, and writes down what it took.
+/// Runs or resumes a cell that is held. What it took stands in the run's manifest.
 ///
 /// # Errors
 /// Its files cannot be written. What goes wrong in the process is an answer.
@@ -64,7 +63,6 @@ pub(super) fn run(
     if let Some(workers) = &workers {
         arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
     }
-    let began = Instant::now();
     let started = start(&arguments, &log);
     let failed = |exit, error| Ended::Failed(Failure { hash: prepared.hash.clone(), exit, error });
     let (mut child, said) = match started {
@@ -74,12 +72,7 @@ pub(super) fn run(
             return settle(directory, prepared, ended);
         }
     };
-    let (status, peak_memory_mb) = watch(&mut child, halt);
-    let usage = ProcessUsage { wall_s: began.elapsed().as_secs_f64(), peak_memory_mb };
-    if directory.has_run(cell) {
-        keep_usage(&path, usage)?;
-    }
-    let ended = match status {
+    let ended = match watch(&mut child, halt) {
         Err(error) => failed(None, format!("cannot wait for the process: {error}")),
         Ok(status) => match status.code() {
             Some(0 | NOTHING_TO_DO) => Ended::Done,
@@ -114,16 +107,11 @@ fn start(arguments: &[&OsStr], log: &Path) -> io::Result<(Child, u64)> {
 }
 
 /// Waits for the end; lets go of the leash when asked to.
-fn watch(child: &mut Child, halt: &Interrupt) -> (io::Result<ExitStatus>, Option<f64>) {
+fn watch(child: &mut Child, halt: &Interrupt) -> io::Result<ExitStatus> {
     let mut leash = child.stdin.take();
-    let mut peak = None;
     loop {
-        // Before the end is taken note of: the system forgets what a process used as it goes.
-        peak = peak_memory_mb(child.id()).or(peak);
-        match child.try_wait() {
-            Ok(Some(status)) => return (Ok(status), peak),
-            Ok(None) => {}
-            Err(error) => return (Err(error), peak),
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
         }
         if halt.is_requested() {
             leash = None;
@@ -131,24 +119,6 @@ fn watch(child: &mut Child, halt: &Interrupt) -> (io::Result<ExitStatus>, Option
         thread::sleep(LOOK);
         let _held = &leash;
     }
-}
-
-/// Peak resident memory of a process that lives, as Linux tells it.
-fn peak_memory_mb(process: u32) -> Option<f64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0 / 1e6)
-}
-
-fn keep_usage(run: &Path, process: ProcessUsage) -> Result<(), DirectoryError> {
-    let path = run.join(names::USAGE);
-    let before = fs::read_to_string(&path).ok();
-    let mut usage: Usage =
-        before.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    usage.processes.push(process);
-    let text = serde_json::to_string_pretty(&usage).expect("a list of numbers");
-    write_atomically(&path, format!("{text}\n").as_bytes())
 }
 
 /// What the process said of its error.

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Cell;
 use crate::experiment::{DirectoryError, Status, names, read_manifest, write_atomically};
+use crate::files::is_locked;
 
 /// What is known of a cell from its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,8 +166,7 @@ impl StudyDirectory {
     }
 
     fn is_held(&self, cell: &Cell) -> bool {
-        let lock = File::open(self.beside(cell, "lock"));
-        lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        is_locked(&self.beside(cell, "lock"))
     }
 
     /// Holds a cell until the file is dropped; `None` where another process has it.

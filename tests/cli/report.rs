@@ -232,19 +232,22 @@ fn a_study_says_what_is_plotted_and_what_is_compared() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     two_methods(at, &[1, 2]);
-    let study = "study = \"two & two\"\n[axes.arm.one]\n[axes.arm.two]\n\
+    fs::rename(at.join("fedavg"), at.join("arm=one")).unwrap();
+    fs::rename(at.join("stsa"), at.join("arm=two")).unwrap();
+    let study = "schema = 1\nbase = \"base.toml\"\nstudy = \"two & two\"\nreplicates = 2\n\
+                 [axes.arm]\none = {}\ntwo = {}\nthree = {}\n[[extra]]\nlabel = \"a lone one\"\n\
                  [compare]\nagainst = { arm = \"two\" }\nmetrics = [\"faa\", \"bytes_up\"]\n\
                  warn_if_unequal = []\n[report]\nplots = [\"bytes_up\", \"pareto:bytes_up:faa\"]\n";
     fs::write(at.join("study.effective.toml"), study).unwrap();
     let mut cells = "label,arm,seed,status,path,error\n".to_owned();
     for seed in [1, 2] {
-        cells.push_str(&format!("arm=one,one,{seed},done,fedavg/seed-{seed},\n"));
-        cells.push_str(&format!("arm=two,two,{seed},done,stsa/seed-{seed},\n"));
+        cells.push_str(&format!("arm=one,one,{seed},done,arm=one/seed-{seed},\n"));
+        cells.push_str(&format!("arm=two,two,{seed},done,arm=two/seed-{seed},\n"));
     }
     // An extra cell.
-    run(at, "lone", &HEAD.replace('}', ",backbone_lr=0.5}"), 1, &[]);
-    cells.push_str("a lone one,,1,done,lone,\n");
-    cells.push_str("arm=three,three,1,failed,three/seed-1,no data\n");
+    run(at, "a-lone-one/seed-1", &HEAD.replace('}', ",backbone_lr=0.5}"), 1, &[]);
+    cells.push_str("a lone one,,1,done,a-lone-one/seed-1,\n");
+    cells.push_str("arm=three,three,1,failed,arm=three/seed-1,no data\n");
     fs::write(at.join("cells.csv"), cells).unwrap();
     let told = tell(at, &["report", "."]);
     assert_eq!((told.code, told.out.as_str()), (0, "./report.html\n"), "{}", told.err);

@@ -11,20 +11,21 @@ use crate::page::html::{Figure, Table, slug, with_spread};
 use crate::page::plot::{Axis, Bar, Label, Look, Panel, Point, Series, bars, chart};
 use crate::report::words::CONTROL;
 use crate::results::{Better, Metric, Spread};
+use crate::study::Plot;
 
 /// Bytes of both directions; accuracy for bytes.
 pub fn section(content: &Content) -> Option<Section> {
-    let has = |plot: &str| content.plots.is_empty() || content.plots.iter().any(|p| p == plot);
     let mut figures = Vec::new();
-    if has("bytes_by_kind") {
+    if content.plots.is_empty() || content.plots.contains(&Plot::BytesByKind) {
         figures.extend(by_kind(content, "down", "Bytes to clients, by kind"));
         figures.extend(by_kind(content, "up", "Bytes to the server, by kind"));
     }
-    let wished: Vec<&str> =
-        content.plots.iter().filter_map(|plot| plot.strip_prefix("pareto:")).collect();
-    let usual = ["bytes:faa"];
-    let both = if content.plots.is_empty() { usual.to_vec() } else { wished };
-    figures.extend(both.iter().filter_map(|both| pareto(content, both)));
+    let usual: Vec<Plot> = Plot::parse("pareto:bytes:faa").into_iter().collect();
+    let plots = if content.plots.is_empty() { &usual } else { &content.plots };
+    figures.extend(plots.iter().filter_map(|plot| match plot {
+        Plot::Pareto(x, y) => pareto(content, x, y),
+        _ => None,
+    }));
     let body = html! { @for figure in &figures { (figure.render()) } };
     (!figures.is_empty()).then_some(Section { id: "bytes", title: "Bytes", body })
 }
@@ -64,18 +65,12 @@ fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
 }
 
 /// One metric against another, with the arms that none other beats in both.
-fn pareto(content: &Content, both: &str) -> Option<Figure> {
-    // A metric may have a colon of its own.
-    let words: Vec<&str> = both.split(':').collect();
-    let (x, y) = (1..words.len()).find_map(|at| {
-        let one = Metric::parse(&words[..at].join(":")).ok()?;
-        Some((one, Metric::parse(&words[at..].join(":")).ok()?))
-    })?;
+fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
     let spreads = content
         .arms
         .iter()
         .enumerate()
-        .filter_map(|(arm, of)| Some((arm, of.spread(&x)?, of.spread(&y)?)));
+        .filter_map(|(arm, of)| Some((arm, of.spread(x)?, of.spread(y)?)));
     let spreads: Vec<(usize, Spread, Spread)> = spreads.collect();
     if spreads.len() < 2 {
         return None;

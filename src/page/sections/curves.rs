@@ -7,6 +7,7 @@ use crate::page::content::Content;
 use crate::page::html::{Figure, Table, with_spread};
 use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{CurvePoint, thinned};
+use crate::study::Plot;
 
 /// So many points of a curve can be told apart.
 const POINTS: usize = 50;
@@ -15,7 +16,7 @@ type Curve = Vec<CurvePoint>;
 
 /// A figure per place on `x`.
 pub fn section(content: &Content) -> Option<Section> {
-    let wanted = content.plots.is_empty() || content.plots.iter().any(|p| p == "accuracy_by_round");
+    let wanted = content.plots.is_empty() || content.plots.contains(&Plot::AccuracyByRound);
     let charts = if wanted { content.charts() } else { Vec::new() };
     let figures: Vec<Figure> = charts
         .iter()

@@ -7,20 +7,27 @@ use crate::page::content::Content;
 use crate::page::html::{Figure, Table, slug, with_spread};
 use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{Metric, Unit};
+use crate::study::Plot;
 
 /// A figure per metric that is wished for: else of accuracy and bytes.
 pub fn section(content: &Content) -> Option<Section> {
     if content.arms.len() < 2 {
         return None;
     }
-    let wished = content.plots.iter().filter_map(|plot| Metric::parse(plot).ok());
+    let wished = content.plots.iter().filter_map(|plot| match plot {
+        Plot::Metric(metric) => Some(metric.clone()),
+        _ => None,
+    });
     let mut metrics: Vec<Metric> = wished.collect();
     if content.plots.is_empty() {
         let usual = ["faa", "forgetting_from_best", "bytes"];
         metrics.extend(usual.iter().filter_map(|name| Metric::parse(name).ok()));
     }
     metrics.retain(|metric| content.arms.iter().any(|arm| arm.spread(metric).is_some()));
-    let body = html! { @for metric in &metrics { (figure(content, metric).render()) } };
+    let parts = content.figures();
+    let body = html! { @for metric in &metrics { @for (number, (name, arms)) in parts.iter().enumerate() {
+        (figure(content, metric, (number, name), arms).render())
+    } } };
     (!metrics.is_empty()).then_some(Section { id: "metrics", title: "Metrics over arms", body })
 }
 
@@ -34,13 +41,15 @@ pub(super) fn label(metric: &Metric) -> Label {
     }
 }
 
-fn figure(content: &Content, metric: &Metric) -> Figure {
+/// Of the arms of one part of the grid, with its number and name.
+fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize]) -> Figure {
     let spread = |arm: usize| content.arms[arm].spread(metric);
     let ends = |arm: usize| {
         let spread = spread(arm);
         let reach = move |sign: f64| spread.map(|s| s.mean + sign * s.deviation.unwrap_or(0.0));
         [reach(-1.0), reach(1.0)]
     };
+    // Of all parts, so that their figures can be compared.
     let ends: Vec<f64> = (0..content.arms.len()).flat_map(ends).flatten().collect();
     let title = label(metric).titled(metric.title());
     let values = match metric.unit() {
@@ -48,7 +57,7 @@ fn figure(content: &Content, metric: &Metric) -> Figure {
         _ => Axis::linear(&title, ends, label(metric)),
     };
     let panel = match &content.x {
-        Some(x) => over(content, metric, x, values),
+        Some(x) => over(content, metric, arms, (x, values)),
         None => beside(content, metric, values),
     };
     let named = |number: usize| content.series()[number].clone();
@@ -57,7 +66,7 @@ fn figure(content: &Content, metric: &Metric) -> Figure {
         None => Vec::new(),
     };
     let mut numbers = Table::new(1, ["arm", "n", metric.heading().as_str()]);
-    for (index, arm) in content.arms.iter().enumerate() {
+    for (index, arm) in arms.iter().map(|index| (*index, &content.arms[*index])) {
         if let Some(s) = spread(index) {
             let show = |value| metric.show(value);
             let value = with_spread(show(s.mean), s.deviation.map(show));
@@ -73,8 +82,14 @@ fn figure(content: &Content, metric: &Metric) -> Figure {
         None => format!("Mean {what} of every arm; bars reach one sample deviation to both sides."),
     };
     Figure {
-        id: format!("metric-{}", slug(metric.name())),
-        title: metric.heading(),
+        id: match part {
+            (0, _) => format!("metric-{}", slug(metric.name())),
+            (number, _) => format!("metric-{}-part-{}", slug(metric.name()), number + 1),
+        },
+        title: match part {
+            (_, "") => metric.heading(),
+            (_, name) => format!("{}, {name}", metric.heading()),
+        },
         description,
         drawing: chart(&[panel]),
         legend,
@@ -83,10 +98,10 @@ fn figure(content: &Content, metric: &Metric) -> Figure {
 }
 
 /// Over the values of `x`, a series per name.
-fn over(content: &Content, metric: &Metric, x: &str, y: Axis) -> Panel {
+fn over(content: &Content, metric: &Metric, arms: &[usize], (x, y): (&str, Axis)) -> Panel {
     let places = content.values(x);
     let mut series: Vec<Series> = Vec::new();
-    for (index, arm) in content.arms.iter().enumerate() {
+    for (index, arm) in arms.iter().map(|index| (*index, &content.arms[*index])) {
         let place = places.iter().position(|place| Some(place.as_str()) == arm.axis(x));
         let (Some(place), Some(spread)) = (place, arm.spread(metric)) else { continue };
         let number = content.number(index);

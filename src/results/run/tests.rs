@@ -86,11 +86,10 @@ fn figures_come_from_their_places() {
         assert_eq!(figure(&run, absent), None, "{absent}");
     }
     assert_eq!(run.kinds("down"), ["head", "prompt"]);
-    fs::write(
-        root.path().join(names::USAGE),
-        r#"{"processes":[{"wall_s":3,"peak_memory_mb":64},{"wall_s":4}]}"#,
-    )
-    .unwrap();
+    // What the manifest adds up of all processes goes before the last one's clock.
+    let path = root.path().join(names::MANIFEST);
+    let costs = "{\"wall_s\":7,\"peak_memory_mb\":64,";
+    fs::write(&path, fs::read_to_string(&path).unwrap().replacen('{', costs, 1)).unwrap();
     let run = RunRecord::read(root.path()).unwrap();
     assert_eq!((figure(&run, "wall_s"), figure(&run, "peak_memory_mb")), (Some(7.0), Some(64.0)));
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{point_cells, point_columns, portable};
+use crate::report::column::CellType;
 use crate::report::words::CONTROL;
-use crate::results::{Cell, ColumnKind, Metric, Table, Unit};
+use crate::results::{Cell, Metric, Table, Unit};
 use crate::study::collect::{Outcome, Outcomes};
 use crate::study::{CellState, Study};
 
@@ -13,7 +14,7 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Table {
     metrics.extend(by_kind(outcomes));
     let mut columns = point_columns(study);
     for seed in ["seed", "seed_run", "seed_partition", "seed_class_order"] {
-        columns.push((seed.to_owned(), ColumnKind::Integer));
+        columns.push((seed.to_owned(), CellType::Int));
     }
     columns.extend(text(["status", "method_name"]));
     for metric in &metrics {
@@ -30,16 +31,16 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Table {
     table
 }
 
-fn text<const N: usize>(names: [&str; N]) -> impl Iterator<Item = (String, ColumnKind)> {
-    names.map(|name| (name.to_owned(), ColumnKind::Text)).into_iter()
+fn text<const N: usize>(names: [&str; N]) -> impl Iterator<Item = (String, CellType)> {
+    names.map(|name| (name.to_owned(), CellType::Text)).into_iter()
 }
 
 /// Bytes and counts of a run are whole, but for passes, which a schedule may take parts of.
-fn kind(metric: &Metric) -> ColumnKind {
+fn kind(metric: &Metric) -> CellType {
     match metric.unit() {
-        Unit::Bytes => ColumnKind::Integer,
-        Unit::Count if metric.name() != "sample_passes" => ColumnKind::Integer,
-        _ => ColumnKind::Number,
+        Unit::Bytes => CellType::Int,
+        Unit::Count if metric.name() != "sample_passes" => CellType::Int,
+        _ => CellType::Float,
     }
 }
 

@@ -5,7 +5,8 @@
 
 use super::point_columns;
 use crate::report::TextTable;
-use crate::results::{Cell, ColumnKind, Metric, Spread, Table};
+use crate::report::column::CellType;
+use crate::results::{Cell, Metric, Spread, Table};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -17,7 +18,7 @@ pub struct MainTable {
     metrics: Vec<Metric>,
     rows: Vec<Row>,
     notes: Vec<String>,
-    columns: Vec<(String, ColumnKind)>,
+    columns: Vec<(String, CellType)>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,13 +70,13 @@ impl MainTable {
     /// Numbers in base units: `METRIC_mean`, `METRIC_sd`, `METRIC_n`.
     pub fn to_table(&self) -> Table {
         let mut columns = self.columns.clone();
-        columns.push(("n".into(), ColumnKind::Integer));
+        columns.push(("n".into(), CellType::Int));
         for metric in &self.metrics {
-            columns.push((format!("{metric}_mean"), ColumnKind::Number));
-            columns.push((format!("{metric}_sd"), ColumnKind::Number));
-            columns.push((format!("{metric}_n"), ColumnKind::Integer));
+            columns.push((format!("{metric}_mean"), CellType::Float));
+            columns.push((format!("{metric}_sd"), CellType::Float));
+            columns.push((format!("{metric}_n"), CellType::Int));
         }
-        columns.push(("note".into(), ColumnKind::Text));
+        columns.push(("note".into(), CellType::Text));
         let mut table = Table::new(columns);
         for row in &self.rows {
             let mut cells = row.cells.clone();

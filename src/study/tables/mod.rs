@@ -24,7 +24,8 @@ use super::collect::Outcomes;
 use super::directory::StudyDirectory;
 use super::{Axis, Point, Study, StudyError};
 use crate::experiment::write_atomically;
-use crate::results::{Cell, ColumnKind, Table};
+use crate::report::column::CellType;
+use crate::results::{Cell, Table};
 
 /// Writes all of them.
 ///
@@ -56,9 +57,9 @@ pub fn write(
 }
 
 /// The columns that say which point a row is of.
-fn point_columns(study: &Study) -> Vec<(String, ColumnKind)> {
+fn point_columns(study: &Study) -> Vec<(String, CellType)> {
     let axes = study.axes.iter().map(|axis| (axis.name.clone(), kind_of(axis)));
-    std::iter::once(("label".to_owned(), ColumnKind::Text)).chain(axes).collect()
+    std::iter::once(("label".to_owned(), CellType::Text)).chain(axes).collect()
 }
 
 /// Their entries.
@@ -75,16 +76,16 @@ fn point_cells(study: &Study, point: &Point) -> Vec<Cell> {
 }
 
 /// What all values of an axis are.
-fn kind_of(axis: &Axis) -> ColumnKind {
+fn kind_of(axis: &Axis) -> CellType {
     let all = |fits: fn(&toml::Value) -> bool| {
         axis.arms.iter().all(|arm| arm.value.as_ref().is_some_and(fits))
     };
     if all(toml::Value::is_integer) {
-        ColumnKind::Integer
+        CellType::Int
     } else if all(|value| value.is_integer() || value.is_float()) {
-        ColumnKind::Number
+        CellType::Float
     } else {
-        ColumnKind::Text
+        CellType::Text
     }
 }
 

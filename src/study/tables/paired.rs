@@ -1,7 +1,8 @@
 //! `paired.csv`: what every cell has more than its baseline, seed by seed.
 
 use super::{point_cells, point_columns};
-use crate::results::{Cell, ColumnKind, Metric, Paired, Table};
+use crate::report::column::CellType;
+use crate::results::{Cell, Metric, Paired, Table};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -64,13 +65,13 @@ fn baseline(study: &Study, point: &Point) -> Option<Point> {
 pub(super) fn table(study: &Study, differences: &[Difference]) -> Table {
     let mut columns = point_columns(study);
     for name in ["against", "metric"] {
-        columns.push((name.to_owned(), ColumnKind::Text));
+        columns.push((name.to_owned(), CellType::Text));
     }
     for name in ["mean", "sd", "low95", "high95", "p"] {
-        columns.push((name.to_owned(), ColumnKind::Number));
+        columns.push((name.to_owned(), CellType::Float));
     }
-    columns.push(("test".to_owned(), ColumnKind::Text));
-    columns.push(("n".to_owned(), ColumnKind::Integer));
+    columns.push(("test".to_owned(), CellType::Text));
+    columns.push(("n".to_owned(), CellType::Int));
     let mut table = Table::new(columns);
     for Difference { point, against, metric, paired } in differences {
         let mut row = point_cells(study, point);

@@ -2,7 +2,8 @@
 
 use super::{point_cells, point_columns};
 use crate::experiment::names;
-use crate::results::{Cell, ColumnKind, ResultsError, Sheet, Table};
+use crate::report::column::CellType;
+use crate::results::{Cell, ResultsError, Sheet, Table};
 use crate::study::Study;
 use crate::study::collect::Outcomes;
 
@@ -22,14 +23,14 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Result<Table, Results
         }
     }
     let mut columns = point_columns(study);
-    columns.push(("seed".to_owned(), ColumnKind::Integer));
+    columns.push(("seed".to_owned(), CellType::Int));
     for name in &measured {
         let kind = kind(sheets.iter().map(|(_, sheet)| sheet), name);
         // A round has no axis of this name; an axis may have that of a column.
         let taken = columns.iter().any(|(other, _)| other == name);
         columns.push((if taken { format!("round_{name}") } else { name.clone() }, kind));
     }
-    let kinds: Vec<ColumnKind> =
+    let kinds: Vec<CellType> =
         columns.iter().skip(columns.len() - measured.len()).map(|c| c.1).collect();
     let mut table = Table::new(columns);
     for (cell, sheet) in &sheets {
@@ -66,22 +67,22 @@ const WHOLE: [&str; 13] = [
     "control",
 ];
 
-fn kind<'a>(mut sheets: impl Iterator<Item = &'a Sheet>, name: &str) -> ColumnKind {
+fn kind<'a>(mut sheets: impl Iterator<Item = &'a Sheet>, name: &str) -> CellType {
     if WHOLE.contains(&name) {
-        return ColumnKind::Integer;
+        return CellType::Int;
     }
     let numbers = sheets.all(|sheet| {
         let Some(place) = sheet.column(name) else { return true };
         sheet.rows.iter().all(|row| row[place].is_empty() || row[place].parse::<f64>().is_ok())
     });
-    if numbers && name != "phase" { ColumnKind::Number } else { ColumnKind::Text }
+    if numbers && name != "phase" { CellType::Float } else { CellType::Text }
 }
 
-fn entry(text: &str, kind: ColumnKind) -> Cell {
+fn entry(text: &str, kind: CellType) -> Cell {
     match kind {
         _ if text.is_empty() => Cell::Empty,
-        ColumnKind::Text => text.into(),
-        ColumnKind::Integer => text.parse().map_or(Cell::Empty, Cell::Integer),
-        ColumnKind::Number => text.parse().map_or(Cell::Empty, Cell::Number),
+        CellType::Text => text.into(),
+        CellType::Int => text.parse().map_or(Cell::Empty, Cell::Integer),
+        CellType::Float => text.parse().map_or(Cell::Empty, Cell::Number),
     }
 }
