@@ -130,7 +130,7 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
         }
     }
     Some(Figure {
-        id: format!("pareto-{}", slug(both)),
+        id: format!("pareto-{}", slug(&format!("{x}:{y}"))),
         title: format!("{} for {}", y.title(), x.title()),
         description: format!(
             "A mark per arm; bars reach one sample deviation to both sides. The dashed line joins arms that no other \
