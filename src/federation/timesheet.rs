@@ -1,8 +1,8 @@
 //! What one thread did with its time, on its way to the profile.
 //!
 //! Jobs are noted one by one. What is much shorter and comes much more often (waiting, telling the
-//! recorder) is added up to spans of at least a millisecond. Spans are handed over in batches, so that
-//! threads hardly ever meet at the profile.
+//! recorder) is added up to spans of at least a millisecond. Spans are handed over in batches of some number or of some
+//! time, so that threads hardly ever meet at the profile and a run that is interrupted loses next to nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -27,12 +27,15 @@ pub(super) struct Timesheet {
     worker: Option<usize>,
     profile: SharedProfile,
     spans: Vec<Span>,
+    /// Nanoseconds of these.
+    held: u64,
     short: BTreeMap<JobKind, u64>,
     /// Until when everything of a worker is accounted for.
     accounted: Instant,
 }
 
 const BATCH: usize = 64;
+const LONG: u64 = 10_000_000;
 const SHORT: u64 = 1_000_000;
 
 impl Timesheet {
@@ -42,6 +45,7 @@ impl Timesheet {
             worker,
             profile: Arc::clone(profile),
             spans: Vec::with_capacity(BATCH),
+            held: 0,
             short: BTreeMap::new(),
             accounted: Instant::now(),
         }
@@ -73,12 +77,14 @@ impl Timesheet {
 
     fn note(&mut self, job: JobKind, waited: u64, wall: u64) {
         self.spans.push(Span { job, worker: self.worker, waited, wall });
-        if self.spans.len() >= BATCH {
+        self.held += wall;
+        if self.spans.len() >= BATCH || self.held >= LONG {
             self.hand_over();
         }
     }
 
     fn hand_over(&mut self) {
+        self.held = 0;
         let mut profile = self.profile.lock().unwrap_or_else(|e| e.into_inner());
         self.spans.drain(..).for_each(|span| profile.record(&span));
     }
@@ -113,6 +119,18 @@ mod tests {
         fn record(&mut self, span: &Span) {
             self.0.lock().unwrap().push(*span);
         }
+    }
+
+    /// A run that is interrupted does not wait for its workers' last batches.
+    #[test]
+    fn a_long_job_is_handed_over_at_once() {
+        let kept = Kept::default();
+        let profile: SharedProfile = Arc::new(Mutex::new(Box::new(kept.clone())));
+        let mut sheet = Timesheet::new(Some(0), &profile);
+        sheet.note(JobKind::Train, 0, LONG - 1);
+        assert!(kept.0.lock().unwrap().is_empty());
+        sheet.note(JobKind::Train, 0, 1);
+        assert_eq!(kept.0.lock().unwrap().len(), 2);
     }
 
     #[test]
