@@ -12,6 +12,10 @@ pub mod async_vs_sync {}
 pub mod availability {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/baselines.md")]
+pub mod baselines {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/baselines-digits.md")]
 pub mod baselines_digits {}
 
