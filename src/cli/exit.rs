@@ -11,9 +11,9 @@ pub enum Exit {
     Unexpected = 1,
     /// The command line is wrong, or names a run directory that may not be used.
     Usage = 2,
-    /// The scenario is invalid.
+    /// The scenario or study is invalid, or asks for more than the data can give.
     Scenario = 3,
-    /// There was nothing to do.
+    /// There was nothing to do: the run is there already.
     NothingToDo = 4,
     /// Cells of a study failed; the others are done.
     CellsFailed = 5,
@@ -22,7 +22,7 @@ pub enum Exit {
     /// Training gave nothing to use: no update was ever aggregated, or a bad one ended the run as
     /// `federation.on_bad_update = "abort"` asks.
     Training = 7,
-    /// A verified replay met a different event or number.
+    /// A verified replay met a different event or number, or an exported model is another.
     Diverged = 10,
     /// A compared group of runs is worse than `--fail-if-worse` tolerates.
     Regressed = 11,
@@ -49,14 +49,56 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The codes as `fedcast --help` prints them.
+/// The codes as `fedcast --help` prints them, a line each; the guide has the same words.
 pub const TABLE: &str = "\
 Exit codes:
-  0 done                      10 replay diverged
-  1 unexpected                11 comparison regressed
-  2 wrong usage               12 recording incomplete or damaged
-  3 scenario invalid          20 device or memory failure
-  4 nothing to do             21 simulation deadlock
-  5 cells of a study failed  130 interrupted, resumable
-  6 data or weights missing, truncated or wrong
-  7 training gave nothing to use: every update failed or was refused";
+    0  done
+    1  unexpected
+    2  wrong usage
+    3  scenario or study invalid, or more than the data can give
+    4  nothing to do: the run is there already
+    5  cells of a study failed; the others are done
+    6  data or weights missing, truncated or wrong
+    7  training gave nothing to use: no update was ever aggregated, or a bad one ended the run
+   10  replay or export diverged
+   11  comparison regressed
+   12  recording incomplete or damaged
+   20  device or memory failure
+   21  simulation deadlock
+  130  interrupted, resumable";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Exit; 14] = [
+        Exit::Done,
+        Exit::Unexpected,
+        Exit::Usage,
+        Exit::Scenario,
+        Exit::NothingToDo,
+        Exit::CellsFailed,
+        Exit::Inputs,
+        Exit::Training,
+        Exit::Diverged,
+        Exit::Regressed,
+        Exit::Recording,
+        Exit::Device,
+        Exit::Deadlock,
+        Exit::Interrupted,
+    ];
+
+    #[test]
+    fn every_code_is_told_and_the_guide_has_the_same_words() {
+        let guide = include_str!("../guide/running.md");
+        let told = TABLE.lines().skip(1).map(|line| {
+            let (code, words) = line.trim().split_once("  ").unwrap();
+            let row = format!("| {code} | {words} |");
+            assert!(guide.contains(&row), "{row}");
+            code.parse::<u8>().unwrap()
+        });
+        assert_eq!(told.collect::<Vec<_>>(), ALL.map(Exit::code));
+        let rows = guide.split_once("## Exit codes").unwrap().1.split_once("\n## ").unwrap().0;
+        assert_eq!(rows.matches("\n|").count(), ALL.len() + 2, "a head, a rule and the codes");
+    }
+}

@@ -106,7 +106,7 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
             with_spread(show(spread.mean), spread.deviation.map(show))
         };
         let best = if on_frontier.contains(arm) { "yes" } else { "" };
-        numbers.row([content.arms[*arm].label(), said(&x, one), said(&y, two), best.to_owned()]);
+        numbers.row([content.arms[*arm].label(), said(x, one), said(y, two), best.to_owned()]);
     }
     let ends = |of: fn(&(usize, Spread, Spread)) -> &Spread| {
         let reach = move |arm: &(usize, Spread, Spread)| {
@@ -118,8 +118,8 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
     };
     let title = |metric: &Metric| label(metric).titled(metric.title());
     let panel = Panel {
-        x: Axis::wide(&title(&x), ends(|arm| &arm.1), label(&x)),
-        y: Axis::linear(&title(&y), ends(|arm| &arm.2), label(&y)),
+        x: Axis::wide(&title(x), ends(|arm| &arm.1), label(x)),
+        y: Axis::linear(&title(y), ends(|arm| &arm.2), label(y)),
         series,
     };
     let mut legend: Vec<(usize, String)> = Vec::new();

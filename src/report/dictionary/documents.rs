@@ -69,6 +69,7 @@ const SUMMARY: &[Column] = &[
     int("clients", "", "clients that own data"),
     int("tasks", "", "tasks"),
     int("rounds", "", "rounds closed"),
+    int("aggregated", "", "uploads that were aggregated into the global model"),
     text("ended", "`done`, `interrupted`, `aborted`"),
     float("validation.share", "share", "of every class, held out of training"),
     text("validation.evaluate", "what accuracies are measured on"),
