@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::Value;
 
 use super::failure::CliError;
 use super::run::drive;
@@ -63,11 +64,14 @@ pub(super) fn go_on(
     drive(run, &scenario, replayed, quiet, format)
 }
 
-/// What a complete run came to: where it is, or its summary.
+/// What a complete run came to: where it is, or its summary. It ends as the run itself did.
 pub(super) fn tell_results(path: &Path, format: Format) -> Result<Exit, CliError> {
+    let summary = read_summary(path)?;
     match format {
         Format::Human => print(&format!("directory   {}\n", path.display()))?,
-        Format::Json => print(&read_summary(path)?)?,
+        Format::Json => print(&summary)?,
     }
-    Ok(Exit::Done)
+    let count = |name: &str| serde_json::from_str::<Value>(&summary).ok()?.get(name)?.as_u64();
+    let learnt_nothing = count("rounds") > Some(0) && count("aggregated") == Some(0);
+    Ok(if learnt_nothing { Exit::Training } else { Exit::Done })
 }
