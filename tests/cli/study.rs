@@ -367,6 +367,41 @@ fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
 }
 
 #[test]
+fn a_cell_that_learnt_nothing_failed_and_begins_anew_when_it_is_tried_again() {
+    let text = STUDY.replace("replicates = 2", "replicates = 1").replace("[2, 3]", "[2]").replace(
+        "long = { client.epochs = 3 }",
+        "long = { faults = [{ kind = \"crash\", rate = 1.0 }] }",
+    );
+    let folder = folder(&text);
+    let folder = folder.path();
+    let told = study(folder, &["-o", "a"]);
+    assert_eq!(told.code, 5, "{}\n{}", told.out, told.err);
+    let manifest = folder.join("a/clients=2,method=long/seed-1/manifest.json");
+    assert!(read(manifest.clone()).contains("\"done\""), "the run itself came to its end");
+    let failed = |told: &Told| {
+        assert!(told.out.contains("seed 1: no update was ever aggregated"), "{}", told.out);
+        let cells = rows(folder.join("a/cells.csv"));
+        assert_eq!(column(&cells, "status"), ["done", "failed"]);
+        assert_eq!(column(&cells, "faa")[1], "", "nobody trained it");
+        assert!(column(&cells, "error")[1].starts_with("no update was ever"), "{cells:?}");
+        assert_eq!(read(folder.join("a/paired.csv")).lines().count(), 1, "no pair");
+    };
+    failed(&told);
+    // Without the file beside it, too: its parent may have been killed before it wrote one.
+    fs::remove_file(folder.join("a/clients=2,method=long/seed-1.failed.json")).unwrap();
+    let told = study(folder, &["-o", "a"]);
+    assert_eq!(told.code, 5, "{}", told.err);
+    assert!(told.err.contains("nothing to run of 2 runs"), "{}", told.err);
+    failed(&told);
+    let before = fs::metadata(&manifest).unwrap().modified().unwrap();
+    let told = study(folder, &["-o", "a", "--retry-failed"]);
+    assert_eq!(told.code, 5, "{}", told.err);
+    assert!(told.err.contains("1 of 2 runs to go"), "{}", told.err);
+    assert!(fs::metadata(&manifest).unwrap().modified().unwrap() > before, "it ran once more");
+    failed(&told);
+}
+
+#[test]
 fn on_error_stop_begins_no_more() {
     let text = FAILING.replace("[2, 60, 3]", "[60, 2, 3]");
     let text = text + "[run]\non_error = \"stop\"\norder = \"as-written\"\njobs = 1\n";
