@@ -13,7 +13,7 @@ pub enum Exit {
     Usage = 2,
     /// The scenario is invalid.
     Scenario = 3,
-    /// There was nothing to do.
+    /// There was nothing to do, or what is left of a study another process does.
     NothingToDo = 4,
     /// Cells of a study failed; the others are done.
     CellsFailed = 5,

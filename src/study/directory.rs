@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Cell;
+use super::{Cell, StudyError};
 use crate::experiment::{DirectoryError, Status, names, read_manifest, write_atomically};
 use crate::files::is_locked;
 
@@ -80,6 +80,17 @@ impl StudyDirectory {
     /// At this place.
     pub fn new(root: PathBuf) -> StudyDirectory {
         StudyDirectory { root }
+    }
+
+    /// Refuses the directory of a run.
+    ///
+    /// # Errors
+    /// It is one: a study has files of the same names.
+    pub fn refuse_run(&self) -> Result<(), StudyError> {
+        match self.root.join(names::MANIFEST).exists() {
+            true => Err(StudyError::InsideRun(self.root.clone())),
+            false => Ok(()),
+        }
     }
 
     pub fn path(&self) -> &Path {

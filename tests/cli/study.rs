@@ -402,6 +402,21 @@ fn a_cell_that_learnt_nothing_failed_and_begins_anew_when_it_is_tried_again() {
 }
 
 #[test]
+fn the_directory_of_a_run_is_refused_before_anything_is_written() {
+    let folder = folder(STUDY);
+    let folder = folder.path();
+    assert_eq!(tell(folder, &["run", "base.toml", "-q", "-o", "run"]).code, 0);
+    let before = read(folder.join("run/rounds.csv"));
+    for more in [&[][..], &["--status"]] {
+        let told = study(folder, &[&["-o", "run"], more].concat());
+        assert_eq!(told.code, 2, "{}", told.err);
+        assert!(told.err.contains("is the directory of a run"), "{}", told.err);
+    }
+    assert_eq!(read(folder.join("run/rounds.csv")), before);
+    assert!(!folder.join("run/cells.csv").exists() && !folder.join("run/study.lock").exists());
+}
+
+#[test]
 fn on_error_stop_begins_no_more() {
     let text = FAILING.replace("[2, 60, 3]", "[60, 2, 3]");
     let text = text + "[run]\non_error = \"stop\"\norder = \"as-written\"\njobs = 1\n";
@@ -409,6 +424,8 @@ fn on_error_stop_begins_no_more() {
     let told = study(folder.path(), &["-o", "a"]);
     assert_eq!(told.code, 5, "{}", told.err);
     assert!(told.err.contains("stopped at the first failure"), "{}", told.err);
+    let again = "go on with: fedcast study a.study.toml -o a --retry-failed\n";
+    assert!(told.err.contains(again), "{}", told.err);
     let cells = rows(folder.path().join("a/cells.csv"));
     assert_eq!(column(&cells, "status"), ["failed", "waiting", "waiting"]);
 }
@@ -450,7 +467,9 @@ fn a_cell_that_another_process_holds_is_left_alone() {
     fs::create_dir_all(lock.parent().unwrap()).unwrap();
     let lock = fs::File::create(lock).unwrap();
     lock.lock().unwrap();
-    let told = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    let told = study(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    assert_eq!(told.code, 4, "not all are done: {}", told.err);
+    assert!(told.err.contains("another process still runs 1 of these runs"), "{}", told.err);
     assert!(told.out.contains("1 done, 1 running"), "{}\n{}", told.out, told.err);
     drop(lock);
     let told = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
