@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::StudyError;
 use super::axes::{Axis, Pick, read_picks};
+use super::clash::{refuse_clashes, refuse_seeds};
 use super::compare::Compare;
 use super::run_section::RunSection;
 use super::seeds::Replicate;
@@ -92,6 +93,8 @@ impl Study {
         let replicates = Replicate::read_all(table);
         let axes = table.table("axes", Axis::read_all);
         let excluded = table.tables("exclude", Vec::new(), |table| read_picks(table, &axes));
+        refuse_clashes(table, &axes, &excluded);
+        refuse_seeds(table, "set", &set);
         let extras = table.tables("extra", Vec::new(), Extra::read);
         let labels: Vec<String> = extras.iter().map(|extra| extra.label.clone()).collect();
         if (0..labels.len()).any(|at| labels[..at].contains(&labels[at])) {
@@ -129,6 +132,7 @@ impl Extra {
             table.reject("label", "a label needs a letter", "empty", "write what is different");
         }
         let set = table.get(&Param::new("set", Changes::default(), "what it changes of the base"));
+        refuse_seeds(table, "set", &set);
         Extra { label, set }
     }
 }
