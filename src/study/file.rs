@@ -74,6 +74,7 @@ impl Study {
     ) -> Result<Study, StudyError> {
         let origin =
             Origin { name: shown.to_owned(), text: text.to_owned(), folder: folder.to_owned() };
+        read_document(text, shown, "the study", |table| refuse_scenario(table, shown))?;
         let read = |table: &mut TableReader<'_>| Study::read(table, name, origin);
         Ok(read_document(text, shown, "the study", read)?)
     }
@@ -121,6 +122,16 @@ impl Study {
         let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' };
         let name: String = self.name.chars().map(keep).collect();
         Path::new("studies").join(name.trim_start_matches('.'))
+    }
+}
+
+/// Says of a scenario that it is one, before everything in it is called unknown.
+fn refuse_scenario(table: &mut TableReader<'_>, shown: &str) {
+    table.accept_rest();
+    let found = ["method", "federation", "data", "tasks"].into_iter().find(|key| table.given(key));
+    if let Some(key) = found.filter(|_| !table.given("base") && !table.given("axes")) {
+        let help = format!("run it with `fedcast run {shown}`, or name it as `base` in a study");
+        table.reject(key, "this is a scenario, not a study", "stands in a scenario only", &help);
     }
 }
 

@@ -516,6 +516,40 @@ fn typos_point_at_their_place_and_nothing_runs() {
 }
 
 #[test]
+fn a_study_and_a_scenario_that_are_mixed_up_are_called_by_their_names() {
+    let folder = folder(STUDY);
+    let folder = folder.path();
+    fs::write(folder.join("b.study.toml"), STUDY.replace("base.toml", "a.study.toml")).unwrap();
+    for (arguments, hints) in [
+        (&["run", "a.study.toml"][..], ["a.study.toml:2:8", "`fedcast study a.study.toml`"]),
+        (&["check", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
+        (&["plan", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
+        (&["study", "base.toml"], ["this is a scenario", "`fedcast run base.toml`"]),
+        (&["study", "b.study.toml"], ["a.study.toml:2:8", "this study changes itself"]),
+    ] {
+        let told = tell(folder, arguments);
+        assert_eq!(told.code, 3, "{arguments:?}: {}", told.err);
+        assert!(hints.iter().all(|hint| told.err.contains(hint)), "{arguments:?}: {}", told.err);
+        let errors = told.err.lines().filter(|line| line.starts_with("error")).count();
+        assert_eq!(errors, 1, "{arguments:?}: {}", told.err);
+    }
+}
+
+#[test]
+fn a_plan_without_a_run_does_not_call_them_done() {
+    let none = STUDY.replace("[compare]", "[[exclude]]\nclients = 2\nmethod = \"long\"\n[compare]");
+    let folder = folder(&none);
+    let told = study(folder.path(), &["--plan", "--only", "clients=2,method=long"]);
+    assert!(told.out.contains("no run is chosen"), "{}", told.out);
+    assert!(!told.out.contains("all runs"), "{}", told.out);
+    let invalid = self::folder(&STUDY.replace("[2, 3]", "[-2, -3]"));
+    let told = study(invalid.path(), &["--plan"]);
+    assert_eq!(told.code, 3, "{}", told.out);
+    assert!(told.out.contains("none of these runs can be run"), "{}", told.out);
+    assert!(!told.out.contains("all runs") && !told.out.contains("left with"), "{}", told.out);
+}
+
+#[test]
 fn shipped_studies_can_be_planned() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
