@@ -13,7 +13,7 @@ pub enum Exit {
     Usage = 2,
     /// The scenario or study is invalid, or asks for more than the data can give.
     Scenario = 3,
-    /// There was nothing to do: the run is there already.
+    /// There was nothing to do: the run is there already, or what is left of a study another process does.
     NothingToDo = 4,
     /// Cells of a study failed; the others are done.
     CellsFailed = 5,

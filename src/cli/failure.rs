@@ -138,7 +138,9 @@ fn directory(error: &DirectoryError) -> Exit {
 fn study(error: &StudyError) -> Exit {
     match error {
         StudyError::Unreadable { .. } | StudyError::Scenario(_) => Exit::Scenario,
-        StudyError::Selection(_) | StudyError::OtherScenario { .. } => Exit::Usage,
+        StudyError::Selection(_) | StudyError::OtherScenario { .. } | StudyError::InsideRun(_) => {
+            Exit::Usage
+        }
         StudyError::Results(error) => results(error),
         StudyError::Directory(error) => directory(error),
     }

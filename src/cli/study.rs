@@ -1,5 +1,7 @@
 //! `fedcast study`: many runs from one file.
 
+mod again;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -35,8 +37,8 @@ Every cell is a process of its own and a run directory of its own. The same comm
 a study was killed or interrupted: what is finished is skipped, what is unfinished is resumed.
 Neither --jobs nor --shard changes a result; directories of several machines are merged by copying
 one over the other. Tables (cells.csv, rounds.csv, table.md, table.tex, paired.csv, ...) are written
-into the study's directory. Exit code 5: cells failed, the others are done; 130: interrupted or at a
-limit of the study, to be gone on with.")]
+into the study's directory. Exit code 5: cells failed, the others are done; 4: another process still
+runs cells; 130: interrupted or at a limit of the study, to be gone on with.")]
 pub struct StudyArgs {
     /// The study file
     pub file: PathBuf,
@@ -102,6 +104,7 @@ pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
     let shard = shard(args, &study)?;
     let root = args.out.clone().unwrap_or_else(|| study.default_directory());
     let directory = StudyDirectory::new(root);
+    directory.refuse_run()?;
     let overrides = overrides(&study, &args.set)?;
     let (cells, mut invalid) = prepare(&study, &directory, &overrides, &methods);
     let is_wanted =
@@ -291,7 +294,7 @@ impl Session<'_> {
         }
         // A limit that came as the last run ended left nothing.
         let halt = halt.filter(|_| count("waiting") + count("unfinished") > 0);
-        let again = || format!("go on with: fedcast study {}", self.args.file.display());
+        let again = || format!("go on with: {}", again::command(self.args, count("failed") > 0));
         match halt {
             Some(Halt::Interrupted) => eprintln!("interrupted; {}", again()),
             Some(Halt::Wall) => eprintln!("stopped at the limit of wall time; {}", again()),
@@ -303,11 +306,20 @@ impl Session<'_> {
             }
             None => {}
         }
+        let elsewhere = count("running");
+        if elsewhere > 0 && !self.args.status {
+            eprintln!(
+                "another process still runs {elsewhere} of these runs; --status says how far"
+            );
+        }
         Ok(match halt {
             Some(Halt::Interrupted | Halt::Wall | Halt::Disk) => Exit::Interrupted,
             _ if count("failed") > 0 => Exit::CellsFailed,
-            // A child was interrupted by somebody else.
-            None if !self.args.status && count("unfinished") > 0 => Exit::Interrupted,
+            _ if self.args.status => Exit::Done,
+            // A child was interrupted by somebody else, or another process let go of a run before it began.
+            _ if count("unfinished") + count("waiting") > 0 => Exit::Interrupted,
+            // What is left is not done, and not for this process to do.
+            _ if elsewhere > 0 => Exit::NothingToDo,
             _ => Exit::Done,
         })
     }

@@ -113,6 +113,27 @@ impl Changes {
         self.0.iter().map(text).collect()
     }
 
+    /// A key of `[seed]` that these set.
+    pub fn seed(&self) -> Option<String> {
+        let seeds = self.0.iter().find(|(path, _)| path.first().is_some_and(|name| name == "seed"));
+        seeds.map(|(path, _)| joined(path))
+    }
+
+    /// A key that `earlier` sets and that these set or take away, as they apply later.
+    pub fn clash(&self, earlier: &Changes) -> Option<String> {
+        let pairs = self.0.iter().flat_map(|one| earlier.0.iter().map(move |other| (one, other)));
+        let mut clashes = pairs.filter_map(|((path, _), (before, entry))| {
+            if before.starts_with(path) {
+                return Some(joined(before));
+            }
+            // Into a table that was set before: as well, if it has that key.
+            let inner = path.strip_prefix(before.as_slice())?;
+            entry.node.at(&inner.join("."))?;
+            Some(joined(path))
+        });
+        clashes.next()
+    }
+
     /// Puts them over what is there. `source` is the index of their file.
     pub(super) fn apply(&self, root: &mut Node, source: usize) {
         for (path, entry) in &self.0 {

@@ -171,6 +171,9 @@ fn read(
     let mut root = report.parse(source);
     // Of every source that is a file, the folder at which its paths start.
     let mut folders = vec![place.file.parent().unwrap_or(Path::new("/")).to_owned()];
+    if report.is_clean() && refuse_study(&root, &place, changed.is_some(), &mut report) {
+        return Err(report.into_error());
+    }
     expand_wire(&mut root);
     if let Some(word) = extends::take(&mut root).filter(|_| report.is_clean())
         && let Some((mut base, folder)) = extends::open(&word, place, &mut report)
@@ -235,6 +238,27 @@ fn read(
         true => Ok(Loaded { scenario, root, report }),
         false => Err(report.into_error()),
     }
+}
+
+/// Whether it is a study, which is said then and nothing else: every other key of it would be unknown here.
+fn refuse_study(
+    root: &Node,
+    place: &extends::Place<'_>,
+    is_base: bool,
+    report: &mut Report,
+) -> bool {
+    let beside = ["axes", "extra", "replicates", "seeds", "compare"];
+    let Some(base) = root.at("base").filter(|_| beside.iter().any(|key| root.at(key).is_some()))
+    else {
+        return false;
+    };
+    let help = match is_base {
+        true => "write as `base` the scenario that this study changes itself".to_owned(),
+        false => format!("run it with `fedcast study {}`", place.shown.display()),
+    };
+    let label = "only a study has a `base`";
+    report.fault(Fault::new(&base.node, "this is a study, not a scenario", label).help(help));
+    true
 }
 
 /// `wire = "verify"` is short for `wire = { verify = true }`.

@@ -1,5 +1,6 @@
 //! `[axes]`: what varies, and how.
 
+use super::clash::refuse_seeds;
 use crate::scenario::reader::{Param, TableReader, nearest};
 use crate::scenario::{Changes, Written};
 
@@ -80,6 +81,12 @@ impl Axis {
         if axis.arms.is_empty() {
             let help = "write `values = [1, 2]` beside `key`, or an arm such as `a = { method = { name = \"hgp\" } }`";
             table.reject("values", &format!("the axis `{name}` has no values"), "empty", help);
+        }
+        for arm in &axis.arms {
+            refuse_seeds(table, if keyed { "key" } else { &arm.label }, &arm.changes);
+            if keyed {
+                break;
+            }
         }
         let twice = axis.arms.iter().enumerate().find(|(index, arm)| {
             axis.arms[..*index].iter().any(|before| before.label == arm.label)

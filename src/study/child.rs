@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::directory::{Failure, StudyDirectory};
+use super::directory::{Failure, LEARNT_NOTHING, StudyDirectory};
 use super::prepare::Prepared;
 use crate::experiment::{DirectoryError, write_atomically};
 use crate::federation::Interrupt;
@@ -48,10 +48,12 @@ pub(super) fn run(
 ) -> Result<Ended, DirectoryError> {
     let cell = &prepared.cell;
     let (path, log) = (directory.run(cell), directory.log(cell));
+    // What came to its end and is tried again all the same begins anew.
+    let anew = directory.is_over(cell);
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
     write_atomically(&scenario, prepared.scenario.to_effective_toml().as_bytes())?;
-    let mut arguments: Vec<&OsStr> = match directory.has_run(cell) {
+    let mut arguments: Vec<&OsStr> = match directory.has_run(cell) && !anew {
         true => vec!["resume".as_ref(), path.as_os_str()],
         false => {
             directory.clear_beginnings(cell)?;
@@ -60,6 +62,9 @@ pub(super) fn run(
     };
     let workers = workers.map(|workers| workers.to_string());
     arguments.push("--quiet".as_ref());
+    if anew {
+        arguments.push("--force".as_ref());
+    }
     if let Some(workers) = &workers {
         arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
     }
@@ -77,7 +82,15 @@ pub(super) fn run(
         Ok(status) => match status.code() {
             Some(0 | NOTHING_TO_DO) => Ended::Done,
             Some(INTERRUPTED) => Ended::Interrupted,
-            code => failed(code, told(&log, said).unwrap_or_else(|| nothing_said(status))),
+            code => {
+                let mut says: Vec<String> = told(&log, said).into_iter().collect();
+                if directory.is_over(cell) && directory.learnt_nothing(cell) {
+                    says.insert(0, LEARNT_NOTHING.to_owned());
+                } else if says.is_empty() {
+                    says.push(nothing_said(status));
+                }
+                failed(code, says.join("\n"))
+            }
         },
     };
     settle(directory, prepared, ended)

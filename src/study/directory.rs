@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Cell;
+use super::{Cell, StudyError};
 use crate::experiment::{DirectoryError, Status, names, read_manifest, write_atomically};
 use crate::files::is_locked;
 
@@ -63,6 +63,13 @@ impl CellState {
     }
 }
 
+/// The exit code of a run that ended without one aggregated update.
+pub(super) const NO_TRAINING: u8 = 7;
+
+/// What is said of such a run.
+pub(super) const LEARNT_NOTHING: &str =
+    "no update was ever aggregated: the model is the one the run began with";
+
 /// A study's directory. Nothing is made before something is written.
 #[derive(Clone, Debug)]
 pub struct StudyDirectory {
@@ -73,6 +80,17 @@ impl StudyDirectory {
     /// At this place.
     pub fn new(root: PathBuf) -> StudyDirectory {
         StudyDirectory { root }
+    }
+
+    /// Refuses the directory of a run.
+    ///
+    /// # Errors
+    /// It is one: a study has files of the same names.
+    pub fn refuse_run(&self) -> Result<(), StudyError> {
+        match self.root.join(names::MANIFEST).exists() {
+            true => Err(StudyError::InsideRun(self.root.clone())),
+            false => Ok(()),
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -128,21 +146,38 @@ impl StudyDirectory {
             let found = format!("{}, {}", manifest.scenario.name, manifest.scenario.hash);
             return CellState::Foreign(found);
         }
+        // Before what the manifest says: a run that learnt nothing came to its end, and failed.
+        if let Some(failure) = self.failed(cell).filter(|failure| failure.hash == hash) {
+            return CellState::Failed(failure);
+        }
+        // Where no file says so its parent was gone before it could.
+        let failed =
+            |exit, error| CellState::Failed(Failure { hash: hash.to_owned(), exit, error });
         match manifest {
-            Some(manifest) if manifest.status == Status::Done => CellState::Done,
-            manifest => match self.failed(cell).filter(|failure| failure.hash == hash) {
-                Some(failure) => CellState::Failed(failure),
-                None => match manifest {
-                    None => CellState::Waiting,
-                    // Its parent was gone before it could say so.
-                    Some(manifest) if manifest.status == Status::Failed => {
-                        let error = manifest.error.unwrap_or_default();
-                        CellState::Failed(Failure { hash: hash.to_owned(), exit: None, error })
-                    }
-                    Some(_) => CellState::Unfinished,
-                },
+            None => CellState::Waiting,
+            Some(manifest) => match manifest.status {
+                Status::Done if self.learnt_nothing(cell) => {
+                    failed(Some(i32::from(NO_TRAINING)), LEARNT_NOTHING.to_owned())
+                }
+                Status::Done => CellState::Done,
+                Status::Failed => failed(None, manifest.error.unwrap_or_default()),
+                _ => CellState::Unfinished,
             },
         }
+    }
+
+    /// Whether the run of a cell came to its end without aggregating one update: its figures are those of a model that
+    /// was never trained.
+    pub(super) fn learnt_nothing(&self, cell: &Cell) -> bool {
+        let text = fs::read_to_string(self.run(cell).join(names::SUMMARY)).unwrap_or_default();
+        let summary: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let number = |key: &str| summary.get(key).and_then(serde_json::Value::as_u64);
+        number("aggregated") == Some(0) && number("rounds").is_some_and(|rounds| rounds > 0)
+    }
+
+    /// Whether the run of a cell came to its end, whatever it is worth: there is nothing to resume.
+    pub(super) fn is_over(&self, cell: &Cell) -> bool {
+        read_manifest(&self.run(cell)).is_ok_and(|manifest| manifest.status == Status::Done)
     }
 
     fn failed(&self, cell: &Cell) -> Option<Failure> {

@@ -39,6 +39,12 @@ pub enum StudyError {
         /// How many more cells are so.
         more: usize,
     },
+    /// The study's directory is that of a run.
+    #[error(
+        "{} is the directory of a run: the tables of a study would replace its own. Choose another -o",
+        .0.display()
+    )]
+    InsideRun(PathBuf),
     /// A result cannot be read.
     #[error(transparent)]
     Results(#[from] ResultsError),

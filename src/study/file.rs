@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::StudyError;
 use super::axes::{Axis, Pick, read_picks};
+use super::clash::{refuse_clashes, refuse_seeds};
 use super::compare::Compare;
 use super::run_section::RunSection;
 use super::seeds::Replicate;
@@ -73,6 +74,7 @@ impl Study {
     ) -> Result<Study, StudyError> {
         let origin =
             Origin { name: shown.to_owned(), text: text.to_owned(), folder: folder.to_owned() };
+        read_document(text, shown, "the study", |table| refuse_scenario(table, shown))?;
         let read = |table: &mut TableReader<'_>| Study::read(table, name, origin);
         Ok(read_document(text, shown, "the study", read)?)
     }
@@ -92,6 +94,8 @@ impl Study {
         let replicates = Replicate::read_all(table);
         let axes = table.table("axes", Axis::read_all);
         let excluded = table.tables("exclude", Vec::new(), |table| read_picks(table, &axes));
+        refuse_clashes(table, &axes, &excluded);
+        refuse_seeds(table, "set", &set);
         let extras = table.tables("extra", Vec::new(), Extra::read);
         let labels: Vec<String> = extras.iter().map(|extra| extra.label.clone()).collect();
         if (0..labels.len()).any(|at| labels[..at].contains(&labels[at])) {
@@ -121,6 +125,16 @@ impl Study {
     }
 }
 
+/// Says of a scenario that it is one, before everything in it is called unknown.
+fn refuse_scenario(table: &mut TableReader<'_>, shown: &str) {
+    table.accept_rest();
+    let found = ["method", "federation", "data", "tasks"].into_iter().find(|key| table.given(key));
+    if let Some(key) = found.filter(|_| !table.given("base") && !table.given("axes")) {
+        let help = format!("run it with `fedcast run {shown}`, or name it as `base` in a study");
+        table.reject(key, "this is a scenario, not a study", "stands in a scenario only", &help);
+    }
+}
+
 impl Extra {
     fn read(table: &mut TableReader<'_>) -> Extra {
         let label = Param::required("label", "all clients".to_owned(), "how tables call it");
@@ -129,6 +143,7 @@ impl Extra {
             table.reject("label", "a label needs a letter", "empty", "write what is different");
         }
         let set = table.get(&Param::new("set", Changes::default(), "what it changes of the base"));
+        refuse_seeds(table, "set", &set);
         Extra { label, set }
     }
 }

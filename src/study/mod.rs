@@ -40,6 +40,7 @@
 mod axes;
 mod cell;
 mod child;
+mod clash;
 mod collect;
 mod compare;
 mod directory;

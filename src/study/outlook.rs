@@ -181,10 +181,14 @@ impl Outlook {
         ));
         let jobs =
             if self.jobs == 1 { "1 process".into() } else { format!("{} processes", self.jobs) };
+        let mut valid = self.cells.iter().filter(|cell| cell.error.is_none()).peekable();
         text.push_str(&match self.seconds_left {
-            _ if self.cells.iter().all(|cell| cell.status == "done") => {
-                "all runs are done\n".to_owned()
-            }
+            _ if self.cells.is_empty() => "no run is chosen\n".to_owned(),
+            _ if valid.peek().is_none() => "none of these runs can be run:\n".to_owned(),
+            _ if valid.all(|cell| cell.status == "done") => match self.has_errors() {
+                true => "all runs that can be run are done\n".to_owned(),
+                false => "all runs are done\n".to_owned(),
+            },
             Some(seconds) => format!(
                 "about {} left with {jobs}, as finished cells of this study took it and trials say\n",
                 duration(seconds)

@@ -367,6 +367,56 @@ fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
 }
 
 #[test]
+fn a_cell_that_learnt_nothing_failed_and_begins_anew_when_it_is_tried_again() {
+    let text = STUDY.replace("replicates = 2", "replicates = 1").replace("[2, 3]", "[2]").replace(
+        "long = { client.epochs = 3 }",
+        "long = { faults = [{ kind = \"crash\", rate = 1.0 }] }",
+    );
+    let folder = folder(&text);
+    let folder = folder.path();
+    let told = study(folder, &["-o", "a"]);
+    assert_eq!(told.code, 5, "{}\n{}", told.out, told.err);
+    let manifest = folder.join("a/clients=2,method=long/seed-1/manifest.json");
+    assert!(read(manifest.clone()).contains("\"done\""), "the run itself came to its end");
+    let failed = |told: &Told| {
+        assert!(told.out.contains("seed 1: no update was ever aggregated"), "{}", told.out);
+        let cells = rows(folder.join("a/cells.csv"));
+        assert_eq!(column(&cells, "status"), ["done", "failed"]);
+        assert_eq!(column(&cells, "faa")[1], "", "nobody trained it");
+        assert!(column(&cells, "error")[1].starts_with("no update was ever"), "{cells:?}");
+        assert_eq!(read(folder.join("a/paired.csv")).lines().count(), 1, "no pair");
+    };
+    failed(&told);
+    // Without the file beside it, too: its parent may have been killed before it wrote one.
+    fs::remove_file(folder.join("a/clients=2,method=long/seed-1.failed.json")).unwrap();
+    let told = study(folder, &["-o", "a"]);
+    assert_eq!(told.code, 5, "{}", told.err);
+    assert!(told.err.contains("nothing to run of 2 runs"), "{}", told.err);
+    failed(&told);
+    let before = fs::metadata(&manifest).unwrap().modified().unwrap();
+    let told = study(folder, &["-o", "a", "--retry-failed"]);
+    assert_eq!(told.code, 5, "{}", told.err);
+    assert!(told.err.contains("1 of 2 runs to go"), "{}", told.err);
+    assert!(fs::metadata(&manifest).unwrap().modified().unwrap() > before, "it ran once more");
+    failed(&told);
+}
+
+#[test]
+fn the_directory_of_a_run_is_refused_before_anything_is_written() {
+    let folder = folder(STUDY);
+    let folder = folder.path();
+    assert_eq!(tell(folder, &["run", "base.toml", "-q", "-o", "run"]).code, 0);
+    let before = read(folder.join("run/rounds.csv"));
+    for more in [&[][..], &["--status"]] {
+        let told = study(folder, &[&["-o", "run"], more].concat());
+        assert_eq!(told.code, 2, "{}", told.err);
+        assert!(told.err.contains("is the directory of a run"), "{}", told.err);
+    }
+    assert_eq!(read(folder.join("run/rounds.csv")), before);
+    assert!(!folder.join("run/cells.csv").exists() && !folder.join("run/study.lock").exists());
+}
+
+#[test]
 fn on_error_stop_begins_no_more() {
     let text = FAILING.replace("[2, 60, 3]", "[60, 2, 3]");
     let text = text + "[run]\non_error = \"stop\"\norder = \"as-written\"\njobs = 1\n";
@@ -374,6 +424,8 @@ fn on_error_stop_begins_no_more() {
     let told = study(folder.path(), &["-o", "a"]);
     assert_eq!(told.code, 5, "{}", told.err);
     assert!(told.err.contains("stopped at the first failure"), "{}", told.err);
+    let again = "go on with: fedcast study a.study.toml -o a --retry-failed\n";
+    assert!(told.err.contains(again), "{}", told.err);
     let cells = rows(folder.path().join("a/cells.csv"));
     assert_eq!(column(&cells, "status"), ["failed", "waiting", "waiting"]);
 }
@@ -415,7 +467,9 @@ fn a_cell_that_another_process_holds_is_left_alone() {
     fs::create_dir_all(lock.parent().unwrap()).unwrap();
     let lock = fs::File::create(lock).unwrap();
     lock.lock().unwrap();
-    let told = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    let told = study(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    assert_eq!(told.code, 4, "not all are done: {}", told.err);
+    assert!(told.err.contains("another process still runs 1 of these runs"), "{}", told.err);
     assert!(told.out.contains("1 done, 1 running"), "{}\n{}", told.out, told.err);
     drop(lock);
     let told = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
@@ -459,6 +513,40 @@ fn typos_point_at_their_place_and_nothing_runs() {
         assert_eq!(told.code, 2, "{arguments:?}: {}", told.err);
         assert!(told.err.contains(hint), "{arguments:?}: {}", told.err);
     }
+}
+
+#[test]
+fn a_study_and_a_scenario_that_are_mixed_up_are_called_by_their_names() {
+    let folder = folder(STUDY);
+    let folder = folder.path();
+    fs::write(folder.join("b.study.toml"), STUDY.replace("base.toml", "a.study.toml")).unwrap();
+    for (arguments, hints) in [
+        (&["run", "a.study.toml"][..], ["a.study.toml:2:8", "`fedcast study a.study.toml`"]),
+        (&["check", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
+        (&["plan", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
+        (&["study", "base.toml"], ["this is a scenario", "`fedcast run base.toml`"]),
+        (&["study", "b.study.toml"], ["a.study.toml:2:8", "this study changes itself"]),
+    ] {
+        let told = tell(folder, arguments);
+        assert_eq!(told.code, 3, "{arguments:?}: {}", told.err);
+        assert!(hints.iter().all(|hint| told.err.contains(hint)), "{arguments:?}: {}", told.err);
+        let errors = told.err.lines().filter(|line| line.starts_with("error")).count();
+        assert_eq!(errors, 1, "{arguments:?}: {}", told.err);
+    }
+}
+
+#[test]
+fn a_plan_without_a_run_does_not_call_them_done() {
+    let none = STUDY.replace("[compare]", "[[exclude]]\nclients = 2\nmethod = \"long\"\n[compare]");
+    let folder = folder(&none);
+    let told = study(folder.path(), &["--plan", "--only", "clients=2,method=long"]);
+    assert!(told.out.contains("no run is chosen"), "{}", told.out);
+    assert!(!told.out.contains("all runs"), "{}", told.out);
+    let invalid = self::folder(&STUDY.replace("[2, 3]", "[-2, -3]"));
+    let told = study(invalid.path(), &["--plan"]);
+    assert_eq!(told.code, 3, "{}", told.out);
+    assert!(told.out.contains("none of these runs can be run"), "{}", told.out);
+    assert!(!told.out.contains("all runs") && !told.out.contains("left with"), "{}", told.out);
 }
 
 #[test]

@@ -302,6 +302,11 @@ impl<'a> TableReader<'a> {
         });
     }
 
+    /// As [`reject`](Self::reject), at a dotted path below this table, or the nearest table around it.
+    pub fn reject_at(&mut self, path: &str, message: &str, label: &str, help: &str) {
+        self.report.fault(Fault::new(self.node.nearest(path), message, label).help(help));
+    }
+
     /// Takes every key that was not asked for as it is, unchecked.
     pub fn accept_rest(&mut self) {
         self.open = true;

@@ -166,6 +166,64 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
 }
 
 #[test]
+fn axes_that_set_one_key_are_refused_with_both_names() {
+    let rest = "other = { key = \"method.prompt_len\", values = [4, 8] }\n";
+    let after = STUDY.replace("[[exclude]]", &format!("[axes.more]\n{{}}\n[[exclude]]"));
+    let arms = |arms: &str| after.replacen("{}", arms, 1);
+    for (text, place, key) in [
+        // One key twice.
+        (
+            STUDY.replacen(
+                "[axes.method]",
+                "again = { key = \"federation.clients\", values = [1] }\n[axes.method]",
+                1,
+            ),
+            "9:17",
+            "the axes `clients` and `again` both set `federation.clients`",
+        ),
+        // A table over an earlier axis' key.
+        (
+            STUDY.replacen("[axes.method]", &format!("{rest}[axes.method]"), 1),
+            "11:10",
+            "the axes `other` and `method` both set `method.prompt_len`",
+        ),
+        // A key that an earlier table has.
+        (
+            arms("head = { method.train = \"head\" }"),
+            "14:8",
+            "the axes `method` and `more` both set `method.train`",
+        ),
+    ] {
+        let told = study(&text).unwrap_err();
+        assert!(told.contains(&format!("a.study.toml:{place}\n")), "{told}");
+        assert!(told.contains(key), "{told}");
+        assert_eq!(told.matches("both set").count(), 1, "{told}");
+    }
+    // Keys beside each other, a key into an earlier table that lacks it, and cells that are left out.
+    for text in [
+        arms("slow = { federation.rounds = 9, client.optimiser.lr = 0.5 }"),
+        arms("small = { method.components = 4 }"),
+        arms("head = { client.epochs = 3 }") + "\n[[exclude]]\nmethod = \"hgp\"\nmore = \"head\"\n",
+    ] {
+        study(&text).unwrap();
+    }
+}
+
+#[test]
+fn seeds_are_changed_by_no_axis_arm_set_or_extra() {
+    for (from, to, place) in [
+        ("federation.rounds = 2", "seed.run = 2", "4:7"),
+        ("key = \"federation.clients\"", "key = \"seed.partition\"", "7:19"),
+        ("client.epochs = 2", "seed = { run = 2 }", "11:7"),
+        ("federation.clients = 3", "seed.class_order = 3", "19:7"),
+    ] {
+        let told = study(&STUDY.replacen(from, to, 1)).unwrap_err();
+        assert!(told.contains(&format!("a.study.toml:{place}\n")), "{to}: {told}");
+        assert!(told.contains("its `replicates` or `seeds`"), "{to}: {told}");
+    }
+}
+
+#[test]
 fn only_chooses_by_axes_seeds_and_labels() {
     let study = study(STUDY).unwrap();
     let chosen = |arguments: &[&str]| {

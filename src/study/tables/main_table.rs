@@ -55,7 +55,10 @@ impl MainTable {
             .collect();
         let mut notes = Vec::new();
         for group in groups(study, &points) {
-            mark_best(&mut rows, &group, &metrics);
+            for (at, metric) in metrics.iter().enumerate() {
+                let means = shared_means(outcomes, &points, &group, metric);
+                mark_best(&mut rows, &group, (at, metric), &means);
+            }
             if let Some(text) = unequal(study, outcomes, &points, &group) {
                 let note = notes.iter().position(|other| *other == text).unwrap_or(notes.len());
                 if note == notes.len() {
@@ -130,7 +133,7 @@ impl MainTable {
         }
         text.push_str(
             "\nMean ± sample deviation over n runs; (k) where k of them have the figure. Bold: the best arm of rows that \
-             are otherwise alike.\n",
+             are otherwise alike, over the seeds that all of them have; so are notes.\n",
         );
         for (index, note) in self.notes.iter().enumerate() {
             text.push_str(&format!("\n[{}] {note}\n", index + 1));
@@ -239,25 +242,42 @@ fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, rows)| rows).filter(|rows| rows.len() > 1).collect()
 }
 
+/// Of every row of a group that has the figure its mean over the seeds that all of these have it of: means over
+/// different seeds cannot be compared.
+fn shared_means(
+    outcomes: &Outcomes,
+    points: &[Point],
+    group: &[usize],
+    metric: &Metric,
+) -> Vec<(usize, f64)> {
+    let figures = group.iter().map(|row| (*row, outcomes.figures(&points[*row], metric)));
+    let figures: Vec<_> = figures.filter(|(_, figures)| !figures.is_empty()).collect();
+    let has = |figures: &[(u64, f64)], seed: u64| figures.iter().any(|(other, _)| *other == seed);
+    let shared = |seed: u64| figures.iter().all(|(_, figures)| has(figures, seed));
+    let mean = |(row, figures): &(usize, Vec<(u64, f64)>)| {
+        let kept = figures.iter().filter(|(seed, _)| shared(*seed)).map(|(_, figure)| *figure);
+        Some((*row, Spread::of(&kept.collect::<Vec<_>>())?.mean))
+    };
+    figures.iter().filter_map(mean).collect()
+}
+
 /// Marks the best of a group; all that look the same as the best are.
-fn mark_best(rows: &mut [Row], group: &[usize], metrics: &[Metric]) {
-    for (at, metric) in metrics.iter().enumerate() {
-        let means = group.iter().filter_map(|row| Some(rows[*row].spreads[at]?.mean));
-        let best = means.reduce(|best, mean| if metric.prefers(mean, best) { mean } else { best });
-        let Some(best) = best.filter(|best| {
-            // Nothing is best where all are the same or nothing is better. Who never reaches a threshold is worse.
-            let worse = |row: &Row| match row.spreads[at] {
-                Some(spread) => metric.prefers(*best, spread.mean),
-                None => row.n > 0 && metric.name().contains(':'),
-            };
-            group.iter().any(|row| worse(&rows[*row]))
-        }) else {
-            continue;
-        };
+fn mark_best(
+    rows: &mut [Row],
+    group: &[usize],
+    (at, metric): (usize, &Metric),
+    means: &[(usize, f64)],
+) {
+    let all = means.iter().map(|(_, mean)| *mean);
+    let best = all.reduce(|best, mean| if metric.prefers(mean, best) { mean } else { best });
+    let Some(best) = best else { return };
+    // Nothing is best where all are the same or nothing is better. Who never reaches a threshold is worse.
+    let never = |row: &Row| row.spreads[at].is_none() && row.n > 0 && metric.name().contains(':');
+    let worse = means.iter().any(|(_, mean)| metric.prefers(best, *mean));
+    if worse || group.iter().any(|row| never(&rows[*row])) {
         let shown = metric.show(best);
-        for row in group {
-            let mean = rows[*row].spreads[at].map(|spread| metric.show(spread.mean));
-            rows[*row].best[at] = mean.as_ref() == Some(&shown);
+        for (row, mean) in means {
+            rows[*row].best[at] = metric.show(*mean) == shown;
         }
     }
 }
@@ -271,10 +291,7 @@ fn unequal(
 ) -> Option<String> {
     let mut parts = Vec::new();
     for metric in &study.compare.warn_if_unequal {
-        let means: Vec<(usize, f64)> = group
-            .iter()
-            .filter_map(|row| Some((*row, spread(outcomes, &points[*row], metric)?.mean)))
-            .collect();
+        let means = shared_means(outcomes, points, group, metric);
         let Some((_, first)) = means.first() else { continue };
         if means.iter().all(|(_, mean)| mean == first) {
             continue;
