@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::axes::{arrange, baselines, numeric, values};
 use super::wishes::Wishes;
-use crate::results::{Arm, Metric, ResultsError, RunRecord};
+use crate::results::{Arm, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::{Plot, StudyError};
 
 /// The largest number of series in one chart: as many as there are colours.
@@ -31,6 +31,8 @@ pub struct Content {
     pub plots: Vec<Plot>,
     /// Cells of a study that are not done, without a run or with one.
     pub undone: Vec<Undone>,
+    /// What lies in the folders and is left out, and why.
+    pub left_out: Vec<String>,
 }
 
 /// A cell that is not done.
@@ -55,6 +57,7 @@ impl Content {
         let mut runs = Vec::new();
         let mut undone = Vec::new();
         let mut cells = Vec::new();
+        let mut left_out = Vec::new();
         for root in roots {
             let here = Wishes::of(root)?;
             for run in RunRecord::find(root)? {
@@ -76,6 +79,7 @@ impl Content {
             (wishes.against, wishes.against_label) = (against.to_vec(), None);
         }
         let mut arms = Arm::sort(runs);
+        left_out.extend(arms.iter().flat_map(|arm| &arm.repeats).map(Repeat::to_string));
         // Of a study in the order of its cells, which is that of its file.
         let order = |arm: &Arm| {
             let place =
@@ -109,6 +113,7 @@ impl Content {
             unequal: wishes.unequal,
             plots: wishes.plots,
             undone,
+            left_out,
             arms,
         })
     }

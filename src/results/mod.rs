@@ -36,7 +36,7 @@ mod state;
 mod table;
 mod trace;
 
-pub use arms::Arm;
+pub use arms::{Arm, Repeat};
 pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
 pub use curves::{CurvePoint, thinned};
 pub use differences::{Difference, Differences, Flat, flatten};

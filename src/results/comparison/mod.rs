@@ -60,6 +60,8 @@ pub struct Group {
     pub seeds: Vec<Seeds>,
     /// Runs that are not, and are left out.
     pub unfinished: usize,
+    /// Runs that are there once more, and are left out.
+    pub repeats: Vec<String>,
     #[serde(skip)]
     arm: Arm,
 }
@@ -141,7 +143,8 @@ impl Group {
     fn of(name: String, arm: Arm) -> Group {
         let seeds: Vec<Seeds> = arm.done().map(|run| run.manifest.seeds).collect();
         let method = arm.runs.first().map_or_else(String::new, |run| run.manifest.method.clone());
-        Group { name, method, unfinished: arm.runs.len() - seeds.len(), seeds, arm }
+        let repeats = arm.repeats.iter().map(ToString::to_string).collect();
+        Group { name, method, unfinished: arm.runs.len() - seeds.len(), repeats, seeds, arm }
     }
 }
 

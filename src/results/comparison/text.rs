@@ -13,6 +13,9 @@ impl Comparison {
         let mut text = String::new();
         for (group, letter) in self.groups.iter().zip(letters()) {
             text.push_str(&format!("{letter}  {}\n", group.render()));
+            for repeat in &group.repeats {
+                text.push_str(&format!("   left out: {repeat}\n"));
+            }
         }
         text.push_str(&self.scenario_table());
         text.push_str(&self.partings());
