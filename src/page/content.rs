@@ -60,17 +60,25 @@ impl Content {
         let mut left_out = Vec::new();
         for root in roots {
             let here = Wishes::of(root)?;
+            let mut strangers = 0;
             for run in RunRecord::find(root)? {
                 if runs.iter().any(|known: &RunRecord| known.path == run.path) {
                     continue;
                 }
-                if let Some(cell) = here.cell(root, &run) {
-                    cells.push((run.path.clone(), cell.clone()));
+                match here.cell(root, &run) {
+                    Some(cell) => cells.push((run.path.clone(), cell.clone())),
+                    // Cells of the study as it was before its file changed.
+                    None if here.study.is_some() => {
+                        strangers += 1;
+                        continue;
+                    }
+                    None => {}
                 }
                 undone.extend(Undone::of_run(&run, &here, root));
                 runs.push(run);
             }
             undone.extend(Undone::without_run(&here, root));
+            left_out.extend(foreign(root, strangers));
             if wishes.study.is_none() {
                 wishes = here;
             }
@@ -221,6 +229,16 @@ impl Content {
     }
 }
 
+/// What is said of runs in the folder of a study that are none of its cells.
+fn foreign(root: &Path, runs: usize) -> Option<String> {
+    let (runs, are) = match runs {
+        0 => return None,
+        1 => ("1 run".to_owned(), "is no cell"),
+        runs => (format!("{runs} runs"), "are no cells"),
+    };
+    Some(format!("{runs} below {} that {are} of the study as it is now", root.display()))
+}
+
 impl Undone {
     fn of_run(run: &RunRecord, wishes: &Wishes, root: &Path) -> Option<Undone> {
         if run.is_done() {
@@ -265,3 +283,6 @@ fn shown(wished: Vec<Metric>, arms: &[Arm]) -> Result<Vec<Metric>, ResultsError>
     metrics.retain(says);
     Ok(metrics)
 }
+
+#[cfg(test)]
+mod tests;
