@@ -123,7 +123,10 @@ fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
             };
             let each = each.collect::<Vec<_>>().join(", ");
             let heading = metric.heading();
-            notes.push((arms.clone(), format!("{where_}arms are not equal in {heading}: {each}")));
+            // What has no run is compared with nothing.
+            let noted = |arm: &usize| content.arms[*arm].done().next().is_some();
+            let noted = arms.iter().copied().filter(noted).collect();
+            notes.push((noted, format!("{where_}arms are not equal in {heading}: {each}")));
         }
     }
     notes
@@ -152,9 +155,7 @@ fn differences(content: &Content) -> Markup {
             let (one, other) = (&content.arms[arm], &content.arms[base]);
             let Some(paired) = one.against(other, metric) else { continue };
             let Paired { n, mean, interval, p, .. } = paired;
-            let signed = |value: f64| {
-                format!("{}{}", if value > 0.0 { "+" } else { "" }, metric.show(value))
-            };
+            let signed = |value: f64| metric.show_signed(value);
             let interval = interval.map_or("".to_owned(), |(low, high)| {
                 format!("{} to {}", signed(low), signed(high))
             });
@@ -164,7 +165,7 @@ fn differences(content: &Content) -> Markup {
                 metric.heading(),
                 signed(mean),
                 interval,
-                p.map_or_else(String::new, |p| format!("{p:.3}")),
+                p.map_or_else(String::new, Paired::show_p),
                 n.to_string(),
             ]);
         }

@@ -2,7 +2,7 @@
 
 use super::{Against, Comparison, Group, MetricRow, Parting, Verdict};
 use crate::report::text_table::{TextTable, grouped};
-use crate::results::{Metric, Spread};
+use crate::results::{Metric, Paired, Spread};
 
 /// A value longer than this ends in dots: JSON has it whole.
 const LONGEST: usize = 36;
@@ -143,10 +143,7 @@ impl Parting {
 
 impl Against {
     fn cells(&self, metric: &Metric) -> [String; 6] {
-        let signed = |value: f64| {
-            let sign = if value > 0.0 { "+" } else { "" };
-            format!("{sign}{}", metric.show(value))
-        };
+        let signed = |value: f64| metric.show_signed(value);
         let interval = |(low, high)| format!("{} to {}", signed(low), signed(high));
         let verdict = match self.verdict {
             Verdict::Better => "better",
@@ -159,7 +156,7 @@ impl Against {
             metric.heading(),
             signed(self.difference),
             self.interval.map_or_else(String::new, interval),
-            self.p.map_or_else(String::new, |p| format!("{p:.3}")),
+            self.p.map_or_else(String::new, Paired::show_p),
             if self.pairs == 0 { "means only".to_owned() } else { self.pairs.to_string() },
             verdict.to_owned(),
         ]

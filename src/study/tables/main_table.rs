@@ -61,7 +61,10 @@ impl MainTable {
                 if note == notes.len() {
                     notes.push(text);
                 }
-                group.iter().for_each(|row| rows[*row].note = Some(note));
+                // What has no run is compared with nothing.
+                let compared = group.iter().copied().filter(|row| rows[*row].n > 0);
+                let compared: Vec<usize> = compared.collect();
+                compared.into_iter().for_each(|row| rows[row].note = Some(note));
             }
         }
         MainTable { heads, metrics, rows, notes, columns: point_columns(study) }
