@@ -42,6 +42,11 @@ impl Unit {
         }
     }
 
+    /// What stands behind a shown difference.
+    pub fn of_differences(self) -> &'static str {
+        if self == Unit::Share { Unit::Points.symbol() } else { self.symbol() }
+    }
+
     /// What stands behind a shown value.
     pub fn symbol(self) -> &'static str {
         match self {
@@ -148,6 +153,11 @@ impl Metric {
     /// Which way is better.
     pub fn better(&self) -> Better {
         self.better
+    }
+
+    /// Whether it is the cost of reaching something: a run without the figure never reached it.
+    pub fn is_until(&self) -> bool {
+        matches!(self.source, Source::Until(..))
     }
 
     /// `final average accuracy, %`.

@@ -132,8 +132,9 @@ impl Comparison {
         let usual = || USUAL.iter().map(|name| Metric::parse(name)).collect::<Result<Vec<_>, _>>();
         let metrics = if metrics.is_empty() { usual()? } else { metrics.to_vec() };
         let rows = metrics.into_iter().map(|metric| MetricRow::of(metric, &groups));
-        let metrics: Vec<MetricRow> =
-            rows.filter(|row| row.spread.iter().any(Option::is_some)).collect();
+        let metrics: Vec<MetricRow> = rows
+            .filter(|row| row.metric.is_until() || row.spread.iter().any(Option::is_some))
+            .collect();
         let bytes = kinds(&groups).into_iter().map(|metric| MetricRow::of(metric, &groups));
         Ok(Comparison { scenario, parting, metrics, bytes: bytes.collect(), groups })
     }
