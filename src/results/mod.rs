@@ -21,6 +21,7 @@
 //! ```
 
 mod arms;
+mod best;
 mod catalogue;
 mod comparison;
 mod curves;
@@ -37,6 +38,7 @@ mod table;
 mod trace;
 
 pub use arms::{Arm, Repeat};
+pub use best::best;
 pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
 pub use curves::{CurvePoint, thinned};
 pub use differences::{Difference, Differences, Flat, flatten};

@@ -6,7 +6,7 @@
 use super::point_columns;
 use crate::report::TextTable;
 use crate::report::column::CellType;
-use crate::results::{Cell, Metric, Spread, Table};
+use crate::results::{Cell, Metric, Spread, Table, best};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -242,25 +242,13 @@ fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, rows)| rows).filter(|rows| rows.len() > 1).collect()
 }
 
-/// Marks the best of a group; all that look the same as the best are.
+/// Marks the best of a group.
 fn mark_best(rows: &mut [Row], group: &[usize], metrics: &[Metric]) {
     for (at, metric) in metrics.iter().enumerate() {
-        let means = group.iter().filter_map(|row| Some(rows[*row].spreads[at]?.mean));
-        let best = means.reduce(|best, mean| if metric.prefers(mean, best) { mean } else { best });
-        let Some(best) = best.filter(|best| {
-            // Nothing is best where all are the same or nothing is better. Who never reaches a threshold is worse.
-            let worse = |row: &Row| match row.spreads[at] {
-                Some(spread) => metric.prefers(*best, spread.mean),
-                None => row.n > 0 && metric.name().contains(':'),
-            };
-            group.iter().any(|row| worse(&rows[*row]))
-        }) else {
-            continue;
-        };
-        let shown = metric.show(best);
-        for row in group {
-            let mean = rows[*row].spreads[at].map(|spread| metric.show(spread.mean));
-            rows[*row].best[at] = mean.as_ref() == Some(&shown);
+        let figure = |row: &Row| (row.spreads[at].map(|spread| spread.mean), row.n > 0);
+        let figures: Vec<_> = group.iter().map(|row| figure(&rows[*row])).collect();
+        for (row, is_best) in group.iter().zip(best(metric, &figures)) {
+            rows[*row].best[at] = is_best;
         }
     }
 }
