@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::axes::{arrange, baselines, numeric, values};
 use super::wishes::Wishes;
-use crate::results::{Arm, Metric, ResultsError, RunRecord};
+use crate::results::{Arm, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::{Plot, StudyError};
 
 /// The largest number of series in one chart: as many as there are colours.
@@ -31,6 +31,8 @@ pub struct Content {
     pub plots: Vec<Plot>,
     /// Cells of a study that are not done, without a run or with one.
     pub undone: Vec<Undone>,
+    /// What lies in the folders and is left out, and why.
+    pub left_out: Vec<String>,
 }
 
 /// A cell that is not done.
@@ -55,19 +57,28 @@ impl Content {
         let mut runs = Vec::new();
         let mut undone = Vec::new();
         let mut cells = Vec::new();
+        let mut left_out = Vec::new();
         for root in roots {
             let here = Wishes::of(root)?;
+            let mut strangers = 0;
             for run in RunRecord::find(root)? {
                 if runs.iter().any(|known: &RunRecord| known.path == run.path) {
                     continue;
                 }
-                if let Some(cell) = here.cell(root, &run) {
-                    cells.push((run.path.clone(), cell.clone()));
+                match here.cell(root, &run) {
+                    Some(cell) => cells.push((run.path.clone(), cell.clone())),
+                    // Cells of the study as it was before its file changed.
+                    None if here.study.is_some() => {
+                        strangers += 1;
+                        continue;
+                    }
+                    None => {}
                 }
                 undone.extend(Undone::of_run(&run, &here, root));
                 runs.push(run);
             }
             undone.extend(Undone::without_run(&here, root));
+            left_out.extend(foreign(root, strangers));
             if wishes.study.is_none() {
                 wishes = here;
             }
@@ -76,6 +87,7 @@ impl Content {
             (wishes.against, wishes.against_label) = (against.to_vec(), None);
         }
         let mut arms = Arm::sort(runs);
+        left_out.extend(arms.iter().flat_map(|arm| &arm.repeats).map(Repeat::to_string));
         // Of a study in the order of its cells, which is that of its file.
         let order = |arm: &Arm| {
             let place =
@@ -109,6 +121,7 @@ impl Content {
             unequal: wishes.unequal,
             plots: wishes.plots,
             undone,
+            left_out,
             arms,
         })
     }
@@ -216,6 +229,16 @@ impl Content {
     }
 }
 
+/// What is said of runs in the folder of a study that are none of its cells.
+fn foreign(root: &Path, runs: usize) -> Option<String> {
+    let (runs, are) = match runs {
+        0 => return None,
+        1 => ("1 run".to_owned(), "is no cell"),
+        runs => (format!("{runs} runs"), "are no cells"),
+    };
+    Some(format!("{runs} below {} that {are} of the study as it is now", root.display()))
+}
+
 impl Undone {
     fn of_run(run: &RunRecord, wishes: &Wishes, root: &Path) -> Option<Undone> {
         if run.is_done() {
@@ -260,3 +283,6 @@ fn shown(wished: Vec<Metric>, arms: &[Arm]) -> Result<Vec<Metric>, ResultsError>
     metrics.retain(says);
     Ok(metrics)
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,14 +50,29 @@ pub(super) fn cells<R: Serialize>(row: &R) -> io::Result<Vec<String>> {
     Ok(record.iter().map(str::to_owned).collect())
 }
 
-/// A number as the shortest text that reads back to the same bits: `1`, not `1.0`.
+/// A number as the shortest text that reads back to the same bits: `1`, not `1.0`, and `8.4e29` where zeroes would stand
+/// in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Number(pub f64);
 
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+        match is_far(self.0) {
+            true => serializer.collect_str(&format_args!("{:e}", self.0)),
+            false => serializer.collect_str(&self.0),
+        }
     }
+}
+
+/// The text of a number in every table.
+pub(crate) fn number(number: f64) -> String {
+    if is_far(number) { format!("{number:e}") } else { number.to_string() }
+}
+
+/// Whether a number is so large or small that people read it by its exponent.
+fn is_far(number: f64) -> bool {
+    let size = number.abs();
+    number.is_finite() && number != 0.0 && !(1e-5..=1e15).contains(&size)
 }
 
 #[cfg(test)]
@@ -96,12 +111,22 @@ mod tests {
     }
 
     #[test]
+    fn far_numbers_have_an_exponent_and_others_none() {
+        let told = [8.386_575_777_712_502e29, -2e-6, 1e15, 1e-5, -0.25, 0.0].map(number);
+        assert_eq!(
+            told,
+            ["8.386575777712502e29", "-2e-6", "1000000000000000", "0.00001", "-0.25", "0"]
+        );
+        assert_eq!([f64::INFINITY, f64::NAN].map(number), ["inf", "NaN"]);
+    }
+
+    #[test]
     fn numbers_read_back_to_the_same_bits() {
-        for value in [0.1 + 0.2, 1e-9, 12.0, f64::INFINITY] {
+        for value in [0.1 + 0.2, 1e-9, 12.0, f64::INFINITY, -8.386e29, 5e-324, 0.0] {
             let mut csv = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
             csv.serialize(Number(value)).unwrap();
             let text = String::from_utf8(csv.into_inner().unwrap()).unwrap();
-            assert_eq!(text, format!("{value}\n"));
+            assert_eq!(text, format!("{}\n", number(value)));
             assert_eq!(text.trim().parse(), Ok(value));
         }
     }

@@ -9,6 +9,8 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
 
 use super::differences::{Flat, flatten};
 use super::{Metric, Paired, RunRecord, Spread};
@@ -34,10 +36,35 @@ const LONGEST: usize = 40;
 pub struct Arm {
     /// What tells it from the others: key and value, in the order of axes. Empty where there is only one.
     pub axes: Vec<(String, String)>,
-    /// In order of seeds.
+    /// In order of seeds, one of each.
     pub runs: Vec<RunRecord>,
+    /// Runs that are there once more: they say nothing new and count in nothing.
+    pub repeats: Vec<Repeat>,
     /// Its scenario but for what runs may differ in.
     pub scenario: Flat,
+}
+
+/// A run left out of its arm, as another of the same scenario and seeds is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Where the one lies that counts.
+    pub same_as: PathBuf,
+    /// Both are done and ended with other digests: one program or machine did not do what the other did.
+    pub differs: bool,
+}
+
+impl fmt::Display for Repeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, same_as) = (self.path.display(), self.same_as.display());
+        match self.differs {
+            false => write!(f, "{path} is the same run as {same_as}"),
+            true => {
+                write!(f, "{path} has the scenario and seeds of {same_as}, but other digests")
+            }
+        }
+    }
 }
 
 impl Arm {
@@ -53,7 +80,10 @@ impl Arm {
             scenario.retain(|key, _| !FREE.iter().any(|free| is_below(key, free)));
             match arms.iter_mut().find(|arm| arm.scenario == scenario) {
                 Some(arm) => arm.runs.push(run),
-                None => arms.push(Arm { axes: Vec::new(), runs: vec![run], scenario }),
+                None => {
+                    let (axes, repeats) = (Vec::new(), Vec::new());
+                    arms.push(Arm { axes, runs: vec![run], repeats, scenario });
+                }
             }
         }
         let scenarios: Vec<&Flat> = arms.iter().map(|arm| &arm.scenario).collect();
@@ -61,9 +91,29 @@ impl Arm {
         for arm in &mut arms {
             let value = |key: &String| arm.scenario.get(key).map_or("none", String::as_str);
             arm.axes = keys.iter().map(|key| (short(key), said(value(key)))).collect();
-            arm.runs.sort_by_key(|run| seeds(&run.manifest.seeds));
+            arm.leave_out_repeats();
         }
         arms
+    }
+
+    /// Runs of an arm differ in nothing but their seeds, so that those of equal seeds are one run. What is done stays,
+    /// and of several the first.
+    fn leave_out_repeats(&mut self) {
+        self.runs.sort_by_key(|run| (seeds(&run.manifest.seeds), !run.is_done()));
+        let mut kept: Vec<RunRecord> = Vec::new();
+        for run in std::mem::take(&mut self.runs) {
+            match kept.last() {
+                Some(known) if known.manifest.seeds == run.manifest.seeds => {
+                    let digests = |run: &RunRecord| run.manifest.digests.clone();
+                    let both = digests(known).zip(digests(&run));
+                    let differs = both.is_some_and(|(known, other)| known != other);
+                    let (path, same_as) = (run.path, known.path.clone());
+                    self.repeats.push(Repeat { path, same_as, differs });
+                }
+                _ => kept.push(run),
+            }
+        }
+        self.runs = kept;
     }
 
     /// `clients=100, method=hgp`; the method's name of a single arm.

@@ -42,6 +42,11 @@ impl Unit {
         }
     }
 
+    /// What stands behind a shown difference.
+    pub fn of_differences(self) -> &'static str {
+        if self == Unit::Share { Unit::Points.symbol() } else { self.symbol() }
+    }
+
     /// What stands behind a shown value.
     pub fn symbol(self) -> &'static str {
         match self {
@@ -150,6 +155,11 @@ impl Metric {
         self.better
     }
 
+    /// Whether it is the cost of reaching something: a run without the figure never reached it.
+    pub fn is_until(&self) -> bool {
+        matches!(self.source, Source::Until(..))
+    }
+
     /// `final average accuracy, %`.
     pub fn heading(&self) -> String {
         match self.unit.symbol() {
@@ -166,11 +176,23 @@ impl Metric {
             Unit::Megabytes | Unit::Count => 1,
         };
         let shown = format!("{:.decimals$}", value * self.unit.scale());
+        // What is shown as nothing has no sign.
+        let shown = match shown.strip_prefix('-') {
+            Some(bare) if bare.chars().all(|c| c == '0' || c == '.') => bare.to_owned(),
+            _ => shown,
+        };
         match self.unit {
             // Counts are whole but for their means.
             Unit::Count => shown.strip_suffix(".0").map(str::to_owned).unwrap_or(shown),
             _ => shown,
         }
+    }
+
+    /// A difference as [`show`](Self::show) has it, with its sign; what is shown as 0 has none.
+    pub fn show_signed(&self, value: f64) -> String {
+        let shown = self.show(value);
+        let is_more = value > 0.0 && shown != self.show(0.0);
+        if is_more { format!("+{shown}") } else { shown }
     }
 
     /// Whether `one` is better than `other`.
@@ -252,6 +274,11 @@ mod tests {
         assert_eq!(show("faa", 0.90584), "90.58");
         assert_eq!(show("bytes_up", 7_259_765.0), "7.260");
         assert_eq!((show("seats", 250.0), show("seats", 250.5)), ("250".into(), "250.5".into()));
+        assert_eq!((show("faa", -0.00004), show("bytes", -0.0)), ("0.00".into(), "0.000".into()));
+        assert_eq!((show("seats", -0.04), show("faa", -0.0001)), ("0".into(), "-0.01".into()));
+        let faa = Metric::parse("faa").unwrap();
+        let signed = [0.0123, 0.00004, 0.0, -0.00004, -0.0123].map(|value| faa.show_signed(value));
+        assert_eq!(signed, ["+1.23", "0.00", "0.00", "0.00", "-1.23"]);
         assert!(Metric::parse("bytes_up").unwrap().prefers(1.0, 2.0));
         assert!(Metric::parse("faa").unwrap().prefers(2.0, 1.0));
         assert!(!Metric::parse("seats").unwrap().prefers(1.0, 2.0));

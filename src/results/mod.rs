@@ -21,6 +21,7 @@
 //! ```
 
 mod arms;
+mod best;
 mod catalogue;
 mod comparison;
 mod curves;
@@ -36,7 +37,8 @@ mod state;
 mod table;
 mod trace;
 
-pub use arms::Arm;
+pub use arms::{Arm, Repeat};
+pub use best::best;
 pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
 pub use curves::{CurvePoint, thinned};
 pub use differences::{Difference, Differences, Flat, flatten};

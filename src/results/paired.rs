@@ -42,6 +42,11 @@ impl Paired {
             .map(|(student, error)| (2.0 * student.sf((mean / error).abs())).min(1.0));
         Some(Paired { n, mean, deviation, interval, p })
     }
+
+    /// A p as people read it: three decimals, and no p is 0.
+    pub fn show_p(p: f64) -> String {
+        if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +82,14 @@ mod tests {
         let pi = std::f64::consts::PI;
         near(paired.p.unwrap(), 1.0 - 2.0 * 2f64.atan() / pi, 1e-9);
         near(paired.interval.unwrap().0, -2.0 - (0.475 * pi).tan(), 1e-6);
+    }
+
+    #[test]
+    fn no_p_is_shown_as_nothing() {
+        assert_eq!(
+            [0.05, 0.001, 0.000_99, 0.0].map(Paired::show_p),
+            ["0.050", "0.001", "<0.001", "<0.001"]
+        );
     }
 
     #[test]

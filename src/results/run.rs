@@ -104,6 +104,11 @@ impl RunRecord {
 
     /// The figure; `None` where the run does not have it (yet).
     pub fn figure(&self, metric: &Metric) -> Option<f64> {
+        // A sum of nothing is -0, and so is what is turned around: 0 is 0.
+        Some(self.value(metric)? + 0.0)
+    }
+
+    fn value(&self, metric: &Metric) -> Option<f64> {
         match &metric.source {
             Source::Summary(pointer) => self.number(pointer),
             Source::Frames(Some(way), field) => self.frames(way, field),

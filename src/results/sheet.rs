@@ -47,6 +47,7 @@ impl Sheet {
 
     /// The sum of a column; `None` where there is no such column.
     pub fn sum(&self, name: &str) -> Option<f64> {
-        Some(self.numbers(name)?.into_iter().flatten().sum())
+        // From 0: the sum of nothing is not -0.
+        Some(self.numbers(name)?.into_iter().flatten().fold(0.0, |sum, number| sum + number))
     }
 }

@@ -19,7 +19,8 @@ impl Spread {
         if n == 0 {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / n as f64;
+        // From 0: the mean of zeroes is not -0.
+        let mean = values.iter().fold(0.0, |sum, value| sum + value) / n as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
         Some(Spread { n, mean, deviation })
@@ -38,5 +39,6 @@ mod tests {
         assert!((spread.deviation.unwrap() - 13f64.sqrt()).abs() < 1e-12);
         assert_eq!(Spread::of(&[4.0]), Some(Spread { n: 1, mean: 4.0, deviation: None }));
         assert_eq!(Spread::of(&[]), None);
+        assert!(Spread::of(&[-0.0, -0.0]).unwrap().mean.is_sign_positive());
     }
 }

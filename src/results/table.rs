@@ -1,6 +1,7 @@
 //! A table of typed columns: one set of rows, written as CSV and as Parquet.
 
 use crate::report::column::CellType;
+use crate::report::csv::number as csv_number;
 use crate::report::parquet::{Values, encode};
 use crate::results::ResultsError;
 
@@ -60,7 +61,7 @@ impl Cell {
             Cell::Text(text) => text.clone(),
             Cell::Integer(number) => number.to_string(),
             // The shortest text that reads back to the same bits.
-            Cell::Number(number) => number.to_string(),
+            Cell::Number(number) => csv_number(*number),
         }
     }
 }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::page::Section;
 use crate::page::content::Content;
 use crate::page::html::{Entry, Table, with_spread};
-use crate::results::{Arm, Better, Metric, Paired};
+use crate::results::{Arm, Metric, Paired, best};
 
 /// Arms that do the same but for these shares of it are equals.
 const EQUAL: f64 = 1e-9;
@@ -91,13 +91,14 @@ fn equals(content: &Content, arm: usize) -> Vec<usize> {
 }
 
 fn is_best(content: &Content, arm: usize, metric: &Metric) -> bool {
-    let mean = |arm: usize| content.arms[arm].spread(metric).map(|spread| spread.mean);
-    let others: Vec<f64> = equals(content, arm).into_iter().filter_map(mean).collect();
-    let Some(own) = mean(arm) else { return false };
-    let differ = others.iter().any(|other| *other != own);
-    metric.better() != Better::Neither
-        && differ
-        && others.iter().all(|other| !metric.prefers(*other, own))
+    let figure = |arm: &Arm| {
+        let mean = arm.spread(metric).map(|spread| spread.mean);
+        (mean, arm.done().next().is_some())
+    };
+    let group = equals(content, arm);
+    let figures: Vec<_> = group.iter().map(|other| figure(&content.arms[*other])).collect();
+    let mut marks = group.iter().zip(best(metric, &figures));
+    marks.any(|(other, is_best)| *other == arm && is_best)
 }
 
 /// Where arms of one place on `x` differ in what should be equal: who, and what is said of it.
@@ -123,7 +124,10 @@ fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
             };
             let each = each.collect::<Vec<_>>().join(", ");
             let heading = metric.heading();
-            notes.push((arms.clone(), format!("{where_}arms are not equal in {heading}: {each}")));
+            // What has no run is compared with nothing.
+            let noted = |arm: &usize| content.arms[*arm].done().next().is_some();
+            let noted = arms.iter().copied().filter(noted).collect();
+            notes.push((noted, format!("{where_}arms are not equal in {heading}: {each}")));
         }
     }
     notes
@@ -152,9 +156,7 @@ fn differences(content: &Content) -> Markup {
             let (one, other) = (&content.arms[arm], &content.arms[base]);
             let Some(paired) = one.against(other, metric) else { continue };
             let Paired { n, mean, interval, p, .. } = paired;
-            let signed = |value: f64| {
-                format!("{}{}", if value > 0.0 { "+" } else { "" }, metric.show(value))
-            };
+            let signed = |value: f64| metric.show_signed(value);
             let interval = interval.map_or("".to_owned(), |(low, high)| {
                 format!("{} to {}", signed(low), signed(high))
             });
@@ -164,7 +166,7 @@ fn differences(content: &Content) -> Markup {
                 metric.heading(),
                 signed(mean),
                 interval,
-                p.map_or_else(String::new, |p| format!("{p:.3}")),
+                p.map_or_else(String::new, Paired::show_p),
                 n.to_string(),
             ]);
         }

@@ -44,6 +44,10 @@ pub fn summary(content: &Content) -> Markup {
                 (done) " done in " (content.arms.len()) @if content.arms.len() == 1 { " arm" } @else { " arms" }
                 @if undone > 0 { ", " a href="#cells" { (undone) " not done" } }
             }
+            @if !content.left_out.is_empty() {
+                dt { "Left out" }
+                @for why in &content.left_out { dd { (why) } }
+            }
             dt { "Methods" } dd { (of(&|run| run.manifest.method.clone())) }
             dt { "Data" } dd { (of(&data)) }
             dt { "Seeds" }

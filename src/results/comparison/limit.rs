@@ -54,7 +54,7 @@ impl Limit {
             // Tolerances in decimal fractions are not exact: a tenth of a millionth is forgiven.
             if worse > allowed + 1e-7 * allowed {
                 let show = |value: f64| {
-                    let symbol = self.metric.unit().symbol();
+                    let symbol = self.metric.unit().of_differences();
                     format!("{} {symbol}", self.metric.show(value)).trim_end().to_owned()
                 };
                 broken.push(format!(

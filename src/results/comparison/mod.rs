@@ -60,6 +60,8 @@ pub struct Group {
     pub seeds: Vec<Seeds>,
     /// Runs that are not, and are left out.
     pub unfinished: usize,
+    /// Runs that are there once more, and are left out.
+    pub repeats: Vec<String>,
     #[serde(skip)]
     arm: Arm,
 }
@@ -130,8 +132,9 @@ impl Comparison {
         let usual = || USUAL.iter().map(|name| Metric::parse(name)).collect::<Result<Vec<_>, _>>();
         let metrics = if metrics.is_empty() { usual()? } else { metrics.to_vec() };
         let rows = metrics.into_iter().map(|metric| MetricRow::of(metric, &groups));
-        let metrics: Vec<MetricRow> =
-            rows.filter(|row| row.spread.iter().any(Option::is_some)).collect();
+        let metrics: Vec<MetricRow> = rows
+            .filter(|row| row.metric.is_until() || row.spread.iter().any(Option::is_some))
+            .collect();
         let bytes = kinds(&groups).into_iter().map(|metric| MetricRow::of(metric, &groups));
         Ok(Comparison { scenario, parting, metrics, bytes: bytes.collect(), groups })
     }
@@ -141,7 +144,8 @@ impl Group {
     fn of(name: String, arm: Arm) -> Group {
         let seeds: Vec<Seeds> = arm.done().map(|run| run.manifest.seeds).collect();
         let method = arm.runs.first().map_or_else(String::new, |run| run.manifest.method.clone());
-        Group { name, method, unfinished: arm.runs.len() - seeds.len(), seeds, arm }
+        let repeats = arm.repeats.iter().map(ToString::to_string).collect();
+        Group { name, method, unfinished: arm.runs.len() - seeds.len(), repeats, seeds, arm }
     }
 }
 

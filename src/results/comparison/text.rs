@@ -1,8 +1,9 @@
 //! A comparison as tables for people.
 
 use super::{Against, Comparison, Group, MetricRow, Parting, Verdict};
+use crate::experiment::Seeds;
 use crate::report::text_table::{TextTable, grouped};
-use crate::results::{Metric, Spread};
+use crate::results::{Metric, Paired, Spread};
 
 /// A value longer than this ends in dots: JSON has it whole.
 const LONGEST: usize = 36;
@@ -11,20 +12,34 @@ impl Comparison {
     /// Everything, table below table.
     pub fn render(&self) -> String {
         let mut text = String::new();
+        let whole = apart(&self.groups);
         for (group, letter) in self.groups.iter().zip(letters()) {
-            text.push_str(&format!("{letter}  {}\n", group.render()));
+            text.push_str(&format!("{letter}  {}\n", group.render(whole)));
+            for repeat in &group.repeats {
+                text.push_str(&format!("   left out: {repeat}\n"));
+            }
         }
         text.push_str(&self.scenario_table());
         text.push_str(&self.partings());
         text.push('\n');
-        text.push_str(&self.values("metric", &self.metrics, &|metric, spread| {
-            spread.map_or_else(String::new, |spread| spread_of(metric, spread))
-        }));
+        text.push_str(&self.values(
+            "metric",
+            &self.metrics,
+            &|metric, spread, runs| match spread {
+                // Who never came so far is not in the mean, which would look better without a word.
+                Some(spread) if metric.is_until() && spread.n < runs => {
+                    format!("{} ({} of {runs})", spread_of(metric, spread), spread.n)
+                }
+                Some(spread) => spread_of(metric, spread),
+                None if metric.is_until() => "never".to_owned(),
+                None => String::new(),
+            },
+        ));
         for (place, letter) in letters().enumerate().take(self.groups.len()).skip(1) {
             text.push_str(&self.differences(place, &letter));
         }
         text.push('\n');
-        text.push_str(&self.values("bytes (mean of the runs)", &self.bytes, &|_, spread| {
+        text.push_str(&self.values("bytes (mean of the runs)", &self.bytes, &|_, spread, _| {
             spread.map_or_else(String::new, |spread| grouped(spread.mean.round() as u64))
         }));
         text
@@ -73,7 +88,7 @@ impl Comparison {
         &self,
         title: &str,
         rows: &[MetricRow],
-        shown: &dyn Fn(&Metric, Option<&Spread>) -> String,
+        shown: &dyn Fn(&Metric, Option<&Spread>, usize) -> String,
     ) -> String {
         let head = [title.to_owned()].into_iter().chain(letters().take(self.groups.len()));
         let mut table = TextTable::new(head);
@@ -82,7 +97,9 @@ impl Comparison {
                 "metric" => row.metric.heading(),
                 _ => row.name.trim_start_matches("bytes_").replacen('_', "   ", 1),
             };
-            let values = row.spread.iter().map(|spread| shown(&row.metric, spread.as_ref()));
+            let values = row.spread.iter().zip(&self.groups);
+            let values = values
+                .map(|(spread, group)| shown(&row.metric, spread.as_ref(), group.seeds.len()));
             table.row([name].into_iter().chain(values));
         }
         table.render()
@@ -96,18 +113,41 @@ impl Comparison {
         for row in &self.metrics {
             if let Some(against) = &row.against[place - 1] {
                 table.row(against.cells(&row.metric));
+            } else if row.metric.is_until() {
+                let told = match (&row.spread[0], &row.spread[place]) {
+                    (Some(_), _) => format!("{letter} never reached it"),
+                    (None, Some(_)) => "A never reached it".to_owned(),
+                    (None, None) => "neither reached it".to_owned(),
+                };
+                table.row([row.metric.heading(), told]);
             }
         }
         format!("\n{}", table.render())
     }
 }
 
+/// Whether partition and class order have seeds that do not follow from that of the run: neither are they the same in all
+/// runs nor everywhere that of the run.
+fn apart(groups: &[Group]) -> bool {
+    let all: Vec<&Seeds> = groups.iter().flat_map(|group| &group.seeds).collect();
+    let rest = |seeds: &Seeds| (seeds.partition, seeds.class_order);
+    let fixed = all.windows(2).all(|pair| rest(pair[0]) == rest(pair[1]));
+    let one = all.iter().all(|seeds| rest(seeds) == (seeds.run, seeds.run));
+    !fixed && !one
+}
+
 impl Group {
-    fn render(&self) -> String {
+    /// With all three seeds of every run, or the one that names it.
+    fn render(&self, whole: bool) -> String {
         let count = self.seeds.len();
         let runs = if count == 1 { "run" } else { "runs" };
-        let seeds: Vec<String> = self.seeds.iter().map(|seeds| seeds.run.to_string()).collect();
+        let seed = |seeds: &Seeds| match whole {
+            true => format!("{}/{}/{}", seeds.run, seeds.partition, seeds.class_order),
+            false => seeds.run.to_string(),
+        };
+        let seeds: Vec<String> = self.seeds.iter().map(seed).collect();
         let word = if count == 1 { "seed" } else { "seeds" };
+        let word = if whole { format!("{word} (run/partition/class order)") } else { word.into() };
         let left = match self.unfinished {
             0 => String::new(),
             unfinished => format!("; {unfinished} unfinished left out"),
@@ -140,10 +180,7 @@ impl Parting {
 
 impl Against {
     fn cells(&self, metric: &Metric) -> [String; 6] {
-        let signed = |value: f64| {
-            let sign = if value > 0.0 { "+" } else { "" };
-            format!("{sign}{}", metric.show(value))
-        };
+        let signed = |value: f64| metric.show_signed(value);
         let interval = |(low, high)| format!("{} to {}", signed(low), signed(high));
         let verdict = match self.verdict {
             Verdict::Better => "better",
@@ -156,7 +193,7 @@ impl Against {
             metric.heading(),
             signed(self.difference),
             self.interval.map_or_else(String::new, interval),
-            self.p.map_or_else(String::new, |p| format!("{p:.3}")),
+            self.p.map_or_else(String::new, Paired::show_p),
             if self.pairs == 0 { "means only".to_owned() } else { self.pairs.to_string() },
             verdict.to_owned(),
         ]
@@ -181,3 +218,6 @@ fn shortened(value: &str) -> String {
         false => value.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::results::{Arm, Repeat};
 
 /// A run directory made by hand: figures that no two fields share.
 fn directory(folder: &Path) {
@@ -42,6 +43,31 @@ fn directory(folder: &Path) {
     ] {
         fs::write(folder.join(name), text).unwrap();
     }
+}
+
+#[test]
+fn runs_of_equal_seeds_count_once_and_what_is_done_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    let edit = |name: &str, from: &str, to: &str| {
+        let path = at(name).join(names::MANIFEST);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(path, text.replace(from, to)).unwrap();
+    };
+    for name in ["a", "b", "c", "d"] {
+        directory(&at(name));
+    }
+    // The first is not whole; the last differs in a seed that is not that of the run.
+    edit("a", "\"done\"", "\"failed\"");
+    edit("d", "\"class_order\":3", "\"class_order\":4");
+    let arms = Arm::sort(RunRecord::find(root.path()).unwrap());
+    assert_eq!(arms.len(), 1);
+    let kept: Vec<_> = arms[0].runs.iter().map(|run| run.path.clone()).collect();
+    assert_eq!(kept, [at("b"), at("d")]);
+    let repeat = |name: &str| Repeat { path: at(name), same_as: at("b"), differs: false };
+    assert_eq!(arms[0].repeats, [repeat("c"), repeat("a")]);
+    assert!(arms[0].repeats[0].to_string().contains("c is the same run as "));
 }
 
 fn figure(run: &RunRecord, name: &str) -> Option<f64> {

@@ -6,7 +6,7 @@
 use super::point_columns;
 use crate::report::TextTable;
 use crate::report::column::CellType;
-use crate::results::{Cell, Metric, Spread, Table};
+use crate::results::{Cell, Metric, Spread, Table, best};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -64,7 +64,10 @@ impl MainTable {
                 if note == notes.len() {
                     notes.push(text);
                 }
-                group.iter().for_each(|row| rows[*row].note = Some(note));
+                // What has no run is compared with nothing.
+                let compared = group.iter().copied().filter(|row| rows[*row].n > 0);
+                let compared: Vec<usize> = compared.collect();
+                compared.into_iter().for_each(|row| rows[row].note = Some(note));
             }
         }
         MainTable { heads, metrics, rows, notes, columns: point_columns(study) }
@@ -261,24 +264,17 @@ fn shared_means(
     figures.iter().filter_map(mean).collect()
 }
 
-/// Marks the best of a group; all that look the same as the best are.
+/// Marks the best of a group.
 fn mark_best(
     rows: &mut [Row],
     group: &[usize],
     (at, metric): (usize, &Metric),
     means: &[(usize, f64)],
 ) {
-    let all = means.iter().map(|(_, mean)| *mean);
-    let best = all.reduce(|best, mean| if metric.prefers(mean, best) { mean } else { best });
-    let Some(best) = best else { return };
-    // Nothing is best where all are the same or nothing is better. Who never reaches a threshold is worse.
-    let never = |row: &Row| row.spreads[at].is_none() && row.n > 0 && metric.name().contains(':');
-    let worse = means.iter().any(|(_, mean)| metric.prefers(best, *mean));
-    if worse || group.iter().any(|row| never(&rows[*row])) {
-        let shown = metric.show(best);
-        for (row, mean) in means {
-            rows[*row].best[at] = metric.show(*mean) == shown;
-        }
+    let mean = |row: &usize| means.iter().find(|(other, _)| other == row).map(|(_, mean)| *mean);
+    let figures: Vec<_> = group.iter().map(|row| (mean(row), rows[*row].n > 0)).collect();
+    for (row, is_best) in group.iter().zip(best(metric, &figures)) {
+        rows[*row].best[at] = is_best;
     }
 }
 

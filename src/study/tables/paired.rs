@@ -103,7 +103,7 @@ pub(super) fn to_markdown(study: &Study, differences: &[Difference]) -> String {
         let interval = paired
             .interval
             .map_or_else(String::new, |(low, high)| format!("{} to {}", show(low), show(high)));
-        let p = paired.p.map_or_else(String::new, |p| format!("{p:.3}"));
+        let p = paired.p.map_or_else(String::new, Paired::show_p);
         text.push_str(&format!(
             "| {} | {} | {} | {} | {interval} | {p} | {} |\n",
             study.label(point).replace('|', "\\|"),

@@ -145,6 +145,33 @@ fn arms_are_compared_over_the_seeds_that_all_have() {
 }
 
 #[test]
+fn a_point_without_a_run_has_no_note() {
+    let root = tempfile::tempdir().unwrap();
+    let more = "hgp = { method = { name = \"hgp\" } }\nlate = { method = { name = \"stsa\" } }\n";
+    let text = STUDY.replace("hgp = { method = { name = \"hgp\" } }\n", more);
+    let study = Study::from_toml(&text, "a.study.toml", "a", Path::new("/s")).unwrap();
+    let figures = |method: &str| match method {
+        "late" => None,
+        "hgp" => Some((0.5, 2, 1)),
+        _ => Some((0.5, 2, 0)),
+    };
+    let outcome = |cell: crate::study::Cell| {
+        let method = ["late", "hgp"].into_iter().find(|m| study.label(&cell.point).contains(m));
+        let figures = figures(method.unwrap_or_default());
+        let run =
+            figures.map(|(faa, up, failed)| run(&root.path().join(&cell.path), faa, up, failed));
+        Outcome { cell, hash: "00".into(), state: CellState::Waiting, run }
+    };
+    let outcomes = Outcomes { all: study.cells().into_iter().map(outcome).collect() };
+    let markdown = MainTable::of(&study, &outcomes).to_markdown();
+    assert!(
+        markdown.contains("| 1 | a_b [1] |") && markdown.contains("| 1 | hgp [1] |"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("| 1 | late |  | 0 |"), "{markdown}");
+}
+
+#[test]
 fn differences_pair_seeds_and_subtract_the_baseline() {
     let root = tempfile::tempdir().unwrap();
     let study = study();
