@@ -193,7 +193,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 /// Runs long enough to be killed in it.
 #[cfg(target_os = "linux")]
 fn longer() -> String {
-    STUDY.replace("replicates = 2", "replicates = 1\nset = { federation.rounds = 40 }")
+    STUDY.replace("replicates = 2", "replicates = 1\nset = { federation.rounds = 200 }")
 }
 
 /// A study that runs beside the test, and not after it.

@@ -77,8 +77,8 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
     }
     let beats = |one: &(usize, Spread, Spread), other: &(usize, Spread, Spread)| {
         let no_worse = |metric: &Metric, a: f64, b: f64| a == b || metric.prefers(a, b);
-        no_worse(&x, one.1.mean, other.1.mean)
-            && no_worse(&y, one.2.mean, other.2.mean)
+        no_worse(x, one.1.mean, other.1.mean)
+            && no_worse(y, one.2.mean, other.2.mean)
             && (one.1.mean, one.2.mean) != (other.1.mean, other.2.mean)
     };
     let judged = x.better() != Better::Neither && y.better() != Better::Neither;

@@ -168,7 +168,7 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
 #[test]
 fn axes_that_set_one_key_are_refused_with_both_names() {
     let rest = "other = { key = \"method.prompt_len\", values = [4, 8] }\n";
-    let after = STUDY.replace("[[exclude]]", &format!("[axes.more]\n{{}}\n[[exclude]]"));
+    let after = STUDY.replace("[[exclude]]", "[axes.more]\n{}\n[[exclude]]");
     let arms = |arms: &str| after.replacen("{}", arms, 1);
     for (text, place, key) in [
         // One key twice.
