@@ -15,10 +15,18 @@ pub fn fedcast(folder: &Path, arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(folder)
         .env("NO_COLOR", "1")
-        .env("FEDCAST_CACHE", folder.join("caches"))
+        .env("FEDCAST_CACHE", caches(folder))
         .env_remove("CLICOLOR_FORCE")
         .env_remove("COLUMNS");
     command
+}
+
+/// Nothing is written into the repository.
+fn caches(folder: &Path) -> PathBuf {
+    match folder == Path::new(env!("CARGO_MANIFEST_DIR")) {
+        true => Path::new(env!("CARGO_TARGET_TMPDIR")).join("caches"),
+        false => folder.join("caches"),
+    }
 }
 
 /// What came of it, with texts.
