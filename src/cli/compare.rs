@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::CliError;
+use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::results::{Arm, Comparison, Limit, Metric, RunRecord};
 
@@ -63,7 +64,7 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
             print(&format!("{text:#}\n"))?;
         }
     }
-    broken.iter().for_each(|broken| eprintln!("worse: {broken}"));
+    broken.iter().for_each(|broken| tell(&format!("worse: {broken}")));
     Ok(if broken.is_empty() { Exit::Done } else { Exit::Regressed })
 }
 

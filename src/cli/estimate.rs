@@ -15,9 +15,9 @@ use crate::scenario::Scenario;
 pub(super) struct Estimator {
     kept: Option<KeptCosts>,
     /// How long a trial may go on; a client that trains is waited for. `None` measures nothing.
-    pub budget: Option<Duration>,
+    budget: Option<Duration>,
     /// Measure again what is kept.
-    pub again: bool,
+    again: bool,
 }
 
 impl Estimator {
@@ -59,8 +59,9 @@ impl Estimator {
 /// A line for the end of a run that took so long, where `fedcast plan --estimate` has measured its like.
 pub(super) fn estimate_line(scenario: &Scenario, workers: usize, took_s: f64) -> Option<String> {
     let methods = Registry::builtin();
+    // Before the run is planned: most runs have not been estimated.
+    let costs = Estimator::new(None, false).costs(scenario, &methods, workers).ok()??;
     let plan = plan(&blueprint(scenario, &methods).ok()?, Faults::Off).ok()?;
-    let workers = u32::try_from(workers).ok();
-    let said = Estimator::new(None, false).estimate(scenario, &plan, &methods, workers).ok()??;
-    Some(format!("estimate    {}, the run took {}\n", duration(said.wall_s), duration(took_s)))
+    let said = Estimate::of(&plan, scenario, &costs, workers).wall_s;
+    Some(format!("estimate    {}, the run took {}\n", duration(said), duration(took_s)))
 }

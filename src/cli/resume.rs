@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::Value;
 
 use super::failure::CliError;
 use super::run::drive;
@@ -11,6 +10,7 @@ use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::experiment::{self, Resumed, read_summary};
 use crate::methods::Registry;
+use crate::report::Summary;
 
 /// Go on with a run that was killed, interrupted or failed, from its last checkpoint
 #[derive(Debug, Args)]
@@ -71,7 +71,5 @@ pub(super) fn tell_results(path: &Path, format: Format) -> Result<Exit, CliError
         Format::Human => print(&format!("directory   {}\n", path.display()))?,
         Format::Json => print(&summary)?,
     }
-    let count = |name: &str| serde_json::from_str::<Value>(&summary).ok()?.get(name)?.as_u64();
-    let learnt_nothing = count("rounds") > Some(0) && count("aggregated") == Some(0);
-    Ok(if learnt_nothing { Exit::Training } else { Exit::Done })
+    Ok(if Summary::json_learnt_nothing(&summary) { Exit::Training } else { Exit::Done })
 }

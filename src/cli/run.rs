@@ -95,7 +95,7 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut scenario = load(&args.file, &args.overrides.all(), &methods)?;
     let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
-    if let Some(exit) = take_up(args, &run, &scenario.hash(), &scenario)? {
+    if let Some(exit) = take_up(args, &run, &scenario)? {
         return Ok(exit);
     }
     if args.direct {
@@ -118,13 +118,8 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
 
 /// What `--resume` and the lack of `--force` make of a directory in which something stands already;
 /// `None` where the run begins.
-fn take_up(
-    args: &RunArgs,
-    path: &Path,
-    hash: &str,
-    scenario: &Scenario,
-) -> Result<Option<Exit>, CliError> {
-    match standing(path, hash)? {
+fn take_up(args: &RunArgs, path: &Path, scenario: &Scenario) -> Result<Option<Exit>, CliError> {
+    match standing(path, &scenario.hash())? {
         _ if args.force => Ok(None),
         Standing::Unfinished(_) if args.resume => {
             restore_scenario(path, scenario)?;

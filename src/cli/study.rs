@@ -11,6 +11,7 @@ use serde_json::json;
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
+use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::experiment::plan::Plan;
 use crate::federation::Interrupt;
@@ -190,25 +191,20 @@ impl Session<'_> {
 
     fn run(mut self) -> Result<Exit, CliError> {
         self.refuse_foreign()?;
-        let is_wanted = |prepared: &Prepared| {
-            self.cells
-                .iter()
-                .zip(&self.wanted)
-                .any(|(other, wanted)| *wanted && other.cell == prepared.cell)
-        };
         let order = self.study.run.order;
         let retry = self.args.retry_failed;
-        let queue = Queue::of(&self.cells, &self.outcomes, order, retry, is_wanted, &self.methods);
+        let queue =
+            Queue::of(&self.cells, &self.outcomes, order, retry, &self.wanted, &self.methods);
         let wanted = self.wanted.iter().filter(|wanted| **wanted).count();
         if !self.args.quiet {
             let (left, at) = (queue.cells.len(), self.directory.path().display());
             let jobs = self.crew.jobs.min(left);
             match left {
-                0 => eprintln!("{}: nothing to run of {wanted} runs in {at}", self.study.name),
-                left => eprintln!(
+                0 => tell(&format!("{}: nothing to run of {wanted} runs in {at}", self.study.name)),
+                left => tell(&format!(
                     "{}: {left} of {wanted} runs to go, {jobs} at once, into {at}",
                     self.study.name
-                ),
+                )),
             }
         }
         // Written before anything runs: a directory that cannot be written is found at once.
@@ -296,21 +292,22 @@ impl Session<'_> {
         let halt = halt.filter(|_| count("waiting") + count("unfinished") > 0);
         let again = || format!("go on with: {}", again::command(self.args, count("failed") > 0));
         match halt {
-            Some(Halt::Interrupted) => eprintln!("interrupted; {}", again()),
-            Some(Halt::Wall) => eprintln!("stopped at the limit of wall time; {}", again()),
-            Some(Halt::Disk) => {
-                eprintln!("stopped at the limit of disk; make room or raise it, then {}", again())
-            }
+            Some(Halt::Interrupted) => tell(&format!("interrupted; {}", again())),
+            Some(Halt::Wall) => tell(&format!("stopped at the limit of wall time; {}", again())),
+            Some(Halt::Disk) => tell(&format!(
+                "stopped at the limit of disk; make room or raise it, then {}",
+                again()
+            )),
             Some(Halt::Error) => {
-                eprintln!("stopped at the first failure, as on_error says; {}", again())
+                tell(&format!("stopped at the first failure, as on_error says; {}", again()))
             }
             None => {}
         }
         let elsewhere = count("running");
         if elsewhere > 0 && !self.args.status {
-            eprintln!(
+            tell(&format!(
                 "another process still runs {elsewhere} of these runs; --status says how far"
-            );
+            ));
         }
         Ok(match halt {
             Some(Halt::Interrupted | Halt::Wall | Halt::Disk) => Exit::Interrupted,

@@ -149,6 +149,13 @@ impl Summary {
         self.ended == Some(EndReason::Done) && self.rounds > 0 && self.aggregated == 0
     }
 
+    /// The same of the `summary.json` of a run that is done; one that does not count uploads says nothing of it.
+    pub fn json_learnt_nothing(text: &str) -> bool {
+        let summary: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let count = |name: &str| summary.get(name)?.as_u64();
+        count("rounds") > Some(0) && count("aggregated") == Some(0)
+    }
+
     /// The file `summary.json`.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a summary has only string keys");

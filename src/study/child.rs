@@ -32,8 +32,7 @@ pub enum Ended {
     Interrupted,
 }
 
-/// Exit codes of the program that matter here.
-const NOTHING_TO_DO: i32 = 4;
+/// The exit code of a process that was told to stop.
 const INTERRUPTED: i32 = 130;
 
 /// Runs or resumes a cell that is held. What it took stands in the run's manifest.
@@ -53,18 +52,10 @@ pub(super) fn run(
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
     write_atomically(&scenario, prepared.scenario.to_effective_toml().as_bytes())?;
-    let mut arguments: Vec<&OsStr> = match directory.has_run(cell) && !anew {
-        true => vec!["resume".as_ref(), path.as_os_str()],
-        false => {
-            directory.clear_beginnings(cell)?;
-            vec!["run".as_ref(), scenario.as_os_str(), "--out".as_ref(), path.as_os_str()]
-        }
-    };
     let workers = workers.map(|workers| workers.to_string());
-    arguments.push("--quiet".as_ref());
-    if anew {
-        arguments.push("--force".as_ref());
-    }
+    let how = OsStr::new(if anew { "--force" } else { "--resume" });
+    let mut arguments: Vec<&OsStr> = vec!["run".as_ref(), scenario.as_os_str(), how];
+    arguments.extend([OsStr::new("--out"), path.as_os_str(), OsStr::new("--quiet")]);
     if let Some(workers) = &workers {
         arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
     }
@@ -80,7 +71,7 @@ pub(super) fn run(
     let ended = match watch(&mut child, halt) {
         Err(error) => failed(None, format!("cannot wait for the process: {error}")),
         Ok(status) => match status.code() {
-            Some(0 | NOTHING_TO_DO) => Ended::Done,
+            Some(0) => Ended::Done,
             Some(INTERRUPTED) => Ended::Interrupted,
             code => {
                 let mut says: Vec<String> = told(&log, said).into_iter().collect();

@@ -12,7 +12,7 @@
 //! ```
 //! Directories of several machines are merged by copying one over the other.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -20,8 +20,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Cell, StudyError};
-use crate::experiment::{DirectoryError, Status, names, read_manifest, write_atomically};
-use crate::files::is_locked;
+use crate::experiment::{
+    DirectoryError, Status, names, read_manifest, read_summary, write_atomically,
+};
+use crate::files::{Disk, is_locked};
+use crate::report::Summary;
 
 /// What is known of a cell from its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,10 +172,7 @@ impl StudyDirectory {
     /// Whether the run of a cell came to its end without aggregating one update: its figures are those of a model that
     /// was never trained.
     pub(super) fn learnt_nothing(&self, cell: &Cell) -> bool {
-        let text = fs::read_to_string(self.run(cell).join(names::SUMMARY)).unwrap_or_default();
-        let summary: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let number = |key: &str| summary.get(key).and_then(serde_json::Value::as_u64);
-        number("aggregated") == Some(0) && number("rounds").is_some_and(|rounds| rounds > 0)
+        read_summary(&self.run(cell)).is_ok_and(|text| Summary::json_learnt_nothing(&text))
     }
 
     /// Whether the run of a cell came to its end, whatever it is worth: there is nothing to resume.
@@ -196,7 +196,9 @@ impl StudyDirectory {
                 let text = serde_json::to_string_pretty(failure).expect("three plain fields");
                 write_atomically(&path, format!("{text}\n").as_bytes())
             }
-            None => removed(path),
+            None => Disk::default()
+                .remove(&path)
+                .map_err(|source| DirectoryError::Write { path, source }),
         }
     }
 
@@ -244,35 +246,12 @@ impl StudyDirectory {
         }
         sum
     }
-
-    /// Whether a run can be resumed: its directory says what it is.
-    pub(super) fn has_run(&self, cell: &Cell) -> bool {
-        let run = self.run(cell);
-        [names::MANIFEST, names::SCENARIO].iter().all(|name| run.join(name).exists())
-    }
-
-    /// Clears the way for a run that begins: one that was killed as it wrote its first file left half of it, and a folder
-    /// with anything in it but a run is refused.
-    pub(super) fn clear_beginnings(&self, cell: &Cell) -> Result<(), DirectoryError> {
-        let path = self.run(cell).join(format!("{}.part", names::MANIFEST));
-        removed(path)
-    }
-}
-
-/// Removes a file that need not be there.
-fn removed(path: PathBuf) -> Result<(), DirectoryError> {
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(DirectoryError::Write { path, source })
-        }
-        _ => Ok(()),
-    }
 }
 
 fn open_lock(path: &Path) -> Result<File, DirectoryError> {
-    let failed = |source| DirectoryError::Write { path: path.to_owned(), source };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(failed)?;
-    }
-    OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(failed)
+    let disk = Disk::default();
+    let folder = path.parent().map_or(Ok(()), |folder| disk.create_folder(folder));
+    folder
+        .and_then(|()| disk.lock_file(path))
+        .map_err(|source| DirectoryError::Write { path: path.to_owned(), source })
 }

@@ -15,22 +15,23 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Of those cells that `wanted` chooses and that are left. Failed ones are when they are tried again.
+    /// Of those cells that are `wanted`, cell by cell, and that are left. Failed ones are when they are tried again.
     pub fn of(
         cells: &[Prepared],
         outcomes: &Outcomes,
         order: Order,
         retry_failed: bool,
-        wanted: impl Fn(&Prepared) -> bool,
+        wanted: &[bool],
         methods: &Registry,
     ) -> Queue {
-        let left = cells.iter().zip(&outcomes.all).filter(|(prepared, outcome)| {
-            is_left(&outcome.state, retry_failed) && wanted(prepared)
-        });
+        let left =
+            cells.iter().zip(&outcomes.all).zip(wanted).filter_map(|((cell, outcome), wanted)| {
+                (*wanted && is_left(&outcome.state, retry_failed)).then_some(cell)
+            });
         let passes =
             |prepared: &Prepared| Some(total(&prepared.scenario, methods).ok()?.sample_passes);
         let mut cells: Vec<(Prepared, Option<f64>)> =
-            left.map(|(prepared, _)| (prepared.clone(), passes(prepared))).collect();
+            left.map(|prepared| (prepared.clone(), passes(prepared))).collect();
         if order == Order::CheapFirst {
             cheap_first(&mut cells);
         }

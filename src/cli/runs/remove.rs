@@ -1,10 +1,11 @@
 //! `fedcast runs rm`: removes runs, and nothing else.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use super::RemoveArgs;
 use super::table::{Row, size};
 use crate::cli::failure::CliError;
+use crate::cli::tell::{show, tell};
 use crate::cli::{Exit, print};
 use crate::experiment::{DirectoryError, RunDirectory};
 use crate::results::{RunRecord, State};
@@ -20,7 +21,7 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
         runs.push(run);
     }
     if !args.yes && !confirmed(&runs)? {
-        eprintln!("nothing was removed");
+        tell("nothing was removed");
         return Ok(Exit::NothingToDo);
     }
     for run in &runs {
@@ -37,15 +38,15 @@ fn confirmed(runs: &[RunRecord]) -> Result<bool, CliError> {
         let row = Row::of(run);
         let (path, method) = (run.path.display(), &run.manifest.method);
         let seed = run.manifest.seeds.run;
-        eprintln!("{path}  {method}, seed {seed}, {}, {}", State::of(run), size(row.size_bytes));
+        let (state, size) = (State::of(run), size(row.size_bytes));
+        tell(&format!("{path}  {method}, seed {seed}, {state}, {size}"));
     }
     if !std::io::stdin().is_terminal() {
         let what = "nobody is there to be asked; --yes removes without a question";
         return Err(CliError::Usage(what.to_owned()));
     }
-    eprint!("remove {}? [y/N] ", if runs.len() == 1 { "it" } else { "them" });
+    show(if runs.len() == 1 { "remove it? [y/N] " } else { "remove them? [y/N] " });
     let unread = |error: std::io::Error| CliError::Unexpected(format!("no answer: {error}"));
-    std::io::stderr().flush().map_err(unread)?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).map_err(unread)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
