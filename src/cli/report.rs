@@ -9,6 +9,7 @@ use super::failure::CliError;
 use super::{Exit, print};
 use crate::experiment::write_atomically;
 use crate::page::{Content, render};
+use crate::study::STUDY_FILE;
 
 /// Write a study, or any runs, as one HTML page: tables, plots, differences, commands
 #[derive(Debug, Args)]
@@ -43,7 +44,7 @@ fn axis(text: &str) -> Result<(String, String), String> {
 pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
     // A folder without runs is a typing mistake, but for a study none of whose cells came so far.
     for folder in &args.folders {
-        if !folder.join("study.effective.toml").is_file() {
+        if !folder.join(STUDY_FILE).is_file() {
             records(folder)?;
         }
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::files::{self, Kind};
+
 /// How a run was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
@@ -32,7 +34,7 @@ pub struct Origin {
 impl Origin {
     /// Reads it again; `None` if it is gone meanwhile, which is nothing a run should fail for.
     pub fn of(path: &std::path::Path) -> Option<Origin> {
-        let text = std::fs::read_to_string(path).ok()?;
+        let text = files::read_text(path, Kind::Scenario).ok()?;
         Some(Origin { file: path.file_name()?.to_string_lossy().into_owned(), text })
     }
 }

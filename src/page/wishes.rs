@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::results::{Metric, ResultsError, RunRecord, Sheet};
-use crate::study::{Axis, Baseline, CellState, Pick, Plot, Study, StudyError};
+use crate::study::{Axis, Baseline, CellState, Pick, Plot, STUDY_FILE, Study, StudyError};
 
 /// What a study wants to see, and what became of its cells.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,6 @@ pub struct Cell {
 /// Noted where arms differ in them, unless somebody wants something else.
 const UNEQUAL: [&str; 2] = ["seats", "sample_passes"];
 /// The file of a study.
-const STUDY: &str = "study.effective.toml";
 const CELLS: &str = "cells.csv";
 
 impl Wishes {
@@ -53,7 +52,7 @@ impl Wishes {
     /// # Errors
     /// A file of the study is damaged.
     pub fn of(root: &Path) -> Result<Wishes, StudyError> {
-        let path = root.join(STUDY);
+        let path = root.join(STUDY_FILE);
         if !path.exists() {
             return Ok(Wishes::unasked()?);
         }
@@ -148,7 +147,7 @@ plots = ["faa"]
     #[test]
     fn a_study_says_what_it_wants_and_its_cells_have_their_axes_in_order() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(STUDY), WRITTEN).unwrap();
+        std::fs::write(folder.path().join(STUDY_FILE), WRITTEN).unwrap();
         let cells = "status,path,error\nfailed,lone/seed-1,\"no, really\"\n\
                      done,\"clients=10,method=hgp/seed-1\",\n";
         std::fs::write(folder.path().join(CELLS), cells).unwrap();
@@ -168,7 +167,7 @@ plots = ["faa"]
         assert_eq!((wishes.cells[2].label.as_str(), wishes.cells[2].axes.len()), ("lone", 0));
         let none = Wishes::of(&folder.path().join("nowhere")).unwrap();
         assert_eq!((none.unequal.len(), none.study), (2, None));
-        std::fs::write(folder.path().join(STUDY), WRITTEN.replace("schema = 1", "")).unwrap();
+        std::fs::write(folder.path().join(STUDY_FILE), WRITTEN.replace("schema = 1", "")).unwrap();
         assert!(Wishes::of(folder.path()).is_err(), "what is no study is said");
     }
 }

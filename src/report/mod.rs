@@ -46,6 +46,7 @@ pub use final_table::final_table;
 pub use partition_table::partition_table;
 pub use plan_table::{duration, estimate_lines, plan_table};
 pub use progress::Progress;
+pub(crate) use progress::say;
 pub use published::{Published, PublishedNumber};
 pub use retiming::{Timing, retiming_table};
 pub use shared::{Both, Shared};

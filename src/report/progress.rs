@@ -135,10 +135,11 @@ impl Progress {
     }
 }
 
-fn say(bar: Option<&ProgressBar>, line: &str) {
+/// Writes a line above the bar, or on stderr where there is none.
+pub(crate) fn say(bar: Option<&ProgressBar>, line: &str) {
     match bar {
         Some(bar) => bar.println(line),
-        // Progress that cannot be written is not worth ending a run for.
+        // Progress that cannot be written is not worth ending anything for.
         None => drop(writeln!(std::io::stderr(), "{line}")),
     }
 }

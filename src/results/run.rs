@@ -1,5 +1,6 @@
 //! One run directory, read.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -10,6 +11,7 @@ use super::{Metric, ResultsError, Sheet, Spread};
 use crate::experiment::assemble::blueprint;
 use crate::experiment::plan::{Faults, plan};
 use crate::experiment::{Manifest, Status, names, read_manifest};
+use crate::files::{self, Kind};
 use crate::methods::Registry;
 use crate::report::words::CONTROL;
 use crate::scenario::Scenario;
@@ -40,7 +42,7 @@ impl RunRecord {
     pub fn read(path: &Path) -> Result<RunRecord, ResultsError> {
         let manifest = read_manifest(path)?;
         let scenario_path = path.join(names::SCENARIO);
-        let scenario_text = std::fs::read_to_string(&scenario_path)
+        let scenario_text = files::read_text(&scenario_path, Kind::Scenario)
             .map_err(|source| ResultsError::Read { path: scenario_path.clone(), source })?;
         let scenario = scenario_text.parse().map_err(|error: toml::de::Error| {
             ResultsError::Damaged { path: scenario_path, why: error.message().to_owned() }
@@ -164,9 +166,10 @@ impl RunRecord {
 
     /// Mean over the rounds whose server said it.
     fn of_rounds(&self, name: &str) -> Option<f64> {
-        let journal = std::fs::read_to_string(self.path.join(names::EVENTS)).ok()?;
-        let said = journal.lines().filter(|line| line.contains(name)).filter_map(|line| {
-            let entry: Value = serde_json::from_str(line).ok()?;
+        let journal = files::open(&self.path.join(names::EVENTS), Kind::Journal).ok()?;
+        let lines = BufReader::new(journal).lines().map_while(Result::ok);
+        let said = lines.filter(|line| line.contains(name)).filter_map(|line| {
+            let entry: Value = serde_json::from_str(&line).ok()?;
             let closed = entry.pointer("/event/type")? == "round_closed";
             let figure = entry.pointer("/numbers/metrics")?.get(name)?.as_f64();
             figure.filter(|_| closed)
@@ -207,7 +210,7 @@ impl RunRecord {
 
 /// A file of JSON; `None` where there is none.
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ResultsError> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match files::read_text(path, Kind::Manifest) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ResultsError::Read { path: path.to_owned(), source }),

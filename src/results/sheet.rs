@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::ResultsError;
+use crate::files::{self, Kind};
 
 /// Rows of text under named columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,8 +19,8 @@ impl Sheet {
     /// # Errors
     /// It cannot be read, or is no such table.
     pub fn read(path: &Path) -> Result<Option<Sheet>, ResultsError> {
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
+        let file = match files::open(path, Kind::Journal) {
+            Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(ResultsError::Read { path: path.to_owned(), source }),
         };
@@ -27,7 +28,7 @@ impl Sheet {
             path: path.to_owned(),
             why: error.to_string(),
         };
-        let mut reader = csv::Reader::from_reader(bytes.as_slice());
+        let mut reader = csv::Reader::from_reader(file);
         let texts = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect();
         let columns = texts(reader.headers().map_err(damaged)?);
         let rows = reader.records().map(|record| record.map(|record| texts(&record)));

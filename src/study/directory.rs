@@ -26,6 +26,9 @@ use crate::experiment::{
 use crate::files::{Disk, is_locked};
 use crate::report::Summary;
 
+/// The file in the directory of a study that holds the study with every default.
+pub const STUDY_FILE: &str = "study.effective.toml";
+
 /// What is known of a cell from its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellState {

@@ -9,6 +9,7 @@ use super::compare::Compare;
 use super::run_section::RunSection;
 use super::seeds::Replicate;
 use super::wishes::ReportWishes;
+use crate::files::{self, Kind};
 use crate::scenario::reader::{Param, TableReader, read_document};
 use crate::scenario::{Changes, Origin};
 
@@ -54,7 +55,7 @@ impl Study {
     /// The file cannot be read, or everything that is wrong with it.
     pub fn load(path: &Path) -> Result<Study, StudyError> {
         let unreadable = |source| StudyError::Unreadable { path: path.to_owned(), source };
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = files::read_text(path, Kind::Scenario).map_err(unreadable)?;
         let file = std::path::absolute(path).map_err(unreadable)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let stem = stem.strip_suffix(".study").unwrap_or(&stem);

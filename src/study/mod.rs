@@ -64,7 +64,7 @@ pub use cell::{Cell, Point};
 pub use child::{Ended, LEASH};
 pub use collect::{Outcome, Outcomes};
 pub use compare::{Baseline, Compare};
-pub use directory::{CellState, Failure, StudyDirectory};
+pub use directory::{CellState, Failure, STUDY_FILE, StudyDirectory};
 pub use error::StudyError;
 pub use execute::{Crew, Halt, News};
 pub use file::{Extra, SCHEMA, Study};

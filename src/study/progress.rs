@@ -1,6 +1,6 @@
 //! How far a study is, on stderr: a bar on a terminal, one line per finished cell otherwise.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -10,6 +10,7 @@ use super::outlook::duration;
 use super::prepare::Prepared;
 use super::queue::Queue;
 use super::{Pace, Study};
+use crate::report::say;
 
 /// Tells what cells do.
 pub struct StudyProgress<'a> {
@@ -146,11 +147,8 @@ impl<'a> StudyProgress<'a> {
     }
 
     fn line(&self, line: &str) {
-        match (&self.bar, self.quiet) {
-            (_, true) => {}
-            (Some(bar), _) => bar.println(line),
-            // Progress that cannot be written is not worth ending a study for.
-            (None, _) => drop(writeln!(std::io::stderr(), "{line}")),
+        if !self.quiet {
+            say(self.bar.as_ref(), line);
         }
     }
 }

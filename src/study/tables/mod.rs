@@ -22,7 +22,7 @@ pub use paired::{Difference, differences};
 
 use super::collect::Outcomes;
 use super::directory::StudyDirectory;
-use super::{Axis, Point, Study, StudyError};
+use super::{Axis, Point, STUDY_FILE, Study, StudyError};
 use crate::experiment::write_atomically;
 use crate::report::column::CellType;
 use crate::results::{Cell, Table};
@@ -38,7 +38,7 @@ pub fn write(
 ) -> Result<(), StudyError> {
     let _held = directory.hold_tables()?;
     let put = |name: &str, bytes: &[u8]| write_atomically(&directory.path().join(name), bytes);
-    put("study.effective.toml", study.to_effective_toml().as_bytes())?;
+    put(STUDY_FILE, study.to_effective_toml().as_bytes())?;
     let both = |name: &str, table: &Table| -> Result<(), StudyError> {
         put(&format!("{name}.csv"), table.to_csv().as_bytes())?;
         Ok(put(&format!("{name}.parquet"), &table.to_parquet()?)?)

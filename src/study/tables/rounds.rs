@@ -3,6 +3,7 @@
 use super::{point_cells, point_columns};
 use crate::experiment::names;
 use crate::report::column::CellType;
+use crate::report::dictionary;
 use crate::results::{Cell, ResultsError, Sheet, Table};
 use crate::study::Study;
 use crate::study::collect::Outcomes;
@@ -49,33 +50,19 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Result<Table, Results
     Ok(table)
 }
 
-/// Whole numbers of `rounds.csv`. All of another name are numbers if they read as such: what a column is must not depend
-/// on whether a loss happened to be whole.
-const WHOLE: [&str; 13] = [
-    "round",
-    "task",
-    "cohort",
-    "seats",
-    "folded",
-    "failed",
-    "rejected",
-    "late",
-    "bytes_down",
-    "bytes_up",
-    "sent_down",
-    "sent_up",
-    "control",
-];
-
+/// What the cells of a column are: as the dictionary says, whether or not a loss happens to be whole. A column of another
+/// version holds numbers if all of it reads as such.
 fn kind<'a>(mut sheets: impl Iterator<Item = &'a Sheet>, name: &str) -> CellType {
-    if WHOLE.contains(&name) {
-        return CellType::Int;
+    let file = dictionary::file(names::ROUNDS);
+    let declared = file.iter().flat_map(|file| file.columns).find(|column| column.name == name);
+    if let Some(column) = declared {
+        return column.cells;
     }
     let numbers = sheets.all(|sheet| {
         let Some(place) = sheet.column(name) else { return true };
         sheet.rows.iter().all(|row| row[place].is_empty() || row[place].parse::<f64>().is_ok())
     });
-    if numbers && name != "phase" { CellType::Float } else { CellType::Text }
+    if numbers { CellType::Float } else { CellType::Text }
 }
 
 fn entry(text: &str, kind: CellType) -> Cell {
