@@ -105,15 +105,18 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         scenario.record.direct = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
     }
-    let provenance = Provenance {
-        command: std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect(),
-        overrides: args.overrides.all(),
-        origin: Origin::of(&args.file),
-    };
+    let provenance = provenance(&args.overrides, Origin::of(&args.file));
     let (workers, out) = (args.workers, args.out.clone());
     let options = RunOptions { workers, out, force: args.force, provenance };
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)
+}
+
+/// How this process was asked for a run.
+pub(super) fn provenance(overrides: &Overrides, origin: Option<Origin>) -> Provenance {
+    let words = std::env::args_os().skip(1);
+    let command = words.map(|word| word.to_string_lossy().into()).collect();
+    Provenance { command, overrides: overrides.all(), origin }
 }
 
 /// What `--resume` and the lack of `--force` make of a directory in which something stands already;
@@ -146,6 +149,18 @@ pub(super) fn drive(
 ) -> Result<Exit, CliError> {
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
+    drive_until(interrupt, run, scenario, replayed, quiet, format)
+}
+
+/// The same for somebody who listens for signals already.
+pub(super) fn drive_until(
+    interrupt: Interrupt,
+    run: Run,
+    scenario: &Scenario,
+    replayed: u64,
+    quiet: bool,
+    format: Format,
+) -> Result<Exit, CliError> {
     let workers = run.workers();
     if !quiet {
         let into = run.directory().path().display();

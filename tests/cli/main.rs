@@ -22,6 +22,7 @@ mod feature_cache;
 mod fedhaf;
 #[cfg(unix)]
 mod foreign_files;
+mod fork;
 #[cfg(unix)]
 mod interrupt;
 mod manifest;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders_of};
-use super::training::training_plan;
+use super::terms;
 use super::workforce::{ClientSize, pack, received_values, workforce};
-use super::{coding, facts, rules};
 use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
-use crate::federation::{Rules, Setup, ShardSource};
+use crate::federation::{Rules, Setup, ShardSource, Terms};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
 use crate::model::{
@@ -57,9 +56,8 @@ pub fn assemble(
     ] {
         fits(key, transform, &dataset.train, &config)?;
     }
-    let rules = rules(scenario, &curriculum);
-    let facts = facts(scenario, config, &curriculum, &rules);
-    let method = methods.build(&scenario.method, &facts)?;
+    let terms = terms(scenario, config, Arc::clone(&curriculum), methods)?;
+    let Terms { rules, name, method, training, facts, coding, charged, .. } = terms;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let reported = match &shards {
         ShardSource::Fresh(fresh) => Some(*fresh),
@@ -82,7 +80,7 @@ pub fn assemble(
         curriculum,
         train_transform: Arc::clone(train),
         statistics_transform: transforms.statistics,
-        training: training_plan(scenario, methods),
+        training,
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
         staged: None,
@@ -90,17 +88,18 @@ pub fn assemble(
     };
     let setup = Setup {
         rules,
-        name: scenario.method.name.clone(),
-        charged: method.charged(),
+        name,
+        charged,
         method,
         lab,
         test_transform: transforms.test,
         shards,
         facts,
-        coding: coding(scenario)?,
+        coding,
         workers,
         shaker: None,
         past: None,
+        before: Vec::new(),
     };
     Ok(Assembly { setup, data, backbone: weights })
 }
