@@ -223,6 +223,7 @@ mod tests {
             machine: Machine::here(),
             provenance: Provenance::default(),
             cost: Cost::begun(),
+            forked: None,
             resumed: 0,
             events: None,
             digests: None,
