@@ -101,6 +101,9 @@ fn cargo(call: &[String]) -> bool {
         "test" if after("--test").is_some() => {
             after("--test").is_some_and(|name| root().join("tests").join(name).is_dir())
         }
+        "run" => {
+            after("--example").is_some_and(|name| manifest.contains(&format!("name = \"{name}\"")))
+        }
         "build" | "test" => {
             let feature = after("--features");
             feature.is_none_or(|name| manifest.contains(&format!("\n{name} = [")))
