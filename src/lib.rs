@@ -37,6 +37,7 @@
 //! | [`wire`] | frames, codecs, the counting encoder |
 //! | [`scenario`] | the schema, strict reading with spans, overrides |
 //! | [`numerics`] | streams of randomness, distributions, alias tables, Gaussians |
+//! | [`weights`] | network weights as other programs wrote them: containers, families of names, what is left over |
 //! | [`files`] | reading within bounds, writing whole: every file that others name or a run leaves |
 //! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
 //!
@@ -112,6 +113,7 @@ pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod study;
+pub mod weights;
 pub mod wire;
 
 #[cfg(test)]

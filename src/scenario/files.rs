@@ -1,6 +1,6 @@
 //! The files a scenario names: where their paths stand, and reading the small ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
@@ -76,6 +76,14 @@ impl Scenario {
             }
         }
         paths
+    }
+
+    /// Asks the file of weights for the architecture that the scenario does not state.
+    pub(super) fn infer(&mut self, root: &Node, report: &mut Report) {
+        let find = |path: &Path| Ok(path.to_owned());
+        if let Err((key, message, label, help)) = self.backbone.infer(find) {
+            report.fault(Fault::new(root.nearest(key), message, label).help(help));
+        }
     }
 
     /// Reads the CSV files of traces and distributions; what is wrong with them is reported at its place.

@@ -205,12 +205,6 @@ fn read(
     }
     let (mut scenario, _) =
         TableReader::of(&root, &mut report, |table| Scenario::read(table, stem, methods));
-    if report.is_clean() {
-        scenario.check(&root, &mut report);
-        for Complaint { key, message, label, help } in scenario.method.complaints(&scenario) {
-            report.fault(Fault::new(root.nearest(key), message, label).help(help));
-        }
-    }
     let here = std::env::current_dir().unwrap_or_default();
     let folder_of = |key: &str| {
         let source = root.at(key).map_or(0, |entry| entry.node.span.source);
@@ -228,6 +222,15 @@ fn read(
         let message = format!("the path {path} is not UTF-8");
         let fault = Fault::new(root.nearest(&key), &message, "starts in such a folder");
         report.fault(fault.help("rename that folder, or move the scenario and its files"));
+    }
+    if report.is_clean() {
+        scenario.infer(&root, &mut report);
+    }
+    if report.is_clean() {
+        scenario.check(&root, &mut report);
+        for Complaint { key, message, label, help } in scenario.method.complaints(&scenario) {
+            report.fault(Fault::new(root.nearest(key), message, label).help(help));
+        }
     }
     if report.is_clean() {
         scenario.read_files(&root, &mut report);
