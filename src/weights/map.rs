@@ -166,7 +166,9 @@ fn recognised(listing: &Listing) -> Option<(&'static Family, String)> {
 
 /// A name, and what is left of it without one, two, ... of the known words before it.
 fn stripped(name: &str) -> Vec<&str> {
-    let shorter = |name: &&str| PREFIXES.iter().find_map(|word| name.strip_prefix(word));
+    fn shorter<'a>(name: &&'a str) -> Option<&'a str> {
+        PREFIXES.iter().find_map(|word| name.strip_prefix(word))
+    }
     std::iter::successors(Some(name), shorter).collect()
 }
 

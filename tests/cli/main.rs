@@ -20,6 +20,7 @@ mod extends;
 mod extractors;
 mod feature_cache;
 mod fedhaf;
+mod fetch;
 #[cfg(unix)]
 mod foreign_files;
 #[cfg(unix)]
@@ -42,4 +43,5 @@ mod take_up;
 mod tensorboard;
 mod text;
 mod validation;
+mod weights;
 mod what_if;

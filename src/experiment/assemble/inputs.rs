@@ -15,6 +15,7 @@ use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
 use crate::federation::{Rules, Setup, ShardSource};
+use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
 use crate::model::{
@@ -110,16 +111,17 @@ pub fn assemble(
 /// The backbone of a scenario; its shape must be the one the scenario states.
 fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
     let stated = backbone_config(scenario);
-    let source = |path: &Path| {
+    let source = |path: &Path| -> Result<WeightsSource, FetchError> {
         let ignore = scenario.backbone.ignored().to_vec();
-        WeightsSource { ignore, ..WeightsSource::at(path) }
+        let at = Settings::from_env().weights_at(path)?;
+        Ok(WeightsSource { path: at, name: path.display().to_string(), ignore })
     };
     let backbone = match (&scenario.backbone, &stated) {
         (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
             Weights::Embedded => embedded_vit()?.into(),
             Weights::File(path) => {
                 let native = section.architecture.map_or(config.image, |it| it.shape().image as usize);
-                let read = Checkpoint::stated(&source(path), config.at_resolution(native))?;
+                let read = Checkpoint::stated(&source(path)?, config.at_resolution(native))?;
                 Vit::from_checkpoint(read, Some(config.image))?.into()
             }
         },
@@ -129,20 +131,20 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
                     let key = StreamKey::new(scenario.seed.run, Domain::Init);
                     ResNet::from_parameters(*config, &ResNet::initial_parameters(config, key))?
                 }
-                StartWeights::File(path) => ResNet::load(&source(path), *config)?,
+                StartWeights::File(path) => ResNet::load(&source(path)?, *config)?,
             }
             .into()
         }
         (
             BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section),
             BackboneConfig::DeepResNet(config),
-        ) => DeepResNet::load(&source(&section.weights), *config)?.into(),
+        ) => DeepResNet::load(&source(&section.weights)?, *config)?.into(),
         (BackboneSection::Bert(section), BackboneConfig::Bert(config)) => match &section.weights {
             StartWeights::Random => {
                 let key = StreamKey::new(scenario.seed.run, Domain::Init);
                 Bert::from_parameters(*config, &Bert::initial_parameters(config, key))?
             }
-            StartWeights::File(path) => Bert::load(&source(path), *config)?,
+            StartWeights::File(path) => Bert::load(&source(path)?, *config)?,
         }
         .into(),
         // Nothing to be read.
