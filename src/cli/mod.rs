@@ -11,6 +11,7 @@ mod estimate;
 mod exit;
 mod export;
 mod failure;
+mod fetch;
 mod fork;
 mod interrupt;
 mod memory;
@@ -23,6 +24,7 @@ mod run;
 mod runs;
 mod study;
 mod tell;
+mod weights;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -64,6 +66,8 @@ enum Command {
     Methods(methods::MethodsArgs),
     Columns(columns::ColumnsArgs),
     Export(export::ExportArgs),
+    Fetch(fetch::FetchArgs),
+    Weights(weights::WeightsArgs),
 }
 
 /// How results are written to stdout.
@@ -89,6 +93,8 @@ fn after_help() -> String {
   fedcast report studies/scale                 a page with its tables and plots
   fedcast runs                                 the runs below this folder
   fedcast methods show hgp                     what a method does, sends and keeps
+  fedcast fetch cifar100                       a data set or weights by name, for scenarios that name them
+  fedcast weights model.safetensors            what a file of weights is, and how to use it
   fedcast help columns                         every column of every file of a run
 
 Results go to stdout; progress and errors go to stderr.
@@ -130,6 +136,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Methods(args) => methods::execute(&args),
         Command::Columns(args) => columns::execute(&args),
         Command::Export(args) => export::execute(&args),
+        Command::Fetch(args) => fetch::execute(&args),
+        Command::Weights(args) => weights::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

@@ -9,7 +9,7 @@ use super::estimate::estimate_line;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::tell::tell;
-use super::{Exit, Format, direct, print, resume};
+use super::{Exit, Format, direct, fetch, print, resume};
 use crate::experiment::assemble::load;
 use crate::experiment::{
     Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing, default_directory,
@@ -17,6 +17,7 @@ use crate::experiment::{
 };
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
+use crate::fetch::Settings;
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, write_partition};
@@ -62,6 +63,9 @@ pub struct RunArgs {
     /// Train every slot alone first, as `fedcast direct` does, into DIR-direct.csv
     #[arg(long)]
     pub direct: bool,
+    /// Fetch data and weights that the scenario names and that are not here yet
+    #[arg(long)]
+    pub fetch: bool,
     /// No progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
@@ -94,6 +98,12 @@ impl Overrides {
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    if args.fetch {
+        let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
+        for name in scenario.names() {
+            fetch::bring(&name, &settings, args.quiet)?;
+        }
+    }
     let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
     if let Some(exit) = take_up(args, &run, &scenario)? {
         return Ok(exit);

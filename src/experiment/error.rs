@@ -11,6 +11,7 @@ use super::verify::Divergence;
 use super::what_if::Refused;
 use crate::data::DataError;
 use crate::federation::FederationError;
+use crate::fetch::FetchError;
 use crate::model::{DeviceError, ModelError};
 use crate::scenario::ScenarioError;
 use crate::wire::WireError;
@@ -41,6 +42,9 @@ pub enum ExperimentError {
     /// Weights are missing, damaged or of another shape.
     #[error(transparent)]
     Weights(#[from] ModelError),
+    /// Weights that have a name and were not fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
     /// The simulation ended early.
     #[error(transparent)]
     Federation(#[from] FederationError),

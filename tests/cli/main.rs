@@ -20,6 +20,7 @@ mod extends;
 mod extractors;
 mod feature_cache;
 mod fedhaf;
+mod fetch;
 #[cfg(unix)]
 mod foreign_files;
 mod fork;
@@ -43,4 +44,5 @@ mod take_up;
 mod tensorboard;
 mod text;
 mod validation;
+mod weights;
 mod what_if;

@@ -1,6 +1,7 @@
 //! Opens data and weights and puts a run together.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::Device;
@@ -13,12 +14,14 @@ use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
 use crate::federation::{Rules, Setup, ShardSource, Terms};
+use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
 use crate::model::{
-    Backbone, BackboneConfig, Bert, DeepResNet, ModelError, ParameterSet, ResNet, Vit,
+    Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, ResNet, Vit, WeightsSource,
     backbone_config, embedded_vit,
 };
+use crate::model::vit::Checkpoint;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Lab;
 use crate::scenario::{BackboneSection, CachePlace, CacheSection, Scenario, StartWeights, Weights};
@@ -107,12 +110,18 @@ pub fn assemble(
 /// The backbone of a scenario; its shape must be the one the scenario states.
 fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
     let stated = backbone_config(scenario);
+    let source = |path: &Path| -> Result<WeightsSource, FetchError> {
+        let ignore = scenario.backbone.ignored().to_vec();
+        let at = Settings::from_env().weights_at(path)?;
+        Ok(WeightsSource { path: at, name: path.display().to_string(), ignore })
+    };
     let backbone = match (&scenario.backbone, &stated) {
         (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
             Weights::Embedded => embedded_vit()?.into(),
             Weights::File(path) => {
-                let side = section.resolution.map(|side| side as usize);
-                Vit::load(path, side, Some(config.heads))?.into()
+                let native = section.architecture.map_or(config.image, |it| it.shape().image as usize);
+                let read = Checkpoint::stated(&source(path)?, config.at_resolution(native))?;
+                Vit::from_checkpoint(read, Some(config.image))?.into()
             }
         },
         (BackboneSection::ResNet18(section), BackboneConfig::ResNet(config)) => {
@@ -121,34 +130,26 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
                     let key = StreamKey::new(scenario.seed.run, Domain::Init);
                     ResNet::from_parameters(*config, &ResNet::initial_parameters(config, key))?
                 }
-                StartWeights::File(path) => ResNet::load(path, *config)?,
+                StartWeights::File(path) => ResNet::load(&source(path)?, *config)?,
             }
             .into()
         }
         (
             BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section),
             BackboneConfig::DeepResNet(config),
-        ) => DeepResNet::load(&section.weights, *config)?.into(),
+        ) => DeepResNet::load(&source(&section.weights)?, *config)?.into(),
         (BackboneSection::Bert(section), BackboneConfig::Bert(config)) => match &section.weights {
             StartWeights::Random => {
                 let key = StreamKey::new(scenario.seed.run, Domain::Init);
                 Bert::from_parameters(*config, &Bert::initial_parameters(config, key))?
             }
-            StartWeights::File(path) => Bert::load(path, *config)?,
+            StartWeights::File(path) => Bert::load(&source(path)?, *config)?,
         }
         .into(),
         // Nothing to be read.
         _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
-    let found = backbone.config();
-    if stated != found {
-        return Err(ExperimentError::Weights(ModelError::Malformed {
-            file: backbone_name(&scenario.backbone),
-            reason: format!(
-                "it holds another network than the scenario states: {found:?} instead of {stated:?}"
-            ),
-        }));
-    }
+    debug_assert_eq!(stated, backbone.config(), "files are read as stated or refused");
     Ok(backbone)
 }
 
