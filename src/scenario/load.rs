@@ -3,13 +3,13 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::extends;
-use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
+use super::reader::{self, Diagnostic, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
     Complaint, DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection,
-    LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection,
-    Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds,
-    TasksSection, TimeSection, WireSection,
+    Ignored, LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection,
+    PartitionSection, Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario,
+    ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
 };
 use crate::files::{self, Kind};
 
@@ -29,6 +29,17 @@ impl Loaded {
         let mut report = self.report.clone();
         report.fault(Fault::new(self.root.nearest(path), message, label).help(help));
         report.into_error()
+    }
+
+    /// Keys that somebody wrote and that have no meaning for the method, each with its place.
+    pub fn notes(&self) -> Vec<Diagnostic> {
+        let mut report = self.report.clone();
+        for Ignored { key, message } in self.scenario.method.ignored(&self.scenario) {
+            if let Some(written) = self.root.at(key) {
+                report.fault(Fault::new(&written.node, message, "not used"));
+            }
+        }
+        report.into_diagnostics()
     }
 }
 
@@ -94,6 +105,11 @@ impl Scenario {
         let place = extends::Place { file: &folder.join(&shown), shown: &shown };
         let source = Source::new(&shown.display().to_string(), text);
         read(source, name, place, (None, overrides), methods)
+    }
+
+    /// What of it has no meaning for its method, or not everywhere; one sentence each.
+    pub fn ignored(&self) -> Vec<String> {
+        self.method.ignored(self).into_iter().map(|ignored| ignored.message).collect()
     }
 
     /// Every key a scenario file may have, with its default and meaning; those of methods apart.

@@ -75,6 +75,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         holders: holders(scenario, clients, &curriculum)?,
         class_sizes,
         validation: scenario.data.validation_set(),
+        ignored: scenario.ignored(),
         terms: Terms {
             rules,
             name: scenario.method.name.clone(),
