@@ -6,11 +6,10 @@ use std::time::Instant;
 use clap::Args;
 
 use super::estimate::estimate_line;
-use super::failure::CliError;
+use super::failure::{CliError, colour};
 use super::interrupt::on_interrupt;
-use super::tell::tell;
+use super::tell::{show, tell};
 use super::{Exit, Format, direct, fetch, print, resume};
-use crate::experiment::assemble::load;
 use crate::experiment::{
     Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing, default_directory,
     names, restore_scenario, standing,
@@ -25,7 +24,7 @@ use crate::report::words::workers_word;
 use crate::report::{
     Both, ConfusionTable, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table,
 };
-use crate::scenario::Scenario;
+use crate::scenario::{Override, Scenario, ScenarioError};
 
 /// Run a scenario: train the federation, record every event, print the results
 #[derive(Debug, Args)]
@@ -94,10 +93,25 @@ impl Overrides {
     }
 }
 
+/// Reads a scenario and, unless nobody wants to be told, says what of it has no meaning for its method.
+fn load(
+    file: &Path,
+    overrides: &Overrides,
+    methods: &Registry,
+    quiet: bool,
+) -> Result<Scenario, ScenarioError> {
+    let overrides: Vec<Override> = overrides.all().iter().map(Override::new).collect();
+    let loaded = Scenario::load(file, &overrides, methods)?;
+    if !quiet {
+        loaded.notes().iter().for_each(|note| show(&note.render_note(colour())));
+    }
+    Ok(loaded.scenario)
+}
+
 /// Runs the scenario.
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
-    let mut scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
     if args.fetch {
         let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
         for name in scenario.names() {

@@ -17,11 +17,11 @@ use crate::federation::{Rules, Setup, ShardSource, Terms};
 use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
+use crate::model::vit::Checkpoint;
 use crate::model::{
     Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, ResNet, Vit, WeightsSource,
     backbone_config, embedded_vit,
 };
-use crate::model::vit::Checkpoint;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Lab;
 use crate::scenario::{BackboneSection, CachePlace, CacheSection, Scenario, StartWeights, Weights};
@@ -119,7 +119,8 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
         (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
             Weights::Embedded => embedded_vit()?.into(),
             Weights::File(path) => {
-                let native = section.architecture.map_or(config.image, |it| it.shape().image as usize);
+                let native =
+                    section.architecture.map_or(config.image, |it| it.shape().image as usize);
                 let read = Checkpoint::stated(&source(path)?, config.at_resolution(native))?;
                 Vit::from_checkpoint(read, Some(config.image))?.into()
             }

@@ -72,6 +72,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         holders: holders(scenario, clients, &curriculum)?,
         class_sizes,
         validation: scenario.data.validation_set(),
+        ignored: scenario.ignored(),
         terms: terms(scenario, backbone_config(scenario), curriculum, methods)?,
     })
 }
