@@ -1,7 +1,9 @@
 //! What a method asks of a scenario, said before anything is loaded.
 
 use crate::model::backbone_config;
-use crate::scenario::{Complaint, Leftover, OptimiserSection, PartitionKind, Population, Scenario};
+use crate::scenario::{
+    Complaint, EpochSchedule, Leftover, OptimiserSection, PartitionKind, Population, Scenario,
+};
 
 /// One demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,13 @@ pub enum Needs {
         otherwise: Option<&'static str>,
         /// What to set in place of a weight decay of the optimiser, where that is wrong.
         decay: Option<&'static str>,
+    },
+    /// The rate of `[client]` stays as it is from epoch to epoch: the method has a schedule of its own.
+    ConstantRate {
+        /// The key of that schedule.
+        key: &'static str,
+        /// What to set it to in order to leave the rate to `[client]`.
+        otherwise: &'static str,
     },
     /// Clients come back.
     ReturningClients {
@@ -152,6 +161,13 @@ impl Needs {
             Needs::PlainSgd { what, otherwise, decay } => {
                 return plain_sgd(scenario, what, otherwise, decay);
             }
+            Needs::ConstantRate { key, otherwise } => complain(
+                scenario.client.epoch_schedule != EpochSchedule::Constant,
+                "client.epoch_schedule",
+                format!("`{key}` is a schedule of its own"),
+                "two schedules for one rate".to_owned(),
+                format!("set `client.epoch_schedule = \"constant\"`, or `{key} = {otherwise}`"),
+            ),
             Needs::ReturningClients { why, otherwise } => complain(
                 scenario.participation.population == Population::Fresh,
                 "participation.population",

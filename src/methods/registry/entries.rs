@@ -3,8 +3,8 @@
 use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, ccvr, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
-    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, gradma, hepco, hgp,
-    icarl, joint, l2p, lwf, oracle, powder, scaffold, stsa,
+    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, glfc, gradma, hepco,
+    hgp, icarl, joint, l2p, lwf, oracle, powder, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -40,5 +40,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         er::entry(),
         der::entry(),
         icarl::entry(),
+        glfc::entry(),
+        glfc::lga_entry(),
     ]
 }
