@@ -20,7 +20,7 @@ pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::ExperimentError;
 use super::plan::Blueprint;
-use crate::data::Curriculum;
+use crate::data::{AuxiliaryFacts, Curriculum};
 use crate::federation::{Coding, Rules, Terms};
 use crate::methods::Registry;
 use crate::model::{BackboneConfig, backbone_config};
@@ -51,6 +51,7 @@ fn facts(
     backbone: BackboneConfig,
     curriculum: &Curriculum,
     rules: &Rules,
+    auxiliary: Option<AuxiliaryFacts>,
 ) -> ModelFacts {
     ModelFacts {
         backbone,
@@ -58,6 +59,7 @@ fn facts(
         tasks: curriculum.tasks.len(),
         clients: rules.clients_of_a_task() as usize,
         form: scenario.wire.form,
+        auxiliary,
     }
 }
 
@@ -67,7 +69,8 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
     let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
     let class_sizes = curriculum.class_sizes(class_sizes);
     let rules = rules(scenario, &curriculum);
-    let facts = facts(scenario, backbone_config(scenario), &curriculum, &rules);
+    let auxiliary = AuxiliaryFacts::from_scenario(scenario)?;
+    let facts = facts(scenario, backbone_config(scenario), &curriculum, &rules, auxiliary);
     let method = methods.build(&scenario.method, &facts)?;
     let clients = scenario.federation.clients;
     Ok(Blueprint {

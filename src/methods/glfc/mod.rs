@@ -50,7 +50,7 @@ use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
 use crate::learning::{Classifier, Teacher, TrainingPlan};
 use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What tells a client that a new task has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -84,7 +84,18 @@ pub struct Glfc {
     pub terms: Terms,
 }
 
+impl Default for Glfc {
+    fn default() -> Self {
+        defaults(Glfc::read)
+    }
+}
+
 impl Glfc {
+    /// The defaults of LGA.
+    pub fn default_lga() -> Glfc {
+        defaults(Glfc::read_lga)
+    }
+
     /// Reads the keys of a `[method]` table of GLFC.
     pub fn read(table: &mut TableReader<'_>) -> Glfc {
         let glfc = Glfc::learning(table, "the release of GLFC");

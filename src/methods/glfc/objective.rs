@@ -222,7 +222,6 @@ mod tests {
             loss.unwrap()
         };
         let reduced = Terms { weighs_relation: false, ..lga(Groups::Task, 0.5) };
-        // In the task 0 the exponent is one, and no group of an earlier task is balanced: the labels say which is new.
         let glfc = loss(GLFC, 1);
         let far = |other: &Tensor| (value(other) - value(&glfc)).abs();
         assert!(far(&loss(reduced, 1)) > 1e-3, "the exponent");

@@ -2,9 +2,9 @@
 
 use super::MethodEntry;
 use crate::methods::{
-    adapter, c2prompt, ccvr, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
+    adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
     fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, glfc, gradma, hepco,
-    hgp, icarl, joint, l2p, lwf, oracle, powder, scaffold, stsa,
+    hgp, icarl, joint, l2p, lwf, oracle, pip, powder, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -28,6 +28,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         oracle::entry(),
         l2p::entry(),
         dualprompt::entry(),
+        pip::entry(),
         coda_prompt::entry(),
         fed_cprompt::entry(),
         powder::entry(),
@@ -42,5 +43,6 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         icarl::entry(),
         glfc::entry(),
         glfc::lga_entry(),
+        cfed::entry(),
     ]
 }
