@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::command::{Told, fedcast, read, tell, tell_of, tiny};
+use crate::command::{Told, fedcast, read, tell, tell_of};
 
 /// What a request asks for.
 struct Asked {
