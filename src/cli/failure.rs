@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::Exit;
 use super::tell::plain;
 use crate::data::DataError;
-use crate::experiment::{DirectoryError, ExperimentError, ExportError, ResumeError};
+use crate::experiment::{DirectoryError, ExperimentError, ExportError, ForkError, ResumeError};
 use crate::federation::{FederationError, SinkError};
 use crate::fetch::FetchError;
 use crate::model::ModelError;
@@ -99,7 +99,19 @@ fn experiment(error: &ExperimentError) -> Exit {
             ResumeError::Complete(_) => Exit::NothingToDo,
             ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
-            ResumeError::NoScenario(_) => Exit::Recording,
+            ResumeError::NoScenario(_) | ResumeError::NoFork(_) => Exit::Recording,
+        },
+        ExperimentError::Fork(error) => match error {
+            ForkError::NoTask { .. }
+            | ForkError::Last(_)
+            | ForkError::NotKept { .. }
+            | ForkError::Earlier { .. }
+            | ForkError::UnderWay { .. }
+            | ForkError::Same
+            | ForkError::Fixed { .. }
+            | ForkError::OtherState(_)
+            | ForkError::Itself => Exit::Usage,
+            ForkError::Different { .. } => Exit::Diverged,
         },
         ExperimentError::Export(error) => match error {
             ExportError::NoTask { .. }

@@ -129,7 +129,9 @@ fn list(settings: &Settings, format: Format) -> Result<(), CliError> {
         let checked = match (entry.files.len(), unchecked) {
             (0, _) => entry.by_hand.to_owned(),
             (_, 0) => "checksums published".to_owned(),
-            (files, unchecked) => format!("{unchecked} of {files} files without a published checksum"),
+            (files, unchecked) => {
+                format!("{unchecked} of {files} files without a published checksum")
+            }
         };
         let here = if here(entry).is_some() { "here" } else { "" };
         text.push_str(&format!("{:<16} {size:>9}  {here:<4}  {}\n", entry.name, entry.what));

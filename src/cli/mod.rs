@@ -12,6 +12,7 @@ mod exit;
 mod export;
 mod failure;
 mod fetch;
+mod fork;
 mod interrupt;
 mod memory;
 mod methods;
@@ -57,6 +58,7 @@ enum Command {
     Study(study::StudyArgs),
     Direct(direct::DirectArgs),
     Resume(resume::ResumeArgs),
+    Fork(fork::ForkArgs),
     Replay(replay::ReplayArgs),
     Compare(compare::CompareArgs),
     Report(report::ReportArgs),
@@ -86,6 +88,7 @@ fn after_help() -> String {
   fedcast study scenarios/studies/scale.study.toml   many runs from one file, with tables
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
+  fedcast fork runs/a --after-task 3 --set …   go on from there with other settings
   fedcast compare runs/a runs/b                in what two runs differ, and who is better
   fedcast report studies/scale                 a page with its tables and plots
   fedcast runs                                 the runs below this folder
@@ -125,6 +128,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Study(args) => study::execute(&args),
         Command::Direct(args) => direct::execute(&args),
         Command::Resume(args) => resume::execute(&args),
+        Command::Fork(args) => fork::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Compare(args) => compare::execute(&args),
         Command::Report(args) => report::execute(&args),

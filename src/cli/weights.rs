@@ -113,12 +113,15 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
     }
     match config {
         BackboneConfig::Vit(vit) => {
-            let preset = VitConfig::PRESETS.into_iter().find(|p| VitConfig::preset(p) == Some(*vit));
+            let preset =
+                VitConfig::PRESETS.into_iter().find(|p| VitConfig::preset(p) == Some(*vit));
             let VitConfig { image, patch, channels, dim, depth, heads, mlp, .. } = vit;
             let architecture = preset.map(quoted).unwrap_or_else(|| {
                 format!("{{ image = {image}, patch = {patch}, channels = {channels}, dim = {dim}, depth = {depth}, heads = {heads}, mlp = {mlp} }}")
             });
-            lines.push(format!("architecture = {architecture}   # may be left out: the file tells it"));
+            lines.push(format!(
+                "architecture = {architecture}   # may be left out: the file tells it"
+            ));
         }
         BackboneConfig::ResNet(network) => {
             lines.push(format!("width = {}", network.width));

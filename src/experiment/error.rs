@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::directory_error::DirectoryError;
 use super::export::ExportError;
+use super::fork::ForkError;
 use super::journal_file::JournalError;
 use super::resume::ResumeError;
 use super::verify::Divergence;
@@ -59,6 +60,9 @@ pub enum ExperimentError {
     /// A model cannot come out.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// A run cannot be forked there.
+    #[error(transparent)]
+    Fork(#[from] ForkError),
     /// A run cannot be told with other times.
     #[error(transparent)]
     Refused(#[from] Refused),

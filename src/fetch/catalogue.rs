@@ -41,12 +41,7 @@ pub fn entry(name: &str) -> Option<&'static Entry> {
     CATALOGUE.iter().find(|entry| entry.name == name)
 }
 
-const fn remote(
-    url: &'static str,
-    file: &'static str,
-    bytes: u64,
-    checksum: Checksum,
-) -> Remote {
+const fn remote(url: &'static str, file: &'static str, bytes: u64, checksum: Checksum) -> Remote {
     Remote { url, file, bytes: Some(bytes), checksum: Some(checksum) }
 }
 
@@ -286,24 +281,84 @@ static FASHION: [Remote; 4] = [
 /// Checksums of the archives are those that several loaders agree on; for the lists of images nobody has published any, so
 /// their digests are recorded at the first download.
 static DOMAINNET: [Remote; 18] = [
-    known("http://csr.bu.edu/ftp/visda/2019/multi-source/groundtruth/clipart.zip", "clipart.zip", Md5("cd0d8f2d77a4e181449b78ed62bccf1e")),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/clipart_train.txt", "clipart_train.txt"),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/clipart_test.txt", "clipart_test.txt"),
-    known("http://csr.bu.edu/ftp/visda/2019/multi-source/infograph.zip", "infograph.zip", Md5("720380b86f9e6ab4805bb38b6bd135f8")),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/infograph_train.txt", "infograph_train.txt"),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/infograph_test.txt", "infograph_test.txt"),
-    known("http://csr.bu.edu/ftp/visda/2019/multi-source/groundtruth/painting.zip", "painting.zip", Md5("1ae32cdb4f98fe7ab5eb0a351768abfd")),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/painting_train.txt", "painting_train.txt"),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/painting_test.txt", "painting_test.txt"),
-    known("http://csr.bu.edu/ftp/visda/2019/multi-source/quickdraw.zip", "quickdraw.zip", Md5("bdc1b6f09f277da1a263389efe0c7a66")),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/quickdraw_train.txt", "quickdraw_train.txt"),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/quickdraw_test.txt", "quickdraw_test.txt"),
-    known("http://csr.bu.edu/ftp/visda/2019/multi-source/real.zip", "real.zip", Md5("dcc47055e8935767784b7162e7c7cca6")),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/real_train.txt", "real_train.txt"),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/real_test.txt", "real_test.txt"),
-    known("http://csr.bu.edu/ftp/visda/2019/multi-source/sketch.zip", "sketch.zip", Md5("658d8009644040ff7ce30bb2e820850f")),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/sketch_train.txt", "sketch_train.txt"),
-    unchecked("http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/sketch_test.txt", "sketch_test.txt"),
+    known(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/groundtruth/clipart.zip",
+        "clipart.zip",
+        Md5("cd0d8f2d77a4e181449b78ed62bccf1e"),
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/clipart_train.txt",
+        "clipart_train.txt",
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/clipart_test.txt",
+        "clipart_test.txt",
+    ),
+    known(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/infograph.zip",
+        "infograph.zip",
+        Md5("720380b86f9e6ab4805bb38b6bd135f8"),
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/infograph_train.txt",
+        "infograph_train.txt",
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/infograph_test.txt",
+        "infograph_test.txt",
+    ),
+    known(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/groundtruth/painting.zip",
+        "painting.zip",
+        Md5("1ae32cdb4f98fe7ab5eb0a351768abfd"),
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/painting_train.txt",
+        "painting_train.txt",
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/painting_test.txt",
+        "painting_test.txt",
+    ),
+    known(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/quickdraw.zip",
+        "quickdraw.zip",
+        Md5("bdc1b6f09f277da1a263389efe0c7a66"),
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/quickdraw_train.txt",
+        "quickdraw_train.txt",
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/quickdraw_test.txt",
+        "quickdraw_test.txt",
+    ),
+    known(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/real.zip",
+        "real.zip",
+        Md5("dcc47055e8935767784b7162e7c7cca6"),
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/real_train.txt",
+        "real_train.txt",
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/real_test.txt",
+        "real_test.txt",
+    ),
+    known(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/sketch.zip",
+        "sketch.zip",
+        Md5("658d8009644040ff7ce30bb2e820850f"),
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/sketch_train.txt",
+        "sketch_train.txt",
+    ),
+    unchecked(
+        "http://csr.bu.edu/ftp/visda/2019/multi-source/domainnet/txt/sketch_test.txt",
+        "sketch_test.txt",
+    ),
 ];
 
 const fn known(url: &'static str, file: &'static str, checksum: Checksum) -> Remote {

@@ -41,7 +41,10 @@ pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathB
                 if attempt == ATTEMPTS || length(&part) == before {
                     return Err(FetchError::Network {
                         url: wanted.url.to_owned(),
-                        reason: format!("the connection ended after {} bytes: {reason}", length(&part)),
+                        reason: format!(
+                            "the connection ended after {} bytes: {reason}",
+                            length(&part)
+                        ),
                         advice: "run the same command again: it goes on from there".to_owned(),
                     });
                 }
@@ -185,14 +188,19 @@ fn unreachable(url: &str, error: &ureq::Error) -> FetchError {
     FetchError::Network {
         url: url.to_owned(),
         reason: format!("cannot be reached: {error}"),
-        advice: "is there a network? HTTPS_PROXY names a proxy, FEDCAST_MIRROR another server".to_owned(),
+        advice: "is there a network? HTTPS_PROXY names a proxy, FEDCAST_MIRROR another server"
+            .to_owned(),
     }
 }
 
 fn refused(url: &str, status: u16) -> FetchError {
     let advice = match status {
-        401 | 403 => "it may be private or gated, or the server refuses programs: fetch it with a browser and name the path",
-        404 | 410 => "it has moved: FEDCAST_MIRROR names another server, or get the file elsewhere and name its path",
+        401 | 403 => {
+            "it may be private or gated, or the server refuses programs: fetch it with a browser and name the path"
+        }
+        404 | 410 => {
+            "it has moved: FEDCAST_MIRROR names another server, or get the file elsewhere and name its path"
+        }
         _ => "try again later: what has come so far is kept",
     };
     FetchError::Status { url: url.to_owned(), status, advice: advice.to_owned() }

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// No name of the catalogue.
-    #[error("nothing of the name `{name}` is known{}\n  `fedcast fetch --list` shows the names; of the Hugging Face hub write hf:OWNER/REPO", meant(near))]
+    #[error(
+        "nothing of the name `{name}` is known{}\n  `fedcast fetch --list` shows the names; of the Hugging Face hub write hf:OWNER/REPO",
+        meant(near)
+    )]
     Unknown {
         /// As given.
         name: String,
@@ -15,7 +18,9 @@ pub enum FetchError {
         near: Option<&'static str>,
     },
     /// Not how names of the hub are written.
-    #[error("`{0}` is no name of the Hugging Face hub\n  write hf:OWNER/REPO, with @REVISION and :FILE behind it where they are meant, or hf:datasets/OWNER/NAME")]
+    #[error(
+        "`{0}` is no name of the Hugging Face hub\n  write hf:OWNER/REPO, with @REVISION and :FILE behind it where they are meant, or hf:datasets/OWNER/NAME"
+    )]
     NoHubName(String),
     /// It is not on this machine, and nobody asked the network.
     #[error("{name} has not been fetched (looked in {})\n  fetch it: {command}", place.display())]
@@ -39,11 +44,7 @@ pub enum FetchError {
     },
     /// It has to be got from its owners.
     #[error("{name} cannot be fetched: {why}\n  {advice}")]
-    ByHand {
-        name: String,
-        why: String,
-        advice: String,
-    },
+    ByHand { name: String, why: String, advice: String },
     /// The server answered with an error.
     #[error("{url}: the server answers {status}{}\n  {advice}", reason(*status))]
     Status {
@@ -63,7 +64,9 @@ pub enum FetchError {
         advice: String,
     },
     /// What came is not what was published; it has been removed.
-    #[error("{file} from {url} is not what was published: {found} instead of {expected}; it has been removed\n  {advice}")]
+    #[error(
+        "{file} from {url} is not what was published: {found} instead of {expected}; it has been removed\n  {advice}"
+    )]
     Checksum {
         file: String,
         url: String,

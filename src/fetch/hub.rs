@@ -53,7 +53,11 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
             let notes = vec!["offline: whether all of its files are there is not known".to_owned()];
             return Ok(Fetched { path, already: true, notes });
         }
-        return Err(FetchError::Offline { name: name.to_string(), place: settings.hub.clone(), why });
+        return Err(FetchError::Offline {
+            name: name.to_string(),
+            place: settings.hub.clone(),
+            why,
+        });
     }
     let api = ApiBuilder::from_cache(Cache::new(settings.hub.clone()))
         .with_endpoint(settings.endpoint.clone())
@@ -158,7 +162,9 @@ fn failed(name: &HubName, settings: &Settings, error: &ApiError) -> FetchError {
         ApiError::RequestError(error) => match **error {
             ureq::Error::StatusCode(status) => {
                 let advice = match status {
-                    401 | 403 => "it may be private or gated (or not exist): accept its terms on its page and set HF_TOKEN",
+                    401 | 403 => {
+                        "it may be private or gated (or not exist): accept its terms on its page and set HF_TOKEN"
+                    }
                     404 => "is the name right? hf:OWNER/REPO, and :FILE for one file of it",
                     _ => "try again later: what has come so far is kept",
                 };
@@ -167,7 +173,9 @@ fn failed(name: &HubName, settings: &Settings, error: &ApiError) -> FetchError {
             ref other => FetchError::Network {
                 url,
                 reason: format!("cannot be reached: {other}"),
-                advice: "is there a network? HF_ENDPOINT names a mirror of the hub, HTTPS_PROXY a proxy".to_owned(),
+                advice:
+                    "is there a network? HF_ENDPOINT names a mirror of the hub, HTTPS_PROXY a proxy"
+                        .to_owned(),
             },
         },
         ApiError::IoError(source) => FetchError::Network {

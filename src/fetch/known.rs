@@ -91,7 +91,12 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
         }
         let before = known.map(|at| record.files[at].clone());
         let file = bring(entry, remote, &target, before.as_ref(), settings)?;
-        notes.push(format!("{}: {}, {}", file.file, crate::quantity::Bytes(file.bytes), file.checked));
+        notes.push(format!(
+            "{}: {}, {}",
+            file.file,
+            crate::quantity::Bytes(file.bytes),
+            file.checked
+        ));
         match known {
             Some(at) => record.files[at] = file,
             None => record.files.push(file),
@@ -99,7 +104,8 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
         keep(&folder, &record)?;
     }
     if entry.unpacked {
-        let archives: Vec<PathBuf> = entry.files.iter().map(|file| folder.join(file.file)).collect();
+        let archives: Vec<PathBuf> =
+            entry.files.iter().map(|file| folder.join(file.file)).collect();
         let into = folder.join(FILES);
         if into.exists() {
             fs::remove_dir_all(&into).map_err(FetchError::disk(&into))?;

@@ -141,7 +141,9 @@ mod tests {
         ] {
             assert_eq!(Name::parse(text).unwrap().to_string(), text);
         }
-        let Name::Hub(name) = Name::parse("hf:datasets/a/b@c/d:e/f").unwrap() else { panic!("hub") };
+        let Name::Hub(name) = Name::parse("hf:datasets/a/b@c/d:e/f").unwrap() else {
+            panic!("hub")
+        };
         let parts = (name.dataset, &*name.repo, &*name.revision, name.file.as_deref());
         assert_eq!(parts, (true, "a/b", "c/d", Some("e/f")));
     }
@@ -149,7 +151,15 @@ mod tests {
     #[test]
     fn what_leads_elsewhere_is_no_name() {
         for text in [
-            "hf:", "hf:a/b/c", "hf:../b", "hf:a/b:../../etc", "hf:a/b:/etc", "hf:a b", "hf:a/b@", "hf:a//b", "hf:a/b:",
+            "hf:",
+            "hf:a/b/c",
+            "hf:../b",
+            "hf:a/b:../../etc",
+            "hf:a/b:/etc",
+            "hf:a b",
+            "hf:a/b@",
+            "hf:a//b",
+            "hf:a/b:",
         ] {
             assert!(matches!(Name::parse(text), Err(FetchError::NoHubName(_))), "{text}");
         }

@@ -41,7 +41,10 @@ impl Settings {
         let token_file = path("HF_TOKEN_PATH").unwrap_or_else(|| home.join("token"));
         let kept = || Some(std::fs::read_to_string(token_file).ok()?.trim().to_owned());
         let token = value("HF_TOKEN").or_else(|| value("HUGGING_FACE_HUB_TOKEN")).or_else(kept);
-        let offline = [("FEDCAST_OFFLINE", "FEDCAST_OFFLINE is set"), ("HF_HUB_OFFLINE", "HF_HUB_OFFLINE is set")];
+        let offline = [
+            ("FEDCAST_OFFLINE", "FEDCAST_OFFLINE is set"),
+            ("HF_HUB_OFFLINE", "HF_HUB_OFFLINE is set"),
+        ];
         Settings {
             data,
             hub: hub.unwrap_or_else(|| home.join("hub")),
@@ -68,7 +71,10 @@ impl Settings {
 }
 
 fn value(key: &str) -> Option<String> {
-    env::var(key).ok().map(|value| value.trim().trim_end_matches('/').to_owned()).filter(|v| !v.is_empty())
+    env::var(key)
+        .ok()
+        .map(|value| value.trim().trim_end_matches('/').to_owned())
+        .filter(|v| !v.is_empty())
 }
 
 /// What the hub's clients take for yes.

@@ -80,8 +80,10 @@ impl Room {
     }
 
     fn member(&mut self) -> io::Result<()> {
-        self.members =
-            self.members.checked_sub(1).ok_or_else(|| io::Error::other("it has too many members"))?;
+        self.members = self
+            .members
+            .checked_sub(1)
+            .ok_or_else(|| io::Error::other("it has too many members"))?;
         Ok(())
     }
 }
@@ -124,7 +126,8 @@ fn inside(folder: &Path, name: &Path) -> io::Result<PathBuf> {
             Component::Normal(part) => path.push(part),
             Component::CurDir => {}
             _ => {
-                let reason = format!("its member {} would lie outside of its folder", name.display());
+                let reason =
+                    format!("its member {} would lie outside of its folder", name.display());
                 return Err(io::Error::other(reason));
             }
         }

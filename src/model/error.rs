@@ -24,7 +24,11 @@ pub enum ModelError {
         advice: &'static str,
     },
     /// A tensor has another shape than the configuration asks for.
-    #[error("{file}: tensor `{name}` is {}, should be {}\n  {advice}", shown(found), shown(expected))]
+    #[error(
+        "{file}: tensor `{name}` is {}, should be {}\n  {advice}",
+        shown(found),
+        shown(expected)
+    )]
     Shape {
         /// Path as given, or `parameter set`.
         file: String,

@@ -56,10 +56,7 @@ fn dimensions(
     }
 }
 
-fn resnet(
-    file: &str,
-    shapes: &BTreeMap<&str, &[usize]>,
-) -> Result<BackboneConfig, ModelError> {
+fn resnet(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig, ModelError> {
     let stages = [1, 2, 3, 4].map(|stage| blocks(shapes, &format!("layer{stage}.")));
     let bottlenecks = shapes.contains_key("layer1.0.conv3.weight");
     let stem = shapes.get("conv1.weight").copied().unwrap_or_default();
@@ -100,15 +97,7 @@ fn bert(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig,
     let layers = blocks(shapes, "encoder.layer.");
     // What a scenario adds does not change which parameters there are.
     let (heads, length, pooling) = ((hidden / 64).max(1), positions, Pooling::Cls);
-    let config = BertConfig {
-        vocabulary,
-        hidden,
-        layers,
-        heads,
-        intermediate,
-        positions,
-        length,
-        pooling,
-    };
+    let config =
+        BertConfig { vocabulary, hidden, layers, heads, intermediate, positions, length, pooling };
     Ok(BackboneConfig::Bert(config))
 }

@@ -222,7 +222,10 @@ impl DataSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {
         let source = Param::required("source", DataSource::Digits, "which images or text");
         let source: DataSource = table.get(&source);
-        let path = Param::<String>::unset("path", "folder, .tar.gz or text, relative to this file, or a name that was fetched");
+        let path = Param::<String>::unset(
+            "path",
+            "folder, .tar.gz or text, relative to this file, or a name that was fetched",
+        );
         let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
         let file = match source {
             DataSource::Play => "the text",

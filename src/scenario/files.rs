@@ -85,8 +85,14 @@ impl Scenario {
             Settings::from_env().weights_at(path).map_err(|error| {
                 let text = error.to_string();
                 let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
-                let help = format!("{help}, or state `architecture`: then it is needed by `run` only");
-                ("backbone.weights", message.to_owned(), "no architecture can be told from it", help)
+                let help =
+                    format!("{help}, or state `architecture`: then it is needed by `run` only");
+                (
+                    "backbone.weights",
+                    message.to_owned(),
+                    "no architecture can be told from it",
+                    help,
+                )
             })
         };
         if let Err((key, message, label, help)) = self.backbone.infer(find) {

@@ -4,16 +4,16 @@ use std::path::{Component, Path, PathBuf};
 
 use super::extends;
 use super::files;
-use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
+use super::reader::{self, Diagnostic, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
     Complaint, DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection,
-    LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection,
-    Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds,
-    TasksSection, TimeSection, WireSection,
+    Ignored, LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection,
+    PartitionSection, Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario,
+    ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
 };
 use crate::fetch::Name;
-use crate::files::{read_text, Kind};
+use crate::files::{Kind, read_text};
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
 /// does not fit the data, a missing file) can still be shown where it was written.
@@ -31,6 +31,17 @@ impl Loaded {
         let mut report = self.report.clone();
         report.fault(Fault::new(self.root.nearest(path), message, label).help(help));
         report.into_error()
+    }
+
+    /// Keys that somebody wrote and that have no meaning for the method, each with its place.
+    pub fn notes(&self) -> Vec<Diagnostic> {
+        let mut report = self.report.clone();
+        for Ignored { key, message } in self.scenario.method.ignored(&self.scenario) {
+            if let Some(written) = self.root.at(key) {
+                report.fault(Fault::new(&written.node, message, "not used"));
+            }
+        }
+        report.into_diagnostics()
     }
 }
 
@@ -96,6 +107,11 @@ impl Scenario {
         let place = extends::Place { file: &folder.join(&shown), shown: &shown };
         let source = Source::new(&shown.display().to_string(), text);
         read(source, name, place, (None, overrides), methods)
+    }
+
+    /// What of it has no meaning for its method, or not everywhere; one sentence each.
+    pub fn ignored(&self) -> Vec<String> {
+        self.method.ignored(self).into_iter().map(|ignored| ignored.message).collect()
     }
 
     /// Every key a scenario file may have, with its default and meaning; those of methods apart.

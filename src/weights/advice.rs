@@ -56,7 +56,10 @@ mod tests {
         let told = |name: &str| meaning(&[name.to_owned()]);
         assert_eq!(told("blocks.0.ls1.gamma").as_deref(), Some("LayerScale"));
         assert_eq!(told("ls1.gamma").as_deref(), Some("LayerScale"));
-        assert_eq!(told("blocks.3.attn.q_norm.weight").as_deref(), Some("norms of queries and keys"));
+        assert_eq!(
+            told("blocks.3.attn.q_norm.weight").as_deref(),
+            Some("norms of queries and keys")
+        );
         assert_eq!(told("blocks.3.attn.proj.weight"), None);
     }
 }

@@ -10,8 +10,8 @@ use half::{bf16, f16};
 
 use super::format::Magic;
 use super::numpy::NumpyFile;
-use super::torch::TorchFile;
 use super::safetensors_file::{self, SafetensorsFile};
+use super::torch::TorchFile;
 use super::{Format, Line, Listing, Values, WeightsError};
 use crate::files::{self, Kind};
 
@@ -168,7 +168,8 @@ fn zipped(
         (listing, Container::Numpy(file))
     } else {
         let (file, what) = (origin.to_owned(), "is a zip archive without tensors".to_owned());
-        let advice = "unpack it; a file of weights ends with safetensors, pth, bin or npz".to_owned();
+        let advice =
+            "unpack it; a file of weights ends with safetensors, pth, bin or npz".to_owned();
         return Err(WeightsError::Foreign { file, what, advice });
     };
     Ok(WeightsFile { origin: origin.to_owned(), listing, container })

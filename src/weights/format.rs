@@ -60,7 +60,8 @@ impl Format {
         }
         // The pickled number with which `torch.save` began before 1.6.
         if head.starts_with(b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46") {
-            let what = "is a PyTorch file of the format before 1.6, which is a program to be executed";
+            let what =
+                "is a PyTorch file of the format before 1.6, which is a program to be executed";
             return foreign(what, convert_torch(file));
         }
         if head.first() == Some(&0x80) && head.get(1).is_some_and(|version| *version <= 5) {
@@ -80,14 +81,20 @@ impl Format {
             let advice = "save the network as safetensors: a dictionary of arrays and `safetensors.numpy.save_file`";
             return foreign(what, advice.to_owned());
         }
-        if head.starts_with(b"\x1f\x8b") || head.starts_with(b"\xfd7zXZ") || head.starts_with(b"BZh") {
+        if head.starts_with(b"\x1f\x8b")
+            || head.starts_with(b"\xfd7zXZ")
+            || head.starts_with(b"BZh")
+        {
             return foreign("is compressed", "unpack it first".to_owned());
         }
         if begins("{") && text.windows(12).any(|part| part == b"\"weight_map\"") {
             let advice = "bring the parts together: python -c 'from safetensors.torch import load_file, save_file; \
                           import glob; s = {}; [s.update(load_file(f)) for f in sorted(glob.glob(\"model-*.safetensors\"))]; \
                           save_file(s, \"model.safetensors\")'";
-            return foreign("is the index of a network in several files, which are not read", advice.to_owned());
+            return foreign(
+                "is the index of a network in several files, which are not read",
+                advice.to_owned(),
+            );
         }
         Ok(Magic::Other)
     }

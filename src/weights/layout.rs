@@ -46,7 +46,9 @@ impl Layout {
         match self {
             Layout::Joined | Layout::JoinedHeads | Layout::JoinedBiases => {
                 let parts = each()?;
-                let Some(first) = parts.first() else { return Err("there is nothing to join".to_owned()) };
+                let Some(first) = parts.first() else {
+                    return Err("there is nothing to join".to_owned());
+                };
                 if let Some(other) = parts.iter().find(|part| *part != first) {
                     return Err(format!("{} cannot be joined with {}", shown(other), shown(first)));
                 }

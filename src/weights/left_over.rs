@@ -32,18 +32,25 @@ impl Strictness<'_> {
             return Err(other(
                 file,
                 map,
-                format!("{} ({}), not {}", map.family.network.word(), map.family.name, network.word()),
+                format!(
+                    "{} ({}), not {}",
+                    map.family.network.word(),
+                    map.family.name,
+                    network.word()
+                ),
                 "set `backbone.kind` to what it is, or name another file",
             ));
         }
         self.fits(file, map, wanted)?;
         let mut left: Vec<String> = map.left.clone();
-        let strange = map.lines.iter().filter(|line| {
-            !wanted.contains_key(&line.to) && !line.to.ends_with(COUNTER)
-        });
+        let strange = map
+            .lines
+            .iter()
+            .filter(|line| !wanted.contains_key(&line.to) && !line.to.ends_with(COUNTER));
         left.extend(strange.flat_map(|line| line.from.clone()));
         left.sort();
-        let unused = self.ignore.iter().find(|pattern| !left.iter().any(|name| matches(pattern, name)));
+        let unused =
+            self.ignore.iter().find(|pattern| !left.iter().any(|name| matches(pattern, name)));
         left.retain(|name| !self.ignore.iter().any(|pattern| matches(pattern, name)));
         if !left.is_empty() {
             return Err(left_over(file, &left));
@@ -91,8 +98,12 @@ impl Strictness<'_> {
             let more = (differing.len() - 1) + missing.len();
             let more = if more == 0 { String::new() } else { format!(" ({more} more differ)") };
             let advice = match map.family.network {
-                Network::Vit => "leave `backbone.architecture` out to take it from the file, or state this one",
-                Network::ResNet => "set `backbone.kind`, `width` and `stem` to what it is, or name another file",
+                Network::Vit => {
+                    "leave `backbone.architecture` out to take it from the file, or state this one"
+                }
+                Network::ResNet => {
+                    "set `backbone.kind`, `width` and `stem` to what it is, or name another file"
+                }
                 Network::Bert => "set `backbone.architecture` to what it is, or name another file",
             };
             return Err(other(file, map, format!("{first}{more}"), advice));

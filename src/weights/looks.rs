@@ -20,7 +20,9 @@ pub fn looks(map: &NameMap) -> String {
         Network::Vit => match InferredVit::of("it", &shapes, str::to_owned) {
             Ok(vit) => {
                 let InferredVit { image, patch, dim, depth, mlp, .. } = vit;
-                format!("a ViT {dim} wide and {depth} deep, perceptrons of {mlp}, patches of {patch}, images of {image}")
+                format!(
+                    "a ViT {dim} wide and {depth} deep, perceptrons of {mlp}, patches of {patch}, images of {image}"
+                )
             }
             Err(_) => "a part of a vision transformer, or one of another kind".to_owned(),
         },
@@ -44,12 +46,15 @@ pub fn looks_of_resnet(shapes: &BTreeMap<&str, &[usize]>) -> String {
     let stages: Vec<usize> =
         (1..=4).map(|stage| blocks(shapes, &format!("layer{stage}."))).collect();
     let bottlenecks = shapes.contains_key("layer1.0.conv3.weight");
-    let known = RESNETS.iter().find(|(blocks, deep, _)| *blocks == stages[..] && *deep == bottlenecks);
+    let known =
+        RESNETS.iter().find(|(blocks, deep, _)| *blocks == stages[..] && *deep == bottlenecks);
     let width = shapes.get("conv1.weight").and_then(|shape| shape.first());
     let stem = shapes.get("conv1.weight").and_then(|shape| shape.get(2));
     let name = known.map_or("a residual network of another depth", |(_, _, name)| name);
     match (width, stem) {
-        (Some(width), Some(stem)) => format!("{name}, {width} channels wide, with a stem of {stem} x {stem}"),
+        (Some(width), Some(stem)) => {
+            format!("{name}, {width} channels wide, with a stem of {stem} x {stem}")
+        }
         _ => name.to_owned(),
     }
 }

@@ -110,9 +110,9 @@ impl NameMap {
         for from in rule.from {
             let whole = format!("{}{from}", self.prefix);
             match from.contains("{}") {
-                true => blocks.extend(
-                    listing.keys().filter_map(|name| number(&whole, name)).map(Some),
-                ),
+                true => {
+                    blocks.extend(listing.keys().filter_map(|name| number(&whole, name)).map(Some))
+                }
                 false => blocks.extend(listing.contains_key(&whole).then_some(None)),
             }
         }
@@ -137,9 +137,10 @@ impl NameMap {
                     file: file.to_owned(),
                     name: name.clone(),
                     meaning: format!(", which `{to}` is made of as well"),
-                    advice: "use a checkpoint of a plain network: queries, keys and values with all \
+                    advice:
+                        "use a checkpoint of a plain network: queries, keys and values with all \
                              their weights and biases"
-                        .to_owned(),
+                            .to_owned(),
                 });
             };
             shapes.push(listed.shape.as_slice());
@@ -174,8 +175,7 @@ fn stripped(name: &str) -> Vec<&str> {
 
 /// Whether a text is made of known words only.
 fn is_prefix(text: &str) -> bool {
-    text.is_empty()
-        || PREFIXES.iter().any(|word| text.strip_prefix(word).is_some_and(is_prefix))
+    text.is_empty() || PREFIXES.iter().any(|word| text.strip_prefix(word).is_some_and(is_prefix))
 }
 
 #[cfg(test)]
@@ -194,11 +194,18 @@ mod tests {
         for (names, prefix) in [
             (vec!["module.backbone.patch_embed.proj.weight"], Some("module.backbone.")),
             (vec![anchor], Some("")),
-            (vec!["student.backbone.patch_embed.proj.weight", "teacher.patch_embed.proj.weight"], Some("teacher.")),
-            (vec!["a.student.patch_embed.proj.weight", "student.patch_embed.proj.weight"], Some("student.")),
+            (
+                vec!["student.backbone.patch_embed.proj.weight", "teacher.patch_embed.proj.weight"],
+                Some("teacher."),
+            ),
+            (
+                vec!["a.student.patch_embed.proj.weight", "student.patch_embed.proj.weight"],
+                Some("student."),
+            ),
             (vec!["decoder.patch_embed.proj.weight"], None),
         ] {
-            let names: Vec<(&str, &[usize])> = names.into_iter().map(|name| (name, &[1][..])).collect();
+            let names: Vec<(&str, &[usize])> =
+                names.into_iter().map(|name| (name, &[1][..])).collect();
             let found = NameMap::of("f", &listing(&names)).ok();
             assert_eq!(found.map(|map| map.prefix).as_deref(), prefix, "{names:?}");
         }
@@ -215,7 +222,10 @@ mod tests {
         let line = map.lines.iter().find(|line| line.from.len() == 3).unwrap();
         assert_eq!((&line.shape[..], line.from[1].as_str()), (&[12, 4][..], key.as_str()));
         assert!(map.left.is_empty() && map.passed.is_empty());
-        assert_eq!(map.name_in_file("blocks.7.norm1.bias"), "encoder.layer.7.layernorm_before.bias");
+        assert_eq!(
+            map.name_in_file("blocks.7.norm1.bias"),
+            "encoder.layer.7.layernorm_before.bias"
+        );
 
         let error = NameMap::of("f", &listing(&all[..3])).unwrap_err().to_string();
         assert!(error.contains(&value) && error.contains("blocks.0.attn.qkv.weight"), "{error}");

@@ -102,7 +102,8 @@ mod tests {
     fn what_an_array_says_of_itself_is_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("w.npz");
-        Tensor::write_npz(&[("a", Tensor::new(&[1f32, 2.0], &Device::Cpu).unwrap())], &path).unwrap();
+        Tensor::write_npz(&[("a", Tensor::new(&[1f32, 2.0], &Device::Cpu).unwrap())], &path)
+            .unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         let head = b"'shape': (2,), }";
         let at = bytes.windows(head.len()).position(|part| part == head).unwrap();

@@ -58,7 +58,9 @@ mod tests {
     #[test]
     fn numbers_are_read_where_they_stand() {
         assert_eq!(number("blocks.{}.norm1.bias", "blocks.11.norm1.bias"), Some(11));
-        for name in ["blocks.x.norm1.bias", "blocks..norm1.bias", "blocks.01.norm1.bias", "blocks.1.norm1"] {
+        for name in
+            ["blocks.x.norm1.bias", "blocks..norm1.bias", "blocks.01.norm1.bias", "blocks.1.norm1"]
+        {
             assert_eq!(number("blocks.{}.norm1.bias", name), None, "{name}");
         }
         assert_eq!(filled("blocks.{}.norm1", 3), "blocks.3.norm1");

@@ -47,7 +47,11 @@ impl InferredVit {
             Some(shape) if shape.len() == rank => Ok(*shape),
             Some(shape) => Err(WeightsError::Shape {
                 file: file.to_owned(),
-                what: format!("tensor `{}` is {}, and of a vision transformer it has {rank} axes", in_file(name), shown(shape)),
+                what: format!(
+                    "tensor `{}` is {}, and of a vision transformer it has {rank} axes",
+                    in_file(name),
+                    shown(shape)
+                ),
                 advice: "this is another network".to_owned(),
             }),
             None => Err(WeightsError::Missing {
@@ -60,16 +64,21 @@ impl InferredVit {
         let patches = shape("patch_embed.proj.weight", 4)?;
         let (dim, channels, patch) = (patches[0], patches[1], patches[2]);
         if patches[2] != patches[3] {
-            return Err(odd(file, format!("patches of {} x {} pixels are no squares", patch, patches[3])));
+            return Err(odd(
+                file,
+                format!("patches of {} x {} pixels are no squares", patch, patches[3]),
+            ));
         }
         let positions = shape("pos_embed", 3)?[1];
         let fc1 = shape("blocks.0.mlp.fc1.weight", 2)?;
         let grid = positions.saturating_sub(1).isqrt();
         if grid == 0 || grid * grid + 1 != positions {
-            let what = format!("{positions} positions are not one CLS token and a square grid of patches");
+            let what =
+                format!("{positions} positions are not one CLS token and a square grid of patches");
             return Err(odd(file, what));
         }
-        let Some(image) = grid.checked_mul(patch).filter(|_| channels > 0 && dim > 0 && patch > 0) else {
+        let Some(image) = grid.checked_mul(patch).filter(|_| channels > 0 && dim > 0 && patch > 0)
+        else {
             return Err(odd(file, "an extent of the patches is impossible".to_owned()));
         };
         let block = |i: usize| shapes.keys().any(|name| name.starts_with(&format!("blocks.{i}.")));
@@ -79,7 +88,8 @@ impl InferredVit {
 }
 
 fn odd(file: &str, what: String) -> WeightsError {
-    let advice = "only plain vision transformers are read: a CLS token and square patches of a square image";
+    let advice =
+        "only plain vision transformers are read: a CLS token and square patches of a square image";
     WeightsError::Shape { file: file.to_owned(), what, advice: advice.to_owned() }
 }
 
@@ -87,7 +97,9 @@ fn odd(file: &str, what: String) -> WeightsError {
 mod tests {
     use super::*;
 
-    fn inferred(change: impl Fn(&mut BTreeMap<&'static str, Vec<usize>>)) -> Result<InferredVit, WeightsError> {
+    fn inferred(
+        change: impl Fn(&mut BTreeMap<&'static str, Vec<usize>>),
+    ) -> Result<InferredVit, WeightsError> {
         let mut shapes = BTreeMap::from([
             ("patch_embed.proj.weight", vec![12, 3, 4, 4]),
             ("pos_embed", vec![1, 26, 12]),
@@ -102,8 +114,7 @@ mod tests {
 
     #[test]
     fn every_dimension_is_read_where_it_stands() {
-        let expected =
-            InferredVit { image: 20, patch: 4, channels: 3, dim: 12, depth: 2, mlp: 20 };
+        let expected = InferredVit { image: 20, patch: 4, channels: 3, dim: 12, depth: 2, mlp: 20 };
         assert_eq!(inferred(|_| ()).unwrap(), expected);
     }
 
@@ -114,7 +125,10 @@ mod tests {
         };
         assert!(told(|shapes| drop(shapes.remove("pos_embed"))).contains("`x.pos_embed`"));
         assert!(told(|s| drop(s.insert("pos_embed", vec![1, 25, 12]))).contains("25 positions"));
-        assert!(told(|s| drop(s.insert("patch_embed.proj.weight", vec![12, 3, 4, 2]))).contains("4 x 2"));
+        assert!(
+            told(|s| drop(s.insert("patch_embed.proj.weight", vec![12, 3, 4, 2])))
+                .contains("4 x 2")
+        );
         assert!(told(|s| drop(s.insert("blocks.0.mlp.fc1.weight", vec![12]))).contains("2 axes"));
     }
 }

@@ -43,7 +43,9 @@ impl Server {
                     let Ok(mut stream) = stream else { return };
                     let Some(request) = request(&stream) else { return };
                     let range = request.headers.get("range").cloned().unwrap_or_default();
-                    kept.lock().unwrap().push(format!("{} {range}", request.path).trim().to_owned());
+                    kept.lock()
+                        .unwrap()
+                        .push(format!("{} {range}", request.path).trim().to_owned());
                     answer(&request, &mut stream);
                 });
             }
@@ -69,7 +71,8 @@ fn request(stream: &TcpStream) -> Option<Asked> {
 }
 
 fn send(stream: &mut TcpStream, status: &str, headers: &[String], body: &[u8]) {
-    let mut head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    let mut head =
+        format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for header in headers {
         head.push_str(&format!("{header}\r\n"));
     }
@@ -145,7 +148,10 @@ fn a_cut_download_goes_on_where_it_ended() {
         let etag = ["ETag: \"one\"".to_owned()];
         if times.fetch_add(1, Ordering::SeqCst) == 0 {
             let whole = play();
-            let head = format!("HTTP/1.1 200 OK\r\nETag: \"one\"\r\nContent-Length: {}\r\n\r\n", whole.len());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nETag: \"one\"\r\nContent-Length: {}\r\n\r\n",
+                whole.len()
+            );
             let _ = stream.write_all(head.as_bytes());
             let _ = stream.write_all(&whole[..100_000]);
             return;
@@ -189,7 +195,9 @@ fn what_is_not_as_published_is_removed() {
     let server = Server::new(|asked, stream| send_from(asked, stream, &[], b"no archive"));
     let told = fetch(folder, &server, &["cifar100"]);
     assert_eq!(told.code, 6, "{}", told.err);
-    for said in ["cifar-100-binary.tar.gz", "MD5 03b5dce01913d631647c71ecec9e9cb8", "has been removed"] {
+    for said in
+        ["cifar-100-binary.tar.gz", "MD5 03b5dce01913d631647c71ecec9e9cb8", "has been removed"]
+    {
         assert!(told.err.contains(said), "{}", told.err);
     }
     let left: Vec<_> = fs::read_dir(folder.join("data/cifar100")).unwrap().flatten().collect();
@@ -357,8 +365,13 @@ fn scenarios_find_what_was_fetched_or_say_how() {
     let missing = told(&["run", "-q", "--fetch"]);
     assert!(missing.code == 6 && missing.err.contains("FEDCAST_OFFLINE is set"), "{}", missing.err);
     let named = ["--set", "data.source=\"folder\"", "--set", "data.store=8", "--set"];
-    let missing = told(&[&["run", "-q"], &named[..], &["data.path=\"fetched:imagenet-r\""]].concat());
-    assert!(missing.code == 6 && missing.err.contains("fedcast fetch imagenet-r"), "{}", missing.err);
+    let missing =
+        told(&[&["run", "-q"], &named[..], &["data.path=\"fetched:imagenet-r\""]].concat());
+    assert!(
+        missing.code == 6 && missing.err.contains("fedcast fetch imagenet-r"),
+        "{}",
+        missing.err
+    );
     let wrong = told(&[&["check"], &named[..], &["data.path=\"fetched:imagenet-q\""]].concat());
     assert!(wrong.code == 3 && wrong.err.contains("did you mean `imagenet-"), "{}", wrong.err);
 

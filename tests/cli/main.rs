@@ -23,6 +23,7 @@ mod fedhaf;
 mod fetch;
 #[cfg(unix)]
 mod foreign_files;
+mod fork;
 #[cfg(unix)]
 mod interrupt;
 mod manifest;

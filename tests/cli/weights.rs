@@ -158,10 +158,15 @@ fn another_architecture_than_stated_is_told_by_both_shapes() {
     let told = stated("dim=12,depth=1,mlp=20");
     assert!(told.code == 6 && told.err.contains("blocks.1."), "{}", told.err);
     // Only its positions are of another image: interpolated where that is asked for, and not in silence.
-    let sixteen = "backbone.architecture={image=16,patch=4,channels=1,heads=3,dim=12,depth=2,mlp=20}";
+    let sixteen =
+        "backbone.architecture={image=16,patch=4,channels=1,heads=3,dim=12,depth=2,mlp=20}";
     let size = ["--set", "data.train.resize=16", "--set", "data.test.resize=16"];
     let told = run(folder, "plain.safetensors", &[&["--set", sixteen][..], &size[..]].concat());
-    assert!(told.code == 6 && told.err.contains("2 x 2 patches (5), and 4 x 4 (17)"), "{}", told.err);
+    assert!(
+        told.code == 6 && told.err.contains("2 x 2 patches (5), and 4 x 4 (17)"),
+        "{}",
+        told.err
+    );
     let asked = [&["--set", "backbone.resolution=16", "-o", "sixteen"][..], &size[..]].concat();
     let told = run(folder, "plain.safetensors", &asked);
     assert_eq!(told.code, 0, "{}", told.err);
@@ -180,9 +185,17 @@ fn without_the_file_the_architecture_has_to_be_stated() {
     assert!(told.code == 3 && told.err.contains("no name of the Hugging Face hub"), "{}", told.err);
     write(folder, "plain.safetensors", &network());
     let told = check("backbone={weights=\"plain.safetensors\"}");
-    assert!(told.code == 3 && told.err.contains("how many heads a width of 12 has"), "{}", told.err);
+    assert!(
+        told.code == 3 && told.err.contains("how many heads a width of 12 has"),
+        "{}",
+        told.err
+    );
     let told = check("backbone={weights=\"plain.safetensors\",heads=5}");
-    assert!(told.code == 3 && told.err.contains("5 heads do not divide a width of 12"), "{}", told.err);
+    assert!(
+        told.code == 3 && told.err.contains("5 heads do not divide a width of 12"),
+        "{}",
+        told.err
+    );
     let told = check("backbone={ignore=[\"a\"]}");
     assert!(told.code == 3 && told.err.contains("no weights are read from a file"), "{}", told.err);
 }

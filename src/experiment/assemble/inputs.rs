@@ -7,22 +7,21 @@ use std::sync::Arc;
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders_of};
-use super::training::training_plan;
+use super::terms;
 use super::workforce::{ClientSize, pack, received_values, workforce};
-use super::{coding, facts, rules};
 use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
-use crate::federation::{Rules, Setup, ShardSource};
+use crate::federation::{Rules, Setup, ShardSource, Terms};
 use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
+use crate::model::vit::Checkpoint;
 use crate::model::{
     Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, ResNet, Vit, WeightsSource,
     backbone_config, embedded_vit,
 };
-use crate::model::vit::Checkpoint;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Lab;
 use crate::scenario::{BackboneSection, CachePlace, CacheSection, Scenario, StartWeights, Weights};
@@ -60,9 +59,8 @@ pub fn assemble(
     ] {
         fits(key, transform, &dataset.train, &config)?;
     }
-    let rules = rules(scenario, &curriculum);
-    let facts = facts(scenario, config, &curriculum, &rules);
-    let method = methods.build(&scenario.method, &facts)?;
+    let terms = terms(scenario, config, Arc::clone(&curriculum), methods)?;
+    let Terms { rules, name, method, training, facts, coding, charged, .. } = terms;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let reported = match &shards {
         ShardSource::Fresh(fresh) => Some(*fresh),
@@ -85,7 +83,7 @@ pub fn assemble(
         curriculum,
         train_transform: Arc::clone(train),
         statistics_transform: transforms.statistics,
-        training: training_plan(scenario, methods),
+        training,
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
         staged: None,
@@ -93,17 +91,18 @@ pub fn assemble(
     };
     let setup = Setup {
         rules,
-        name: scenario.method.name.clone(),
-        charged: method.charged(),
+        name,
+        charged,
         method,
         lab,
         test_transform: transforms.test,
         shards,
         facts,
-        coding: coding(scenario)?,
+        coding,
         workers,
         shaker: None,
         past: None,
+        before: Vec::new(),
     };
     Ok(Assembly { setup, data, backbone: weights })
 }
@@ -120,7 +119,8 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
         (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
             Weights::Embedded => embedded_vit()?.into(),
             Weights::File(path) => {
-                let native = section.architecture.map_or(config.image, |it| it.shape().image as usize);
+                let native =
+                    section.architecture.map_or(config.image, |it| it.shape().image as usize);
                 let read = Checkpoint::stated(&source(path)?, config.at_resolution(native))?;
                 Vit::from_checkpoint(read, Some(config.image))?.into()
             }

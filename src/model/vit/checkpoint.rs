@@ -84,8 +84,8 @@ impl Checkpoint {
 mod tests {
     use super::*;
     use crate::model::{Vit, to_safetensors};
-    use crate::weights::WeightsError;
     use crate::numerics::streams::{Domain, StreamKey};
+    use crate::weights::WeightsError;
 
     fn small() -> VitConfig {
         let default = VitConfig::default();

@@ -11,7 +11,15 @@ use crate::numerics::streams::{Domain, StreamKey};
 const HEADS: usize = 3;
 
 fn config() -> VitConfig {
-    VitConfig { image: 8, patch: 4, dim: 12, depth: 2, heads: HEADS, mlp: 20, ..VitConfig::default() }
+    VitConfig {
+        image: 8,
+        patch: 4,
+        dim: 12,
+        depth: 2,
+        heads: HEADS,
+        mlp: 20,
+        ..VitConfig::default()
+    }
 }
 
 fn parameters() -> ParameterSet {
@@ -89,7 +97,8 @@ fn reread(set: &ParameterSet) -> Result<Checkpoint, ModelError> {
 }
 
 fn prefixed(prefix: &str) -> ParameterSet {
-    let named = |(name, p): (&std::sync::Arc<str>, &Parameter)| (format!("{prefix}{name}"), p.clone());
+    let named =
+        |(name, p): (&std::sync::Arc<str>, &Parameter)| (format!("{prefix}{name}"), p.clone());
     parameters().iter().map(named).collect()
 }
 
@@ -177,7 +186,10 @@ fn the_release_in_jax_loads_to_the_same_bits() {
         };
         arrays.push((name, array));
     }
-    arrays.push(("head/kernel".to_owned(), Tensor::zeros((d, 5), candle_core::DType::F32, &Device::Cpu).unwrap()));
+    arrays.push((
+        "head/kernel".to_owned(),
+        Tensor::zeros((d, 5), candle_core::DType::F32, &Device::Cpu).unwrap(),
+    ));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("Ti_16.npz");
     Tensor::write_npz(&arrays, &path).unwrap();

@@ -170,7 +170,9 @@ impl BackboneSection {
                 weights: StartWeights::File(path), ..
             })
             | BackboneSection::ResNet50(ExtractorSection { weights: path, .. })
-            | BackboneSection::ResNet152(ExtractorSection { weights: path, .. }) => (Some(path), None),
+            | BackboneSection::ResNet152(ExtractorSection { weights: path, .. }) => {
+                (Some(path), None)
+            }
             BackboneSection::Bert(BertSection { weights, vocabulary, .. }) => match weights {
                 StartWeights::File(path) => (Some(path), vocabulary.as_mut()),
                 StartWeights::Random => (None, vocabulary.as_mut()),

@@ -29,9 +29,6 @@ static RULES: [Rule; 6] = [
         &["encoder.layer.{}.attention.output.LayerNorm.beta"],
         "encoder.layer.{}.attention.output.LayerNorm.bias",
     ),
-    same(
-        &["encoder.layer.{}.output.LayerNorm.gamma"],
-        "encoder.layer.{}.output.LayerNorm.weight",
-    ),
+    same(&["encoder.layer.{}.output.LayerNorm.gamma"], "encoder.layer.{}.output.LayerNorm.weight"),
     same(&["encoder.layer.{}.output.LayerNorm.beta"], "encoder.layer.{}.output.LayerNorm.bias"),
 ];

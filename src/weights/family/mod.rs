@@ -82,8 +82,22 @@ pub static FAMILIES: [&Family; 6] = [
 
 /// Words that programs put before all names of a network.
 pub(super) const PREFIXES: [&str; 16] = [
-    "module.", "model.", "backbone.", "network.", "net.", "base_model.", "_orig_mod.", "student.", "teacher.", "vit.",
-    "deit.", "dinov2.", "vision_model.", "bert.", "resnet.", "feature_extractor.",
+    "module.",
+    "model.",
+    "backbone.",
+    "network.",
+    "net.",
+    "base_model.",
+    "_orig_mod.",
+    "student.",
+    "teacher.",
+    "vit.",
+    "deit.",
+    "dinov2.",
+    "vision_model.",
+    "bert.",
+    "resnet.",
+    "feature_extractor.",
 ];
 
 #[cfg(test)]

@@ -44,7 +44,9 @@ impl TorchFile {
         };
         let is = |end: &str| members.iter().any(|name| name.ends_with(end));
         if is("/constants.pkl") || is("/code/__torch__.py") {
-            let advice = format!("save its weights alone: torch.save(torch.jit.load('{origin}').state_dict(), 'weights.pth')");
+            let advice = format!(
+                "save its weights alone: torch.save(torch.jit.load('{origin}').state_dict(), 'weights.pth')"
+            );
             return Err(foreign("is a TorchScript program, not a file of weights", advice));
         }
         let pickle = members.iter().find(|name| *name == "data.pkl" || name.ends_with("/data.pkl"));
@@ -52,7 +54,8 @@ impl TorchFile {
         let Some(folder) = folder.map(str::to_owned) else {
             return Err(malformed("it has no list of tensors (data.pkl)".to_owned()));
         };
-        let order = read_member(&mut archive, &format!("{folder}byteorder"), 0, 16).unwrap_or_default();
+        let order =
+            read_member(&mut archive, &format!("{folder}byteorder"), 0, 16).unwrap_or_default();
         if order.starts_with(b"big") {
             return Err(foreign("was written by a big-endian machine", convert_torch(origin)));
         }
@@ -73,7 +76,8 @@ impl TorchFile {
             let what = "holds no named tensors: a whole model, or something else";
             return Err(foreign(what, convert_torch(origin)));
         };
-        let listed = |stored: &Stored| Listed { shape: stored.shape.clone(), kind: stored.kind.clone() };
+        let listed =
+            |stored: &Stored| Listed { shape: stored.shape.clone(), kind: stored.kind.clone() };
         let listing = tensors.iter().map(|(name, stored)| (name.clone(), listed(stored))).collect();
         Ok((listing, TorchFile { archive, folder, tensors, part }))
     }
@@ -91,7 +95,9 @@ impl TorchFile {
             let (file, name, kind) = (origin.to_owned(), name.to_owned(), stored.kind.clone());
             return Err(WeightsError::Type { file, name, kind });
         };
-        let span = stored.span().and_then(|span| Some((span.start.checked_mul(size)?, span.len().checked_mul(size)?)));
+        let span = stored
+            .span()
+            .and_then(|span| Some((span.start.checked_mul(size)?, span.len().checked_mul(size)?)));
         let Some((from, count)) = span else {
             return Err(malformed(format!("`{name}` has impossible extents")));
         };

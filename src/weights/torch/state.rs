@@ -7,7 +7,15 @@ use candle_core::pickle::Object;
 
 /// Keys under which training programs keep weights, what is averaged or evaluated first.
 const KEYS: [&str; 9] = [
-    "state_dict", "model_state_dict", "model_ema", "model_state", "model", "teacher", "net", "network", "student",
+    "state_dict",
+    "model_state_dict",
+    "model_ema",
+    "model_state",
+    "model",
+    "teacher",
+    "net",
+    "network",
+    "student",
 ];
 
 /// Keys within keys, at most so deep.
@@ -59,7 +67,9 @@ fn stored(object: Object) -> Option<Stored> {
     match (module.as_str(), class.as_str()) {
         ("torch._utils", "_rebuild_tensor_v2") => view(args),
         // Of a tensor, whether it trains, and hooks.
-        ("torch._utils", "_rebuild_parameter") => stored((!args.is_empty()).then(|| args.swap_remove(0))?),
+        ("torch._utils", "_rebuild_parameter") => {
+            stored((!args.is_empty()).then(|| args.swap_remove(0))?)
+        }
         // Of a function, a class and the function's arguments.
         ("torch._tensor", "_rebuild_from_type_v2") if args.len() > 2 => {
             let (function, rest) = (args.swap_remove(0), args.swap_remove(2.min(args.len() - 1)));
@@ -128,9 +138,13 @@ impl Stored {
         if self.shape.contains(&0) {
             return Some(self.offset..self.offset);
         }
-        let last = self.shape.iter().zip(&self.strides).try_fold(self.offset, |at, (extent, stride)| {
-            at.checked_add((extent - 1).checked_mul(*stride)?)
-        })?;
+        let last = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .try_fold(self.offset, |at, (extent, stride)| {
+                at.checked_add((extent - 1).checked_mul(*stride)?)
+            })?;
         // A stride of 0 could make few bytes any number of values.
         let values = self.shape.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent))?;
         let span = self.offset..last.checked_add(1)?;
