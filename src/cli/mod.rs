@@ -93,7 +93,7 @@ fn after_help() -> String {
   fedcast report studies/scale                 a page with its tables and plots
   fedcast runs                                 the runs below this folder
   fedcast methods show hgp                     what a method does, sends and keeps
-  fedcast fetch cifar100                       a data set or weights by name, for scenarios that name them
+  fedcast fetch cifar100                       a data set or weights by name
   fedcast weights model.safetensors            what a file of weights is, and how to use it
   fedcast help columns                         every column of every file of a run
 

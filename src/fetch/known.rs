@@ -11,8 +11,6 @@ use super::unpack::{is_archive, unpack};
 use super::{Entry, FetchError, Fetched, Remote, Settings};
 use crate::files::{self, Disk, Kind};
 
-/// Beside the files of a name.
-const RECORD: &str = "fetched.json";
 /// What archives are unpacked to.
 const FILES: &str = "files";
 
@@ -38,6 +36,11 @@ pub struct RecordedFile {
     pub checked: String,
 }
 
+/// What is written of a name, beside its folder: in it are its files only.
+fn record_of(entry: &Entry, settings: &Settings) -> PathBuf {
+    settings.data.join(format!("{}.json", entry.name))
+}
+
 /// Where the files of a name are.
 pub(super) fn folder(entry: &Entry, settings: &Settings) -> PathBuf {
     settings.data.join(entry.name)
@@ -46,7 +49,8 @@ pub(super) fn folder(entry: &Entry, settings: &Settings) -> PathBuf {
 /// What `data.path` would name; `None` where not all of it is there.
 pub(super) fn find(entry: &Entry, settings: &Settings) -> Option<PathBuf> {
     let folder = folder(entry, settings);
-    is_whole(entry, &folder, &recorded(&folder)).then(|| folder.join(entry.path))
+    is_whole(entry, &folder, &recorded(&record_of(entry, settings)))
+        .then(|| folder.join(entry.path))
 }
 
 fn is_whole(entry: &Entry, folder: &Path, record: &Record) -> bool {
@@ -77,11 +81,12 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
         return Err(FetchError::Offline { name, place: folder, why });
     }
     fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
-    let lock = Disk::default().lock_file(&folder.join(".lock"));
+    let lock = Disk::default().lock_file(&settings.data.join(format!(".{}.lock", entry.name)));
     // Held until the end: two processes do not write the same files.
     let lock = lock.map_err(FetchError::disk(&folder))?;
     lock.lock().map_err(FetchError::disk(&folder))?;
-    let mut record = recorded(&folder);
+    let written = record_of(entry, settings);
+    let mut record = recorded(&written);
     (record.name, record.licence) = (name, entry.licence.to_owned());
     for remote in entry.files {
         let target = folder.join(remote.file);
@@ -101,7 +106,7 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
             Some(at) => record.files[at] = file,
             None => record.files.push(file),
         }
-        keep(&folder, &record)?;
+        keep(&written, &record)?;
     }
     if entry.unpacked {
         let archives: Vec<PathBuf> =
@@ -112,7 +117,7 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
         }
         unpack(&archives, &into)?;
         record.unpacked = true;
-        keep(&folder, &record)?;
+        keep(&written, &record)?;
         for archive in &archives {
             if is_archive(&archive.to_string_lossy()) {
                 let _ = fs::remove_file(archive);
@@ -170,14 +175,13 @@ fn bring(
 }
 
 /// One that cannot be read is as good as none: what it tells is looked at again.
-fn recorded(folder: &Path) -> Record {
-    let text = files::read_text(&folder.join(RECORD), Kind::Manifest).unwrap_or_default();
+fn recorded(path: &Path) -> Record {
+    let text = files::read_text(path, Kind::Manifest).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-fn keep(folder: &Path, record: &Record) -> Result<(), FetchError> {
-    let path = folder.join(RECORD);
+fn keep(path: &Path, record: &Record) -> Result<(), FetchError> {
     let mut text = serde_json::to_vec_pretty(record).expect("a record has only string keys");
     text.push(b'\n');
-    Disk::default().replace(&path, &text).map_err(FetchError::disk(&path))
+    Disk::default().replace(path, &text).map_err(FetchError::disk(path))
 }

@@ -101,3 +101,73 @@ fn bert(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig,
         BertConfig { vocabulary, hidden, layers, heads, intermediate, positions, length, pooling };
     Ok(BackboneConfig::Bert(config))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bert, ParameterSet, ResNet, is_buffer, to_safetensors};
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn surveyed(set: &ParameterSet) -> Survey {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        std::fs::write(&path, to_safetensors(set).unwrap()).unwrap();
+        survey(&WeightsSource::at(&path), None).unwrap()
+    }
+
+    fn key() -> StreamKey {
+        StreamKey::new(1, Domain::Init)
+    }
+
+    #[test]
+    fn a_residual_network_and_a_bert_are_known_by_their_shapes() {
+        let config =
+            ResNetConfig { width: 4, stem: Stem::ImageNet, image: 224, ..ResNetConfig::default() };
+        let set = ResNet::initial_parameters(&config, key());
+        let found = surveyed(&set).network.unwrap();
+        assert_eq!(found, (BackboneConfig::ResNet(config), set.digest()));
+
+        let config = BertConfig {
+            vocabulary: 11,
+            hidden: 64,
+            layers: 2,
+            heads: 1,
+            intermediate: 5,
+            positions: 13,
+            length: 13,
+            pooling: Pooling::Cls,
+        };
+        let set = Bert::initial_parameters(&config, key());
+        let found = surveyed(&set).network.unwrap();
+        assert_eq!(found, (BackboneConfig::Bert(config), set.digest()));
+    }
+
+    #[test]
+    fn counters_that_old_files_lack_are_zero_and_other_buffers_must_be_there() {
+        let config = ResNetConfig { width: 4, ..ResNetConfig::default() };
+        let set = ResNet::initial_parameters(&config, key());
+        let old = set.filter(|name| !name.ends_with("num_batches_tracked"));
+        assert_eq!(surveyed(&old).network.unwrap().1, set.digest());
+        let none = set.filter(|name| !is_buffer(name));
+        let error = surveyed(&none).network.unwrap_err().to_string();
+        assert!(error.contains("running_mean"), "{error}");
+    }
+
+    #[test]
+    fn networks_that_are_not_ours_are_called_by_their_names() {
+        let config = ResNetConfig { width: 4, blocks: [3, 4, 6, 3], ..ResNetConfig::default() };
+        let set = ResNet::initial_parameters(&config, key());
+        let error = surveyed(&set).network.unwrap_err().to_string();
+        assert!(error.contains("ResNet-34") && error.contains("resnet18"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        std::fs::write(&path, to_safetensors(&set).unwrap()).unwrap();
+        let source = WeightsSource::at(&path);
+        let eighteen = ResNetConfig { blocks: [2; 4], ..config };
+        let error = ResNet::load(&source, eighteen).unwrap_err().to_string();
+        assert!(error.contains("no place for") && error.contains("`layer1.2."), "{error}");
+        let error = crate::model::vit::Checkpoint::stated(&source, VitConfig::default());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("a residual network (torchvision ResNet), not a vision"), "{error}");
+    }
+}

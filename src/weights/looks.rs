@@ -64,3 +64,32 @@ pub fn blocks(shapes: &BTreeMap<&str, &[usize]>, prefix: &str) -> usize {
     let has = |i: &usize| shapes.keys().any(|name| name.starts_with(&format!("{prefix}{i}.")));
     (0..).take_while(has).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn residual_networks_are_told_by_their_blocks() {
+        let looks = |stages: [usize; 4], deep: bool| {
+            let mut shapes: BTreeMap<String, &[usize]> = BTreeMap::new();
+            for (stage, blocks) in stages.into_iter().enumerate() {
+                for block in 0..blocks {
+                    shapes.insert(format!("layer{}.{block}.conv1.weight", stage + 1), &[1]);
+                }
+            }
+            shapes.insert("conv1.weight".to_owned(), &[64, 3, 7, 7]);
+            if deep {
+                shapes.insert("layer1.0.conv3.weight".to_owned(), &[1]);
+            }
+            let shapes = shapes.iter().map(|(name, shape)| (name.as_str(), *shape)).collect();
+            looks_of_resnet(&shapes)
+        };
+        let end = ", 64 channels wide, with a stem of 7 x 7";
+        assert_eq!(looks([2, 2, 2, 2], false), format!("ResNet-18{end}"));
+        assert_eq!(looks([3, 4, 6, 3], false), format!("ResNet-34{end}"));
+        assert_eq!(looks([3, 4, 6, 3], true), format!("ResNet-50{end}"));
+        assert_eq!(looks([3, 4, 23, 3], true), format!("ResNet-101{end}"));
+        assert!(looks([1, 2, 3, 4], true).contains("another depth"));
+    }
+}

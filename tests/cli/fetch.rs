@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::command::{Told, fedcast, read, tell, tell_of, tiny};
+use crate::command::{Told, fedcast, read, tell, tell_of};
 
 /// What a request asks for.
 struct Asked {
@@ -125,7 +125,7 @@ fn a_file_is_fetched_once_recorded_and_found() {
     assert!(told.err.contains("no checksum is published; recorded: SHA-256"), "{}", told.err);
     assert!(told.err.contains("licence: "), "{}", told.err);
     let record: serde_json::Value =
-        serde_json::from_str(&read(folder.join("data/tinyshakespeare/fetched.json"))).unwrap();
+        serde_json::from_str(&read(folder.join("data/tinyshakespeare.json"))).unwrap();
     assert_eq!(record["files"][0]["bytes"], play().len());
     // What is here is not asked for again, and whoever is offline has it.
     let told = fetch(folder, &server, &["tinyshakespeare", "--offline"]);
@@ -167,7 +167,7 @@ fn a_cut_download_goes_on_where_it_ended() {
     let from = asked[1].strip_prefix("/tinyshakespeare/input.txt bytes=").unwrap();
     let from: usize = from.trim_end_matches('-').parse().unwrap();
     assert!(from > 0 && from <= 100_000, "{asked:?}");
-    assert_eq!(fs::read_dir(folder.join("data/tinyshakespeare")).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(folder.join("data/tinyshakespeare")).unwrap().count(), 1);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn what_is_not_as_published_is_removed() {
         assert!(told.err.contains(said), "{}", told.err);
     }
     let left: Vec<_> = fs::read_dir(folder.join("data/cifar100")).unwrap().flatten().collect();
-    assert!(left.iter().all(|file| file.file_name() == ".lock"), "{left:?}");
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -310,30 +310,77 @@ fn files_of_the_hub_that_are_not_what_it_says_are_removed() {
     assert!(!cache.join("snapshots/c0ffee/model.safetensors").exists());
 }
 
+/// A linear head on the pixels of CIFAR-100 or of what else is named.
+const PIXELS: &str = r#"
+schema = 1
+data = { source = "cifar100", nominal = { classes = 100, train = 1000, test = 100 } }
+tasks = { count = 2 }
+partition = { kind = "iid", min_samples = 1 }
+backbone = { kind = "pixels" }
+method = { name = "fedavg", train = "head" }
+federation = { clients = 2, rounds = 1 }
+client = { epochs = 1, batch = 64 }
+"#;
+
+/// CIFAR-100 in its binary layout, ten images per class to train with and one to test with.
+fn cifar(folder: &Path) {
+    let records = |each: usize| -> Vec<u8> {
+        let record = |number: usize| {
+            let (coarse, fine) = (0, (number % 100) as u8);
+            [&[coarse, fine][..], &[(number * 7) as u8; 3_072]].concat()
+        };
+        (0..each * 100).flat_map(record).collect()
+    };
+    fs::create_dir_all(folder).unwrap();
+    let file = fs::File::create(folder.join("cifar-100-binary.tar.gz")).unwrap();
+    let gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    let names: String = (0..100).map(|class| format!("class{class}\n")).collect();
+    for (name, bytes) in [
+        ("train.bin", records(10)),
+        ("test.bin", records(1)),
+        ("fine_label_names.txt", names.into_bytes()),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        archive.append_data(&mut header, format!("cifar-100-binary/{name}"), &bytes[..]).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap();
+}
+
 #[test]
 fn scenarios_find_what_was_fetched_or_say_how() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let tiny = tiny();
-    let told = |command: &str, set: &str| {
-        let mut command = fedcast(folder, &[command, tiny.to_str().unwrap(), "--set", set]);
+    fs::write(folder.join("pixels.toml"), PIXELS).unwrap();
+    let told = |arguments: &[&str]| {
+        let arguments = [&arguments[..1], &["pixels.toml"], &arguments[1..]].concat();
+        let mut command = fedcast(folder, &arguments);
         tell_of(command.env("FEDCAST_DATA", folder.join("data")))
     };
-    let cifar = "data={source=\"cifar100\"}";
-    assert_eq!(told("plan", cifar).code, 0, "{}", told("plan", cifar).err);
-    let missing = told("run", cifar);
+    let plan = told(&["plan"]);
+    assert_eq!(plan.code, 0, "{}", plan.err);
+    let missing = told(&["run", "-q"]);
     assert!(missing.code == 6 && missing.err.contains("fedcast fetch cifar100"), "{}", missing.err);
-    let missing = told(
-        "run",
-        "data={source=\"folder\",path=\"fetched:imagenet-r\",nominal={classes=4,train=80,test=8}}",
-    );
+    let missing = told(&["run", "-q", "--fetch"]);
+    assert!(missing.code == 6 && missing.err.contains("FEDCAST_OFFLINE is set"), "{}", missing.err);
+    let named = ["--set", "data.source=\"folder\"", "--set", "data.store=8", "--set"];
+    let missing =
+        told(&[&["run", "-q"], &named[..], &["data.path=\"fetched:imagenet-r\""]].concat());
     assert!(
-        missing.code != 0 && missing.err.contains("fedcast fetch imagenet-r"),
+        missing.code == 6 && missing.err.contains("fedcast fetch imagenet-r"),
         "{}",
         missing.err
     );
-    let wrong = told("check", "data={source=\"folder\",path=\"fetched:imagenet-q\"}");
-    assert!(wrong.code == 3 && wrong.err.contains("did you mean `imagenet-r`"), "{}", wrong.err);
+    let wrong = told(&[&["check"], &named[..], &["data.path=\"fetched:imagenet-q\""]].concat());
+    assert!(wrong.code == 3 && wrong.err.contains("did you mean `imagenet-"), "{}", wrong.err);
+
+    cifar(&folder.join("data/cifar100"));
+    let run = told(&["run", "-q", "--fetch", "-o", "run"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    // The name stands in the effective scenario, not the place where this machine keeps it.
+    let effective = read(folder.join("run/scenario.effective.toml"));
+    assert!(!effective.contains("path"), "{effective}");
 }
 
 #[test]

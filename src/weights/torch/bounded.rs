@@ -91,6 +91,57 @@ fn first_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weights::torch::state::found;
+    use proptest::prelude::*;
+
+    /// Opcodes that candle knows, with small arguments.
+    fn op() -> impl Strategy<Value = Vec<u8>> {
+        let words = [
+            &b"("[..],
+            b")",
+            b"]",
+            b"}",
+            b"N",
+            b"t",
+            b"\x85",
+            b"\x86",
+            b"\x87",
+            b"R",
+            b"b",
+            b"s",
+            b"u",
+            b"a",
+            b"e",
+            b"d",
+            b"Q",
+            b"q\0",
+            b"h\0",
+            b"K\x07",
+            b"M\x07\x07",
+            b"J\xff\xff\xff\xff",
+            b"X\x01\0\0\0a",
+            b"\x81",
+            b"\x8a\x09999999999",
+            b"ctorch._utils\n_rebuild_tensor_v2\n",
+            b"ctorch._utils\n_rebuild_parameter\n",
+            b"ctorch._tensor\n_rebuild_from_type_v2\n",
+            b"ctorch\nFloatStorage\n",
+            b"X\x05\0\0\0model",
+            b".",
+        ];
+        prop::sample::select(words.map(<[u8]>::to_vec).to_vec())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_pickle_is_read_or_refused(ops in prop::collection::vec(op(), 0..60)) {
+            if let Ok(object) = unpickled(&ops.concat()) {
+                let _ = found(object);
+            }
+        }
+    }
 
     #[test]
     fn plain_data_is_read() {

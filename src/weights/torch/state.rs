@@ -63,17 +63,16 @@ fn holds_tensors(key: &str, (name, value): &(Object, Object)) -> bool {
 
 /// A tensor, where this is one.
 fn stored(object: Object) -> Option<Stored> {
-    let (module, class, mut args) = call(object)?;
+    let (module, class, args) = call(object)?;
+    let mut args = args.into_iter();
     match (module.as_str(), class.as_str()) {
         ("torch._utils", "_rebuild_tensor_v2") => view(args),
         // Of a tensor, whether it trains, and hooks.
-        ("torch._utils", "_rebuild_parameter") => {
-            stored((!args.is_empty()).then(|| args.swap_remove(0))?)
-        }
-        // Of a function, a class and the function's arguments.
-        ("torch._tensor", "_rebuild_from_type_v2") if args.len() > 2 => {
-            let (function, rest) = (args.swap_remove(0), args.swap_remove(2.min(args.len() - 1)));
-            stored(Object::Reduce { callable: Box::new(function), args: Box::new(rest) })
+        ("torch._utils", "_rebuild_parameter") => stored(args.next()?),
+        // Of a function, a class, the function's arguments and more.
+        ("torch._tensor", "_rebuild_from_type_v2") => {
+            let (callable, args) = (Box::new(args.next()?), Box::new(args.nth(1)?));
+            stored(Object::Reduce { callable, args })
         }
         _ => None,
     }
@@ -87,8 +86,7 @@ fn call(object: Object) -> Option<(String, String, Vec<Object>)> {
 }
 
 /// Storage, offset, extents and strides; what follows them is not needed.
-fn view(args: Vec<Object>) -> Option<Stored> {
-    let mut args = args.into_iter();
+fn view(mut args: impl Iterator<Item = Object>) -> Option<Stored> {
     let Object::PersistentLoad(storage) = args.next()? else { return None };
     let offset = number(args.next()?)?;
     let (shape, strides) = (numbers(args.next()?)?, numbers(args.next()?)?);

@@ -97,6 +97,34 @@ fn weights_are_found_below_the_keys_of_training_programs() {
 }
 
 #[test]
+fn parameters_and_tensors_of_classes_are_tensors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.pth");
+    let parameter = [
+        &b"ctorch._utils\n_rebuild_parameter\n("[..],
+        &tensor("0", 2, &[2], &[1]),
+        b"\x88ccollections\nOrderedDict\n)RtR",
+    ]
+    .concat();
+    // The arguments of the inner tensor without its call: what stands between the class and the end.
+    let inner = tensor("0", 0, &[2], &[1]);
+    let head = b"ctorch._utils\n_rebuild_tensor_v2\n";
+    let arguments = &inner[head.len()..inner.len() - 1];
+    let of_class = [
+        &b"ctorch._tensor\n_rebuild_from_type_v2\n("[..],
+        head,
+        b"ctorch.nn\nParameter\n",
+        arguments,
+        b"}tR",
+    ]
+    .concat();
+    save(&path, &dictionary(&[("p", parameter), ("q", of_class)]), &[("0", &SIX)]);
+    let mut file = WeightsFile::open(&path).unwrap();
+    assert_eq!(&*file.read("p").unwrap().values, [2.0, 3.0]);
+    assert_eq!(&*file.read("q").unwrap().values, [0.0, 1.0]);
+}
+
+#[test]
 fn what_is_missing_or_too_short_is_told_by_the_tensor() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.pth");
