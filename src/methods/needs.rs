@@ -85,6 +85,13 @@ pub enum Needs {
         /// How else to do without.
         otherwise: &'static str,
     },
+    /// Samples are images.
+    Images {
+        /// What looks at them, as the subject of a sentence.
+        what: &'static str,
+        /// How to do without.
+        otherwise: &'static str,
+    },
     /// The rate of `[client]` stays as it is from epoch to epoch: the method has a schedule of its own.
     ConstantRate {
         /// The key of that schedule.
@@ -231,6 +238,13 @@ impl Needs {
                 why.to_owned(),
                 "it is sent what it trains".to_owned(),
                 format!("set `wire.form = \"full\"`, or {otherwise}"),
+            ),
+            Needs::Images { what, otherwise } => complain(
+                scenario.data.source == DataSource::Play,
+                "method.old_model",
+                format!("{what} looks at images"),
+                "not of text".to_owned(),
+                format!("set {otherwise}"),
             ),
             Needs::ConstantRate { key, otherwise } => complain(
                 scenario.client.epoch_schedule != EpochSchedule::Constant,

@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
-use fedcast::data::Shard;
+use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes};
+use fedcast::learning::gradient_matching::LeNet;
 use fedcast::learning::losses::ClassReduction;
 use fedcast::learning::{Classifier, Herding, OptimiserConfig};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaged::{OldLogits, Weights};
 use fedcast::methods::fedavg::{FedAvg, Train};
-use fedcast::methods::glfc::{Balance, Glfc, Groups, Learned, RateSchedule, Signal};
+use fedcast::methods::glfc::{Balance, Glfc, Groups, Learned, OldModel, RateSchedule, Signal};
 use fedcast::methods::lwf::{Lesson, Lwf};
-use fedcast::policy::{ClientState, Method, Service, parameters_of, refusal};
+use fedcast::model::{BackboneConfig, ParameterSet};
+use fedcast::policy::{
+    ClassCounts, ClientState, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of,
+    refusal,
+};
+use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, plan};
@@ -33,8 +39,7 @@ fn glfc(change: impl Fn(&mut Glfc)) -> Arc<dyn Method> {
 }
 
 fn lga(groups: Groups) -> Arc<dyn Method> {
-    let Glfc { fedavg, budget, lr_schedule, .. } = small(|_| ());
-    let mut method = Glfc { fedavg, budget, lr_schedule, ..Glfc::default_lga() };
+    let mut method = small_lga();
     method.terms.balance = Balance::Tasks(groups);
     built(method, &facts())
 }
@@ -219,4 +224,134 @@ fn glfc_is_resumed_and_asked_for_services() {
     let method = glfc(|_| ());
     let refused = |service| refusal(&*method, &facts(), service).is_some();
     assert!(refused(Service::Mixed) && !refused(Service::Robust) && !refused(Service::Secure));
+}
+
+fn with_proxy(method: Glfc) -> Arc<dyn Method> {
+    let mut method = Glfc { old_model: OldModel::Proxy, ..method };
+    (method.proxy.search.calls, method.proxy.search.kept) = (4, 2);
+    method.proxy.perturbation = 3;
+    built(method, &facts())
+}
+
+fn small_lga() -> Glfc {
+    let Glfc { fedavg, budget, lr_schedule, .. } = small(|_| ());
+    Glfc { fedavg, budget, lr_schedule, ..Glfc::default_lga() }
+}
+
+/// Section 6: on a signal every class's gradient goes up, from whichever part is trained; the proxy server finds as many
+/// images of each and names the labels, and the model that knew them best is the old one of the next task.
+#[test]
+fn a_proxy_server_picks_the_old_model() {
+    for train in [Train::Head, Train::All] {
+        let run = run(with_proxy(small(|c| c.fedavg.train = train)), 2, 2);
+        let length = LeNet::length_of([1, 8, 8], CLASSES);
+        for (place, exchange) in run.exchanges.iter().enumerate() {
+            let up = exchange.up.as_ref().unwrap();
+            let sent = up.tensor(Kind::Statistics, "gradients");
+            // Two clients, two rounds a task: the first of them is signalled.
+            assert_eq!(sent.is_ok(), place % 4 < 2, "exchange {place}");
+            if let Ok(sent) = sent {
+                assert_eq!(sent.shape(), [2, length]);
+            }
+            let named: Vec<&str> = exchange.assets.iter().map(|asset| &*asset.name).collect();
+            assert_eq!(named, if place < 4 { vec![] } else { vec!["old"] });
+        }
+        let saved = run.server.save();
+        let labels = saved.tensor(Kind::SyntheticData, "labels").unwrap().as_u32().unwrap();
+        assert_eq!(labels[..], [2, 2, 3, 3, 2, 2, 3, 3]);
+        let images = saved.tensor(Kind::SyntheticData, "images").unwrap();
+        assert_eq!(images.shape(), [8, 1, 8, 8]);
+        // One of the two mean models of the first task.
+        let old = &run.exchanges[4].assets[0];
+        let sent = [2, 4].map(|place| parameters_of(&run.exchanges[place].down).unwrap());
+        let old = parameters_of(&old.body).unwrap();
+        let is_old = |sent: &ParameterSet| {
+            old.iter().all(|(name, old)| sent.get(name).unwrap().values.starts_with(&old.values))
+        };
+        let better = usize::from(run.figures[1]["proxy_score"] >= run.figures[0]["proxy_score"]);
+        assert!(is_old(&sent[better]), "{:?}", &run.figures[..2]);
+        assert!(run.figures[0]["gradients"] == 4.0 && !run.figures[1].contains_key("gradients"));
+
+        let method = with_proxy(small(|c| c.fedavg.train = train));
+        let mut again = engine(Arc::clone(&method), 3);
+        again.server.load(&saved).unwrap();
+        assert_eq!(again.server.save().digest(), saved.digest());
+        for service in [Service::Late, Service::Robust, Service::Secure, Service::Mixed] {
+            assert!(refusal(&*method, &facts(), service).is_some(), "{service:?}");
+        }
+    }
+}
+
+/// LGA card, section 6 and invariant 7: clients say how far features spread in the first task, scores of the first rounds
+/// are zero, and without a radius what is scored are the images themselves.
+#[test]
+fn the_proxy_of_lga_scores_copies_of_features() {
+    let with = |change: fn(&mut Glfc)| {
+        let mut method = small_lga();
+        method.proxy.wait = 1;
+        change(&mut method);
+        run(with_proxy(method), 2, 3)
+    };
+    let lga = with(|_| ());
+    for exchange in &lga.exchanges {
+        let traces = exchange.up.as_ref().unwrap().tensor(Kind::Statistics, "traces");
+        assert_eq!(traces.is_ok(), exchange.task == 0);
+        if let Ok(traces) = traces {
+            assert!(traces.as_f64().unwrap().iter().all(|trace| *trace > 0.0));
+        }
+    }
+    let scores = |run: &Engine| -> Vec<f64> {
+        run.figures.iter().map(|figures| figures["proxy_score"]).collect()
+    };
+    assert_eq!((scores(&lga)[0], scores(&lga)[3]), (0.0, 0.0));
+    let plain = with(|c| c.proxy.augment = None);
+    let of_images = |c: &mut Glfc| {
+        if let Some(augment) = &mut c.proxy.augment {
+            (augment.radius, augment.from_clients) = (0.0, false);
+        }
+    };
+    assert_eq!(scores(&with(of_images)), scores(&plain));
+    let saved = lga.server.save();
+    let mut again = engine(with_proxy(small_lga()), 3);
+    again.server.load(&saved).unwrap();
+    assert_eq!(again.server.save().digest(), saved.digest());
+}
+
+/// Section 4: a model of ResNet18 is 44.88 MB and its running moments, the old one comes once per task, and on a signal six
+/// gradients of 340,144 bytes go up.
+#[test]
+fn glfc_sends_the_bytes_of_its_card() {
+    let backbone = BackboneConfig::ResNet(Default::default());
+    let form = WireForm::Full;
+    let model =
+        ModelFacts { backbone, classes: 100, tasks: 10, clients: 10, form, auxiliary: None };
+    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let counts: ClassCounts = (90..96).map(|row| (row, 500)).collect();
+    let payload =
+        |sketch: &BodySketch| FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0;
+    let bytes = |old_model: OldModel, lga: bool| {
+        let view = &curriculum.tasks[9];
+        let (period, phase, round_in_phase, role) = (view.task, 0, 0, Default::default());
+        let facts = SketchFacts {
+            model: &model,
+            view,
+            period,
+            phase,
+            round_in_phase,
+            role,
+            counts: &counts,
+        };
+        let method = if lga { Glfc::default_lga() } else { Glfc::default() };
+        let method = built(Glfc { old_model, ..method }, &model);
+        let down = method.down(&facts);
+        let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
+        (payload(&down.body()), assets, payload(&method.up(&facts).body()))
+    };
+    let (all, moments) = (4 * 11_220_132, 4 * (9_600 + 20));
+    assert_eq!(all, 44_880_528);
+    let (one, old) = (all + moments, all + moments - 4 * 10 * 513);
+    for lga in [false, true] {
+        assert_eq!(bytes(OldModel::TaskEnd, lga), (one, old, one + 4));
+        assert_eq!(bytes(OldModel::Proxy, lga), (one, old, one + 4 + 6 * 340_144));
+    }
 }

@@ -17,6 +17,7 @@ mod fishers;
 mod frozen;
 mod gaussians;
 mod glfc;
+mod glfc_picture;
 mod gradients;
 mod gradma;
 mod hepco;

@@ -44,7 +44,7 @@ pub(in crate::methods) use keeping::RATES;
 pub use keeping::{Keeper, Reset};
 pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};
-pub use parameters::{Parameters, Rows};
+pub use parameters::{Parameter, Parameters, Rows};
 pub use settings::{Averaging, OldLogits, Weights};
 pub(in crate::methods) use slopes::Slopes;
 pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone, train_by};

@@ -24,9 +24,13 @@
 //!            lambda mean w BCE(z, y) + lambda mean w BCE(z, tau)
 //! ```
 //! Its release adds a sample of an early task once for every later one (`groups = "cumulative"`).
+//!
+//! The old model is the mean model of the previous task's end, as ports of GLFC have it, or the one that a proxy server
+//! picks by images that it finds in clients' gradients (`old_model = "proxy"`, as the release does).
 
 mod compensation;
 mod objective;
+mod proxy;
 mod schedule;
 mod state;
 
@@ -38,19 +42,28 @@ use clap::ValueEnum;
 pub use self::compensation::{Balance, Groups};
 use self::objective::Compensated;
 pub use self::objective::Terms;
+pub use self::proxy::{Augment, BestScore, Proxy, Scale, Seen};
+use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, gradients, old_in, trace};
 pub use self::schedule::RateSchedule;
 use self::state::Choosing;
 pub use self::state::Learned;
 use super::averaged::{
-    Averaged, Client, Learnt, Needs, OldLogits, Trained, Weights, one_by_one, previous, train_by,
+    self, Averaged, Client, Closing, Learnt, Needs, OldLogits, Trained, Weights, one_by_one,
+    previous, sample_count, train_by,
 };
 use super::fedavg::FedAvg;
 use super::head_form::HeadForm;
 use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
+use crate::learning::gradient_matching::LeNet;
 use crate::learning::{Classifier, Teacher, TrainingPlan};
-use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::model::{Parameter, ParameterSet};
+use crate::policy::{
+    Asset, AssetSketch, Figures, Lab, Message, ModelFacts, Period, Place, PolicyError,
+    RoundContext, Seat, Service, SketchFacts, UpSize, Veto, parameter_sketches,
+};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::wire::{BodySketch, Dtype, Kind, NamedTensor, Section};
 
 /// What tells a client that a new task has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,6 +78,19 @@ pub enum Signal {
 
 impl Choice for Signal {}
 
+/// Which model's answers are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OldModel {
+    /// The mean model as the previous task ended.
+    TaskEnd,
+    /// The one that knew best the images that a proxy server found in clients' gradients.
+    ///
+    /// Heavy: hundreds of iterations for every class of every client.
+    Proxy,
+}
+
+impl Choice for OldModel {}
+
 /// The `[method]` table of GLFC, or of LGA.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Glfc {
@@ -78,6 +104,10 @@ pub struct Glfc {
     pub signal: Signal,
     /// How far the entropy jumps at a new task, in nats.
     pub threshold: f64,
+    /// Whose answers are held.
+    pub old_model: OldModel,
+    /// How the proxy server works, where there is one.
+    pub proxy: Proxy,
     /// When the learning rate falls.
     pub lr_schedule: RateSchedule,
     /// The loss.
@@ -123,7 +153,21 @@ impl Glfc {
         let balance = Balance::Tasks(table.get(&groups));
         let lambda = table.get(&lambda.source("the release of LGA").at_least(0.0));
         let terms = Terms { balance, labels: lambda, relation: lambda, weighs_relation: true };
-        Glfc { terms, ..glfc }
+        let wait = Param::new("proxy_wait", 6, "rounds of a task in which scores count as zero");
+        let radius = "radius of copies of features in the first task; 0 scores images";
+        let radius = Param::new("radius", 0.15, radius).source("the release of LGA").at_least(0.0);
+        let spread = "later the radius is that of clients' features in the first task";
+        let spread = Param::new("radius_from_clients", true, spread);
+        let scale = Param::new("noise_scale", Scale::SquaredVariance, "how noise is scaled");
+        let augment = Augment {
+            radius: table.get(&radius),
+            from_clients: table.get(&spread.source("the release reads all images at the server")),
+            scale: table.get(&scale.source("the release; the deviation is meant")),
+        };
+        let wait = table.get(&wait.source("the release of LGA"));
+        let augment = (augment.radius > 0.0).then_some(augment);
+        let proxy = Proxy { wait, augment, ..glfc.proxy };
+        Glfc { terms, proxy, ..glfc }
     }
 
     /// The keys of both; terms are still to be read.
@@ -139,6 +183,7 @@ impl Glfc {
         let signal = Param::new("signal", Signal::Task, "what begins a task for a client");
         let threshold = "how far the entropy jumps at a new task, in nats";
         let threshold = Param::new("threshold", 1.2, threshold).source(release).at_least(0.0);
+        let old = Param::new("old_model", OldModel::TaskEnd, "whose answers are held");
         let rates = Param::new("lr_schedule", RateSchedule::Code, "when the learning rate falls");
         Glfc {
             fedavg,
@@ -146,6 +191,8 @@ impl Glfc {
             repeats: table.get(&repeats.source(release)),
             signal: table.get(&signal.source("Powder's port; the release has entropy")),
             threshold: table.get(&threshold),
+            old_model: table.get(&old.source("Powder's port; the release has proxy")),
+            proxy: Proxy::read(table, release),
             lr_schedule: table.get(&rates.source(release)),
             terms: Terms {
                 balance: Balance::None,
@@ -153,6 +200,28 @@ impl Glfc {
                 relation: 0.0,
                 weighs_relation: false,
             },
+        }
+    }
+
+    fn has_proxy(&self) -> bool {
+        self.old_model == OldModel::Proxy
+    }
+
+    /// Whether clients say how far their features spread: in the first task of LGA.
+    fn traces(&self, view: &TaskView) -> bool {
+        let augment = self.proxy.augment.filter(|_| self.has_proxy() && view.task.0 == 0);
+        augment.is_some_and(|augment| augment.from_clients)
+    }
+
+    /// The old model that a Down names, and the head rows that it knows.
+    fn old_of(
+        &self,
+        down: &Message,
+        before: usize,
+    ) -> Result<Option<(ParameterSet, usize)>, PolicyError> {
+        match self.old_model {
+            OldModel::TaskEnd => Ok(previous::of(down)?.map(|previous| (previous, before))),
+            OldModel::Proxy => Ok(down.asset(OLD).map(|asset| old_in(asset)).transpose()?),
         }
     }
 
@@ -197,8 +266,8 @@ impl Glfc {
         let mut all = [member.shard, old.as_slice()].concat();
         all.sort_unstable();
         let (all, learned): (Shard, _) = (all.into(), state.of_tasks(&lab.curriculum));
-        let teacher = previous::of(member.down)?
-            .map(|previous| Teacher::new(&lab.backbone, &previous, 0..view.rows.start, None));
+        let old_model = self.old_of(member.down, view.rows.start)?;
+        let teacher = old_model.map(|(old, rows)| Teacher::new(&lab.backbone, &old, 0..rows, None));
         let (terms, task, teacher) = (self.terms, view.task.index(), teacher.transpose()?);
         let lab = Lab { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
         let trained = train_by(self, model, &[member.upon(&all)], &lab, |_| {
@@ -207,6 +276,11 @@ impl Glfc {
         let none = || PolicyError::Unsupported("nobody was trained".to_owned());
         let mut trained = trained.into_iter().next().ok_or_else(none)??;
         trained.samples = member.shard.len();
+        if signalled && self.has_proxy() && !member.shard.is_empty() {
+            let learnt = (&trained.parameters, view.seen());
+            let sent = gradients(&self.proxy, model, learnt, member.shard, &lab)?;
+            trained.beside.insert(GRADIENTS, sent);
+        }
         trained.metrics.push(("signal", f64::from(u8::from(signalled))));
         if self.signal == Signal::Entropy {
             trained.metrics.push(("entropy", state.entropy));
@@ -239,7 +313,7 @@ fn entropy_of(logits: &[f32]) -> f64 {
 
 impl Averaged for Glfc {
     type State = Learned;
-    type Memory = ();
+    type Memory = Seen;
 
     fn fedavg(&self) -> Option<&FedAvg> {
         Some(&self.fedavg)
@@ -252,6 +326,12 @@ impl Averaged for Glfc {
                   back",
             otherwise: None,
         });
+        if self.has_proxy() {
+            needs.push(Needs::Images {
+                what: "a proxy server",
+                otherwise: "`method.old_model = \"task-end\"`",
+            });
+        }
         if self.lr_schedule != RateSchedule::Client {
             needs.push(Needs::ConstantRate { key: "method.lr_schedule", otherwise: "\"client\"" });
         }
@@ -263,7 +343,114 @@ impl Averaged for Glfc {
     }
 
     fn teaches(&self) -> bool {
-        true
+        self.old_model == OldModel::TaskEnd
+    }
+
+    /// A sample count; with a proxy server, on a signal, a gradient of every class, and what LGA's clients say of their
+    /// features.
+    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let mut places = vec![sample_count()];
+        let place =
+            |name, shape: &[usize], dtype| Place::new(Kind::Statistics, name, shape, dtype).kept();
+        let classes = facts.counts.len();
+        if self.has_proxy() {
+            let length = LeNet::length_of(facts.model.backbone.input(), facts.model.classes);
+            places.push(place(GRADIENTS, &[classes, length], Dtype::F32));
+        }
+        if self.traces(facts.view) {
+            places.push(place(TRACES, &[classes], Dtype::F64));
+            places.push(place(TRACED, &[2, classes], Dtype::U32));
+        }
+        places
+    }
+
+    /// Who is signalled sends more than others.
+    fn size(&self) -> UpSize {
+        if self.has_proxy() { UpSize::FromValues } else { UpSize::Static }
+    }
+
+    fn describe(
+        &self,
+        member: &Client<'_, Learned>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let mut said = trained.sample_count()?;
+        if let Some(sent) = trained.beside.get(GRADIENTS) {
+            let Parameter { shape, values } = sent.clone();
+            said.tensors.push(NamedTensor::f32(GRADIENTS, shape, values)?);
+        }
+        if self.traces(&member.seat.view) {
+            let traces = trace(&trained.parameters, member.shard, lab)?;
+            let (rows, counts): (Vec<u32>, Vec<u32>) =
+                traces.iter().map(|(row, _, count)| (*row, *count)).unzip();
+            let values = traces.iter().map(|(_, trace, _)| *trace).collect::<Vec<f64>>();
+            let n = traces.len();
+            said.tensors.push(NamedTensor::f64(TRACES, [n], values)?);
+            said.tensors.push(NamedTensor::u32(TRACED, [2, n], [rows, counts].concat())?);
+        }
+        Ok(vec![said])
+    }
+
+    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let Some(before) = facts.view.task.0.checked_sub(1).filter(|_| self.has_proxy()) else {
+            return Vec::new();
+        };
+        let growing = self.fedavg.head == HeadForm::Growing;
+        let all = self.parameters(facts.model);
+        let shape = |one: &averaged::Parameter| {
+            let mut shape = one.shape.clone();
+            if growing && one.rows == averaged::Rows::Class {
+                shape[0] = facts.view.rows.start;
+            }
+            (one.name.clone(), shape)
+        };
+        let shapes: Vec<_> = all.iter().map(shape).collect();
+        let body = BodySketch::new(4, parameter_sketches(&shapes));
+        vec![AssetSketch { name: OLD, version: u32::from(before), body }]
+    }
+
+    fn assets(
+        &self,
+        memory: &Seen,
+        _seat: &Seat,
+        _lab: &Lab,
+    ) -> Result<Vec<Arc<Asset>>, PolicyError> {
+        Ok(memory.old.iter().cloned().collect())
+    }
+
+    fn after_mean(
+        &self,
+        memory: &mut Seen,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        match self.old_model {
+            OldModel::TaskEnd => Ok(Vec::new()),
+            OldModel::Proxy => self.proxy.close(memory, &closing, theta),
+        }
+    }
+
+    /// The clients of a task's first round are taken to be signalled in it.
+    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        match self.has_proxy() && round.round_in_phase == 0 {
+            true => self.proxy.work(model, updates * round.period.view.rows.len()),
+            false => 0.0,
+        }
+    }
+
+    fn end_task(
+        &self,
+        memory: &mut Seen,
+        theta: &ParameterSet,
+        period: &Period,
+        _lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        if !self.has_proxy() {
+            return Ok(());
+        }
+        let growing = self.fedavg.head == HeadForm::Growing;
+        self.proxy.end_task(memory, theta, (period.task, period.view.seen()), growing)
     }
 
     fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
