@@ -13,6 +13,7 @@
 //! | [outputs] | the files of a run for other programs: tables, their columns, trackers, models |
 //! | [performance] | figures and the benches that measure them |
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
+//! | [clusters] | studies over a scheduler's array, requeued jobs |
 //! | [gpu] | NVIDIA GPUs |
 //! | [reliability] | what holds when a process is killed, a disk is full, a file is damaged or foreign |
 //! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
@@ -29,6 +30,10 @@ pub mod adding_a_method {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("architecture.md")]
 pub mod architecture {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("clusters.md")]
+pub mod clusters {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("comparing.md")]
