@@ -6,8 +6,26 @@ use crate::command::{tell, tiny_run};
 fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
     let commands = [
-        "", "run", "check", "plan", "direct", "resume", "replay", "study", "compare", "report",
-        "runs", "methods", "columns", "export",
+        "",
+        "run",
+        "check",
+        "plan",
+        "direct",
+        "resume",
+        "replay",
+        "study",
+        "compare",
+        "report",
+        "runs",
+        "methods",
+        "columns",
+        "export",
+        "new",
+        "keys",
+        "schema",
+        "doctor",
+        "completions",
+        "man",
     ];
     for command in commands {
         let arguments: Vec<&str> =

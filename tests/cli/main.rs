@@ -20,16 +20,21 @@ mod extends;
 mod extractors;
 mod feature_cache;
 mod fedhaf;
+mod first_hour;
 #[cfg(unix)]
 mod foreign_files;
+mod ignored;
 #[cfg(unix)]
 mod interrupt;
 mod manifest;
+mod mistakes;
+mod new;
 mod participation_table;
 mod partition_table;
 mod plan_bytes;
 mod profile;
 mod readme;
+mod reference;
 mod replay;
 mod report;
 mod restart;
