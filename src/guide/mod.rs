@@ -14,6 +14,8 @@
 //! | [performance] | figures and the benches that measure them |
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
 //! | [clusters] | studies over a scheduler's array, requeued jobs |
+//! | [first_hour] | a new user's first hour: own images, own weights, from `new` to `report` |
+//! | [glossary] | the words of tables, helps and messages |
 //! | [gpu] | NVIDIA GPUs |
 //! | [reliability] | what holds when a process is killed, a disk is full, a file is damaged or foreign |
 //! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
@@ -38,6 +40,14 @@ pub mod clusters {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("comparing.md")]
 pub mod comparing {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("first_hour.md")]
+pub mod first_hour {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("glossary.md")]
+pub mod glossary {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("gpu.md")]
