@@ -272,7 +272,7 @@ impl World {
     ) -> Exchange {
         let RoundContext { phase, round_in_phase, .. } = *context;
         let place = Place { period: context.period.task, phase, round_in_phase };
-        Exchange::new(self, &seat.view, place, counts)
+        Exchange::new(self, (&seat.view, seat.role), place, counts)
     }
 
     /// Tasks after `last` and before `now` of which a client holds samples, with them.
@@ -324,7 +324,7 @@ impl World {
 
     /// Those over so many samples.
     pub fn passes_over(&self, context: &RoundContext, seat: &Seat, samples: usize) -> f64 {
-        self.method.work(&seat.view, context.phase, samples, &self.training)
+        self.method.seat_work(seat, context.phase, samples, &self.training)
     }
 
     /// A seat as faults see it.

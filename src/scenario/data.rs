@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader};
-use super::{SplitSection, StoredSize, TextSection, TransformSection};
+use super::{AuxiliarySection, SplitSection, StoredSize, TextSection, TransformSection};
 use crate::fetch::{Name, entry};
 use crate::numerics::share::floor;
 
@@ -37,6 +37,9 @@ pub struct DataSection {
     /// Which images of a folder are trained on. Default: those in its folder `train`; those in `test` are tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitSection>,
+    /// Samples that belong to no client. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auxiliary: Option<AuxiliarySection>,
     /// Sizes to plan with while the data is absent. Known for digits and CIFAR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal: Option<NominalSizes>,
@@ -171,6 +174,13 @@ impl DataSection {
         self.validation.map_or(0, of)
     }
 
+    /// How many of a class's training samples clients learn from: all, less those of nobody and those held out.
+    pub fn learnt(&self, samples: usize) -> usize {
+        let nobodys = self.auxiliary.as_ref().map_or(0, |section| section.of_class(samples));
+        let left = samples - nobodys;
+        left - self.held_out(left)
+    }
+
     /// Pixels of the shorter side of its images before any transform; `None` where each has its own.
     pub fn side(&self) -> Option<u32> {
         match self.source {
@@ -274,6 +284,7 @@ impl DataSection {
             }
         };
         let nominal = table.optional_table("nominal", NominalSizes::read);
+        let auxiliary = table.optional_table("auxiliary", |t| AuxiliarySection::read(t, source));
         let train = table.table("train", |t| TransformSection::read(t, None));
         DataSection {
             source,
@@ -284,6 +295,7 @@ impl DataSection {
             store: StoredSize::read(table),
             split,
             nominal,
+            auxiliary,
             test: table.table("test", |t| TransformSection::read(t, Some(&train))),
             train,
             statistics: table.table("statistics", |t| {

@@ -52,6 +52,8 @@ impl Scenario {
         let Scenario { data, tasks, backbone, time, links, cache, availability, record, .. } = self;
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
+        let auxiliary = data.auxiliary.as_mut().and_then(|section| section.path.as_mut());
+        paths.extend(auxiliary.map(|path| ("data.auxiliary.path".to_owned(), path)));
         let lists = data.split.iter_mut().flat_map(SplitSection::files_mut);
         paths.extend(lists.map(|(key, path)| (key.to_owned(), path)));
         paths.extend(backbone.files_mut());

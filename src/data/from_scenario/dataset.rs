@@ -6,30 +6,53 @@ use std::sync::Arc;
 use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
-use crate::data::{DataError, Dataset, digits};
+use crate::data::{DataError, Dataset, Purpose, Split, digits};
 use crate::fetch::Settings;
 use crate::scenario::{
     BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
 };
 
 impl Dataset {
-    /// What a scenario learns from and is measured on: the data that `[data]` names, less what is held out for
-    /// validation, which stands in place of the test set where `data.evaluate` says so.
+    /// What a scenario learns from and is measured on: the data that `[data]` names, less what belongs to nobody and what
+    /// is held out for validation, which stands in place of the test set where `data.evaluate` says so.
     ///
     /// # Errors
     /// Whatever is missing or damaged; classes too small to hold samples out.
     pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
-        let section = &scenario.data;
+        Ok(Dataset::with_auxiliary(scenario, tokeniser)?.0)
+    }
+
+    /// The same, and the samples of nobody where `[data.auxiliary]` asks for some.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_auxiliary(
+        scenario: &Scenario,
+        tokeniser: &Tokeniser,
+    ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+        let (section, seed) = (&scenario.data, scenario.seed.partition);
         let data = Dataset::open(section, tokeniser)?;
+        let (data, auxiliary) = match &section.auxiliary {
+            None => (data, None),
+            Some(of_nobody) => match of_nobody.as_data(section) {
+                Some(other) => (data, Some(Dataset::open(&other, tokeniser)?.train)),
+                None => {
+                    let share = |samples| of_nobody.of_class(samples);
+                    let (data, taken) = data.hold_out(share, (seed, Purpose::Auxiliary))?;
+                    (data, Some(taken))
+                }
+            },
+        };
         if section.validation.is_none() {
-            return Ok(data);
+            return Ok((data, auxiliary));
         }
         let held = |samples| section.held_out(samples);
-        let (data, validation) = data.hold_out(held, scenario.seed.partition)?;
-        Ok(match section.evaluate {
+        let (data, validation) = data.hold_out(held, (seed, Purpose::Validation))?;
+        let data = match section.evaluate {
             Evaluated::Test => data,
             Evaluated::Validation => Dataset { test: validation, ..data },
-        })
+        };
+        Ok((data, auxiliary))
     }
 
     /// Opens what `[data]` names, all of it; `tokeniser` is for text.
@@ -109,19 +132,22 @@ fn path(section: &DataSection) -> Result<PathBuf, DataError> {
     }
 }
 
-/// Training samples of every class without the data at hand, less those that are held out: those of the embedded digits, otherwise the
-/// published total spread evenly (the first classes take the rest). `None` where no size is known.
+/// Training samples of every class that clients learn from, without the data at hand: those of the embedded digits,
+/// otherwise the published total spread evenly (the first classes take the rest), less what clients do not get. `None`
+/// where no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
+    let sizes = whole_class_sizes(section)?;
+    Some(sizes.into_iter().map(|whole| section.learnt(whole)).collect())
+}
+
+/// All training samples of every class.
+pub(super) fn whole_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
         let data = Dataset::open(section, &Tokeniser::Characters).ok()?;
-        let learnt = |whole: usize| whole - section.held_out(whole);
-        return Some(data.class_sizes().into_iter().map(learnt).collect());
+        return Some(data.class_sizes());
     }
     let sizes = section.sizes()?;
     let (classes, train) = (sizes.classes as usize, sizes.train as usize);
-    let of = |class: usize| {
-        let whole = train / classes + usize::from(class < train % classes);
-        whole - section.held_out(whole)
-    };
+    let of = |class: usize| train / classes + usize::from(class < train % classes);
     (classes > 0).then(|| (0..classes).map(of).collect())
 }

@@ -9,7 +9,10 @@ use candle_core::Device;
 use super::blueprint::{Holders, curriculum, holders_of};
 use super::terms;
 use super::workforce::{ClientSize, pack, received_values, workforce};
-use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
+use crate::data::{
+    Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokeniser, Transform, Transforms,
+    auxiliary_shards,
+};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
@@ -45,11 +48,13 @@ pub fn assemble(
     let workers = workforce(&scenario.devices, asked)?;
     let backbone = open_backbone(scenario)?;
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
-    let dataset = Dataset::from_scenario(scenario, &tokeniser)?;
-    let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
+    let (dataset, of_nobody) = Dataset::with_auxiliary(scenario, &tokeniser)?;
+    let digest = data_digest(&dataset, of_nobody.as_deref())?;
+    let data = Source { name: dataset.name.clone(), digest };
     let config = backbone.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
     let dataset = Arc::new(curriculum.dataset(dataset)?);
+    let auxiliary = auxiliary(scenario, of_nobody.as_ref(), curriculum.classes())?;
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
     let train = if scenario.client.augment { &transforms.train } else { &transforms.test };
     for (key, transform) in [
@@ -58,8 +63,12 @@ pub fn assemble(
         ("data.statistics", &transforms.statistics),
     ] {
         fits(key, transform, &dataset.train, &config)?;
+        if let Some((_, samples)) = &auxiliary {
+            fits(key, transform, samples.split(), &config)?;
+        }
     }
-    let terms = terms(scenario, config, Arc::clone(&curriculum), methods)?;
+    let known = auxiliary.as_ref().map(|(facts, _)| *facts);
+    let terms = terms(scenario, (config, known), Arc::clone(&curriculum), methods)?;
     let Terms { rules, name, method, training, facts, coding, charged, .. } = terms;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let reported = match &shards {
@@ -87,6 +96,7 @@ pub fn assemble(
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
         staged: None,
+        auxiliary: auxiliary.map(|(_, samples)| samples),
         reported,
     };
     let setup = Setup {
@@ -178,6 +188,20 @@ fn backbone_name(section: &BackboneSection) -> String {
     }
 }
 
+/// The samples of nobody, where the scenario asks for some.
+fn auxiliary(
+    scenario: &Scenario,
+    of_nobody: Option<&Arc<Split>>,
+    classes: usize,
+) -> Result<Option<(AuxiliaryFacts, Arc<Auxiliary>)>, DataError> {
+    let (Some(section), Some(split)) = (&scenario.data.auxiliary, of_nobody) else {
+        return Ok(None);
+    };
+    let shards = auxiliary_shards(scenario, section)?;
+    let dealt = Auxiliary::new(split, classes, shards, scenario.seed.partition)?;
+    Ok(Some((AuxiliaryFacts::of(scenario, section, split.len())?, Arc::new(dealt))))
+}
+
 /// Every pipeline must end with the pixels that the backbone reads.
 fn fits(
     key: &str,
@@ -228,12 +252,12 @@ const SAMPLED: usize = 512;
 
 /// Digest of class names, labels and pixels: all of them where they lie in memory, a sample where
 /// every image would have to be decoded.
-fn data_digest(dataset: &Dataset) -> Result<String, DataError> {
+fn data_digest(dataset: &Dataset, of_nobody: Option<&Split>) -> Result<String, DataError> {
     let mut hasher = blake3::Hasher::new();
     for name in &dataset.class_names {
         hasher.update(name.as_bytes()).update(b"\n");
     }
-    for split in [&dataset.train, &dataset.test] {
+    for split in [&*dataset.train, &dataset.test].into_iter().chain(of_nobody) {
         if split.is_text() {
             hasher.update(split.digest()?.as_bytes());
             continue;

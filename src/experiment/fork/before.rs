@@ -55,8 +55,8 @@ fn stretch(
         let (path, found, expected) = (file, scenario.hash(), before.hash.clone());
         return Err(ResumeError::OtherScenario { path, found, expected }.into());
     }
-    let curriculum = Arc::clone(&setup.lab.curriculum);
-    let terms = terms(&scenario, setup.facts.backbone, curriculum, methods)?;
+    let known = (setup.facts.backbone, setup.facts.auxiliary);
+    let terms = terms(&scenario, known, Arc::clone(&setup.lab.curriculum), methods)?;
     let rules = Rules { pack: setup.rules.pack, ..terms.rules };
     let until = TaskId((before.until_task - 1) as u16);
     Ok(Stretch { until, terms: Terms { rules, ..terms } })
