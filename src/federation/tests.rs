@@ -65,6 +65,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 | Effect::DropOut(_)
                 | Effect::Confused(..)
                 | Effect::Learnt(..)
+                | Effect::Turn(_)
                 | Effect::Keep(_) => {}
                 Effect::Forget(client) => {
                     clients.remove(&client);

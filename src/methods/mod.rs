@@ -43,7 +43,9 @@ pub mod replay;
 pub mod scaffold;
 mod services;
 pub mod stsa;
+mod uses;
 
 pub use head_form::HeadForm;
 pub use needs::Needs;
-pub use registry::{MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};
+pub use registry::{Family, MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};
+pub use uses::Uses;

@@ -130,6 +130,39 @@ pub enum Needs {
 }
 
 impl Needs {
+    /// What it asks for in words; nothing where that is a matter of numbers that a scenario chooses.
+    pub fn words(self) -> Option<String> {
+        match self {
+            Needs::Blocks { what, instead } => {
+                Some(format!("a vision transformer: {what} lives in its blocks (or {instead})"))
+            }
+            Needs::TrainableBackbone { instead } => {
+                Some(format!("a backbone that can be trained, vit or resnet18 (or {instead})"))
+            }
+            Needs::PlainSgd { what, .. } => Some(format!("plain SGD: {what} from its steps")),
+            Needs::ReturningClients { .. } => {
+                Some("clients that come back: participation.population = \"fixed\"".to_owned())
+            }
+            Needs::OneSite { .. } => Some("one site: federation.clients = 1".to_owned()),
+            Needs::OneTask { .. } => Some("one task: tasks.count = 1".to_owned()),
+            Needs::SlotsOfTheirOwn { .. } => {
+                Some("tasks of clients' own: tasks.arrival = \"powder\"".to_owned())
+            }
+            Needs::Auxiliary { otherwise, .. } => {
+                Some(format!("samples that belong to no client: [data.auxiliary] (or {otherwise})"))
+            }
+            Needs::AuxiliaryOfServer { .. } => {
+                Some("such samples at the server: data.auxiliary.server = true".to_owned())
+            }
+            Needs::WholeMessages { .. } => Some("whole messages: wire.form = \"full\"".to_owned()),
+            Needs::BlocksBehind { .. }
+            | Needs::EachTask { .. }
+            | Needs::Orthogonal { .. }
+            | Needs::Choice { .. }
+            | Needs::ConstantRate { .. } => None,
+        }
+    }
+
     /// What is wrong with a scenario that does not meet it.
     pub fn complaints(self, scenario: &Scenario) -> Vec<Complaint> {
         let complain = |wrong: bool, key, message: String, label: String, help: String| {

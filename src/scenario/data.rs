@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader};
 use super::{AuxiliarySection, SplitSection, StoredSize, TextSection, TransformSection};
+use crate::fetch::{Name, entry};
 use crate::numerics::share::floor;
 
 /// Which images and their transforms, or which text.
@@ -16,8 +17,8 @@ use crate::numerics::share::floor;
 pub struct DataSection {
     /// The data set or its layout on disk. Required.
     pub source: DataSource,
-    /// Folder, `.tar.gz` or text; none for the embedded digits. Absolute in memory; relative to the
-    /// scenario file on disk.
+    /// Folder, `.tar.gz` or text; none for the embedded digits, and for sets that were fetched by the name of the
+    /// source. Absolute in memory; relative to the scenario file on disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Keeps only the first so many training samples of every class. Default: all.
@@ -156,6 +157,12 @@ impl DataSection {
         Some(NominalSizes { train, ..sizes })
     }
 
+    /// By which name it was fetched, where no path says where it is.
+    pub fn name(&self) -> Option<Name> {
+        let named = self.path.is_none().then(|| entry(&self.source.word())).flatten();
+        named.map(Name::Known)
+    }
+
     /// What is held out, where anything is.
     pub fn validation_set(&self) -> Option<HeldOut> {
         self.validation.map(|share| HeldOut { share, evaluate: self.evaluate })
@@ -225,7 +232,10 @@ impl DataSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {
         let source = Param::required("source", DataSource::Digits, "which images or text");
         let source: DataSource = table.get(&source);
-        let path = Param::<String>::unset("path", "folder, .tar.gz or text, relative to this file");
+        let path = Param::<String>::unset(
+            "path",
+            "folder, .tar.gz or text, relative to this file, or a name that was fetched",
+        );
         let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
         let file = match source {
             DataSource::Play => "the text",
@@ -238,10 +248,7 @@ impl DataSection {
                 "not needed",
                 "remove this line, or set `data.source`",
             ),
-            (
-                DataSource::Cifar10 | DataSource::Cifar100 | DataSource::Folder | DataSource::Play,
-                None,
-            ) if table.given("source") => table.reject(
+            (DataSource::Folder | DataSource::Play, None) if table.given("source") => table.reject(
                 "source",
                 &format!("`data.source = \"{}\"` needs `data.path`", source.word()),
                 "where is it?",

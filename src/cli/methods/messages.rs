@@ -15,7 +15,7 @@ use crate::scenario::MethodSection;
 /// A ViT-Tiny and 100 classes in ten tasks; a client of the second task holds 50 samples of each of its classes.
 pub(super) struct Reference {
     pub facts: ModelFacts,
-    view: Arc<TaskView>,
+    pub view: Arc<TaskView>,
     counts: ClassCounts,
 }
 

@@ -1,12 +1,13 @@
 //! Which data set.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
 use crate::data::{DataError, Dataset, Purpose, Split, digits};
+use crate::fetch::Settings;
 use crate::scenario::{
     BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
 };
@@ -62,16 +63,16 @@ impl Dataset {
         let subset = section.subset.map(|n| n as usize);
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
-            DataSource::Cifar10 => cifar::open(Cifar::Ten, path(section)?)?,
-            DataSource::Cifar100 => cifar::open(Cifar::Hundred, path(section)?)?,
+            DataSource::Cifar10 => cifar::open(Cifar::Ten, &path(section)?)?,
+            DataSource::Cifar100 => cifar::open(Cifar::Hundred, &path(section)?)?,
             DataSource::Play => {
                 let text = section.text.clone().unwrap_or_default();
-                play::open(path(section)?, &play_options(&text), tokeniser)?
+                play::open(&path(section)?, &play_options(&text), tokeniser)?
             }
             DataSource::Folder => {
                 let (size, split) = (section.store, section.split.clone());
                 let options = FolderOptions { size, split, subset, ..FolderOptions::default() };
-                return folder::open(path(section)?, &options);
+                return folder::open(&path(section)?, &options);
             }
         };
         if let Some(most) = subset {
@@ -103,7 +104,7 @@ impl Tokeniser {
         let (tokeniser, tokens) = match vocabulary {
             None => (Tokeniser::Characters, Tokeniser::CHARACTERS),
             Some(path) => {
-                let pieces = WordPieces::open(path)?;
+                let pieces = WordPieces::open(&Settings::from_env().weights_at(path)?)?;
                 let tokens = pieces.tokens();
                 (Tokeniser::WordPieces(Arc::new(pieces)), tokens)
             }
@@ -118,10 +119,17 @@ impl Tokeniser {
     }
 }
 
-fn path(section: &DataSection) -> Result<&Path, DataError> {
-    section.path.as_deref().ok_or_else(|| {
-        DataError::unfit("this data set is not embedded and [data] has no path", "give data.path")
-    })
+/// Where the data is: at its path, or where it was fetched to by name.
+fn path(section: &DataSection) -> Result<PathBuf, DataError> {
+    let settings = Settings::from_env();
+    match (&section.path, section.name()) {
+        (Some(path), _) => Ok(settings.data_at(path)?),
+        (None, Some(name)) => Ok(settings.find_data(&name)?),
+        (None, None) => Err(DataError::unfit(
+            "this data set is not embedded and [data] has no path",
+            "give data.path",
+        )),
+    }
 }
 
 /// Training samples of every class that clients learn from, without the data at hand: those of the embedded digits,

@@ -1,14 +1,14 @@
 //! Opens data and weights and puts a run together.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders_of};
-use super::training::training_plan;
+use super::terms;
 use super::workforce::{ClientSize, pack, received_values, workforce};
-use super::{coding, facts, rules};
 use crate::data::{
     Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokeniser, Transform, Transforms,
     auxiliary_shards,
@@ -16,11 +16,13 @@ use crate::data::{
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
-use crate::federation::{Rules, Setup, ShardSource};
+use crate::federation::{Rules, Setup, ShardSource, Terms};
+use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
+use crate::model::vit::Checkpoint;
 use crate::model::{
-    Backbone, BackboneConfig, Bert, DeepResNet, ModelError, ParameterSet, ResNet, Vit,
+    Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, ResNet, Vit, WeightsSource,
     backbone_config, embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
@@ -65,10 +67,9 @@ pub fn assemble(
             fits(key, transform, samples.split(), &config)?;
         }
     }
-    let rules = rules(scenario, &curriculum);
-    let known = |(facts, _): &(AuxiliaryFacts, _)| *facts;
-    let facts = facts(scenario, config, &curriculum, &rules, auxiliary.as_ref().map(known));
-    let method = methods.build(&scenario.method, &facts)?;
+    let known = auxiliary.as_ref().map(|(facts, _)| *facts);
+    let terms = terms(scenario, (config, known), Arc::clone(&curriculum), methods)?;
+    let Terms { rules, name, method, training, facts, coding, charged, .. } = terms;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let reported = match &shards {
         ShardSource::Fresh(fresh) => Some(*fresh),
@@ -91,7 +92,7 @@ pub fn assemble(
         curriculum,
         train_transform: Arc::clone(train),
         statistics_transform: transforms.statistics,
-        training: training_plan(scenario, methods),
+        training,
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
         staged: None,
@@ -100,17 +101,18 @@ pub fn assemble(
     };
     let setup = Setup {
         rules,
-        name: scenario.method.name.clone(),
-        charged: method.charged(),
+        name,
+        charged,
         method,
         lab,
         test_transform: transforms.test,
         shards,
         facts,
-        coding: coding(scenario)?,
+        coding,
         workers,
         shaker: None,
         past: None,
+        before: Vec::new(),
     };
     Ok(Assembly { setup, data, backbone: weights })
 }
@@ -118,12 +120,19 @@ pub fn assemble(
 /// The backbone of a scenario; its shape must be the one the scenario states.
 fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
     let stated = backbone_config(scenario);
+    let source = |path: &Path| -> Result<WeightsSource, FetchError> {
+        let ignore = scenario.backbone.ignored().to_vec();
+        let at = Settings::from_env().weights_at(path)?;
+        Ok(WeightsSource { path: at, name: path.display().to_string(), ignore })
+    };
     let backbone = match (&scenario.backbone, &stated) {
         (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
             Weights::Embedded => embedded_vit()?.into(),
             Weights::File(path) => {
-                let side = section.resolution.map(|side| side as usize);
-                Vit::load(path, side, Some(config.heads))?.into()
+                let native =
+                    section.architecture.map_or(config.image, |it| it.shape().image as usize);
+                let read = Checkpoint::stated(&source(path)?, config.at_resolution(native))?;
+                Vit::from_checkpoint(read, Some(config.image))?.into()
             }
         },
         (BackboneSection::ResNet18(section), BackboneConfig::ResNet(config)) => {
@@ -132,34 +141,26 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
                     let key = StreamKey::new(scenario.seed.run, Domain::Init);
                     ResNet::from_parameters(*config, &ResNet::initial_parameters(config, key))?
                 }
-                StartWeights::File(path) => ResNet::load(path, *config)?,
+                StartWeights::File(path) => ResNet::load(&source(path)?, *config)?,
             }
             .into()
         }
         (
             BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section),
             BackboneConfig::DeepResNet(config),
-        ) => DeepResNet::load(&section.weights, *config)?.into(),
+        ) => DeepResNet::load(&source(&section.weights)?, *config)?.into(),
         (BackboneSection::Bert(section), BackboneConfig::Bert(config)) => match &section.weights {
             StartWeights::Random => {
                 let key = StreamKey::new(scenario.seed.run, Domain::Init);
                 Bert::from_parameters(*config, &Bert::initial_parameters(config, key))?
             }
-            StartWeights::File(path) => Bert::load(path, *config)?,
+            StartWeights::File(path) => Bert::load(&source(path)?, *config)?,
         }
         .into(),
         // Nothing to be read.
         _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
-    let found = backbone.config();
-    if stated != found {
-        return Err(ExperimentError::Weights(ModelError::Malformed {
-            file: backbone_name(&scenario.backbone),
-            reason: format!(
-                "it holds another network than the scenario states: {found:?} instead of {stated:?}"
-            ),
-        }));
-    }
+    debug_assert_eq!(stated, backbone.config(), "files are read as stated or refused");
     Ok(backbone)
 }
 
