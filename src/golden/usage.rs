@@ -30,7 +30,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("fedweit", "*", "FedWEIT"),
     ("inversion", "*", "MFCL, TARGET and LANDER"),
     ("lga", "*", "LGA"),
-    ("lora", "*", "LoRM and PILoRA"),
     ("losses", "glfc*", "GLFC"),
     ("metrics", "baseline", "Lopez-Paz's forward transfer"),
     ("metrics", "bwt", "backward transfer, the mean drop of old tasks with the other sign"),
@@ -48,9 +47,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("resnet152", "r50.stage_*", "nothing: outputs of stages, which place a mistake"),
     ("statistics", "gauss.pip", "PIP"),
     ("statistics", "gauss.u", "PIP"),
-    ("statistics", "lorm.*", "LoRM"),
-    ("statistics", "pilora.*", "PILoRA"),
-    ("statistics", "reg.*", "RegMean"),
     ("stsa", "dummy.perm", "nothing: the units cut by this order are vectors themselves"),
     ("vit_tiny_real_inputs", "labels", "nothing: no vector of these images depends on a label"),
 ];

@@ -8,6 +8,7 @@ pub mod distributions;
 pub mod gaussian;
 pub mod law;
 pub mod projection;
+pub mod regression_mean;
 pub mod ridge;
 pub mod robust;
 pub mod share;

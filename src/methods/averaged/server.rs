@@ -48,12 +48,16 @@ impl<A: Averaged> BaseServer<A> {
         let Base { method, model, .. } = &self.base;
         let travels = |name: &str| method.travels(model, name, Direction::Down);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
-        if is_closing(round.phase) {
-            return Ok(Message::of(parameters));
-        }
-        let assets: Vec<Arc<Asset>> =
-            self.previous.iter().cloned().chain(method.assets(&self.memory)).collect();
+        let closes = is_closing(round.phase);
+        let previous = self.previous.iter().filter(|_| !closes).cloned();
+        let assets: Vec<Arc<Asset>> = match closes && !method.closing_names_assets() {
+            true => Vec::new(),
+            false => previous.chain(method.assets(&self.memory)).collect(),
+        };
         let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
+        if closes {
+            return Ok(Message { control: named.collect(), assets, ..Message::of(parameters) });
+        }
         let mut extra = method.tell(&self.memory, round)?;
         extra.extend(method.tell_seat(model, &self.memory, seat)?);
         Ok(Message {

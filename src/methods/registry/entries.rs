@@ -4,7 +4,7 @@ use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, ccvr, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
     fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, gradma, hepco, hgp,
-    icarl, joint, l2p, lwf, oracle, powder, scaffold, stsa,
+    icarl, joint, l2p, lorm, lwf, oracle, pilora, powder, regmean, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -40,5 +40,8 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         er::entry(),
         der::entry(),
         icarl::entry(),
+        pilora::entry(),
+        regmean::entry(),
+        lorm::entry(),
     ]
 }
