@@ -24,6 +24,7 @@ mod fedhaf;
 mod foreign_files;
 #[cfg(unix)]
 mod interrupt;
+mod lora;
 mod manifest;
 mod participation_table;
 mod partition_table;
