@@ -56,6 +56,7 @@ mod prompt_tokens;
 pub mod prompts;
 mod prototype_head;
 pub mod resnet;
+mod survey;
 mod tap;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -87,6 +88,7 @@ pub use place::Place;
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
 pub use prototype_head::PrototypeHead;
 pub use resnet::{ResNet, ResNetConfig, Stem, is_buffer};
+pub use survey::{Survey, survey};
 pub use tap::{LinearLayer, Tap};
 pub use vit::{Vit, VitConfig};
-pub use weights_file::to_safetensors;
+pub use weights_file::{WeightsSource, to_safetensors};

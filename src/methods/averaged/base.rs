@@ -13,10 +13,10 @@ use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSketch, ClientState, CohortRule, Failure, Holdings, Lab, Layout, Member, Message, Method,
-    ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, RoundContext, Server,
-    SketchFacts, Veto, kind_of,
+    ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, Role, RoundContext, Seat,
+    Server, SketchFacts, Veto, kind_of,
 };
-use crate::quantity::TaskId;
+use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodySketch, Kind, NamedTensor, Section, WireError};
 
 /// Bytes of the digest by which a Down names an asset.
@@ -50,18 +50,19 @@ impl<A: Averaged> Base<A> {
     }
 
     /// Assets that the Downs of an exchange name.
-    fn assets(&self, view: &TaskView, phase: usize) -> Vec<AssetSketch> {
-        let mut assets: Vec<AssetSketch> = match is_closing(phase) {
+    fn assets(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let mut assets: Vec<AssetSketch> = match is_closing(facts.phase) {
             true if !self.method.closing_names_assets() => return Vec::new(),
             true => Vec::new(),
-            false => self.previous(view).into_iter().collect(),
+            false => self.previous(facts.view, facts.role).into_iter().collect(),
         };
-        assets.extend(self.method.also_named(&self.model, view));
+        assets.extend(self.method.also_named(facts));
         assets
     }
 
-    fn previous(&self, view: &TaskView) -> Option<AssetSketch> {
-        let before = view.task.0.checked_sub(1).filter(|_| self.method.teaches())?;
+    fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSketch> {
+        let taught = self.method.teaches() && self.method.is_taught(role);
+        let before = view.task.0.checked_sub(1).filter(|_| taught)?;
         let mut cut = self.cut(view, Direction::Down);
         if self.method.averaging().head == HeadForm::Growing {
             cut.head = 0..view.rows.start;
@@ -92,6 +93,7 @@ impl<A: Averaged> Base<A> {
             period: view.task,
             phase: 0,
             round_in_phase: round,
+            role: member.seat.role,
             counts: &counts,
         };
         let control = method.control(&facts, cut.head.start);
@@ -190,11 +192,15 @@ impl<A: Averaged> Method for Base<A> {
         std::iter::once(train).chain(closing).collect()
     }
 
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        self.method.seats(round, cohort)
+    }
+
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {
         let view = facts.view;
         let cut = self.cut(view, Direction::Down);
         let parameters = self.places(&cut, view, Direction::Down);
-        let assets = self.assets(view, facts.phase);
+        let assets = self.assets(facts);
         let mut control = vec![0; DIGEST_BYTES * assets.len()];
         if is_closing(facts.phase) {
             return Layout { control, assets, ..Layout::of(parameters) };
@@ -263,6 +269,13 @@ impl<A: Averaged> Method for Base<A> {
         match is_closing(phase) {
             true => self.method.report_work(samples),
             false => self.method.work(samples, plan),
+        }
+    }
+
+    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        match is_closing(phase) {
+            true => self.method.report_work(samples),
+            false => self.method.seat_work(&self.model, seat, samples, plan),
         }
     }
 

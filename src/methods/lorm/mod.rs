@@ -36,7 +36,6 @@ use super::averaged::{
 use super::low_rank::{ALL_BLOCKS, LowRank};
 use super::registry::MethodEntry;
 use super::regression::{InputStatistics, Layer, Unseen, answers, answers_place, multiplications};
-use crate::data::TaskView;
 use crate::learning::{Classifier, TrainingPlan};
 use crate::model::{
     Factor, HeadKind, HeadStart, LinearHead, LinearLayer, LoraPlace, LoraShape, Parameter,
@@ -46,7 +45,7 @@ use crate::numerics::regression_mean::{Moments, regression_mean};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Asset, AssetSketch, Figures, Holdings, Lab, Layout, Message, ModelFacts, Period, Place,
-    PolicyError, Predictor, RoundContext, Service, SketchFacts, Veto, parameter_sketches,
+    PolicyError, Predictor, RoundContext, Seat, Service, SketchFacts, Veto, parameter_sketches,
     parameters_of,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -234,16 +233,21 @@ impl Averaged for Lorm {
         !self.uploads(self.round_told(member.down), name)
     }
 
-    fn also_named(&self, model: &ModelFacts, view: &TaskView) -> Vec<AssetSketch> {
-        let tasks = view.task.index();
+    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let (model, tasks) = (facts.model, facts.view.task.index());
         let body = || BodySketch::new(0, parameter_sketches(&self.asset_shapes(model, tasks)));
         let earlier =
             (tasks > 0).then(|| AssetSketch { name: EARLIER, version: tasks as u32, body: body() });
         earlier.into_iter().collect()
     }
 
-    fn assets(&self, tasks: &Tasks) -> Vec<Arc<Asset>> {
-        tasks.asset().cloned().into_iter().collect()
+    fn assets(
+        &self,
+        tasks: &Tasks,
+        _seat: &Seat,
+        _lab: &Lab,
+    ) -> Result<Vec<Arc<Asset>>, PolicyError> {
+        Ok(tasks.asset().cloned().into_iter().collect())
     }
 
     fn rate_factor(&self, name: &str) -> f64 {
