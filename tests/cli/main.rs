@@ -28,6 +28,7 @@ mod fork;
 mod ignored;
 #[cfg(unix)]
 mod interrupt;
+mod lora;
 mod manifest;
 mod mistakes;
 mod new;
