@@ -20,8 +20,8 @@ Examples:
   fedcast check scenarios/hgp/*.toml --format json
 
 Every file is read; the exit code is 3 if any of them is invalid. Keys that have no meaning for the
-file's method are told as notes. Data and weights are not opened: `fedcast plan` works without them
-too.")]
+file's method are told as notes. Data is not opened, and of weights only the list of
+tensors, where `backbone.architecture` is not stated: `fedcast plan` works without them too.")]
 pub struct CheckArgs {
     /// Scenario files
     #[arg(required = true)]

@@ -9,13 +9,14 @@ use super::estimate::estimate_line;
 use super::failure::{CliError, colour};
 use super::interrupt::on_interrupt;
 use super::tell::{show, tell};
-use super::{Exit, Format, direct, print, resume};
+use super::{Exit, Format, direct, fetch, print, resume};
 use crate::experiment::{
     ExperimentError, Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing,
     default_directory, names, restore_scenario, standing,
 };
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
+use crate::fetch::Settings;
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, write_partition};
@@ -61,6 +62,9 @@ pub struct RunArgs {
     /// Train every slot alone first, as `fedcast direct` does, into DIR-direct.csv
     #[arg(long)]
     pub direct: bool,
+    /// Fetch data and weights that the scenario names and that are not here yet
+    #[arg(long)]
+    pub fetch: bool,
     /// No progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
@@ -112,6 +116,12 @@ fn load(
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
+    if args.fetch {
+        let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
+        for name in scenario.names() {
+            fetch::bring(&name, &settings, args.quiet)?;
+        }
+    }
     let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
     if let Some(exit) = take_up(args, &run, &scenario)? {
         return Ok(exit);
@@ -123,15 +133,18 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         scenario.record.direct = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
     }
-    let provenance = Provenance {
-        command: std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect(),
-        overrides: args.overrides.all(),
-        origin: Origin::of(&args.file),
-    };
+    let provenance = provenance(&args.overrides, Origin::of(&args.file));
     let (workers, out) = (args.workers, args.out.clone());
     let options = RunOptions { workers, out, force: args.force, provenance };
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)
+}
+
+/// How this process was asked for a run.
+pub(super) fn provenance(overrides: &Overrides, origin: Option<Origin>) -> Provenance {
+    let words = std::env::args_os().skip(1);
+    let command = words.map(|word| word.to_string_lossy().into()).collect();
+    Provenance { command, overrides: overrides.all(), origin }
 }
 
 /// What `--resume` and the lack of `--force` make of a directory in which something stands already;
@@ -164,6 +177,18 @@ pub(super) fn drive(
 ) -> Result<Exit, CliError> {
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
+    drive_until(interrupt, run, scenario, replayed, quiet, format)
+}
+
+/// The same for somebody who listens for signals already.
+pub(super) fn drive_until(
+    interrupt: Interrupt,
+    run: Run,
+    scenario: &Scenario,
+    replayed: u64,
+    quiet: bool,
+    format: Format,
+) -> Result<Exit, CliError> {
     let workers = run.workers();
     let into = run.directory().path().to_owned();
     if !quiet {

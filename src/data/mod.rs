@@ -5,6 +5,7 @@
 //! Curriculum                   class ids -> head rows, tasks     (curriculum)
 //! Partitioner                  task -> one Shard per client      (partition)
 //! Slots                        tasks of a client's own           (slots)
+//! Auxiliary                    samples of nobody, in shards     (auxiliary)
 //! Loader                       shard + transform -> Batch        (transform, loader)
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! distributions, so that the same scenario divides the same data in the same way on every machine.
 
 mod archive;
+mod auxiliary;
 mod batch;
 pub mod cifar;
 mod curriculum;
@@ -34,13 +36,16 @@ pub mod units;
 
 use std::sync::Arc;
 
+pub use auxiliary::{Auxiliary, AuxiliaryFacts};
 pub use batch::Batch;
 pub use cifar::Cifar;
 pub use curriculum::{ClassOrder, Curriculum, TaskSizes, TaskView};
 pub use dataset::{Dataset, Image, Split};
 pub use error::DataError;
 pub use folder::{FolderOptions, StoredSize};
+pub(crate) use from_scenario::shards as auxiliary_shards;
 pub use from_scenario::{Transforms, nominal_class_sizes};
+pub use held_out::Purpose;
 pub use loader::{Batches, Loader};
 pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
 pub use prepared::Prepared;

@@ -5,6 +5,7 @@
 //! | [running] | results, files of a run, resume, verify, what if |
 //! | [running_studies] | many runs from one file: grid, seeds, shards, tables |
 //! | [scenarios] | every key of a scenario file, how-tos, what is shipped |
+//! | [weights] | own weights: files and names that are read, what is refused, fetching data and weights by name |
 //! | [methods] | what methods there are, what travels, where papers and code differ |
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
 //! | [adding_a_method] | a new method in one file |
@@ -14,6 +15,7 @@
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
 //! | [first_hour] | a new user's first hour: own images, own weights, from `new` to `report` |
 //! | [glossary] | the words of tables, helps and messages |
+//! | [clusters] | studies over a scheduler's array, requeued jobs |
 //! | [gpu] | NVIDIA GPUs |
 //! | [reliability] | what holds when a process is killed, a disk is full, a file is damaged or foreign |
 //! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
@@ -30,6 +32,10 @@ pub mod adding_a_method {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("architecture.md")]
 pub mod architecture {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("clusters.md")]
+pub mod clusters {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("comparing.md")]
@@ -84,3 +90,7 @@ pub mod studies;
 #[doc = include_str!("links.md")]
 #[doc = include_str!("testing.md")]
 pub mod testing {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("weights.md")]
+pub mod weights {}

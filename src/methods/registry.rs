@@ -290,7 +290,14 @@ mod tests {
 
     fn facts() -> ModelFacts {
         let backbone = VitConfig::default().into();
-        ModelFacts { backbone, classes: 10, tasks: 5, clients: 1, form: WireForm::Full }
+        ModelFacts {
+            backbone,
+            classes: 10,
+            tasks: 5,
+            clients: 1,
+            form: WireForm::Full,
+            auxiliary: None,
+        }
     }
 
     #[test]

@@ -35,7 +35,8 @@
 //! ```
 
 mod arrival;
-pub mod availability;
+pub mod auxiliary;
+mod availability;
 mod backbone;
 mod cache;
 mod catalogue;
@@ -81,6 +82,7 @@ mod units;
 mod wire;
 
 pub use arrival::{ArrivalChoice, ArrivalLine};
+pub use auxiliary::AuxiliarySection;
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
     Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,

@@ -26,6 +26,9 @@ fn help_teaches() {
         "doctor",
         "completions",
         "man",
+        "fork",
+        "fetch",
+        "weights",
     ];
     for command in commands {
         let arguments: Vec<&str> =

@@ -20,9 +20,13 @@ mod extends;
 mod extractors;
 mod feature_cache;
 mod fedhaf;
+mod fetch;
 mod first_hour;
 #[cfg(unix)]
 mod foreign_files;
+#[cfg(unix)]
+mod foreign_files;
+mod fork;
 mod ignored;
 #[cfg(unix)]
 mod interrupt;
@@ -47,4 +51,5 @@ mod take_up;
 mod tensorboard;
 mod text;
 mod validation;
+mod weights;
 mod what_if;

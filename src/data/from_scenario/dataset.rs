@@ -1,34 +1,58 @@
 //! Which data set.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
-use crate::data::{DataError, Dataset, digits};
+use crate::data::{DataError, Dataset, Purpose, Split, digits};
+use crate::fetch::Settings;
 use crate::scenario::{
     BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
 };
 
 impl Dataset {
-    /// What a scenario learns from and is measured on: the data that `[data]` names, less what is held out for
-    /// validation, which stands in place of the test set where `data.evaluate` says so.
+    /// What a scenario learns from and is measured on: the data that `[data]` names, less what belongs to nobody and what
+    /// is held out for validation, which stands in place of the test set where `data.evaluate` says so.
     ///
     /// # Errors
     /// Whatever is missing or damaged; classes too small to hold samples out.
     pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
-        let section = &scenario.data;
+        Ok(Dataset::with_auxiliary(scenario, tokeniser)?.0)
+    }
+
+    /// The same, and the samples of nobody where `[data.auxiliary]` asks for some.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_auxiliary(
+        scenario: &Scenario,
+        tokeniser: &Tokeniser,
+    ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+        let (section, seed) = (&scenario.data, scenario.seed.partition);
         let data = Dataset::open(section, tokeniser)?;
+        let (data, auxiliary) = match &section.auxiliary {
+            None => (data, None),
+            Some(of_nobody) => match of_nobody.as_data(section) {
+                Some(other) => (data, Some(Dataset::open(&other, tokeniser)?.train)),
+                None => {
+                    let share = |samples| of_nobody.of_class(samples);
+                    let (data, taken) = data.hold_out(share, (seed, Purpose::Auxiliary))?;
+                    (data, Some(taken))
+                }
+            },
+        };
         if section.validation.is_none() {
-            return Ok(data);
+            return Ok((data, auxiliary));
         }
         let held = |samples| section.held_out(samples);
-        let (data, validation) = data.hold_out(held, scenario.seed.partition)?;
-        Ok(match section.evaluate {
+        let (data, validation) = data.hold_out(held, (seed, Purpose::Validation))?;
+        let data = match section.evaluate {
             Evaluated::Test => data,
             Evaluated::Validation => Dataset { test: validation, ..data },
-        })
+        };
+        Ok((data, auxiliary))
     }
 
     /// Opens what `[data]` names, all of it; `tokeniser` is for text.
@@ -39,16 +63,16 @@ impl Dataset {
         let subset = section.subset.map(|n| n as usize);
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
-            DataSource::Cifar10 => cifar::open(Cifar::Ten, path(section)?)?,
-            DataSource::Cifar100 => cifar::open(Cifar::Hundred, path(section)?)?,
+            DataSource::Cifar10 => cifar::open(Cifar::Ten, &path(section)?)?,
+            DataSource::Cifar100 => cifar::open(Cifar::Hundred, &path(section)?)?,
             DataSource::Play => {
                 let text = section.text.clone().unwrap_or_default();
-                play::open(path(section)?, &play_options(&text), tokeniser)?
+                play::open(&path(section)?, &play_options(&text), tokeniser)?
             }
             DataSource::Folder => {
                 let (size, split) = (section.store, section.split.clone());
                 let options = FolderOptions { size, split, subset, ..FolderOptions::default() };
-                return folder::open(path(section)?, &options);
+                return folder::open(&path(section)?, &options);
             }
         };
         if let Some(most) = subset {
@@ -80,7 +104,7 @@ impl Tokeniser {
         let (tokeniser, tokens) = match vocabulary {
             None => (Tokeniser::Characters, Tokeniser::CHARACTERS),
             Some(path) => {
-                let pieces = WordPieces::open(path)?;
+                let pieces = WordPieces::open(&Settings::from_env().weights_at(path)?)?;
                 let tokens = pieces.tokens();
                 (Tokeniser::WordPieces(Arc::new(pieces)), tokens)
             }
@@ -95,25 +119,35 @@ impl Tokeniser {
     }
 }
 
-fn path(section: &DataSection) -> Result<&Path, DataError> {
-    section.path.as_deref().ok_or_else(|| {
-        DataError::unfit("this data set is not embedded and [data] has no path", "give data.path")
-    })
+/// Where the data is: at its path, or where it was fetched to by name.
+fn path(section: &DataSection) -> Result<PathBuf, DataError> {
+    let settings = Settings::from_env();
+    match (&section.path, section.name()) {
+        (Some(path), _) => Ok(settings.data_at(path)?),
+        (None, Some(name)) => Ok(settings.find_data(&name)?),
+        (None, None) => Err(DataError::unfit(
+            "this data set is not embedded and [data] has no path",
+            "give data.path",
+        )),
+    }
 }
 
-/// Training samples of every class without the data at hand, less those that are held out: those of the embedded digits, otherwise the
-/// published total spread evenly (the first classes take the rest). `None` where no size is known.
+/// Training samples of every class that clients learn from, without the data at hand: those of the embedded digits,
+/// otherwise the published total spread evenly (the first classes take the rest), less what clients do not get. `None`
+/// where no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
+    let sizes = whole_class_sizes(section)?;
+    Some(sizes.into_iter().map(|whole| section.learnt(whole)).collect())
+}
+
+/// All training samples of every class.
+pub(super) fn whole_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
         let data = Dataset::open(section, &Tokeniser::Characters).ok()?;
-        let learnt = |whole: usize| whole - section.held_out(whole);
-        return Some(data.class_sizes().into_iter().map(learnt).collect());
+        return Some(data.class_sizes());
     }
     let sizes = section.sizes()?;
     let (classes, train) = (sizes.classes as usize, sizes.train as usize);
-    let of = |class: usize| {
-        let whole = train / classes + usize::from(class < train % classes);
-        whole - section.held_out(whole)
-    };
+    let of = |class: usize| train / classes + usize::from(class < train % classes);
     (classes > 0).then(|| (0..classes).map(of).collect())
 }

@@ -34,6 +34,7 @@ fn digits_section() -> DataSection {
         store: StoredSize::Square(224),
         split: None,
         nominal: None,
+        auxiliary: None,
         train: TransformSection { crop: Crop::RandomResized, flip: 0.5, ..plain() },
         test: plain(),
         statistics: StatisticsTransform::Raw,

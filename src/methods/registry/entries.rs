@@ -3,9 +3,9 @@
 use super::Family::{Adapters, Averaging, Bounds, Distillation, Prompts, Rehearsal, Statistics};
 use super::MethodEntry;
 use crate::methods::{
-    adapter, c2prompt, ccvr, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
-    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, gradma, hepco, hgp,
-    icarl, joint, l2p, lwf, oracle, powder, scaffold, stsa,
+    adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
+    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, glfc, gradma, hepco,
+    hgp, icarl, joint, l2p, lwf, oracle, pip, powder, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -29,6 +29,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         oracle::entry().of_family(Bounds),
         l2p::entry().of_family(Prompts),
         dualprompt::entry().of_family(Prompts),
+        pip::entry().of_family(Prompts),
         coda_prompt::entry().of_family(Prompts),
         fed_cprompt::entry().of_family(Prompts),
         powder::entry().of_family(Prompts),
@@ -41,5 +42,8 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         er::entry().of_family(Rehearsal),
         der::entry().of_family(Rehearsal),
         icarl::entry().of_family(Rehearsal),
+        glfc::entry().of_family(Rehearsal),
+        glfc::lga_entry().of_family(Rehearsal),
+        cfed::entry().of_family(Distillation),
     ]
 }
