@@ -24,8 +24,6 @@ mod fetch;
 mod first_hour;
 #[cfg(unix)]
 mod foreign_files;
-#[cfg(unix)]
-mod foreign_files;
 mod fork;
 mod ignored;
 #[cfg(unix)]
