@@ -196,6 +196,10 @@ impl<A: Averaged> Method for Base<A> {
         self.method.seats(round, cohort)
     }
 
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        self.method.roles()
+    }
+
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {
         let view = facts.view;
         let cut = self.cut(view, Direction::Down);

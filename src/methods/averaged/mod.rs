@@ -130,6 +130,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         one_seat_each(&round.period, cohort)
     }
 
+    /// What seats may do, with a word for each.
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        vec![(Role::default(), "")]
+    }
+
     // ---- what travels
 
     /// Rows of parameters by task that travel, or that answers after the task depend on. Tasks count from 0.
