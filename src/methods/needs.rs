@@ -155,6 +155,7 @@ impl Needs {
                 Some("such samples at the server: data.auxiliary.server = true".to_owned())
             }
             Needs::WholeMessages { .. } => Some("whole messages: wire.form = \"full\"".to_owned()),
+            Needs::Images { what, .. } => Some(format!("images, not text: {what} looks at them")),
             Needs::BlocksBehind { .. }
             | Needs::EachTask { .. }
             | Needs::Orthogonal { .. }
