@@ -64,6 +64,10 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.train(members, lab)
     }
 
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        self.0.inner().roles()
+    }
+
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {
         self.0.inner().down(facts)
     }

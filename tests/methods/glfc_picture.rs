@@ -49,8 +49,7 @@ fn originals(engine: &Engine) -> Vec<Vec<u8>> {
     let model = Classifier::frozen(&engine.lab.backbone, &learnt).unwrap();
     let train = &engine.lab.dataset.train;
     let of = |class: u32| {
-        let own: Vec<u32> =
-            (0..200u32).filter(|s| train.labels()[*s as usize] == class).collect();
+        let own: Vec<u32> = (0..200u32).filter(|s| train.labels()[*s as usize] == class).collect();
         let loader = engine.lab.statistics_loader(&own.clone().into());
         let mut features = Vec::new();
         for batch in loader.in_order(64) {
@@ -81,8 +80,11 @@ fn draw(svg: &mut String, (left, top): (usize, usize), image: &[u8]) {
     for (at, byte) in image.iter().enumerate() {
         let (x, y) = (left + at % 8 * SIDE, top + at / 8 * SIDE);
         let grey = format!("{byte:02x}").repeat(3);
-        writeln!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"#{grey}\"/>")
-            .expect("a string takes all");
+        writeln!(
+            svg,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"#{grey}\"/>"
+        )
+        .expect("a string takes all");
     }
 }
 
@@ -115,7 +117,8 @@ fn the_picture() {
             writeln!(svg, "<text x=\"{x}\" y=\"{y}\">{text}</text>").expect("a string takes all");
         };
         text(&mut svg, left, 14, &format!("moved by {steps} steps"));
-        for (place, (original, found)) in originals(&engine).iter().zip(found(&engine)).enumerate() {
+        for (place, (original, found)) in originals(&engine).iter().zip(found(&engine)).enumerate()
+        {
             let left = left + place * (wide + gap);
             draw(&mut svg, (left, 20), original);
             draw(&mut svg, (left, 20 + high + gap), &found);
