@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     Failure, Folded, Lab, Layout, Member, Message, Method, Outcome, Period, Phase, PolicyError,
-    Predictor, RoundContext, Seat, Server, SketchFacts, Veto,
+    Predictor, Role, RoundContext, Seat, Server, SketchFacts, Veto,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;

@@ -205,7 +205,7 @@ fn what_is_not_as_published_is_removed() {
     fs::create_dir_all(&cub).unwrap();
     fs::write(cub.join("CUB_200_2011.tgz"), "of another").unwrap();
     let told = fetch(folder, &server, &["cub200"]);
-    assert!(told.code == 6 && told.err.contains("by hand: take it away"), "{}", told.err);
+    assert!(told.code == 6 && told.err.contains("is there already and has MD5"), "{}", told.err);
     assert_eq!(read(cub.join("CUB_200_2011.tgz")), "of another");
     let left: Vec<_> = fs::read_dir(folder.join("data/cifar100")).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
