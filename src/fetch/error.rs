@@ -63,9 +63,9 @@ pub enum FetchError {
         /// What to do.
         advice: String,
     },
-    /// What came is not what was published; it has been removed.
+    /// What came is not what was published.
     #[error(
-        "{file} from {url} is not what was published: {found} instead of {expected}; it has been removed\n  {advice}"
+        "{file} from {url} is not what was published: {found} instead of {expected}\n  {advice}"
     )]
     Checksum {
         file: String,

@@ -163,7 +163,7 @@ fn compared(path: &Path, file: &str, api: &ApiRepo) -> Result<String, FetchError
         url: api.url(file),
         found: format!("SHA-256 {}", sums.sha256),
         expected: format!("SHA-256 {tag}"),
-        advice: "fetch it again: it comes from its beginning".to_owned(),
+        advice: "it has been removed: fetch it again, it comes from its beginning".to_owned(),
     })
 }
 

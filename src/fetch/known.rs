@@ -172,7 +172,9 @@ fn bring(
             url,
             found,
             expected,
-            advice: "fetch it again; if that does not help, its server has another version than the one published".to_owned(),
+            advice: "it has been removed: fetch it again; if that does not help, its server has another version \
+                     than the one published"
+                .to_owned(),
         });
     }
     place(&part, target)?;
