@@ -156,14 +156,16 @@ fn bring(
         (None, _) => Ok(()),
     };
     if let Err((found, expected)) = compared {
-        let _ = fs::remove_file(&part);
-        return Err(FetchError::Checksum {
-            file: remote.file.to_owned(),
-            url,
-            found,
-            expected,
-            advice: "fetch it again; if that does not help, its server has another version than the one published".to_owned(),
-        });
+        // What somebody put there by hand is not ours to remove.
+        let advice = if part == target {
+            format!("it was put at {} by hand: take it away, then fetch it", target.display())
+        } else {
+            let _ = fs::remove_file(&part);
+            "fetch it again; if that does not help, its server has another version than the one published"
+                .to_owned()
+        };
+        let file = remote.file.to_owned();
+        return Err(FetchError::Checksum { file, url, found, expected, advice });
     }
     place(&part, target)?;
     let bytes = fs::metadata(target).map_err(FetchError::disk(target))?.len();

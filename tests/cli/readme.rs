@@ -6,7 +6,7 @@
 //! scripts) every name must be there.
 
 mod links;
-mod markdown;
+pub mod markdown;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -135,7 +135,9 @@ fn every_command_works() {
         assert_eq!(made.code, 0, "{}", made.err);
     }
     let (mut done, mut others) = (BTreeSet::new(), 0);
-    for page in markdown::pages() {
+    // The first hour is spent in a folder of its own, by a test of its own.
+    let elsewhere = |page: &Page| page.name.ends_with("/first_hour.md");
+    for page in markdown::pages().into_iter().filter(|page| !elsewhere(page)) {
         for line in page.shell_lines() {
             let line = line.replace("$rate", "0.1");
             match arguments(&line) {
