@@ -34,7 +34,8 @@ pub struct NewArgs {
     /// digits, cifar10, cifar100, or a folder of images, relative to the current folder [default: digits]
     #[arg(long)]
     pub data: Option<String>,
-    /// Weights of a ViT in safetensors, relative to the current folder [default: the small transformer inside the program]
+    /// Weights of a ViT, relative to the current folder, or a name such as hf:timm/vit_tiny_patch16_224.augreg_in21k
+    /// [default: for digits the small transformer inside the program, else that one]
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// Shape of those weights: vit-tiny-patch16-224, vit-small-patch16-224, vit-base-patch16-224, or a table as

@@ -156,16 +156,24 @@ fn bring(
         (None, _) => Ok(()),
     };
     if let Err((found, expected)) = compared {
-        // What somebody put there by hand is not ours to remove.
-        let advice = if part == target {
-            format!("it was put at {} by hand: take it away, then fetch it", target.display())
-        } else {
-            let _ = fs::remove_file(&part);
-            "fetch it again; if that does not help, its server has another version than the one published"
-                .to_owned()
-        };
-        let file = remote.file.to_owned();
-        return Err(FetchError::Checksum { file, url, found, expected, advice });
+        if part == target {
+            return Err(FetchError::ByHand {
+                name: entry.name.to_owned(),
+                why: format!(
+                    "{} is there already and has {found} instead of {expected}",
+                    target.display()
+                ),
+                advice: "remove it or put the right one there".to_owned(),
+            });
+        }
+        let _ = fs::remove_file(&part);
+        return Err(FetchError::Checksum {
+            file: remote.file.to_owned(),
+            url,
+            found,
+            expected,
+            advice: "fetch it again; if that does not help, its server has another version than the one published".to_owned(),
+        });
     }
     place(&part, target)?;
     let bytes = fs::metadata(target).map_err(FetchError::disk(target))?.len();

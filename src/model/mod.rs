@@ -2,7 +2,7 @@
 //!
 //! * [`ops`]: kernels with their own backward pass;
 //! * [`Backbone`]: what turns an image into features: a transformer, or no network at all;
-//! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
+//! * [`Vit`]: the one vision transformer, frozen or trained, with timm's parameters,
 //!   with an [`Adaptation`] (prefix keys and values, adapters per block) handed over as plain tensors;
 //! * [`ResNet`]: residual networks for small images, trained from scratch, with their own batch norm;
 //! * [`Bert`]: an encoder of token sequences, frozen only;

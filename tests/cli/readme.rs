@@ -54,8 +54,8 @@ fn works(mut words: Vec<String>, folder: &Path, line: &str) {
         if let Some(out) = words.iter().position(|word| word == "-o") {
             words.drain(out..out + 2);
         }
-        // Nor does it train anything alone first.
-        words.retain(|word| !["--direct", "--resume"].contains(&word.as_str()));
+        // Nor does it train anything alone first, or ask the network.
+        words.retain(|word| !["--direct", "--resume", "--fetch"].contains(&word.as_str()));
     }
     // A study is planned, too.
     if words[0] == "study" {

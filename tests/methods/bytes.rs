@@ -394,6 +394,7 @@ fn lorm_sends_the_bytes_of_its_card() {
         period: view.task,
         phase: 1,
         round_in_phase: 0,
+        role: Default::default(),
         counts: &counts,
     };
     assert_eq!(payload(&method.up(&facts).body()), 258_048);

@@ -111,16 +111,10 @@ impl Wishes {
                     .to_owned()
             }
             Data::Named(name) => {
-                let archive = match name.as_str() {
-                    "cifar10" => "cifar-10-binary.tar.gz",
-                    _ => "cifar-100-binary.tar.gz",
-                };
                 let pixels = self.pixels();
                 let sizes = ["train", "test"].map(|part| format!("\n[data.{part}]\nresize = {pixels}\n"));
-                format!(
-                    "source = \"{name}\"\npath = \"data/{archive}\"   # where yours is, relative to this file\n{}",
-                    sizes.concat()
-                )
+                let about = format!("# `fedcast fetch {name}` brings it; or name your own file as `path`");
+                format!("source = \"{name}\"       {about}\n{}", sizes.concat())
             }
             Data::Folder(path) => self.images(folder, path),
         }
@@ -163,15 +157,17 @@ impl Wishes {
     fn backbone(&self, folder: &Path) -> String {
         let needed = self.data != Data::Named("digits".to_owned());
         let weights = match (&self.weights, needed) {
-            (Some(file), _) => relative(folder, file),
-            (None, true) => PathBuf::from("weights/vit_base_patch16_224.safetensors"),
+            (Some(name), _) if name.to_string_lossy().starts_with("hf:") => {
+                name.display().to_string()
+            }
+            (Some(file), _) => relative(folder, file).display().to_string(),
+            (None, true) => USUAL_WEIGHTS.to_owned(),
             (None, false) => return String::new(),
         };
-        let note = match self.weights {
-            Some(_) => "",
-            None => "   # where yours is, relative to this file",
+        let note = match weights.starts_with("hf:") {
+            true => format!("   # `fedcast fetch {weights}` brings it"),
+            false => String::new(),
         };
-        let weights = weights.display().to_string();
         let shape = match &self.architecture {
             Some(table) if table.starts_with('{') => table.clone(),
             Some(name) => format!("\"{name}\""),
@@ -219,6 +215,9 @@ fn files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path().is_file()).count()
 }
+
+/// What a new scenario names where nobody says which weights.
+const USUAL_WEIGHTS: &str = "hf:timm/vit_tiny_patch16_224.augreg_in21k";
 
 /// The shape that the name of a file of weights tells.
 fn architecture(weights: &str) -> &'static str {
