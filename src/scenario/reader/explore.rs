@@ -276,7 +276,7 @@ mod tests {
     impl Choice for Kind {}
 
     fn read(table: &mut TableReader<'_>) {
-        table.get(&Param::new("top", 1, "always"));
+        table.get(&Param::new("top", 1_u32, "always"));
         table.table("inner", |inner| {
             let kind: Kind = inner.get(&Param::new("kind", Kind::Plain, "which"));
             if kind == Kind::Deep {
@@ -285,8 +285,8 @@ mod tests {
                 });
             }
             if inner.given("size") {
-                inner.get(&Param::new("size", 3, "how large"));
-                inner.get(&Param::new("scale", 3, "beside a size"));
+                inner.get(&Param::new("size", 3_u32, "how large"));
+                inner.get(&Param::new("scale", 3_u32, "beside a size"));
             }
         });
         table.tables("items", Vec::new(), |item| {
