@@ -10,6 +10,7 @@ use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::tell::tell;
 use super::{Exit, Format, direct, print, resume};
+use crate::data::show_loading;
 use crate::experiment::assemble::load;
 use crate::experiment::{
     Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing, default_directory,
@@ -112,6 +113,7 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     };
     let (workers, out) = (args.workers, args.out.clone());
     let options = RunOptions { workers, out, force: args.force, provenance };
+    show_loading(!args.quiet);
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)
 }
@@ -151,6 +153,9 @@ pub(super) fn drive(
         let into = run.directory().path().display();
         let word = workers_word(workers);
         tell(&format!("{}: {workers} {word}, into {into}", scenario.name));
+    }
+    for note in run.notes() {
+        tell(&format!("note: {note}"));
     }
     let summary = Shared::new(Summary::about(scenario));
     let profile = Shared::new(Profile::create(run.directory())?);

@@ -14,6 +14,7 @@
 mod archive;
 mod batch;
 pub mod cifar;
+mod columns;
 mod curriculum;
 mod dataset;
 pub mod digits;
@@ -21,15 +22,24 @@ mod error;
 pub mod folder;
 mod from_scenario;
 mod held_out;
+pub mod idx;
+mod labels;
+pub mod leaf;
 mod loader;
+mod loading;
+pub mod packed;
 pub mod partition;
+mod parts;
+mod pickle;
 mod prepared;
 mod rows;
 mod slots;
 mod stack;
 mod store;
+pub mod table;
 pub mod text;
 pub(crate) mod transform;
+mod undivided;
 pub mod units;
 
 use std::sync::Arc;
@@ -42,6 +52,7 @@ pub use error::DataError;
 pub use folder::{FolderOptions, StoredSize};
 pub use from_scenario::{Transforms, nominal_class_sizes};
 pub use loader::{Batches, Loader};
+pub use loading::show_loading;
 pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};
@@ -49,6 +60,7 @@ pub use slots::{SliceBy, Slot, SlotRules, Slots};
 pub use stack::Stacked;
 pub use text::Tokeniser;
 pub use transform::{Jitter, Kernel, Normalisation, Step, Transform, Workspace};
+pub use undivided::TestShare;
 
 /// The samples a client holds for a task: indices into the train split, ascending.
 pub type Shard = Arc<[u32]>;

@@ -25,6 +25,7 @@ mod foreign_files;
 #[cfg(unix)]
 mod interrupt;
 mod manifest;
+mod own_data;
 mod participation_table;
 mod partition_table;
 mod plan_bytes;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions};
+use crate::data::packed::{self, PackedOptions};
+use crate::data::table::{self, TableNames};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
-use crate::data::{DataError, Dataset, digits};
+use crate::data::{DataError, Dataset, digits, idx, leaf};
 use crate::scenario::{
     BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
 };
@@ -18,8 +20,23 @@ impl Dataset {
     /// # Errors
     /// Whatever is missing or damaged; classes too small to hold samples out.
     pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
+        Dataset::open(&scenario.data, tokeniser)?.as_learnt(scenario)
+    }
+
+    /// The same with labels and owners only, for those who count: images are neither read nor decoded where they can
+    /// be listed.
+    ///
+    /// # Errors
+    /// Whatever is missing or damaged; classes too small to hold samples out.
+    pub fn listed_from_scenario(scenario: &Scenario) -> Result<Dataset, DataError> {
+        let data = Dataset::opened(&scenario.data, &Tokeniser::Characters, 0)?;
+        data.as_learnt(scenario)
+    }
+
+    /// Held as a file says, and less what is held out.
+    fn as_learnt(self, scenario: &Scenario) -> Result<Dataset, DataError> {
         let section = &scenario.data;
-        let data = Dataset::open(section, tokeniser)?;
+        let data = self.held_as_listed(&scenario.partition)?;
         if section.validation.is_none() {
             return Ok(data);
         }
@@ -36,18 +53,35 @@ impl Dataset {
     /// # Errors
     /// Whatever is missing or damaged.
     pub fn open(section: &DataSection, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
+        Dataset::opened(section, tokeniser, IN_MEMORY)
+    }
+
+    fn opened(
+        section: &DataSection,
+        tokeniser: &Tokeniser,
+        budget: usize,
+    ) -> Result<Dataset, DataError> {
         let subset = section.subset.map(|n| n as usize);
+        let (size, test_share) = (section.store, section.test_share);
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
             DataSource::Cifar10 => cifar::open(Cifar::Ten, path(section)?)?,
             DataSource::Cifar100 => cifar::open(Cifar::Hundred, path(section)?)?,
+            DataSource::Idx => idx::open(path(section)?)?,
+            DataSource::Leaf => leaf::open(path(section)?, test_share)?,
+            DataSource::Table => table::open(path(section)?, &table_names(section), test_share)?,
+            DataSource::Parquet => {
+                let TableNames { input, label, client, .. } = table_names(section);
+                let options = PackedOptions { size, input, label, client, test_share, budget };
+                packed::open(path(section)?, &options)?
+            }
             DataSource::Play => {
                 let text = section.text.clone().unwrap_or_default();
                 play::open(path(section)?, &play_options(&text), tokeniser)?
             }
             DataSource::Folder => {
-                let (size, split) = (section.store, section.split.clone());
-                let options = FolderOptions { size, split, subset, ..FolderOptions::default() };
+                let (split, clients) = (section.split.clone(), section.client.is_some());
+                let options = FolderOptions { size, split, test_share, clients, subset, budget };
                 return folder::open(path(section)?, &options);
             }
         };
@@ -55,6 +89,19 @@ impl Dataset {
             data.train = Arc::new(data.train.first_of_each_class(most)?);
         }
         Ok(data)
+    }
+}
+
+/// Decoded images are kept up to this many bytes per split.
+const IN_MEMORY: usize = 4 << 30;
+
+fn table_names(section: &DataSection) -> TableNames {
+    let word = |name: &Option<String>| name.clone().unwrap_or_default();
+    TableNames {
+        width: section.width.unwrap_or(1) as usize,
+        input: word(&section.input),
+        label: word(&section.label),
+        client: section.client.clone(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod clients;
 mod dataset;
+mod holders;
 mod tasks;
 #[cfg(test)]
 mod tests;

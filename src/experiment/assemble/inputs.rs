@@ -233,7 +233,7 @@ fn data_digest(dataset: &Dataset) -> Result<String, DataError> {
         hasher.update(name.as_bytes()).update(b"\n");
     }
     for split in [&dataset.train, &dataset.test] {
-        if split.is_text() {
+        if !split.has_pixels() {
             hasher.update(split.digest()?.as_bytes());
             continue;
         }
