@@ -1,7 +1,8 @@
-//! Data: images or text, and labels, the classes' order and tasks, who holds which sample, and batches.
+//! Data: images, rows or text, and labels, the classes' order and tasks, who holds which sample, and batches.
 //!
 //! ```text
-//! Dataset { train, test }      u8 images or tokens, class ids    (cifar, folder, digits, text)
+//! Parts                        as files have them: labels, owners, a share to test (labels, parts, undivided)
+//! Dataset { train, test }      u8 images, rows or tokens, class ids (cifar, digits, folder, idx, leaf, packed, table, text)
 //! Curriculum                   class ids -> head rows, tasks     (curriculum)
 //! Partitioner                  task -> one Shard per client      (partition)
 //! Slots                        tasks of a client's own           (slots)

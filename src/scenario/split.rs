@@ -53,7 +53,11 @@ impl TestShare {
         let seed = Param::new("test_seed", 0, "of that draw; not the run's");
         match share {
             Some(share) => Some(TestShare { share, seed: table.get(&seed) }),
-            None if table.given("test_share") => None,
+            None if table.given("test_share") => {
+                // It is wrong by itself; its seed is not.
+                table.get(&seed);
+                None
+            }
             None => {
                 table.foreign(&["test_seed"], "no `test_share`");
                 None
