@@ -95,7 +95,9 @@ fn an_image_that_cannot_be_read_is_an_error_and_no_silent_loss() {
     let told = run(folder, "tif", &[]);
     assert_eq!(told.code, 6);
     assert!(
-        told.err.contains("5 files that cannot be read: emu/0.tif, emu/1.tif, emu/2.tif, ..."),
+        told.err.contains(
+            "5 files that cannot be a sample of a class: emu/0.tif, emu/1.tif, emu/2.tif, ..."
+        ),
         "{}",
         told.err
     );

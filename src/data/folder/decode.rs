@@ -128,9 +128,12 @@ pub fn decode(encoded: &Encoded, size: StoredSize) -> Result<Image<'static>, Dat
     let decoded = reader.decode().map_err(|error| damaged(encoded, error))?.into_rgb8();
     let (width, height) = (decoded.width() as usize, decoded.height() as usize);
     let interleaved = decoded.into_raw();
-    let mut planes = Vec::with_capacity(interleaved.len());
-    for channel in 0..3 {
-        planes.extend(interleaved.iter().skip(channel).step_by(3));
+    let mut planes = vec![0; interleaved.len()];
+    let (red, others) = planes.split_at_mut(width * height);
+    let (green, blue) = others.split_at_mut(width * height);
+    let places = red.iter_mut().zip(green).zip(blue);
+    for (pixel, ((red, green), blue)) in interleaved.as_chunks::<3>().0.iter().zip(places) {
+        [*red, *green, *blue] = *pixel;
     }
     let image = Image { channels: 3, height, width, pixels: planes.into() };
     let to = stored(size, (height, width));

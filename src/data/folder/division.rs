@@ -139,6 +139,7 @@ fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Cla
         }
     };
     for folder in above {
+        census.beside_classes(&folder)?;
         for class in sub_folders(&folder)? {
             let images = census.images(&folder.join(&class))?;
             classes.entry(class).or_default().extend(images);

@@ -30,14 +30,19 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// The images in the folder of a class, sorted; of one that keeps them in a sub-folder `images`, as Tiny-ImageNet
-    /// does, those.
+    /// The images in the folder of a class, sorted; of one that keeps all of them in a sub-folder `images`, as
+    /// Tiny-ImageNet does, those.
     pub fn images(&mut self, folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+        let mut found = entries(folder, "a folder of images")?;
         let inner = folder.join("images");
-        let folder = if inner.is_dir() { inner.as_path() } else { folder };
+        let mut folder = folder;
+        if inner.is_dir() && !found.iter().any(|entry| ends_with(entry, &READ)) {
+            found = entries(&inner, "a folder of images")?;
+            folder = &inner;
+        }
         let before = self.strange.len();
         let mut images = Vec::new();
-        for entry in entries(folder, "a folder of images")? {
+        for entry in found {
             match () {
                 () if is_hidden(&entry) => self.passed.push(entry),
                 () if entry.is_dir() => self.strange.push(entry),
@@ -53,6 +58,13 @@ impl Census {
         Ok(images)
     }
 
+    /// Notices images that lie beside the folders of classes, and so are of none.
+    pub fn beside_classes(&mut self, folder: &Path) -> Result<(), DataError> {
+        let is_image = |entry: &PathBuf| ends_with(entry, &READ) && !is_hidden(entry);
+        self.strange.extend(entries(folder, "a folder of classes")?.into_iter().filter(is_image));
+        Ok(())
+    }
+
     /// What to tell people.
     ///
     /// # Errors
@@ -64,8 +76,8 @@ impl Census {
             let place = first.parent().unwrap_or(first);
             return Err(DataError::Corrupt {
                 path: place.to_owned(),
-                expected: format!("nothing but images of the formats {}", READ.join(", ")),
-                found: format!("{} that cannot be read: {}", count(&self.strange), names(&self.strange)),
+                expected: format!("a folder per class with nothing but images ({})", READ.join(", ")),
+                found: format!("{} that cannot be a sample of a class: {}", count(&self.strange), names(&self.strange)),
                 advice: "Convert them (`mogrify -format png FOLDER/*.tif`), sort what lies in folders below a class \
                          into it, or take them away: samples are never left out in silence"
                     .to_owned(),
@@ -196,12 +208,17 @@ mod tests {
         let error = notes.unwrap_err();
         assert_eq!(images, 1);
         assert!(
-            error.contains("4 files that cannot be read: cat/b.tif, cat/c.gif, cat/d, ..."),
+            error.contains(
+                "4 files that cannot be a sample of a class: cat/b.tif, cat/c.gif, cat/d, ..."
+            ),
             "{error}"
         );
         // Nothing else but such: not "no image".
         assert!(
-            listed(&["b.tif"]).1.unwrap_err().contains("1 file that cannot be read: cat/b.tif")
+            listed(&["b.tif"])
+                .1
+                .unwrap_err()
+                .contains("1 file that cannot be a sample of a class: cat/b.tif")
         );
         assert!(listed(&["notes.txt"]).1.unwrap_err().contains("at least one image"));
     }
@@ -209,6 +226,22 @@ mod tests {
     #[test]
     fn images_below_images_are_those_of_the_class() {
         assert_eq!(listed(&["images/a.JPEG", "images/b.JPEG", "n1_boxes.txt"]), (2, Ok(vec![])));
+    }
+
+    #[test]
+    fn images_of_no_class_are_noticed() {
+        // Beside `images`, and beside the folders of classes.
+        let (images, notes) = listed(&["images/a.png", "b.png"]);
+        assert_eq!(images, 1);
+        assert!(
+            notes.unwrap_err().contains("1 file that cannot be a sample of a class: cat/images")
+        );
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("stray.jpg"), "").unwrap();
+        std::fs::write(root.path().join("classes.txt"), "").unwrap();
+        let mut census = Census::default();
+        census.beside_classes(root.path()).unwrap();
+        assert!(census.notes().unwrap_err().to_string().contains("stray.jpg"));
     }
 
     #[test]

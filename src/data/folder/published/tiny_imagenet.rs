@@ -20,6 +20,7 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
     let train_folder = root.join("train");
     let class_names = sub_folders(&train_folder)?;
     let mut census = Census::default();
+    census.beside_classes(&train_folder)?;
     let mut train = Vec::new();
     for (class, name) in (0..).zip(&class_names) {
         let images = census.images(&train_folder.join(name))?;
