@@ -37,6 +37,8 @@
 //! | [`wire`] | frames, codecs, the counting encoder |
 //! | [`scenario`] | the schema, strict reading with spans, overrides |
 //! | [`numerics`] | streams of randomness, distributions, alias tables, Gaussians |
+//! | [`fetch`] | data sets and weights by name: where they lie here, and bringing them |
+//! | [`weights`] | network weights as other programs wrote them: containers, families of names, what is left over |
 //! | [`files`] | reading within bounds, writing whole: every file that others name or a run leaves |
 //! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
 //!
@@ -99,6 +101,7 @@ pub mod cli;
 pub mod data;
 pub mod experiment;
 pub mod federation;
+pub mod fetch;
 pub mod files;
 pub mod guide;
 pub mod learning;
@@ -112,6 +115,7 @@ pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod study;
+pub mod weights;
 pub mod wire;
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ impl Setting {
             tasks: 1,
             clients: 1,
             form: WireForm::Full,
+            auxiliary: None,
         };
         let config = Hepco::default();
         let shape = config.client.pools(&facts);

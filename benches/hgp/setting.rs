@@ -58,6 +58,7 @@ impl Setting {
             tasks: 1,
             clients: 1,
             form: WireForm::Full,
+            auxiliary: None,
         }
     }
 

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::failure::{CliError, colour};
 use super::tell::show;
 use super::{Exit, Format, print};
-use crate::experiment::assemble::load;
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
+use crate::scenario::{Override, Scenario};
 
 /// Check scenario files without running them, for editors and CI
 #[derive(Debug, Args)]
@@ -19,8 +19,9 @@ Examples:
   fedcast check scenarios/quickstart.toml
   fedcast check scenarios/hgp/*.toml --format json
 
-Every file is read; the exit code is 3 if any of them is invalid. Data and weights are not
-opened: `fedcast plan` works without them too.")]
+Every file is read; the exit code is 3 if any of them is invalid. Keys that have no meaning for the
+file's method are told as notes. Data is not opened, and of weights only the list of
+tensors, where `backbone.architecture` is not stated: `fedcast plan` works without them too.")]
 pub struct CheckArgs {
     /// Scenario files
     #[arg(required = true)]
@@ -41,6 +42,8 @@ struct Checked<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
     errors: Vec<Diagnostic>,
+    /// Keys of a valid file that have no meaning for its method, or not everywhere.
+    notes: Vec<Diagnostic>,
 }
 
 /// Checks every file.
@@ -48,19 +51,21 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut checked = Vec::new();
     for file in &args.files {
-        let (hash, errors) = match load(file, &args.set, &methods) {
-            Ok(scenario) => (Some(scenario.hash()), Vec::new()),
+        let overrides: Vec<Override> = args.set.iter().map(Override::new).collect();
+        let (hash, errors, notes) = match Scenario::load(file, &overrides, &methods) {
+            Ok(loaded) => (Some(loaded.scenario.hash()), Vec::new(), loaded.notes()),
             Err(error) => {
                 if args.format == Format::Human {
                     show(&error.render(colour()));
                 }
-                (None, error.diagnostics())
+                (None, error.diagnostics(), Vec::new())
             }
         };
         if args.format == Format::Human && hash.is_some() {
             print(&format!("{}: valid\n", file.display()))?;
+            notes.iter().for_each(|note| show(&note.render_note(colour())));
         }
-        checked.push(Checked { file, valid: hash.is_some(), hash, errors });
+        checked.push(Checked { file, valid: hash.is_some(), hash, errors, notes });
     }
     if args.format == Format::Json {
         let text = serde_json::to_string_pretty(&checked)

@@ -60,7 +60,7 @@ Exit codes:
     5  cells of a study failed; the others are done
     6  data or weights missing, truncated or wrong
     7  training gave nothing to use: no update was ever aggregated, or a bad one ended the run
-   10  replay or export diverged
+   10  replay, export or fork diverged
    11  comparison regressed
    12  recording incomplete or damaged
    20  device or memory failure

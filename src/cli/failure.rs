@@ -7,8 +7,10 @@ use thiserror::Error;
 use super::Exit;
 use super::tell::plain;
 use crate::data::DataError;
-use crate::experiment::{DirectoryError, ExperimentError, ExportError, ResumeError};
+use crate::experiment::{DirectoryError, ExperimentError, ExportError, ForkError, ResumeError};
 use crate::federation::{FederationError, SinkError};
+use crate::fetch::FetchError;
+use crate::model::ModelError;
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
 use crate::study::StudyError;
@@ -28,6 +30,12 @@ pub enum CliError {
     /// Results cannot be read.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// Something could not be fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// A file of weights cannot be used.
+    #[error(transparent)]
+    Weights(#[from] ModelError),
     /// Results that could not be told.
     #[error("cannot write to stdout: {0}; what was computed is as it is, see the run directory")]
     Stdout(std::io::Error),
@@ -71,6 +79,8 @@ impl CliError {
             CliError::Experiment(error) => experiment(error),
             CliError::Study(error) => study(error),
             CliError::Results(error) => results(error),
+            CliError::Fetch(error) => fetch(error),
+            CliError::Weights(_) => Exit::Inputs,
         }
     }
 }
@@ -82,14 +92,26 @@ fn experiment(error: &ExperimentError) -> Exit {
         | ExperimentError::Wire(_) => Exit::Scenario,
         ExperimentError::Data(error) => data(error),
         ExperimentError::Device(_) => Exit::Device,
-        ExperimentError::Weights(_) => Exit::Inputs,
+        ExperimentError::Weights(_) | ExperimentError::Fetch(_) => Exit::Inputs,
         ExperimentError::Diverged(_) => Exit::Diverged,
         ExperimentError::Refused(_) => Exit::Usage,
         ExperimentError::Resume(error) => match error {
             ResumeError::Complete(_) => Exit::NothingToDo,
             ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
-            ResumeError::NoScenario(_) => Exit::Recording,
+            ResumeError::NoScenario(_) | ResumeError::NoFork(_) => Exit::Recording,
+        },
+        ExperimentError::Fork(error) => match error {
+            ForkError::NoTask { .. }
+            | ForkError::Last(_)
+            | ForkError::NotKept { .. }
+            | ForkError::Earlier { .. }
+            | ForkError::UnderWay { .. }
+            | ForkError::Same
+            | ForkError::Fixed { .. }
+            | ForkError::OtherState(_)
+            | ForkError::Itself => Exit::Usage,
+            ForkError::Different { .. } => Exit::Diverged,
         },
         ExperimentError::Export(error) => match error {
             ExportError::NoTask { .. }
@@ -117,6 +139,14 @@ fn experiment(error: &ExperimentError) -> Exit {
             | FederationError::Upload { .. }
             | FederationError::ActorGone(_) => Exit::Unexpected,
         },
+    }
+}
+
+/// A name that is none is a matter of the command line; the rest are inputs that are not there.
+fn fetch(error: &FetchError) -> Exit {
+    match error {
+        FetchError::Unknown { .. } | FetchError::NoHubName(_) => Exit::Usage,
+        _ => Exit::Inputs,
     }
 }
 

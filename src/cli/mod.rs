@@ -11,6 +11,8 @@ mod estimate;
 mod exit;
 mod export;
 mod failure;
+mod fetch;
+mod fork;
 mod interrupt;
 mod memory;
 mod methods;
@@ -22,6 +24,7 @@ mod run;
 mod runs;
 mod study;
 mod tell;
+mod weights;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -55,6 +58,7 @@ enum Command {
     Study(study::StudyArgs),
     Direct(direct::DirectArgs),
     Resume(resume::ResumeArgs),
+    Fork(fork::ForkArgs),
     Replay(replay::ReplayArgs),
     Compare(compare::CompareArgs),
     Report(report::ReportArgs),
@@ -62,6 +66,8 @@ enum Command {
     Methods(methods::MethodsArgs),
     Columns(columns::ColumnsArgs),
     Export(export::ExportArgs),
+    Fetch(fetch::FetchArgs),
+    Weights(weights::WeightsArgs),
 }
 
 /// How results are written to stdout.
@@ -82,10 +88,13 @@ fn after_help() -> String {
   fedcast study scenarios/studies/scale.study.toml   many runs from one file, with tables
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
   fedcast resume runs/quickstart-…             go on with a run that was killed
+  fedcast fork runs/a --after-task 3 --set …   go on from there with other settings
   fedcast compare runs/a runs/b                in what two runs differ, and who is better
   fedcast report studies/scale                 a page with its tables and plots
   fedcast runs                                 the runs below this folder
   fedcast methods show hgp                     what a method does, sends and keeps
+  fedcast fetch cifar100                       a data set or weights by name
+  fedcast weights model.safetensors            what a file of weights is, and how to use it
   fedcast help columns                         every column of every file of a run
 
 Results go to stdout; progress and errors go to stderr.
@@ -119,6 +128,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Study(args) => study::execute(&args),
         Command::Direct(args) => direct::execute(&args),
         Command::Resume(args) => resume::execute(&args),
+        Command::Fork(args) => fork::execute(&args),
         Command::Replay(args) => replay::execute(&args),
         Command::Compare(args) => compare::execute(&args),
         Command::Report(args) => report::execute(&args),
@@ -126,6 +136,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Methods(args) => methods::execute(&args),
         Command::Columns(args) => columns::execute(&args),
         Command::Export(args) => export::execute(&args),
+        Command::Fetch(args) => fetch::execute(&args),
+        Command::Weights(args) => weights::execute(&args),
     };
     answer.unwrap_or_else(|error| {
         error.print();

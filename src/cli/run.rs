@@ -6,18 +6,18 @@ use std::time::Instant;
 use clap::Args;
 
 use super::estimate::estimate_line;
-use super::failure::CliError;
+use super::failure::{CliError, colour};
 use super::interrupt::on_interrupt;
-use super::tell::tell;
-use super::{Exit, Format, direct, print, resume};
+use super::tell::{show, tell};
+use super::{Exit, Format, direct, fetch, print, resume};
 use crate::data::show_loading;
-use crate::experiment::assemble::load;
 use crate::experiment::{
     Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing, default_directory,
     names, restore_scenario, standing,
 };
 use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, Interrupt};
+use crate::fetch::Settings;
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, write_partition};
@@ -25,7 +25,7 @@ use crate::report::words::workers_word;
 use crate::report::{
     Both, ConfusionTable, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table,
 };
-use crate::scenario::Scenario;
+use crate::scenario::{Override, Scenario, ScenarioError};
 
 /// Run a scenario: train the federation, record every event, print the results
 #[derive(Debug, Args)]
@@ -63,6 +63,9 @@ pub struct RunArgs {
     /// Train every slot alone first, as `fedcast direct` does, into DIR-direct.csv
     #[arg(long)]
     pub direct: bool,
+    /// Fetch data and weights that the scenario names and that are not here yet
+    #[arg(long)]
+    pub fetch: bool,
     /// No progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
@@ -91,10 +94,31 @@ impl Overrides {
     }
 }
 
+/// Reads a scenario and, unless nobody wants to be told, says what of it has no meaning for its method.
+fn load(
+    file: &Path,
+    overrides: &Overrides,
+    methods: &Registry,
+    quiet: bool,
+) -> Result<Scenario, ScenarioError> {
+    let overrides: Vec<Override> = overrides.all().iter().map(Override::new).collect();
+    let loaded = Scenario::load(file, &overrides, methods)?;
+    if !quiet {
+        loaded.notes().iter().for_each(|note| show(&note.render_note(colour())));
+    }
+    Ok(loaded.scenario)
+}
+
 /// Runs the scenario.
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
-    let mut scenario = load(&args.file, &args.overrides.all(), &methods)?;
+    let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
+    if args.fetch {
+        let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
+        for name in scenario.names() {
+            fetch::bring(&name, &settings, args.quiet)?;
+        }
+    }
     let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
     if let Some(exit) = take_up(args, &run, &scenario)? {
         return Ok(exit);
@@ -106,16 +130,19 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         scenario.record.direct = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
     }
-    let provenance = Provenance {
-        command: std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect(),
-        overrides: args.overrides.all(),
-        origin: Origin::of(&args.file),
-    };
+    let provenance = provenance(&args.overrides, Origin::of(&args.file));
     let (workers, out) = (args.workers, args.out.clone());
     let options = RunOptions { workers, out, force: args.force, provenance };
     show_loading(!args.quiet);
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)
+}
+
+/// How this process was asked for a run.
+pub(super) fn provenance(overrides: &Overrides, origin: Option<Origin>) -> Provenance {
+    let words = std::env::args_os().skip(1);
+    let command = words.map(|word| word.to_string_lossy().into()).collect();
+    Provenance { command, overrides: overrides.all(), origin }
 }
 
 /// What `--resume` and the lack of `--force` make of a directory in which something stands already;
@@ -148,6 +175,18 @@ pub(super) fn drive(
 ) -> Result<Exit, CliError> {
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
+    drive_until(interrupt, run, scenario, replayed, quiet, format)
+}
+
+/// The same for somebody who listens for signals already.
+pub(super) fn drive_until(
+    interrupt: Interrupt,
+    run: Run,
+    scenario: &Scenario,
+    replayed: u64,
+    quiet: bool,
+    format: Format,
+) -> Result<Exit, CliError> {
     let workers = run.workers();
     if !quiet {
         let into = run.directory().path().display();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::fetch::FetchError;
 use crate::quantity::TaskId;
 
 /// Data that is missing, damaged or cannot be divided as asked (exit code 6).
@@ -17,6 +18,9 @@ pub enum DataError {
         /// What to do.
         advice: String,
     },
+    /// It has a name and was not fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
     /// The operating system could not read a file.
     #[error("{}: cannot be read: {source}. {advice}", path.display())]
     Unreadable {

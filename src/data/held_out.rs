@@ -6,16 +6,35 @@ use super::{DataError, Dataset, Split};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 
+/// What samples are held out for; each has draws of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To measure accuracies on.
+    Validation = 1,
+    /// To belong to nobody.
+    Auxiliary = 2,
+}
+
+impl Purpose {
+    /// The key of a scenario that asks for it.
+    fn key(self) -> &'static str {
+        match self {
+            Purpose::Validation => "data.validation",
+            Purpose::Auxiliary => "data.auxiliary.share",
+        }
+    }
+}
+
 impl Dataset {
     /// Divides the training samples class by class: `held` says how many of a class's samples are held out, drawn with
-    /// `seed`. The first data set keeps the others; its `test` stays what it is. The second part is what was held out.
+    /// `seed` for what they are held out for. The first data set keeps the others; its `test` stays what it is. The second part is what was held out.
     ///
     /// # Errors
     /// A class with too few samples for both parts.
     pub fn hold_out(
         self,
         held: impl Fn(usize) -> usize,
-        seed: u64,
+        (seed, purpose): (u64, Purpose),
     ) -> Result<(Dataset, Arc<Split>), DataError> {
         let (mut kept, mut out) = (Vec::new(), Vec::new());
         for (class, samples) in self.train.by_class().iter().enumerate() {
@@ -27,10 +46,11 @@ impl Dataset {
                         self.class_names[class],
                         samples.len()
                     ),
-                    "change data.validation, or use more data",
+                    format!("change {}, or use more data", purpose.key()),
                 ));
             }
-            let key = StreamKey::new(seed, Domain::HoldOut).step(1).task(class as u32);
+            let key = StreamKey::new(seed, Domain::HoldOut).step(purpose as u64);
+            let key = key.task(class as u32);
             let chosen = choose(&mut key.rng(), samples.len() as u64, count as u64);
             for (place, sample) in (0..).zip(samples) {
                 let part = if chosen.binary_search(&place).is_ok() { &mut out } else { &mut kept };
@@ -74,7 +94,7 @@ mod tests {
         let test = Arc::clone(&whole.test);
         let (sizes, all) = (whole.class_sizes(), origins(&whole.train));
         let train = Arc::clone(&whole.train);
-        let (learnt, validation) = whole.hold_out(|n| n / 5, 4).unwrap();
+        let (learnt, validation) = whole.hold_out(|n| n / 5, (4, Purpose::Validation)).unwrap();
         assert!(Arc::ptr_eq(&learnt.test, &test));
         let (kept, held) = (origins(&learnt.train), origins(&validation));
         assert!(kept.is_disjoint(&held));
@@ -96,7 +116,10 @@ mod tests {
     #[test]
     fn the_seed_moves_what_is_held_out() {
         let held = |seed| {
-            let (_, validation) = digits::embedded().unwrap().hold_out(|n| n / 5, seed).unwrap();
+            let (_, validation) = digits::embedded()
+                .unwrap()
+                .hold_out(|n| n / 5, (seed, Purpose::Validation))
+                .unwrap();
             origins(&validation)
         };
         assert_eq!(held(1), held(1));
@@ -109,7 +132,10 @@ mod tests {
     #[test]
     fn a_class_that_cannot_be_divided_is_named() {
         for held in [0, 1_000] {
-            let error = digits::embedded().unwrap().hold_out(|_| held, 1).unwrap_err();
+            let error = digits::embedded()
+                .unwrap()
+                .hold_out(|_| held, (1, Purpose::Auxiliary))
+                .unwrap_err();
             assert!(error.to_string().contains("class `0` has"), "{error}");
         }
     }

@@ -6,6 +6,7 @@
 //! Curriculum                   class ids -> head rows, tasks     (curriculum)
 //! Partitioner                  task -> one Shard per client      (partition)
 //! Slots                        tasks of a client's own           (slots)
+//! Auxiliary                    samples of nobody, in shards     (auxiliary)
 //! Loader                       shard + transform -> Batch        (transform, loader)
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! distributions, so that the same scenario divides the same data in the same way on every machine.
 
 mod archive;
+mod auxiliary;
 mod batch;
 pub mod cifar;
 mod columns;
@@ -45,13 +47,16 @@ pub mod units;
 
 use std::sync::Arc;
 
+pub use auxiliary::{Auxiliary, AuxiliaryFacts};
 pub use batch::Batch;
 pub use cifar::Cifar;
 pub use curriculum::{ClassOrder, Curriculum, TaskSizes, TaskView};
 pub use dataset::{Dataset, Image, Split};
 pub use error::DataError;
 pub use folder::{FolderOptions, StoredSize};
+pub(crate) use from_scenario::shards as auxiliary_shards;
 pub use from_scenario::{Transforms, nominal_class_sizes};
+pub use held_out::Purpose;
 pub use loader::{Batches, Loader};
 pub use loading::show_loading;
 pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};

@@ -7,7 +7,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 pub use crate::scenario::TestShare;
 
 /// Tells this draw from other ones that hold samples out.
-const STEP: u64 = 2;
+const STEP: u64 = 3;
 
 impl TestShare {
     /// Numbers of the samples that are trained on, and of those that are tested, both ascending: of every class the

@@ -99,6 +99,7 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, Experim
         workers: setup.workers.clone(),
         shaker: None,
         past: None,
+        before: Vec::new(),
     };
     simulate(federation, Box::new(Memory::default()), Box::new(()), Interrupt::default())?;
     let found = *one.found.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,12 +4,14 @@ use thiserror::Error;
 
 use super::directory_error::DirectoryError;
 use super::export::ExportError;
+use super::fork::ForkError;
 use super::journal_file::JournalError;
 use super::resume::ResumeError;
 use super::verify::Divergence;
 use super::what_if::Refused;
 use crate::data::DataError;
 use crate::federation::FederationError;
+use crate::fetch::FetchError;
 use crate::model::{DeviceError, ModelError};
 use crate::scenario::ScenarioError;
 use crate::wire::WireError;
@@ -40,6 +42,9 @@ pub enum ExperimentError {
     /// Weights are missing, damaged or of another shape.
     #[error(transparent)]
     Weights(#[from] ModelError),
+    /// Weights that have a name and were not fetched.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
     /// The simulation ended early.
     #[error(transparent)]
     Federation(#[from] FederationError),
@@ -55,6 +60,9 @@ pub enum ExperimentError {
     /// A model cannot come out.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// A run cannot be forked there.
+    #[error(transparent)]
+    Fork(#[from] ForkError),
     /// A run cannot be told with other times.
     #[error(transparent)]
     Refused(#[from] Refused),

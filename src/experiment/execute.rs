@@ -77,6 +77,43 @@ fn checkpoints(directory: &RunDirectory, scenario: &Scenario) -> Option<Checkpoi
     (section.every != Cadence::Never).then(|| Checkpoints::new(disk, folder, section))
 }
 
+/// The manifest of a run that begins now.
+pub(super) fn manifest(
+    scenario: &Scenario,
+    Assembly { setup, data, backbone }: &Assembly,
+    provenance: Provenance,
+) -> Manifest {
+    Manifest {
+        format: FORMAT,
+        fedcast: env!("CARGO_PKG_VERSION").to_string(),
+        commit: commit(),
+        status: Status::Running,
+        error: None,
+        scenario: ScenarioId { name: scenario.name.clone(), hash: scenario.hash() },
+        method: scenario.method.name.clone(),
+        seeds: Seeds {
+            run: scenario.seed.run,
+            partition: scenario.seed.partition,
+            class_order: scenario.seed.class_order,
+        },
+        data: Some(data.clone()),
+        validation: scenario.data.validation_set(),
+        backbone: Some(backbone.clone()),
+        level: level(&setup.workers),
+        workers: setup.workers.count(),
+        pack: setup.rules.pack,
+        devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
+        compute: compute(&setup.workers).to_string(),
+        machine: Machine::here(),
+        provenance,
+        cost: Cost::begun(),
+        forked: None,
+        resumed: 0,
+        events: None,
+        digests: None,
+    }
+}
+
 /// A run about to begin.
 pub struct Run {
     directory: RunDirectory,
@@ -125,44 +162,27 @@ impl Run {
         methods: &Registry,
         options: &RunOptions,
     ) -> Result<Run, ExperimentError> {
-        let Assembly { setup, data, backbone } = assemble(scenario, methods, options.workers)?;
+        let assembly = assemble(scenario, methods, options.workers)?;
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
-        let hash = scenario.hash();
-        let directory = RunDirectory::claim_on(disk, &path, &hash, options.force)?;
-        let manifest = Manifest {
-            format: FORMAT,
-            fedcast: env!("CARGO_PKG_VERSION").to_string(),
-            commit: commit(),
-            status: Status::Running,
-            error: None,
-            scenario: ScenarioId { name: scenario.name.clone(), hash },
-            method: scenario.method.name.clone(),
-            seeds: Seeds {
-                run: scenario.seed.run,
-                partition: scenario.seed.partition,
-                class_order: scenario.seed.class_order,
-            },
-            data: Some(data),
-            validation: scenario.data.validation_set(),
-            backbone: Some(backbone),
-            level: level(&setup.workers),
-            workers: setup.workers.count(),
-            pack: setup.rules.pack,
-            devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
-            compute: compute(&setup.workers).to_string(),
-            machine: Machine::here(),
-            provenance: options.provenance.clone(),
-            cost: Cost::begun(),
-            resumed: 0,
-            events: None,
-            digests: None,
-        };
+        let directory = RunDirectory::claim_on(disk, &path, &scenario.hash(), options.force)?;
+        let manifest = manifest(scenario, &assembly, options.provenance.clone());
         // A manifest makes it a run, and a run can be resumed.
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
         directory.write_manifest(&manifest)?;
+        Ok(Run::new(directory, manifest, scenario, assembly.setup, Begin::Anew))
+    }
+
+    /// A run in a directory of its own, as it is written there.
+    pub(super) fn new(
+        directory: RunDirectory,
+        manifest: Manifest,
+        scenario: &Scenario,
+        setup: Setup,
+        begin: Begin,
+    ) -> Run {
         let checkpoints = checkpoints(&directory, scenario);
         let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
-        Ok(Run { directory, manifest, setup, checkpoints, models, begin: Begin::Anew })
+        Run { directory, manifest, setup, checkpoints, models, begin }
     }
 
     /// A run that goes on in its directory, or begins again there.
@@ -183,9 +203,7 @@ impl Run {
             ..manifest.reopened()
         };
         directory.write_manifest(&manifest)?;
-        let checkpoints = checkpoints(&directory, scenario);
-        let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
-        Ok(Run { directory, manifest, setup, checkpoints, models, begin })
+        Ok(Run::new(directory, manifest, scenario, setup, begin))
     }
 
     pub fn directory(&self) -> &RunDirectory {

@@ -80,6 +80,30 @@ pub struct ScenarioId {
     pub hash: String,
 }
 
+/// What a run was forked from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forked {
+    /// The scenario of that run.
+    pub scenario: ScenarioId,
+    /// After which of its tasks, from 1.
+    pub after_task: u32,
+    /// So many entries of its journal this one begins with.
+    pub events: u64,
+    /// Digests of those.
+    pub digests: Digests,
+    /// What held until then, one after the other: more than one where that run was forked, too.
+    pub before: Vec<Before>,
+}
+
+/// A scenario that held until a task was over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// That task, from 1.
+    pub until_task: u32,
+    /// Digest of the effective scenario, which is in the folder `fork/`.
+    pub hash: String,
+}
+
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -126,6 +150,9 @@ pub struct Manifest {
     /// When, and what it took.
     #[serde(flatten)]
     pub cost: Cost,
+    /// What it was forked from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub forked: Option<Forked>,
     /// How often it went on after it was killed, interrupted or failed.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub resumed: u32,
@@ -196,6 +223,7 @@ mod tests {
             machine: Machine::here(),
             provenance: Provenance::default(),
             cost: Cost::begun(),
+            forked: None,
             resumed: 0,
             events: None,
             digests: None,

@@ -5,6 +5,7 @@
 //!                        └────Run::prepare──▶ execute ──▶ run directory
 //! run directory ──replay──▶ reporters                     (no compute)
 //!               ├─resume──▶ execute, from the last checkpoint on
+//!               ├─fork────▶ execute, from the end of a task on, with another scenario
 //!               ├─verify──▶ executed again, compared entry by entry
 //!               └─what_if─▶ reporters, with other links, speeds and closing rules (no compute)
 //! ```
@@ -31,6 +32,7 @@
 //! ```
 
 pub mod assemble;
+mod changes;
 mod checkpoint;
 mod direct;
 mod directory_error;
@@ -38,6 +40,7 @@ mod error;
 pub mod estimate;
 mod execute;
 mod export;
+mod fork;
 mod journal_file;
 mod machine;
 mod manifest;
@@ -52,6 +55,7 @@ mod replay;
 mod resume;
 mod run_directory;
 mod standing;
+mod task_ends;
 mod trace;
 mod verify;
 mod what_if;
@@ -61,9 +65,10 @@ pub use directory_error::DirectoryError;
 pub use error::ExperimentError;
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportOptions, Exported, export};
+pub use fork::{ForkError, ForkOptions, fork};
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
 pub use machine::Machine;
-pub use manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Source, Status};
+pub use manifest::{Before, FORMAT, Forked, Level, Manifest, ScenarioId, Seeds, Source, Status};
 pub use memory::keep_freed_memory;
 pub use partition::{Holding, holdings};
 pub use provenance::{Cost, Origin, Provenance, commit, peak_memory_mb};

@@ -14,6 +14,7 @@ use super::checkpoint::{self, Mark};
 use super::directory_error::DirectoryError;
 use super::error::ExperimentError;
 use super::execute::{Begin, Run};
+use super::fork::before;
 use super::journal_file::JournalReader;
 use super::machine::Machine;
 use super::manifest::{Manifest, Source, Status};
@@ -49,6 +50,12 @@ pub enum ResumeError {
         path = .0.display(), file = names::SCENARIO
     )]
     NoScenario(PathBuf),
+    /// It was forked, and lost what it began with.
+    #[error(
+        "{path} was forked and lost what it began with ({path}/{folder}): fork it again",
+        path = .0.display(), folder = names::FORK
+    )]
+    NoFork(PathBuf),
     /// Data or weights are not what they were.
     #[error(
         "{0} is not what the run began with; a run goes on with the same data and weights only"
@@ -122,12 +129,16 @@ pub fn resume_on(
     let Assembly { mut setup, data, backbone } = assemble(&scenario, methods, workers)?;
     same_inputs(&manifest.data, &data)?;
     same_inputs(&manifest.backbone, &backbone)?;
+    setup.before = before(path, &manifest, &setup, methods)?;
     let (begin, notices, replayed) = match find(path, &manifest, u32::MAX)? {
         Search { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
             notices.push(format!("going on after {place}, entry {}", mark.entries));
             setup.past = Some(Arc::new(past));
             let replayed = mark.entries;
             (Begin::After(mark), notices, replayed)
+        }
+        Search { intact: None, .. } if manifest.forked.is_some() => {
+            return Err(ResumeError::NoFork(path.to_path_buf()).into());
         }
         Search { intact: None, mut notices, .. } => {
             notices.push("there is no intact checkpoint: the run begins anew".to_string());
@@ -190,9 +201,27 @@ pub(super) fn find(
     manifest: &Manifest,
     round: u32,
 ) -> Result<Search, ExperimentError> {
-    let folder = path.join(names::CHECKPOINTS);
-    let files = checkpoint::list(&folder);
-    let files = files.map_err(|source| DirectoryError::Read { path: folder.clone(), source })?;
+    // A forked run began with one.
+    find_in(&[names::CHECKPOINTS, names::FORK], path, manifest, round)
+}
+
+/// The checkpoint that a forked run began with.
+pub(super) fn find_start(path: &Path, manifest: &Manifest) -> Result<Search, ExperimentError> {
+    find_in(&[names::FORK], path, manifest, u32::MAX)
+}
+
+fn find_in(
+    folders: &[&str],
+    path: &Path,
+    manifest: &Manifest,
+    round: u32,
+) -> Result<Search, ExperimentError> {
+    let mut files = Vec::new();
+    for folder in folders {
+        let folder = path.join(folder);
+        let found = checkpoint::list(&folder);
+        files.extend(found.map_err(|source| DirectoryError::Read { path: folder, source })?);
+    }
     let mut notices = Vec::new();
     for file in files {
         match open(path, &file, manifest) {

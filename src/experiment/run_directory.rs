@@ -17,6 +17,7 @@
 //! models/task-*.safetensors  the server's model after tasks, with record.models
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       from where a killed run goes on, newest last
+//! fork/                    what a forked run began with: earlier scenarios and a checkpoint
 //! run.lock                 held by the writing process; the system frees it with the process
 //! ```
 //!
@@ -83,15 +84,19 @@ pub mod names {
     pub const MODELS: &str = "models";
     /// Folder of checkpoints.
     pub const CHECKPOINTS: &str = "checkpoints";
+    /// Folder of what a forked run began with.
+    pub const FORK: &str = "fork";
     pub const LOCK: &str = "run.lock";
 }
 
 /// Folders of a run, and what their files end with.
-const FOLDERS: [(&str, &str); 4] = [
+const FOLDERS: [(&str, &str); 6] = [
     (names::HISTOGRAMS, ".hgrm"),
     (names::CHECKPOINTS, ".ckpt"),
     (names::TENSORBOARD, ".fedcast"),
     (names::MODELS, ".safetensors"),
+    (names::FORK, ".toml"),
+    (names::FORK, ".ckpt"),
 ];
 
 /// What a run writes while it goes on, and at its end.

@@ -13,10 +13,11 @@ use thiserror::Error;
 
 use super::assemble::{assemble, load};
 use super::error::ExperimentError;
+use super::fork::before;
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::Machine;
 use super::manifest::Manifest;
-use super::resume::{Intact, Search, find};
+use super::resume::{Intact, ResumeError, Search, find, find_start};
 use super::run_directory::{names, read_manifest};
 use super::trace::{first_difference, stream_path};
 use crate::federation::{
@@ -112,12 +113,19 @@ pub fn verify(
     assembly.setup.rules.snapshots = Cadence::Never;
     assembly.setup.rules.models = false;
     assembly.setup.rules.confusion = false;
+    assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;
     let (mut replayed, mut notices) = (0, Vec::new());
-    if let Some(from) = options.from_round {
-        let found = match from.checked_sub(2) {
+    let forked = manifest.forked.is_some();
+    if forked || options.from_round.is_some() {
+        let from = options.from_round.unwrap_or(1);
+        let mut found = match from.checked_sub(2) {
             Some(last) => find(path, &manifest, last)?,
             None => Search::default(),
         };
+        if forked && found.intact.is_none() {
+            // What a forked run began with was computed elsewhere, under another scenario.
+            found = find_start(path, &manifest)?;
+        }
         notices = found.notices;
         match found.intact {
             Some(Intact { mark, past, place }) => {
@@ -125,6 +133,7 @@ pub fn verify(
                 replayed = mark.entries;
                 assembly.setup.past = Some(Arc::new(past));
             }
+            None if forked => return Err(ResumeError::NoFork(path.to_path_buf()).into()),
             None => notices.push(format!("no checkpoint is before round {from}: all is computed")),
         }
     }

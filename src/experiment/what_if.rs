@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 use super::assemble::assemble;
+use super::changes::{changed, table_of};
 use super::error::ExperimentError;
 use super::journal_file::JournalReader;
 use super::run_directory::{names, read_manifest};
@@ -22,7 +23,7 @@ use crate::federation::{
 };
 use crate::methods::Registry;
 use crate::quantity::{ClientId, Round, SeatId};
-use crate::scenario::{ArrivalChoice, LinksSection, Override, Scenario, TimeSection};
+use crate::scenario::{ArrivalChoice, Scenario};
 
 /// Sections that may change: they say when things happen.
 const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
@@ -51,9 +52,14 @@ pub fn what_if(
     methods: &Registry,
     readers: Vec<Box<dyn EventSink>>,
 ) -> Result<Digests, ExperimentError> {
-    read_manifest(path)?;
+    if read_manifest(path)?.forked.is_some() {
+        return Err(ExperimentError::unsupported(
+            "a forked run cannot be timed anew: two scenarios held in it",
+            "time the run that it was forked from, or fork that with the changed links",
+        ));
+    }
     let recorded = super::assemble::load(&path.join(names::SCENARIO), &[], methods)?;
-    let changed = change(path, &recorded, overrides, methods)?;
+    let changed = changed(path, &recorded, overrides, methods)?;
     same_learning(&recorded, &changed)?;
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
     let (mut past, mut decisions, mut stale) = (Past::default(), VecDeque::new(), false);
@@ -100,44 +106,6 @@ pub fn what_if(
         return Err(refused("clients that remember would be trained in another order"));
     }
     Ok(replayed.journal.digests())
-}
-
-/// The recorded scenario with overrides over it. A preset that is changed brings its own defaults.
-fn change(
-    path: &Path,
-    recorded: &Scenario,
-    overrides: &[String],
-    methods: &Registry,
-) -> Result<Scenario, ExperimentError> {
-    let mut table = table_of(recorded);
-    for text in overrides {
-        let key = text.split('=').next().unwrap_or_default().trim();
-        let defaults = match key {
-            "preset" => {
-                return Err(ExperimentError::unsupported(
-                    "`preset` changes faults and cohorts, too",
-                    "set time.preset and links.preset",
-                ));
-            }
-            "time.preset" => toml::Value::try_from(TimeSection::of(recorded.time.preset)),
-            "links.preset" => toml::Value::try_from(LinksSection::of(recorded.links.preset)),
-            _ => continue,
-        };
-        let (section, _) = key.split_once('.').unwrap_or_default();
-        if let (Ok(toml::Value::Table(defaults)), Some(toml::Value::Table(written))) =
-            (defaults, table.get_mut(section))
-        {
-            written.retain(|key, value| key == "preset" || defaults.get(key) != Some(value));
-        }
-    }
-    let text = toml::to_string(&table).unwrap_or_default();
-    let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
-    Ok(Scenario::from_toml(&text, names::SCENARIO, path, &overrides, methods)?.scenario)
-}
-
-fn table_of(scenario: &Scenario) -> toml::Table {
-    // Written by this program a moment ago.
-    scenario.to_effective_toml().parse().unwrap_or_default()
 }
 
 /// Only clocks may differ, and nothing that depends on them may decide who learns what.

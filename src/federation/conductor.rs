@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr};
 
-use super::client::{AtClient, ClientActor, ClientMachine, Keep, TrainingJob, train_together};
+use super::client::{
+    AtClient, ClientActor, ClientMachine, Keep, TrainingJob, Turn, train_together,
+};
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
 use super::error::FederationError;
@@ -269,6 +271,7 @@ impl Conductor {
                     self.recorder.send(Learnt(task, state)).await.map_err(gone)??;
                 }
                 Effect::Keep(kept) => self.snapshot(*kept).await?,
+                Effect::Turn(world) => self.turn(world).await?,
                 Effect::Forget(client) => {
                     self.clients.remove(&client);
                 }
@@ -279,6 +282,25 @@ impl Conductor {
             self.tell().await?;
         }
         Ok(step)
+    }
+
+    /// Lets something else hold for everybody.
+    async fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
+        let lines = |world: &World| (world.rules.links.server_down, world.rules.links.server_up);
+        if lines(&world) != lines(&self.world) {
+            if self.network.next().is_some() {
+                return Err(FederationError::Impossible(
+                    "the server's line cannot change while frames are under way on it".into(),
+                ));
+            }
+            self.network = Network::new(&world.rules.links);
+        }
+        for (id, client) in &self.clients {
+            let turned = client.send(Turn(Arc::clone(&world))).await;
+            turned.map_err(|_| FederationError::ActorGone(id.to_string()))?;
+        }
+        self.world = world;
+        Ok(())
     }
 
     /// Takes a snapshot, where somebody wants it.

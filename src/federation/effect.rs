@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -18,6 +19,7 @@ use super::packs::Ticket;
 use super::queue::{ActorId, Class};
 use super::server::{ServerKept, ToServer};
 use super::sink::JobKind;
+use super::world::World;
 use crate::learning::Confusion;
 use crate::policy::Lab;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
@@ -56,6 +58,8 @@ pub(super) enum Effect {
     Learnt(TaskId, Body),
     /// Take a snapshot.
     Keep(Box<ServerKept>),
+    /// Something else holds from here on, for everybody.
+    Turn(Arc<World>),
     /// The client's actor holds nothing any more.
     Forget(ClientId),
     /// The run is over.

@@ -6,13 +6,14 @@ use super::holdings::sum;
 use super::layouts::{Place, Sketch};
 use super::world::World;
 use crate::data::TaskView;
-use crate::policy::{ClassCounts, ModelFacts, SketchFacts};
+use crate::policy::{ClassCounts, ModelFacts, Role, SketchFacts};
 
 /// What a seat is sent and what it is to send.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     model: Arc<ModelFacts>,
     view: Arc<TaskView>,
+    role: Role,
     place: Place,
     counts: ClassCounts,
     /// What it is sent.
@@ -22,14 +23,20 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// The exchange of a seat at this place of a run, over a shard of these counts.
-    pub fn new(world: &World, view: &Arc<TaskView>, place: Place, counts: ClassCounts) -> Exchange {
+    /// The exchange of a seat with this view and role at this place of a run, over a shard of these counts.
+    pub fn new(
+        world: &World,
+        (view, role): (&Arc<TaskView>, Role),
+        place: Place,
+        counts: ClassCounts,
+    ) -> Exchange {
         let Place { period, phase, round_in_phase } = place;
         let model = &world.facts;
-        let facts = SketchFacts { model, view, period, phase, round_in_phase, counts: &counts };
+        let facts =
+            SketchFacts { model, view, period, phase, round_in_phase, role, counts: &counts };
         let (down, up) = world.layouts.of(&*world.method, &facts);
         let (model, view) = (Arc::clone(&world.facts), Arc::clone(view));
-        Exchange { model, view, place, counts, down, up }
+        Exchange { model, view, role, place, counts, down, up }
     }
 
     /// Samples of its seat.
@@ -39,8 +46,8 @@ impl Exchange {
 
     /// What its layouts follow from.
     pub fn facts(&self) -> SketchFacts<'_> {
-        let Exchange { model, view, place, counts, .. } = self;
+        let Exchange { model, view, role, place, counts, .. } = self;
         let Place { period, phase, round_in_phase } = *place;
-        SketchFacts { model, view, period, phase, round_in_phase, counts }
+        SketchFacts { model, view, period, phase, round_in_phase, role: *role, counts }
     }
 }

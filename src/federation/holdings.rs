@@ -52,12 +52,14 @@ impl CountSource {
 }
 
 /// What the clients of a run hold.
+#[derive(Clone)]
 pub(super) enum Holdings {
     Samples(Samples),
     Counts(CountSource),
 }
 
 /// The data of a run that is computed.
+#[derive(Clone)]
 pub(super) struct Samples {
     pub dataset: Arc<Dataset>,
     pub shards: ShardSource,

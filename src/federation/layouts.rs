@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::event::FrameBytes;
-use crate::policy::{Layout, Method, SketchFacts, UpSize};
+use crate::policy::{Layout, Method, Role, SketchFacts, UpSize};
 use crate::quantity::TaskId;
 use crate::wire::{BodySketch, CodecPlan, FrameSize};
 
@@ -52,8 +52,8 @@ pub struct Place {
     pub round_in_phase: u32,
 }
 
-/// A task, or the slot of a client: its first and last row.
-type View = (TaskId, usize, usize);
+/// A task, or the slot of a client: its first and last row; and what its seat does.
+type View = (TaskId, usize, usize, Role);
 
 /// Of a view, the Down, and the Up where that is the same whatever a client holds.
 type Known = (Arc<Sketch>, Option<Arc<Sketch>>);
@@ -67,7 +67,8 @@ impl LayoutCache {
     pub fn of(&self, method: &dyn Method, facts: &SketchFacts<'_>) -> (Arc<Sketch>, Arc<Sketch>) {
         let SketchFacts { period, phase, round_in_phase, .. } = *facts;
         let place = Place { period, phase, round_in_phase };
-        let view = (facts.view.task, facts.view.rows.start, facts.view.rows.end);
+        let rows = &facts.view.rows;
+        let view = (facts.view.task, rows.start, rows.end, facts.role);
         let known = self.at(place).1.get(&view).cloned();
         if let Some((down, Some(up))) = known {
             return (down, up);

@@ -95,4 +95,4 @@ pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};
 pub use sized::{SizedSeat, size};
 pub use snapshot::{Cadence, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
-pub use world::{Setup, Terms};
+pub use world::{Setup, Stretch, Terms};

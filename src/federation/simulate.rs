@@ -27,8 +27,8 @@ pub fn simulate(
     profile: Box<dyn ProfileSink>,
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
-    let world = Arc::new(World::new(&setup)?);
-    let init = StreamKey::new(world.rules.seed, Domain::Init);
+    let world = World::first(&setup)?;
+    let init = StreamKey::new(setup.rules.seed, Domain::Init);
     const STEP: &str = "be set up";
     let policy = guard(|| setup.method.server(&setup.lab, init))
         .map_err(|message| FederationError::Panicked { step: STEP, message })?

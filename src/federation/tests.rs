@@ -65,6 +65,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 | Effect::DropOut(_)
                 | Effect::Confused(..)
                 | Effect::Learnt(..)
+                | Effect::Turn(_)
                 | Effect::Keep(_) => {}
                 Effect::Forget(client) => {
                     clients.remove(&client);
@@ -161,7 +162,7 @@ proptest! {
             if *present {
                 let seat = seat(&setup, *place as u32);
                 let counts = Default::default();
-                let exchange = Exchange::new(&world, &seat.view, place_of_all, counts);
+                let exchange = Exchange::new(&world, (&seat.view, seat.role), place_of_all, counts);
                 fold.lift(Upload {
                     meta: UpMeta::timely(seat, Round(0)),
                     sent: Arc::clone(&sent),

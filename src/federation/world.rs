@@ -53,6 +53,14 @@ pub struct Setup {
     pub shaker: Option<u64>,
     /// What is told instead of computed: all of a run, or its beginning.
     pub past: Option<Arc<Past>>,
+    /// What held before, in a run that was forked: one stretch after the other. They are in the past, which is told.
+    pub before: Vec<Stretch>,
+}
+
+/// The terms that held until a task was over.
+pub struct Stretch {
+    pub until: TaskId,
+    pub terms: Terms,
 }
 
 impl Setup {
@@ -79,6 +87,7 @@ impl Setup {
             workers: 2.into(),
             shaker: None,
             past: None,
+            before: Vec::new(),
         }
     }
 }
@@ -121,10 +130,23 @@ pub(super) struct World {
     pub layouts: LayoutCache,
     /// Answers in place of workers and of the policy.
     pub answers: Option<Arc<dyn Answers>>,
+    /// What holds once this task is over, where that is something else.
+    pub next: Option<(TaskId, Arc<World>)>,
 }
 
 impl World {
-    /// The world of a run that is computed, or told as far as its past reaches.
+    /// The world in which a run begins that is computed, or told as far as its past reaches.
+    pub fn first(setup: &Setup) -> Result<Arc<World>, FederationError> {
+        let mut world = Arc::new(World::new(setup)?);
+        for Stretch { until, terms } in setup.before.iter().rev() {
+            let before = World::of(terms.clone(), world.holdings.clone())?;
+            let (answers, next) = (world.answers.clone(), Some((*until, world)));
+            world = Arc::new(World { answers, next, ..before });
+        }
+        Ok(world)
+    }
+
+    /// The world of a run in which the same holds all along.
     pub fn new(setup: &Setup) -> Result<World, FederationError> {
         let terms = Terms {
             rules: setup.rules.clone(),
@@ -203,6 +225,7 @@ impl World {
             coding: Arc::new(coding),
             layouts: LayoutCache::default(),
             answers: None,
+            next: None,
             rules,
             name,
             method,
@@ -249,7 +272,7 @@ impl World {
     ) -> Exchange {
         let RoundContext { phase, round_in_phase, .. } = *context;
         let place = Place { period: context.period.task, phase, round_in_phase };
-        Exchange::new(self, &seat.view, place, counts)
+        Exchange::new(self, (&seat.view, seat.role), place, counts)
     }
 
     /// Tasks after `last` and before `now` of which a client holds samples, with them.
@@ -301,7 +324,7 @@ impl World {
 
     /// Those over so many samples.
     pub fn passes_over(&self, context: &RoundContext, seat: &Seat, samples: usize) -> f64 {
-        self.method.work(&seat.view, context.phase, samples, &self.training)
+        self.method.seat_work(seat, context.phase, samples, &self.training)
     }
 
     /// A seat as faults see it.

@@ -6,6 +6,7 @@
 //! | [running_studies] | many runs from one file: grid, seeds, shards, tables |
 //! | [scenarios] | every key of a scenario file, how-tos, what is shipped |
 //! | [data] | own data: what lies where, own splits and clients, features from elsewhere |
+//! | [weights] | own weights: files and names that are read, what is refused, fetching data and weights by name |
 //! | [methods] | what methods there are, what travels, where papers and code differ |
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
 //! | [adding_a_method] | a new method in one file |
@@ -79,3 +80,7 @@ pub mod studies;
 #[doc = include_str!("links.md")]
 #[doc = include_str!("testing.md")]
 pub mod testing {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("weights.md")]
+pub mod weights {}

@@ -32,6 +32,10 @@ pub mod c2prompt_digits {}
 pub mod cifar100_vit_tiny {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/client-drift.md")]
+pub mod client_drift {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/federated-bias.md")]
 pub mod federated_bias {}
 

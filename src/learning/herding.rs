@@ -40,6 +40,38 @@ impl Herding {
         dim: usize,
         count: usize,
     ) -> Vec<usize> {
+        let (rows, mean) = self.around_mean(features, dim);
+        match self {
+            Herding::Nearest => nearest(&rows, &mean, count),
+            Herding::Greedy | Herding::GreedyUnit => greedy(&rows, &mean, count),
+        }
+    }
+
+    /// The same by a greedy rule that may choose a sample again, as the releases of GLFC and LGA do: as many as there
+    /// are samples at most, some of them several times.
+    pub fn order_with_repeats<T: Copy + Into<f64>>(
+        self,
+        features: &[T],
+        dim: usize,
+        count: usize,
+    ) -> Vec<usize> {
+        let (rows, mean) = self.around_mean(features, dim);
+        let (mut sum, mut order) = (vec![0.0; dim], Vec::new());
+        while order.len() < count.min(rows.len()) {
+            let gaps = rows.iter().map(|row| gap(row, &sum, &mean, order.len()));
+            let Some(at) = least(gaps) else { break };
+            sum.iter_mut().zip(&rows[at]).for_each(|(sum, v)| *sum += v);
+            order.push(at);
+        }
+        order
+    }
+
+    /// Features as the rule takes them, and their mean.
+    fn around_mean<T: Copy + Into<f64>>(
+        self,
+        features: &[T],
+        dim: usize,
+    ) -> (Vec<Vec<f64>>, Vec<f64>) {
         let mut rows: Vec<Vec<f64>> = features
             .chunks_exact(dim)
             .map(|row| row.iter().map(|v| (*v).into()).collect())
@@ -54,11 +86,20 @@ impl Herding {
         for row in &rows {
             mean.iter_mut().zip(row).for_each(|(sum, v)| *sum += v / rows.len() as f64);
         }
-        match self {
-            Herding::Nearest => nearest(&rows, &mean, count),
-            Herding::Greedy | Herding::GreedyUnit => greedy(&rows, &mean, count),
-        }
+        (rows, mean)
     }
+}
+
+/// How far from the class mean that of the chosen ones would be with this one more.
+fn gap(row: &[f64], sum: &[f64], mean: &[f64], chosen: usize) -> f64 {
+    let of = |((v, sum), mean): ((&f64, &f64), &f64)| mean - (sum + v) / (chosen + 1) as f64;
+    norm(row.iter().zip(sum).zip(mean).map(of))
+}
+
+/// The place of the least number, the first of equals.
+fn least(numbers: impl Iterator<Item = f64>) -> Option<usize> {
+    let placed = numbers.enumerate();
+    placed.min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0))).map(|(at, _)| at)
 }
 
 fn nearest(rows: &[Vec<f64>], mean: &[f64], count: usize) -> Vec<usize> {
@@ -76,20 +117,8 @@ fn greedy(rows: &[Vec<f64>], mean: &[f64], count: usize) -> Vec<usize> {
     let mut left: Vec<usize> = (0..rows.len()).collect();
     let mut order = Vec::new();
     while order.len() < count.min(rows.len()) {
-        let chosen = (order.len() + 1) as f64;
-        let gap = |at: usize| {
-            norm(
-                rows[at]
-                    .iter()
-                    .zip(&sum)
-                    .zip(mean)
-                    .map(|((v, sum), mean)| mean - (sum + v) / chosen),
-            )
-        };
-        let gaps = left.iter().enumerate().map(|(place, at)| (gap(*at), place));
-        let Some((_, place)) = gaps.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))) else {
-            break;
-        };
+        let gaps = left.iter().map(|at| gap(&rows[*at], &sum, mean, order.len()));
+        let Some(place) = least(gaps) else { break };
         let at = left.remove(place);
         sum.iter_mut().zip(&rows[at]).for_each(|(sum, v)| *sum += v);
         order.push(at);
@@ -119,5 +148,21 @@ mod tests {
         assert_eq!(order(Herding::Nearest, 20), golden.i64("herd.nearest"));
         let few = order(Herding::Nearest, kept(20, 0.2));
         assert_eq!(few, golden.i64("herd.nearest_20pct"));
+    }
+
+    /// Of `-2, 1, 1.1, 0.5` the mean is 0.15. The nearest, 0.5, comes first either way; where it may be chosen again it
+    /// is, until -2 brings the mean nearer.
+    #[test]
+    fn who_may_be_chosen_again_is_where_the_mean_is_nearer() {
+        let features = [-2.0f32, 1.0, 1.1, 0.5];
+        assert_eq!(Herding::Greedy.order(&features, 1, 4), [3, 1, 0, 2]);
+        assert_eq!(Herding::Greedy.order_with_repeats(&features, 1, 4), [3, 3, 3, 0]);
+        assert_eq!(Herding::Greedy.order_with_repeats(&features, 1, 9).len(), 4);
+        let far = [-1.0f32, 1.0, 4.0];
+        assert_eq!(Herding::Greedy.order_with_repeats(&far, 1, 3), [1, 1, 1]);
+        assert_eq!(
+            Herding::Greedy.order_with_repeats(&far, 1, 1),
+            Herding::Nearest.order(&far, 1, 1)
+        );
     }
 }

@@ -10,6 +10,7 @@
 //! earlier parameters -> Teacher -> logits that a student learns from  (teacher)
 //! features of a class -> Herding -> samples a client keeps           (herding)
 //! features, class Gaussians -> losses of a compensation prompt     (compensation)
+//! a gradient that was sent -> Matching -> an image              (gradient_matching)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, slot_answers, metrics)
 //! ```
@@ -24,6 +25,7 @@ pub mod evaluation;
 pub mod exemplars;
 pub mod feature_cache;
 pub mod fisher;
+pub mod gradient_matching;
 pub mod head_training;
 mod herding;
 mod local_training;

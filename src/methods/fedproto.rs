@@ -20,7 +20,9 @@ use candle_core::Tensor;
 use super::averaged::{
     Averaged, Client, Closing, Memory, Objective, Pass, Trained, Weights, sample_count,
 };
-use super::class_statistics::{ClassMean, described, features_by_class, fields};
+use super::class_statistics::{
+    ClassMean, described, features_by_class, fields, flag_bytes, flagged, flags,
+};
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
 use crate::data::TaskView;
@@ -111,11 +113,7 @@ impl Prototypes {
 
     /// One bit for each class of a view: whether it has a prototype.
     fn flags(&self, view: &TaskView) -> Vec<u8> {
-        let mut flags = vec![0; flag_bytes(view)];
-        for (at, row) in view.rows.clone().enumerate() {
-            flags[at / 8] |= u8::from(self.known.contains_key(&(row as u32))) << (at % 8);
-        }
-        flags
+        flags(view, |row| self.known.contains_key(&row))
     }
 
     /// All prototypes of a view, `(classes, dim)`; zeros for a class without one.
@@ -125,10 +123,6 @@ impl Prototypes {
     }
 }
 
-fn flag_bytes(view: &TaskView) -> usize {
-    view.rows.len().div_ceil(8)
-}
-
 /// What [`Prototypes::flags`] and [`Prototypes::table`] made of it.
 fn heard(down: &Message, view: &TaskView) -> Result<ClassPrototypes, WireError> {
     let Some(table) = down.find(Kind::Prototypes, PROTOTYPES) else {
@@ -136,12 +130,9 @@ fn heard(down: &Message, view: &TaskView) -> Result<ClassPrototypes, WireError> 
     };
     let dim = table.shape().last().copied().unwrap_or(0);
     let values = table.shaped(&[view.rows.len(), dim])?.as_f32()?;
-    let cut = || WireError::Malformed("flags of prototypes are cut short".to_owned());
-    let flags = down.control.get(..flag_bytes(view)).ok_or_else(cut)?;
-    let known = |at: &usize| flags[at / 8] >> (at % 8) & 1 == 1;
     let class =
         |at: usize| ((view.rows.start + at) as u32, values[at * dim..(at + 1) * dim].to_vec());
-    Ok((0..view.rows.len()).filter(known).map(class).collect())
+    Ok(flagged(&down.control, view)?.into_iter().map(class).collect())
 }
 
 impl Memory for Prototypes {

@@ -1,7 +1,10 @@
 //! What a method asks of a scenario, said before anything is loaded.
 
 use crate::model::backbone_config;
-use crate::scenario::{Complaint, Leftover, OptimiserSection, PartitionKind, Population, Scenario};
+use crate::scenario::{
+    Complaint, DataSource, EpochSchedule, Leftover, OptimiserSection, PartitionKind, Population,
+    Scenario, WireForm,
+};
 
 /// One demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,39 @@ pub enum Needs {
         /// What to set in place of a weight decay of the optimiser, where that is wrong.
         decay: Option<&'static str>,
     },
+    /// There are samples that belong to no client.
+    Auxiliary {
+        why: &'static str,
+        /// How else to do without.
+        otherwise: &'static str,
+        /// Whether they travel, so that all images must be of one size.
+        sent: bool,
+    },
+    /// The server has a shard of them.
+    AuxiliaryOfServer {
+        /// How else to do without.
+        otherwise: &'static str,
+    },
+    /// Messages hold more than their receiver trains.
+    WholeMessages {
+        why: &'static str,
+        /// How else to do without.
+        otherwise: &'static str,
+    },
+    /// Samples are images.
+    Images {
+        /// What looks at them, as the subject of a sentence.
+        what: &'static str,
+        /// How to do without.
+        otherwise: &'static str,
+    },
+    /// The rate of `[client]` stays as it is from epoch to epoch: the method has a schedule of its own.
+    ConstantRate {
+        /// The key of that schedule.
+        key: &'static str,
+        /// What to set it to in order to leave the rate to `[client]`.
+        otherwise: &'static str,
+    },
     /// Clients come back.
     ReturningClients {
         why: &'static str,
@@ -94,6 +130,40 @@ pub enum Needs {
 }
 
 impl Needs {
+    /// What it asks for in words; nothing where that is a matter of numbers that a scenario chooses.
+    pub fn words(self) -> Option<String> {
+        match self {
+            Needs::Blocks { what, instead } => {
+                Some(format!("a vision transformer: {what} lives in its blocks (or {instead})"))
+            }
+            Needs::TrainableBackbone { instead } => {
+                Some(format!("a backbone that can be trained, vit or resnet18 (or {instead})"))
+            }
+            Needs::PlainSgd { what, .. } => Some(format!("plain SGD: {what} from its steps")),
+            Needs::ReturningClients { .. } => {
+                Some("clients that come back: participation.population = \"fixed\"".to_owned())
+            }
+            Needs::OneSite { .. } => Some("one site: federation.clients = 1".to_owned()),
+            Needs::OneTask { .. } => Some("one task: tasks.count = 1".to_owned()),
+            Needs::SlotsOfTheirOwn { .. } => {
+                Some("tasks of clients' own: tasks.arrival = \"powder\"".to_owned())
+            }
+            Needs::Auxiliary { otherwise, .. } => {
+                Some(format!("samples that belong to no client: [data.auxiliary] (or {otherwise})"))
+            }
+            Needs::AuxiliaryOfServer { .. } => {
+                Some("such samples at the server: data.auxiliary.server = true".to_owned())
+            }
+            Needs::WholeMessages { .. } => Some("whole messages: wire.form = \"full\"".to_owned()),
+            Needs::Images { otherwise, .. } => Some(format!("images (or {otherwise})")),
+            Needs::BlocksBehind { .. }
+            | Needs::EachTask { .. }
+            | Needs::Orthogonal { .. }
+            | Needs::Choice { .. }
+            | Needs::ConstantRate { .. } => None,
+        }
+    }
+
     /// What is wrong with a scenario that does not meet it.
     pub fn complaints(self, scenario: &Scenario) -> Vec<Complaint> {
         let complain = |wrong: bool, key, message: String, label: String, help: String| {
@@ -152,6 +222,38 @@ impl Needs {
             Needs::PlainSgd { what, otherwise, decay } => {
                 return plain_sgd(scenario, what, otherwise, decay);
             }
+            Needs::Auxiliary { why, otherwise, sent } => auxiliary(scenario, why, otherwise, sent),
+            Needs::AuxiliaryOfServer { otherwise } => {
+                let section = scenario.data.auxiliary.as_ref();
+                complain(
+                    !section.is_some_and(|section| section.server),
+                    "data.auxiliary.server",
+                    "the server distils on samples that belong to nobody, and has none".to_owned(),
+                    "no shard for the server".to_owned(),
+                    format!("set `data.auxiliary.server = true`, or {otherwise}"),
+                )
+            }
+            Needs::WholeMessages { why, otherwise } => complain(
+                scenario.wire.form == WireForm::Lean,
+                "wire.form",
+                why.to_owned(),
+                "it is sent what it trains".to_owned(),
+                format!("set `wire.form = \"full\"`, or {otherwise}"),
+            ),
+            Needs::Images { what, otherwise } => complain(
+                matches!(scenario.data.source, DataSource::Play | DataSource::Table),
+                "method.old_model",
+                format!("{what} looks at images"),
+                "these data are none".to_owned(),
+                format!("set {otherwise}"),
+            ),
+            Needs::ConstantRate { key, otherwise } => complain(
+                scenario.client.epoch_schedule != EpochSchedule::Constant,
+                "client.epoch_schedule",
+                format!("`{key}` is a schedule of its own"),
+                "two schedules for one rate".to_owned(),
+                format!("set `client.epoch_schedule = \"constant\"`, or `{key} = {otherwise}`"),
+            ),
             Needs::ReturningClients { why, otherwise } => complain(
                 scenario.participation.population == Population::Fresh,
                 "participation.population",
@@ -192,6 +294,26 @@ impl Needs {
         }
         complaints
     }
+}
+
+/// No samples that belong to nobody, or some that cannot be sent.
+fn auxiliary(scenario: &Scenario, why: &str, otherwise: &str, sent: bool) -> Option<Complaint> {
+    let Some(section) = &scenario.data.auxiliary else {
+        return Some(Complaint {
+            key: "data.auxiliary",
+            message: why.to_owned(),
+            label: "there are none".to_owned(),
+            help: format!("add `[data.auxiliary]` with `share = 0.1`, or set {otherwise}"),
+        });
+    };
+    let data = section.as_data(&scenario.data).unwrap_or_else(|| scenario.data.clone());
+    let unsized_images = sent && (!data.is_square() || data.source == DataSource::Play);
+    unsized_images.then(|| Complaint {
+        key: "method.surrogate",
+        message: "only images of one size can be sent".to_owned(),
+        label: "each has its own size".to_owned(),
+        help: "set `method.surrogate = \"held\"`, or a square `data.store`".to_owned(),
+    })
 }
 
 /// An optimiser that does more than a gradient step.

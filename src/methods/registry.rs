@@ -14,15 +14,17 @@
 
 mod chosen;
 mod entries;
+mod family;
 
 use std::sync::Arc;
 
 use self::chosen::{Chosen, Upon};
+pub use self::family::Family;
 
 use super::Needs;
 use super::averaged::{Averaged, Base};
 use crate::policy::{Method, ModelFacts};
-use crate::scenario::reader::{KeyDoc, Param, TableReader, describe, nearest};
+use crate::scenario::reader::{KeyDoc, Param, TableReader, defaults, describe, nearest};
 use crate::scenario::{ChosenMethod, MethodCatalogue, MethodSection, ScenarioError};
 
 /// A method with its settings read, to be built for a model.
@@ -95,6 +97,8 @@ pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send
 pub struct MethodEntry {
     /// What a scenario calls it.
     pub name: &'static str,
+    /// Which list it stands in; none of those that programs add.
+    pub family: Option<Family>,
     /// The idea, in a sentence or two.
     pub idea: &'static str,
     /// The paper.
@@ -117,6 +121,7 @@ impl MethodEntry {
     ) -> MethodEntry {
         MethodEntry {
             name,
+            family: None,
             idea: "",
             source: "",
             state: "",
@@ -132,6 +137,21 @@ impl MethodEntry {
         read: fn(&mut TableReader<'_>) -> A,
     ) -> MethodEntry {
         MethodEntry::of(name, move |table| Averages(read(table)))
+    }
+
+    /// The same in the list of a family.
+    pub fn of_family(self, family: Family) -> MethodEntry {
+        MethodEntry { family: Some(family), ..self }
+    }
+
+    /// The year of its paper, where its source names one.
+    pub fn year(&self) -> Option<u16> {
+        family::year(self.source)
+    }
+
+    /// What it asks of a scenario, with its defaults.
+    pub fn needs(&self) -> Vec<Needs> {
+        defaults(|table| (self.read)(table)).needs()
     }
 
     /// The keys of its `[method]` table, with defaults and sources.
@@ -270,7 +290,14 @@ mod tests {
 
     fn facts() -> ModelFacts {
         let backbone = VitConfig::default().into();
-        ModelFacts { backbone, classes: 10, tasks: 5, clients: 1, form: WireForm::Full }
+        ModelFacts {
+            backbone,
+            classes: 10,
+            tasks: 5,
+            clients: 1,
+            form: WireForm::Full,
+            auxiliary: None,
+        }
     }
 
     #[test]
@@ -279,6 +306,7 @@ mod tests {
             for text in [entry.idea, entry.source, entry.state] {
                 assert!(text.len() > 20, "{}: {text}", entry.name);
             }
+            assert!(entry.family.is_some(), "{} stands in no list", entry.name);
             let parameters = toml::Table::new();
             let section = MethodSection::new(entry.name, parameters);
             let method = Registry::builtin().build(&section, &facts()).unwrap();

@@ -14,6 +14,7 @@ pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
         tasks: 2,
         clients: 1,
         form: WireForm::Full,
+        auxiliary: None,
     }
 }
 

@@ -54,6 +54,7 @@ mod place;
 mod prompt_tokens;
 pub mod prompts;
 pub mod resnet;
+mod survey;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod vit;
@@ -80,5 +81,6 @@ pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
 pub use resnet::{ResNet, ResNetConfig, Stem, is_buffer};
+pub use survey::{Survey, survey};
 pub use vit::{Vit, VitConfig};
-pub use weights_file::to_safetensors;
+pub use weights_file::{WeightsSource, to_safetensors};

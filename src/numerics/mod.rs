@@ -1,5 +1,5 @@
 //! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
-//! features, symmetric matrices, ridge regression, robust means, affinities and
+//! features, symmetric matrices, ridge regression, robust means, affinities, L-BFGS and
 //! shares of whole numbers.
 pub mod affinity;
 pub mod alias;
@@ -7,6 +7,7 @@ pub mod cone;
 pub mod distributions;
 pub mod gaussian;
 pub mod law;
+pub mod lbfgs;
 pub mod projection;
 pub mod ridge;
 pub mod robust;

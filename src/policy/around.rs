@@ -101,6 +101,10 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.inner().work(view, phase, samples, plan)
     }
 
+    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.0.inner().seat_work(seat, phase, samples, plan)
+    }
+
     fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
         self.0.inner().server_work(round, updates)
     }

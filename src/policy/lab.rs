@@ -7,7 +7,8 @@ use candle_core::{Device, Tensor};
 
 use super::{ClassCounts, ModelFacts, PolicyError, Predictor, RoundContext, Scope, Seat, WireForm};
 use crate::data::{
-    Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard, Split, Transform,
+    Auxiliary, Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard,
+    Split, Transform,
 };
 use crate::learning::evaluation::evaluate;
 use crate::learning::{FeatureCache, FeatureStore, QueryView, TrainingPlan};
@@ -39,6 +40,8 @@ pub struct Lab {
     pub cache: Arc<FeatureCache>,
     /// Features frozen by the first of two staged methods.
     pub staged: Option<Arc<dyn Predictor>>,
+    /// Samples that belong to no client, where the run has any.
+    pub auxiliary: Option<Arc<Auxiliary>>,
     /// Who knows what clients report where that is not what they hold
     /// ([`FreshClients::reported`]).
     pub reported: Option<FreshClients>,
@@ -65,6 +68,7 @@ impl Lab {
             evaluation_batch: 64,
             cache: Arc::default(),
             staged: None,
+            auxiliary: None,
             reported: None,
         }
     }
@@ -77,6 +81,7 @@ impl Lab {
             tasks: self.curriculum.tasks.len(),
             clients: clients as usize,
             form: WireForm::Full,
+            auxiliary: None,
         }
     }
 

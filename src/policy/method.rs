@@ -83,6 +83,11 @@ pub trait Method: Send + Sync {
         samples as f64 * f64::from(plan.epochs)
     }
 
+    /// The same of a seat of that view, where it depends on what the seat does.
+    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.work(&seat.view, phase, samples, plan)
+    }
+
     /// Sample passes that the server computes by itself as a round of so many updates closes, for virtual time: what it
     /// learns, draws or solves beyond folding them. [`ModelFacts::passes`](super::ModelFacts::passes) converts
     /// multiplications.

@@ -145,6 +145,7 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
                 period: view.task,
                 phase,
                 round_in_phase: 0,
+                role: Default::default(),
                 counts,
             })
         };

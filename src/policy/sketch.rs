@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::UpSize;
-use crate::data::TaskView;
+use super::{Role, UpSize};
+use crate::data::{AuxiliaryFacts, TaskView};
 use crate::learning::PromptShape;
 use crate::model::BackboneConfig;
 use crate::quantity::TaskId;
@@ -30,6 +30,8 @@ pub struct ModelFacts {
     pub clients: usize,
     /// How messages are cut.
     pub form: WireForm,
+    /// Unlabelled samples that belong to no client, where there are any.
+    pub auxiliary: Option<AuxiliaryFacts>,
 }
 
 impl ModelFacts {
@@ -63,6 +65,8 @@ pub struct SketchFacts<'a> {
     pub phase: usize,
     /// Number of the round within its phase.
     pub round_in_phase: u32,
+    /// What the seat does.
+    pub role: Role,
     /// The seat's shard.
     pub counts: &'a ClassCounts,
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::sampled::sampled_line;
 use super::summary::{ClientMemory, Summary};
 use super::text_table::{TextTable, grouped, percent};
 use super::wall::WallTimes;
@@ -35,6 +36,10 @@ pub fn final_table(summary: &Summary) -> String {
     text.push('\n');
     text.push_str(&bytes(summary));
     text.push('\n');
+    text.push_str(&sampled_line(&summary.sampled, summary.clients));
+    for ignored in &summary.ignored {
+        let _ = writeln!(text, "not used    {ignored}");
+    }
     text.push_str(&kept(summary));
     text.push_str(&times(summary));
     if summary.failed + summary.rejected > 0 {

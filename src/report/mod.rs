@@ -29,6 +29,7 @@ mod plan_table;
 mod progress;
 mod published;
 mod retiming;
+mod sampled;
 mod shared;
 mod slots;
 pub mod summary;

@@ -24,6 +24,9 @@ pub fn plan_table(plan: &Plan) -> String {
         let _ = writeln!(text, "{held_out}\n");
     }
     text.push_str(&phases(plan));
+    for ignored in &plan.ignored {
+        let _ = writeln!(text, "not used: {ignored}");
+    }
     text.push('\n');
     if plan.charged {
         text.push_str(&kinds(plan));

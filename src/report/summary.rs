@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::accuracy::Accuracy;
 use super::bias::BiasReport;
 use super::published::Published;
+use super::sampled::{Sampled, Sampling};
 use super::slots::{SlotReport, TrainedAlone};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
@@ -35,6 +36,11 @@ pub struct Summary {
     pub rounds: u64,
     /// Uploads that were aggregated into the global model.
     pub aggregated: u64,
+    /// Clients sampled, phase by phase.
+    pub sampled: Vec<Sampled>,
+    /// Keys of the scenario that have no meaning for the method, or not everywhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// Why the run ended; `None` while it has not.
     pub ended: Option<EndReason>,
     /// What is held out of training, and whether accuracies are of it.
@@ -87,6 +93,8 @@ pub struct Summary {
     pub wall: Option<WallTimes>,
     #[serde(skip)]
     traffic: Traffic,
+    #[serde(skip)]
+    sampling: Sampling,
     /// When the task at hand arrived.
     #[serde(skip)]
     task_started_s: f64,
@@ -130,6 +138,7 @@ impl Summary {
             alone: scenario.record.trained_alone.iter().map(slot).collect(),
             published: Published::of(&scenario.expected),
             validation: scenario.data.validation_set(),
+            ignored: scenario.ignored(),
             ..Summary::new(&scenario.name)
         }
     }
@@ -164,6 +173,7 @@ impl Summary {
     }
 
     fn finish(&mut self) {
+        self.sampled = self.sampling.all().to_vec();
         self.accuracy = Accuracy::of(&self.scores);
         let slots = || SlotReport::of(&self.slot_scores, self.clients, &self.alone);
         self.slots = (!self.slot_scores.is_empty()).then(slots);
@@ -199,6 +209,7 @@ impl EventSink for Summary {
         if !of_a_client && !matches!(entry.event, Event::RunEnded { .. }) {
             self.virtual_s = entry.at.as_seconds();
         }
+        self.sampling.take(&entry.event);
         match &entry.event {
             Event::RunStarted { seed, method, clients, tasks, .. } => {
                 self.seed = *seed;

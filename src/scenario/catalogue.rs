@@ -25,6 +25,12 @@ pub trait MethodCatalogue {
 pub trait ChosenMethod: Any + Send + Sync {
     /// What it cannot work with elsewhere in the scenario. Asked once everything else is right.
     fn complaints(&self, scenario: &Scenario) -> Vec<Complaint>;
+
+    /// What it never looks at. Asked of scenarios that are right.
+    fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
+        let _ = scenario;
+        Vec::new()
+    }
 }
 
 /// Something in a scenario that a method cannot work with.
@@ -38,6 +44,15 @@ pub struct Complaint {
     pub label: String,
     /// What to do.
     pub help: String,
+}
+
+/// A key that a scenario has and its method never looks at, or not everywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// The key or its table, for example `participation.count`.
+    pub key: &'static str,
+    /// What has no meaning, and what happens in its place.
+    pub message: String,
 }
 
 /// Any method with any keys: for tools and tests that know no methods.

@@ -8,7 +8,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader};
-use super::{SplitSection, StoredSize, TestShare, TextSection, TransformSection};
+use super::{AuxiliarySection, SplitSection, StoredSize, TestShare, TextSection, TransformSection};
+use crate::fetch::{Name, entry};
 use crate::numerics::share::floor;
 
 /// Which images and their transforms, or which text.
@@ -16,8 +17,8 @@ use crate::numerics::share::floor;
 pub struct DataSection {
     /// The data set or its layout on disk. Required.
     pub source: DataSource,
-    /// Folder, `.tar.gz` or text; none for the embedded digits. Absolute in memory; relative to the
-    /// scenario file on disk.
+    /// Folder, `.tar.gz` or text; none for the embedded digits, and for sets that were fetched by the name of the
+    /// source. Absolute in memory; relative to the scenario file on disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Keeps only the first so many training samples of every class. Default: all.
@@ -51,6 +52,9 @@ pub struct DataSection {
     /// Which images of a folder are trained on. Default: those in its folder `train`; those in `test` are tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitSection>,
+    /// Samples that belong to no client. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auxiliary: Option<AuxiliarySection>,
     /// Sizes to plan with while the data is absent. Known for digits and CIFAR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal: Option<NominalSizes>,
@@ -179,6 +183,12 @@ impl DataSection {
         Some(NominalSizes { train, ..sizes })
     }
 
+    /// By which name it was fetched, where no path says where it is.
+    pub fn name(&self) -> Option<Name> {
+        let named = self.path.is_none().then(|| entry(&self.source.word())).flatten();
+        named.map(Name::Known)
+    }
+
     /// What is held out, where anything is.
     pub fn validation_set(&self) -> Option<HeldOut> {
         self.validation.map(|share| HeldOut { share, evaluate: self.evaluate })
@@ -188,6 +198,13 @@ impl DataSection {
     pub fn held_out(&self, samples: usize) -> usize {
         let of = |share: f64| floor(share * samples as f64).max(1).min(samples.saturating_sub(1));
         self.validation.map_or(0, of)
+    }
+
+    /// How many of a class's training samples clients learn from: all, less those of nobody and those held out.
+    pub fn learnt(&self, samples: usize) -> usize {
+        let nobodys = self.auxiliary.as_ref().map_or(0, |section| section.of_class(samples));
+        let left = samples - nobodys;
+        left - self.held_out(left)
     }
 
     /// Pixels of the shorter side of its images before any transform; `None` where each has its own.
@@ -257,7 +274,8 @@ impl DataSection {
         let known: Option<DataSource> = table.require(&source);
         // Where it cannot be read, what depends on it is not judged.
         let source = known.unwrap_or(DataSource::Digits);
-        let path = Param::<String>::unset("path", "folder or file, relative to this file");
+        let path = "folder or file, relative to this file, or a name that was fetched";
+        let path = Param::<String>::unset("path", path);
         let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
         match (known, &path) {
             (Some(DataSource::Digits), Some(_)) => table.reject(
@@ -267,6 +285,8 @@ impl DataSection {
                 "remove this line, or set `data.source`",
             ),
             (Some(DataSource::Digits) | None, _) | (_, Some(_)) => {}
+            // They can be fetched by their names.
+            (Some(DataSource::Cifar10 | DataSource::Cifar100), None) => {}
             (Some(source), None) => table.reject(
                 "source",
                 &format!("`data.source = \"{}\"` needs `data.path`", source.word()),
@@ -324,6 +344,7 @@ impl DataSection {
         }
         let columns = Columns::read(table, source);
         let nominal = table.optional_table("nominal", NominalSizes::read);
+        let auxiliary = table.optional_table("auxiliary", |t| AuxiliarySection::read(t, source));
         let train = table.table("train", |t| TransformSection::read(t, None));
         DataSection {
             source,
@@ -339,6 +360,7 @@ impl DataSection {
             client: columns.client,
             split,
             nominal,
+            auxiliary,
             test: table.table("test", |t| TransformSection::read(t, Some(&train))),
             train,
             statistics: table.table("statistics", |t| {

@@ -6,6 +6,7 @@ use super::{
     AvailabilityPattern, CachePlace, ExpectedSection, Models, OwnedSample, PartitionKind, Scenario,
     ShapeSection, SplitSection, Workers,
 };
+use crate::fetch::Name;
 
 impl Scenario {
     /// The scenario with every default, as TOML. Reading it gives the same scenario and the
@@ -20,11 +21,15 @@ impl Scenario {
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
     /// `record.histograms`, `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.direct`, `[expected]`, whether features are kept in memory or in which folder, the folders of
-    /// `data.path`, of its lists, `backbone.weights` and `backbone.vocabulary` (their last component counts; a run's manifest has
+    /// `data.path`, of its lists, `backbone.weights` and `backbone.vocabulary` (their last component counts, of a name all of it; a run's manifest has
     /// digests of what lies there), and the names of CSV files
     /// (their values count).
     pub fn hash(&self) -> String {
-        let last = |path: &Path| PathBuf::from(path.file_name().unwrap_or_default());
+        // A name means the same everywhere.
+        let last = |path: &Path| match Name::of_path(path) {
+            Some(_) => path.to_owned(),
+            None => PathBuf::from(path.file_name().unwrap_or_default()),
+        };
         let mut content = self.clone();
         content.name.clear();
         content.devices.workers = Workers::Auto;

@@ -1,6 +1,6 @@
 //! The files a scenario names: where their paths stand, and reading the small ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
@@ -10,6 +10,7 @@ use super::{
     ArrivalChoice, LinksSection, PartitionKind, Scenario, ShapeSection, SplitSection, TimeSection,
     arrival, direct, partition,
 };
+use crate::fetch::{Name, Settings};
 use crate::files::{Kind, read_text};
 
 /// Distributions with their keys and what their values must be.
@@ -53,6 +54,8 @@ impl Scenario {
         let (availability, record) = (&mut self.availability, &mut self.record);
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
+        let auxiliary = data.auxiliary.as_mut().and_then(|section| section.path.as_mut());
+        paths.extend(auxiliary.map(|path| ("data.auxiliary.path".to_owned(), path)));
         let lists = data.split.iter_mut().flat_map(SplitSection::files_mut);
         paths.extend(lists.map(|(key, path)| (key.to_owned(), path)));
         if let PartitionKind::File { file, .. } = &mut partition.kind {
@@ -81,6 +84,27 @@ impl Scenario {
             }
         }
         paths
+    }
+
+    /// Asks the file of weights for the architecture that the scenario does not state.
+    pub(super) fn infer(&mut self, root: &Node, report: &mut Report) {
+        let find = |path: &Path| {
+            Settings::from_env().weights_at(path).map_err(|error| {
+                let text = error.to_string();
+                let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
+                let help =
+                    format!("{help}, or state `architecture`: then it is needed by `run` only");
+                (
+                    "backbone.weights",
+                    message.to_owned(),
+                    "no architecture can be told from it",
+                    help,
+                )
+            })
+        };
+        if let Err((key, message, label, help)) = self.backbone.infer(find) {
+            report.fault(Fault::new(root.nearest(key), message, label).help(help));
+        }
     }
 
     /// Reads the CSV files of traces and distributions; what is wrong with them is reported at its place.
@@ -119,6 +143,22 @@ impl Scenario {
                 *values = read.into();
             }
         }
+    }
+}
+
+/// Whether a key names data or weights, which may have names instead of paths.
+pub(super) fn may_be_named(key: &str) -> bool {
+    ["data.path", "backbone.weights", "backbone.vocabulary"].contains(&key)
+}
+
+impl Scenario {
+    /// What of its data and weights has a name, and so can be fetched.
+    pub fn names(&self) -> Vec<Name> {
+        let mut copy = self.clone();
+        let paths = copy.paths_mut();
+        let named = paths.into_iter().filter(|(key, _)| may_be_named(key));
+        let names = named.filter_map(|(_, path)| Name::of_path(path)?.ok());
+        self.data.name().into_iter().chain(names).collect()
     }
 }
 

@@ -3,15 +3,17 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::extends;
-use super::reader::{self, Fault, Node, Param, Report, Source, TableReader, Value};
+use super::files;
+use super::reader::{self, Diagnostic, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
     Complaint, DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection,
-    LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection,
-    Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario, ScenarioError, Seeds,
-    TasksSection, TimeSection, WireSection,
+    Ignored, LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection,
+    PartitionSection, Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario,
+    ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
 };
-use crate::files::{self, Kind};
+use crate::fetch::Name;
+use crate::files::{Kind, read_text};
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
 /// does not fit the data, a missing file) can still be shown where it was written.
@@ -29,6 +31,17 @@ impl Loaded {
         let mut report = self.report.clone();
         report.fault(Fault::new(self.root.nearest(path), message, label).help(help));
         report.into_error()
+    }
+
+    /// Keys that somebody wrote and that have no meaning for the method, each with its place.
+    pub fn notes(&self) -> Vec<Diagnostic> {
+        let mut report = self.report.clone();
+        for Ignored { key, message } in self.scenario.method.ignored(&self.scenario) {
+            if let Some(written) = self.root.at(key) {
+                report.fault(Fault::new(&written.node, message, "not used"));
+            }
+        }
+        report.into_diagnostics()
     }
 }
 
@@ -69,7 +82,7 @@ impl Scenario {
             };
             ScenarioError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
         };
-        let text = files::read_text(path, Kind::Scenario).map_err(unreadable)?;
+        let text = read_text(path, Kind::Scenario).map_err(unreadable)?;
         let file = path.canonicalize().map_err(unreadable)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let source = Source::new(&path.display().to_string(), &text);
@@ -94,6 +107,11 @@ impl Scenario {
         let place = extends::Place { file: &folder.join(&shown), shown: &shown };
         let source = Source::new(&shown.display().to_string(), text);
         read(source, name, place, (None, overrides), methods)
+    }
+
+    /// What of it has no meaning for its method, or not everywhere; one sentence each.
+    pub fn ignored(&self) -> Vec<String> {
+        self.method.ignored(self).into_iter().map(|ignored| ignored.message).collect()
     }
 
     /// Every key a scenario file may have, with its default and meaning; those of methods apart.
@@ -205,29 +223,44 @@ fn read(
     }
     let (mut scenario, _) =
         TableReader::of(&root, &mut report, |table| Scenario::read(table, stem, methods));
-    if report.is_clean() {
-        scenario.check(&root, &mut report);
-        for Complaint { key, message, label, help } in scenario.method.complaints(&scenario) {
-            report.fault(Fault::new(root.nearest(key), message, label).help(help));
-        }
-    }
     let here = std::env::current_dir().unwrap_or_default();
     let folder_of = |key: &str| {
         let source = root.at(key).map_or(0, |entry| entry.node.span.source);
         folders.get(source).unwrap_or(&here)
     };
     let mut utf8 = Vec::new();
+    let mut misnamed = Vec::new();
     for (key, path) in scenario.paths_mut() {
-        *path = absolute(folder_of(&key), path);
+        match Name::of_path(path).filter(|_| files::may_be_named(&key)) {
+            // The same wherever the file lies.
+            Some(Ok(_)) => continue,
+            Some(Err(error)) => misnamed.push((key.clone(), error)),
+            None => *path = absolute(folder_of(&key), path),
+        }
         // The effective scenario writes them out absolute, and TOML is UTF-8.
         if path.to_str().is_none() {
             utf8.push((key, path.display().to_string()));
         }
     }
+    for (key, error) in misnamed {
+        let text = error.to_string();
+        let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
+        let fault = Fault::new(root.nearest(&key), message, "no such name");
+        report.fault(fault.help(help));
+    }
     for (key, path) in utf8 {
         let message = format!("the path {path} is not UTF-8");
         let fault = Fault::new(root.nearest(&key), &message, "starts in such a folder");
         report.fault(fault.help("rename that folder, or move the scenario and its files"));
+    }
+    if report.is_clean() {
+        scenario.infer(&root, &mut report);
+    }
+    if report.is_clean() {
+        scenario.check(&root, &mut report);
+        for Complaint { key, message, label, help } in scenario.method.complaints(&scenario) {
+            report.fault(Fault::new(root.nearest(key), message, label).help(help));
+        }
     }
     if report.is_clean() {
         scenario.read_files(&root, &mut report);

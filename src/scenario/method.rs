@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::reader::{self, TableReader};
-use super::{BackboneSection, ChosenMethod, Complaint, MethodCatalogue, Scenario, ScenarioError};
+use super::{
+    BackboneSection, ChosenMethod, Complaint, Ignored, MethodCatalogue, Scenario, ScenarioError,
+};
 
 /// What is learnt, and how.
 #[derive(Clone, Serialize)]
@@ -58,6 +60,11 @@ impl MethodSection {
     /// What the method cannot work with elsewhere in the scenario.
     pub(super) fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
         self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.complaints(scenario))
+    }
+
+    /// What of the scenario that it is in the method never looks at; nothing for a section made by a program.
+    pub(super) fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
+        self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.ignored(scenario))
     }
 
     /// The method as the registry read it, of this type; `None` for a section made by a program.

@@ -35,7 +35,8 @@
 //! ```
 
 mod arrival;
-pub mod availability;
+pub mod auxiliary;
+mod availability;
 mod backbone;
 mod cache;
 mod catalogue;
@@ -80,13 +81,14 @@ mod units;
 mod wire;
 
 pub use arrival::{ArrivalChoice, ArrivalLine};
+pub use auxiliary::AuxiliarySection;
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
     Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,
     Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
-pub use catalogue::{AnyMethod, ChosenMethod, Complaint, MethodCatalogue};
+pub use catalogue::{AnyMethod, ChosenMethod, Complaint, Ignored, MethodCatalogue};
 pub use changes::{Changed, Changes, Origin, Written};
 pub use check::MOST_FAULTS;
 pub use checkpoint::{Cadence, CheckpointSection};

@@ -7,7 +7,7 @@ fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
     let commands = [
         "", "run", "check", "plan", "direct", "resume", "replay", "study", "compare", "report",
-        "runs", "methods", "columns", "export",
+        "runs", "methods", "columns", "export", "fork", "fetch", "weights",
     ];
     for command in commands {
         let arguments: Vec<&str> =

@@ -16,6 +16,14 @@ pub fn fedcast(folder: &Path, arguments: &[&str]) -> Command {
         .current_dir(folder)
         .env("NO_COLOR", "1")
         .env("FEDCAST_CACHE", caches(folder))
+        // No test may reach the network, nor find what somebody has fetched.
+        .env("HF_HOME", caches(folder).join("huggingface"))
+        .env("FEDCAST_OFFLINE", "1")
+        .env_remove("FEDCAST_DATA")
+        .env_remove("FEDCAST_MIRROR")
+        .env_remove("HF_HUB_CACHE")
+        .env_remove("HF_ENDPOINT")
+        .env_remove("HF_TOKEN")
         .env_remove("CLICOLOR_FORCE")
         .env_remove("COLUMNS");
     command
@@ -41,8 +49,12 @@ pub struct Told {
 
 /// Runs to the end.
 pub fn tell(folder: &Path, arguments: &[&str]) -> Told {
-    let Output { status, stdout, stderr } =
-        fedcast(folder, arguments).output().expect("the binary was built");
+    tell_of(&mut fedcast(folder, arguments))
+}
+
+/// Runs a command to the end.
+pub fn tell_of(command: &mut Command) -> Told {
+    let Output { status, stdout, stderr } = command.output().expect("the binary was built");
     let text = |bytes| String::from_utf8(bytes).expect("output is text");
     Told { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
 }

@@ -20,8 +20,10 @@ mod extends;
 mod extractors;
 mod feature_cache;
 mod fedhaf;
+mod fetch;
 #[cfg(unix)]
 mod foreign_files;
+mod fork;
 #[cfg(unix)]
 mod interrupt;
 mod manifest;
@@ -43,4 +45,5 @@ mod take_up;
 mod tensorboard;
 mod text;
 mod validation;
+mod weights;
 mod what_if;

@@ -9,12 +9,14 @@ mod links;
 mod markdown;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::command;
 use markdown::{Page, read, root};
 
-/// A complete run for commands that ask for one, in place of `runs/lr`.
-const RUN: &str = "runs/lr";
+/// Complete runs for commands that ask for one, and what a fork of the second is called.
+const RUNS: [(&str, &[&str]); 3] =
+    [("runs/lr", &[]), ("runs/two", &["--set", "tasks.count=2"]), ("runs/slower", &[])];
 const STUDY: &str = "scenarios/studies/logistic-regression.toml";
 
 /// Words as a shell splits them, with `'` as the only quote.
@@ -40,8 +42,12 @@ fn arguments(line: &str) -> Option<Vec<String>> {
 }
 
 /// Runs what can be run here, and expects that it works.
-fn works(mut words: Vec<String>, run: &str, line: &str) {
-    words.iter_mut().filter(|word| *word == RUN).for_each(|word| *word = run.to_owned());
+fn works(mut words: Vec<String>, folder: &Path, line: &str) {
+    let made = |word: &str| RUNS.iter().any(|(name, _)| *name == word);
+    words
+        .iter_mut()
+        .filter(|word| made(word))
+        .for_each(|word| *word = folder.join(&*word).to_str().unwrap().to_owned());
     if words[0] == "run" {
         words[0] = "plan".into();
         // A plan is written nowhere.
@@ -62,7 +68,8 @@ fn works(mut words: Vec<String>, run: &str, line: &str) {
     if words[0] == "export" {
         // Beside the run at hand.
         let out = words.iter().position(|word| word == "-o").map(|flag| flag + 1);
-        out.into_iter().for_each(|out| words[out] = format!("{run}-{}", words[out]));
+        let beside = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        out.into_iter().for_each(|out| words[out] = beside(&words[out]));
     }
     // The run at hand is complete.
     let expected = if words[0] == "resume" { 4 } else { 0 };
@@ -94,6 +101,9 @@ fn cargo(call: &[String]) -> bool {
         "test" if after("--test").is_some() => {
             after("--test").is_some_and(|name| root().join("tests").join(name).is_dir())
         }
+        "run" => {
+            after("--example").is_some_and(|name| manifest.contains(&format!("name = \"{name}\"")))
+        }
         "build" | "test" => {
             let feature = after("--features");
             feature.is_none_or(|name| manifest.contains(&format!("\n{name} = [")))
@@ -118,16 +128,18 @@ fn script(call: &[String]) -> bool {
 #[test]
 fn every_command_works() {
     let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("lr");
-    let run = run.to_str().unwrap();
-    let made = command::tell(root(), &["run", STUDY, "-q", "-o", run]);
-    assert_eq!(made.code, 0, "{}", made.err);
+    for (run, sets) in &RUNS[..2] {
+        let run = folder.path().join(run);
+        let run = ["run", STUDY, "-q", "-o", run.to_str().unwrap()];
+        let made = command::tell(root(), &[&run, *sets].concat());
+        assert_eq!(made.code, 0, "{}", made.err);
+    }
     let (mut done, mut others) = (BTreeSet::new(), 0);
     for page in markdown::pages() {
         for line in page.shell_lines() {
             let line = line.replace("$rate", "0.1");
             match arguments(&line) {
-                Some(words) if done.insert(words.clone()) => works(words, run, &line),
+                Some(words) if done.insert(words.clone()) => works(words, folder.path(), &line),
                 Some(_) => {}
                 None => {
                     names_what_exists(&page, &line);
@@ -176,7 +188,7 @@ fn every_change_of_a_study_can_be_made() {
         let spans: BTreeSet<String> = page.code_spans().into_iter().collect();
         for span in spans.iter().filter(|s| s.starts_with("--set ") && !s.ends_with('=')) {
             let line = format!("fedcast plan {scenario} {span}");
-            works(arguments(&line).unwrap(), "", &line);
+            works(arguments(&line).unwrap(), "".as_ref(), &line);
             changes += 1;
         }
     }

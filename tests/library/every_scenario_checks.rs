@@ -158,13 +158,19 @@ fn advertised_overrides_work() {
 
 #[test]
 fn paths_are_relative_to_where_they_are_written() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/hgp/cifar100-beta0.5.toml");
-    let read =
-        |overrides: &[Override]| load(&file, overrides).data.path.expect("CIFAR-100 has a path");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/hgp/base/cars196.toml");
+    let method = Override::new("method.name=hgp");
+    let read = |overrides: &[Override]| {
+        let overrides = [&[method.clone()], overrides].concat();
+        load(&file, &overrides).data.path.expect("the cars have a path")
+    };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap();
-    assert_eq!(read(&[]), root.join("data/cifar-100-binary.tar.gz"));
+    assert_eq!(read(&[]), root.join("data/cars196"));
     let here = std::env::current_dir().unwrap();
     assert_eq!(read(&[Override::new("data.path=x/../y.tar.gz")]), here.join("y.tar.gz"));
+    // A name is the same everywhere.
+    let named = "fetched:imagenet-r";
+    assert_eq!(read(&[Override::new(format!("data.path={named}"))]), Path::new(named));
 }
 
 const BASE: &str = "schema = 1\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
@@ -212,6 +218,8 @@ fn the_hash_knows_content_from_form() {
     };
     assert_eq!(at("/a/set"), at("/b/set"));
     assert_ne!(at("/a/set"), at("/a/another"));
+    // Of a name all counts: owners and revisions have repositories of the same name.
+    assert_ne!(at("hf:datasets/a/set"), at("hf:datasets/b/set"));
     let listed = |path: &str| {
         let source = ["data.source=folder", "data.path=/a", "data.store=8"].map(str::to_owned);
         let overrides = [&source[..], &[format!("data.split.list={path}")]].concat();

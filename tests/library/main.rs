@@ -16,6 +16,7 @@ mod every_scenario_checks;
 mod faults;
 mod frozen;
 mod fuzz;
+mod ignored;
 mod malicious;
 mod memory;
 mod packs;

@@ -32,7 +32,7 @@ fn read(
     // Plain SGD is for all of them, and some read gradients off its steps. As many keys as the network that ships with the program is wide.
     let keys = if ["coda-prompt", "fed-cprompt"].contains(&method) { ", pool = 60" } else { "" };
     let text = format!(
-        "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = {tasks}{arrival} }}\n\
+        "schema = 1\ndata = {{ source = \"digits\", auxiliary = {{ share = 0.2 }} }}\ntasks = {{ count = {tasks}{arrival} }}\n\
          partition = {{ kind = \"iid\" }}\nmethod = {{ name = \"{method}\"{keys} }}\n\
          client.optimiser = {{ kind = \"sgd\", lr = 0.1 }}\n\
          federation.clients = {clients}\n{more}\n"
@@ -50,6 +50,7 @@ fn every_method_answers_to_every_service() {
         tasks: 5,
         clients: 1,
         form: WireForm::Full,
+        auxiliary: None,
     };
     let (mut allowed, mut refused) = (0, 0);
     for entry in registry.all() {

@@ -329,6 +329,7 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
             period: view.task,
             phase,
             round_in_phase,
+            role: Default::default(),
             counts: &counts,
         };
         assert_eq!(asset.body.sketch(), several.method.down(&facts).assets[0].body);

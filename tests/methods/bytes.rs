@@ -58,7 +58,7 @@ fn in_round(round: u32, task: usize, form: WireForm, method: impl Averaged) -> E
 }
 
 fn cifar100(backbone: BackboneConfig, form: WireForm) -> ModelFacts {
-    ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form }
+    ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form, auxiliary: None }
 }
 
 /// The first round of a task on a model of these dimensions.
@@ -76,6 +76,7 @@ fn in_round_on(round: u32, model: &ModelFacts, task: usize, method: impl Average
         period: view.task,
         phase: 0,
         round_in_phase: round,
+        role: Default::default(),
         counts: &counts,
     };
     let method = built(method, model);
@@ -196,14 +197,29 @@ fn ccvr_sends_the_bytes_of_its_card() {
 fn ewc_sends_the_bytes_of_its_card() {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     let form = WireForm::Full;
-    let model = ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 1, form };
+    let model = ModelFacts {
+        backbone: vit.into(),
+        classes: 100,
+        tasks: 10,
+        clients: 1,
+        form,
+        auxiliary: None,
+    };
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let method = built(Ewc::default(), &model);
     let bytes = |task: usize, phase: usize| {
         let view = &curriculum.tasks[task - 1];
         let counts = ClassCounts::new();
         let (model, period, counts) = (&model, view.task, &counts);
-        let facts = SketchFacts { model, view, period, phase, round_in_phase: 0, counts };
+        let facts = SketchFacts {
+            model,
+            view,
+            period,
+            phase,
+            round_in_phase: 0,
+            role: Default::default(),
+            counts,
+        };
         let (down, up) = (method.down(&facts), method.up(&facts));
         let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
         (payload(&down.body()) + assets, payload(&up.body()))

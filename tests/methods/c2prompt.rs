@@ -298,6 +298,7 @@ fn an_upload_answers_what_was_asked() {
                 period: view.task,
                 phase,
                 round_in_phase: 0,
+                role: Default::default(),
                 counts: &counts,
             };
             let lifted = method.lift(&facts, &Message::default(), up.clone());

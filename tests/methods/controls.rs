@@ -364,6 +364,7 @@ fn a_lost_upload_parts_a_client_from_its_server() {
                 period: view.task,
                 phase: 0,
                 round_in_phase: 0,
+                role: Default::default(),
                 counts: &counts,
             };
             let (sent, said) = (method.down(&facts), method.up(&facts));

@@ -44,7 +44,14 @@ fn payload(sketch: &BodySketch) -> u64 {
 fn messages_have_the_bytes_of_the_card() {
     let network = DeepResNetConfig { depth: Depth::HundredFiftyTwo, image: 224 };
     let backbone = BackboneConfig::DeepResNet(network);
-    let model = ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form: WireForm::Full };
+    let model = ModelFacts {
+        backbone,
+        classes: 100,
+        tasks: 10,
+        clients: 1,
+        form: WireForm::Full,
+        auxiliary: None,
+    };
     let method = built(FedHaf::default(), &model);
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let both = 5_966_736 + 4 * 2_816;
@@ -56,6 +63,7 @@ fn messages_have_the_bytes_of_the_card() {
             period: view.task,
             phase: 0,
             round_in_phase: 0,
+            role: Default::default(),
             counts: &counts,
         };
         let (down, up) = (method.down(&facts), method.up(&facts));
@@ -82,6 +90,7 @@ fn the_previous_model_is_an_asset() {
             period: view.task,
             phase: 0,
             round_in_phase: 0,
+            role: Default::default(),
             counts: &counts,
         };
         assert_eq!(asset.body.sketch(), run.method.down(&facts).assets[0].body);

@@ -335,6 +335,7 @@ fn what_ewc_allows() {
         period: view.task,
         phase: 0,
         round_in_phase: 0,
+        role: Default::default(),
         counts: &counts,
     };
     assert_eq!(run.method.down(&facts).control.len(), 16);

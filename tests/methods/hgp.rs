@@ -142,6 +142,7 @@ fn a_client_predicts_with_what_it_sent() {
         period: view.task,
         phase: 0,
         round_in_phase: 0,
+        role: Default::default(),
         counts: &counts,
     };
     let sent = Message::from_body(&last.down, &last.assets).unwrap();

@@ -1,5 +1,5 @@
 //! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG, EWC,
-//! rehearsal, Powder and C2Prompt keep every invariant of their method cards, on a tiny network; the interface of policies carries more.
+//! rehearsal, GLFC, LGA, CFed, PIP, Powder and C2Prompt keep every invariant of their method cards, on a tiny network; the interface of policies carries more.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
@@ -8,6 +8,7 @@ mod baselines;
 mod bytes;
 mod c2prompt;
 mod ccvr;
+mod cfed;
 mod controls;
 mod fedavg;
 mod fedhaf;
@@ -15,6 +16,8 @@ mod fedproto;
 mod fishers;
 mod frozen;
 mod gaussians;
+mod glfc;
+mod glfc_picture;
 mod gradients;
 mod gradma;
 mod hepco;
@@ -22,6 +25,7 @@ mod hgp;
 mod joint;
 mod lwf;
 mod packs;
+mod pip;
 mod powder;
 mod prompts;
 mod rehearsal;
@@ -86,6 +90,7 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
         period: view.task,
         phase: 0,
         round_in_phase: 0,
+        role: Default::default(),
         counts: &counts,
     };
     let (down, up) = (method.down(&facts), method.up(&facts));

@@ -491,8 +491,14 @@ pub fn on_imagenet_r<M: Method>(
 ) -> Sizes {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     let form = WireForm::Full;
-    let model =
-        ModelFacts { backbone: vit.into(), classes: 25 * classes, tasks: 5, clients: 5, form };
+    let model = ModelFacts {
+        backbone: vit.into(),
+        classes: 25 * classes,
+        tasks: 5,
+        clients: 5,
+        form,
+        auxiliary: None,
+    };
     let rows = classes..2 * classes;
     let ids = rows.clone().map(|row| row as u32).collect();
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
@@ -503,6 +509,7 @@ pub fn on_imagenet_r<M: Method>(
         period: view.task,
         phase,
         round_in_phase: 0,
+        role: Default::default(),
         counts: &counts,
     };
     let method = method(&model);
@@ -586,6 +593,7 @@ fn attention_of_another_width_is_refused() {
             period: view.task,
             phase,
             round_in_phase: 0,
+            role: Default::default(),
             counts: &counts,
         };
         method.lift(&facts, &Message::default(), update.clone()).map_err(|error| error.to_string())

@@ -15,15 +15,21 @@ use crate::scenario::MethodSection;
 /// A ViT-Tiny and 100 classes in ten tasks; a client of the second task holds 50 samples of each of its classes.
 pub(super) struct Reference {
     pub facts: ModelFacts,
-    view: Arc<TaskView>,
+    pub view: Arc<TaskView>,
     counts: ClassCounts,
 }
 
 impl Default for Reference {
     fn default() -> Reference {
         let backbone = VitConfig::default().into();
-        let facts =
-            ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form: WireForm::Full };
+        let facts = ModelFacts {
+            backbone,
+            classes: 100,
+            tasks: 10,
+            clients: 1,
+            form: WireForm::Full,
+            auxiliary: None,
+        };
         let view = TaskView { task: TaskId(1), rows: 10..20, classes: (10..20).collect() };
         let counts = (10..20).map(|row| (row, 50)).collect();
         Reference { facts, view: Arc::new(view), counts }
@@ -51,8 +57,15 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
         if listed.rounds == 0 {
             continue;
         }
-        let of =
-            SketchFacts { model: facts, view, period: view.task, phase, round_in_phase: 0, counts };
+        let of = SketchFacts {
+            model: facts,
+            view,
+            period: view.task,
+            phase,
+            round_in_phase: 0,
+            role: Default::default(),
+            counts,
+        };
         let (down, up) = (method.down(&of), method.up(&of));
         text.push_str(&format!("    {}\n", listed.name));
         text.push_str(&message("down", &down));

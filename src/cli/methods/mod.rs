@@ -1,13 +1,14 @@
 //! `fedcast methods`: the registry, for people. Messages and services are read from the layouts, so they say what is.
 
 mod messages;
+mod profile;
 mod services;
 
 use clap::{Args, Subcommand};
 
 use crate::cli::failure::CliError;
 use crate::cli::{Exit, Format, print};
-use crate::methods::{MethodEntry, Registry};
+use crate::methods::{Family, MethodEntry, Registry};
 
 /// List the methods, or explain one: idea, source, messages, state, parameters
 #[derive(Debug, Args)]
@@ -48,26 +49,49 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
         print(&format!("{document:#}\n"))?;
         return Ok(Exit::Done);
     }
-    for (place, entry) in shown.iter().enumerate() {
-        let gap = if place > 0 { "\n" } else { "" };
-        let text = if args.action.is_some() { explain(&methods, entry) } else { brief(entry) };
-        print(&format!("{gap}{text}"))?;
+    if args.action.is_some() {
+        shown.iter().try_for_each(|entry| print(&explain(&methods, entry)))?;
+        return Ok(Exit::Done);
     }
-    if args.action.is_none() {
-        print(&format!("\n{}", services::table(&methods)))?;
-        print("\n`fedcast methods show NAME` explains messages, state and parameters.\n")?;
-    }
+    print(&list(&methods))?;
+    print(&format!("{}", services::table(&methods)))?;
+    print("\n`fedcast methods show NAME` explains messages, state and parameters.\n")?;
     Ok(Exit::Done)
 }
 
-fn brief(entry: &MethodEntry) -> String {
-    format!("{}\n{}", entry.name, wrapped(entry.idea, 4))
+/// Every method, family by family.
+fn list(methods: &Registry) -> String {
+    let families = Family::ALL.into_iter().map(Some).chain([None]);
+    let mut text = String::new();
+    for family in families {
+        let title = family.map_or("Others", Family::title);
+        let mut of_family = methods.all().iter().filter(|entry| entry.family == family).peekable();
+        if of_family.peek().is_some() {
+            text.push_str(&format!("{title}\n"));
+        }
+        let last = of_family.clone().count();
+        for (place, entry) in of_family.enumerate() {
+            let year = entry.year().map_or_else(String::new, |year| year.to_string());
+            text.push_str(&format!("  {:14}{year}\n{}", entry.name, wrapped(entry.idea, 4)));
+            if place + 1 == last {
+                text.push('\n');
+            }
+        }
+    }
+    text
 }
 
 fn explain(methods: &Registry, entry: &MethodEntry) -> String {
-    let mut text = format!("{}\n{}", entry.name, wrapped(entry.idea, 4));
+    let family = entry.family.map_or(String::new(), |family| format!("   ({})", family.title()));
+    let mut text = format!("{}{family}\n{}", entry.name, wrapped(entry.idea, 4));
     for (title, body) in [("Source", entry.source), ("State", entry.state)] {
         text.push_str(&format!("\n{title}\n{}", wrapped(body, 4)));
+    }
+    text.push_str("\nProfile    (with default settings)\n");
+    for (word, sentence) in profile::of(methods, entry) {
+        // The first line begins behind its word, the others below it.
+        let lines = wrapped(&sentence, 20);
+        text.push_str(&format!("    {word:16}{}", lines.trim_start()));
     }
     text.push_str(
         "\nMessages   (ViT-Tiny, 100 classes in ten tasks, a client of the second task)\n",
@@ -103,10 +127,14 @@ fn json(methods: &Registry, entry: &MethodEntry) -> serde_json::Value {
             (service.word().to_owned(), why)
         })
         .collect();
+    let profile = profile::of(methods, entry).into_iter();
+    let profile: Vec<_> =
+        profile.map(|(about, says)| serde_json::json!({ "about": about, "says": says })).collect();
     let messages = messages::lines(methods, entry);
     let messages: Vec<&str> = messages.lines().map(str::trim_end).collect();
     serde_json::json!({
-        "name": entry.name, "idea": entry.idea, "source": entry.source,
+        "name": entry.name, "family": entry.family.map(Family::word), "year": entry.year(),
+        "profile": profile, "idea": entry.idea, "source": entry.source,
         "messages": messages, "state": entry.state, "services": services,
         "parameters": entry.params(),
     })

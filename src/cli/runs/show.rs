@@ -6,6 +6,7 @@ use super::ShowArgs;
 use super::table::{Row, size};
 use crate::cli::failure::CliError;
 use crate::cli::{Exit, Format, print};
+use crate::experiment::ScenarioId;
 use crate::results::{Metric, RunRecord, State};
 
 /// Shows.
@@ -42,6 +43,10 @@ fn render(run: &RunRecord) -> String {
     let (partition, order) = (seeds.partition, seeds.class_order);
     line("seeds", format!("run {}, partition {partition}, class order {order}", seeds.run));
     line("scenario", manifest.scenario.hash.clone());
+    if let Some(forked) = &manifest.forked {
+        let ScenarioId { name, hash } = &forked.scenario;
+        line("forked", format!("from {name} ({hash}) after task {}", forked.after_task));
+    }
     let machine = &manifest.machine;
     line(
         "computed",

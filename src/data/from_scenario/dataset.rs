@@ -1,6 +1,6 @@
 //! Which data set.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::data::cifar::{self, Cifar};
@@ -8,44 +8,72 @@ use crate::data::folder::{self, FolderOptions};
 use crate::data::packed::{self, PackedOptions};
 use crate::data::table::{self, TableNames};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
-use crate::data::{DataError, Dataset, digits, idx, leaf};
+use crate::data::{DataError, Dataset, Purpose, Split, digits, idx, leaf};
+use crate::fetch::Settings;
 use crate::scenario::{
     BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
 };
 
 impl Dataset {
-    /// What a scenario learns from and is measured on: the data that `[data]` names, less what is held out for
-    /// validation, which stands in place of the test set where `data.evaluate` says so.
+    /// What a scenario learns from and is measured on: the data that `[data]` names, less what belongs to nobody and what
+    /// is held out for validation, which stands in place of the test set where `data.evaluate` says so.
     ///
     /// # Errors
     /// Whatever is missing or damaged; classes too small to hold samples out.
     pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
-        Dataset::open(&scenario.data, tokeniser)?.as_learnt(scenario)
+        Ok(Dataset::with_auxiliary(scenario, tokeniser)?.0)
     }
 
-    /// The same with labels and owners only, for those who count: images are neither read nor decoded where they can
-    /// be listed.
+    /// The same, and the samples of nobody where `[data.auxiliary]` asks for some.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_auxiliary(
+        scenario: &Scenario,
+        tokeniser: &Tokeniser,
+    ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+        let section = &scenario.data;
+        let (data, taken) = Dataset::open(section, tokeniser)?.as_learnt(scenario)?;
+        let other = section.auxiliary.as_ref().and_then(|of_nobody| of_nobody.as_data(section));
+        let auxiliary = match other {
+            Some(other) => Some(Dataset::open(&other, tokeniser)?.train),
+            None => taken,
+        };
+        Ok((data, auxiliary))
+    }
+
+    /// What a scenario learns from with labels and owners only, for those who count: images are neither read nor
+    /// decoded where they can be listed.
     ///
     /// # Errors
     /// Whatever is missing or damaged; classes too small to hold samples out.
     pub fn listed_from_scenario(scenario: &Scenario) -> Result<Dataset, DataError> {
         let data = Dataset::opened(&scenario.data, &Tokeniser::Characters, 0)?;
-        data.as_learnt(scenario)
+        Ok(data.as_learnt(scenario)?.0)
     }
 
-    /// Held as a file says, and less what is held out.
-    fn as_learnt(self, scenario: &Scenario) -> Result<Dataset, DataError> {
-        let section = &scenario.data;
+    /// Held as a file says, less the samples of nobody, which come second, and less what is held out.
+    fn as_learnt(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+        let (section, seed) = (&scenario.data, scenario.seed.partition);
         let data = self.held_as_listed(&scenario.partition)?;
+        let (data, taken) = match section.auxiliary.as_ref().filter(|of| of.source.is_none()) {
+            None => (data, None),
+            Some(of_nobody) => {
+                let share = |samples| of_nobody.of_class(samples);
+                let (data, taken) = data.hold_out(share, (seed, Purpose::Auxiliary))?;
+                (data, Some(taken))
+            }
+        };
         if section.validation.is_none() {
-            return Ok(data);
+            return Ok((data, taken));
         }
         let held = |samples| section.held_out(samples);
-        let (data, validation) = data.hold_out(held, scenario.seed.partition)?;
-        Ok(match section.evaluate {
+        let (data, validation) = data.hold_out(held, (seed, Purpose::Validation))?;
+        let data = match section.evaluate {
             Evaluated::Test => data,
             Evaluated::Validation => Dataset { test: validation, ..data },
-        })
+        };
+        Ok((data, taken))
     }
 
     /// Opens what `[data]` names, all of it; `tokeniser` is for text.
@@ -65,24 +93,24 @@ impl Dataset {
         let (size, test_share) = (section.store, section.test_share);
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
-            DataSource::Cifar10 => cifar::open(Cifar::Ten, path(section)?)?,
-            DataSource::Cifar100 => cifar::open(Cifar::Hundred, path(section)?)?,
-            DataSource::Idx => idx::open(path(section)?)?,
-            DataSource::Leaf => leaf::open(path(section)?, test_share)?,
-            DataSource::Table => table::open(path(section)?, &table_names(section), test_share)?,
+            DataSource::Cifar10 => cifar::open(Cifar::Ten, &path(section)?)?,
+            DataSource::Cifar100 => cifar::open(Cifar::Hundred, &path(section)?)?,
+            DataSource::Idx => idx::open(&path(section)?)?,
+            DataSource::Leaf => leaf::open(&path(section)?, test_share)?,
+            DataSource::Table => table::open(&path(section)?, &table_names(section), test_share)?,
             DataSource::Parquet => {
                 let TableNames { input, label, client, .. } = table_names(section);
                 let options = PackedOptions { size, input, label, client, test_share, budget };
-                packed::open(path(section)?, &options)?
+                packed::open(&path(section)?, &options)?
             }
             DataSource::Play => {
                 let text = section.text.clone().unwrap_or_default();
-                play::open(path(section)?, &play_options(&text), tokeniser)?
+                play::open(&path(section)?, &play_options(&text), tokeniser)?
             }
             DataSource::Folder => {
                 let (split, clients) = (section.split.clone(), section.client.is_some());
                 let options = FolderOptions { size, split, test_share, clients, subset, budget };
-                return folder::open(path(section)?, &options);
+                return folder::open(&path(section)?, &options);
             }
         };
         if let Some(most) = subset {
@@ -127,7 +155,7 @@ impl Tokeniser {
         let (tokeniser, tokens) = match vocabulary {
             None => (Tokeniser::Characters, Tokeniser::CHARACTERS),
             Some(path) => {
-                let pieces = WordPieces::open(path)?;
+                let pieces = WordPieces::open(&Settings::from_env().weights_at(path)?)?;
                 let tokens = pieces.tokens();
                 (Tokeniser::WordPieces(Arc::new(pieces)), tokens)
             }
@@ -142,25 +170,35 @@ impl Tokeniser {
     }
 }
 
-fn path(section: &DataSection) -> Result<&Path, DataError> {
-    section.path.as_deref().ok_or_else(|| {
-        DataError::unfit("this data set is not embedded and [data] has no path", "give data.path")
-    })
+/// Where the data is: at its path, or where it was fetched to by name.
+fn path(section: &DataSection) -> Result<PathBuf, DataError> {
+    let settings = Settings::from_env();
+    match (&section.path, section.name()) {
+        (Some(path), _) => Ok(settings.data_at(path)?),
+        (None, Some(name)) => Ok(settings.find_data(&name)?),
+        (None, None) => Err(DataError::unfit(
+            "this data set is not embedded and [data] has no path",
+            "give data.path",
+        )),
+    }
 }
 
-/// Training samples of every class without the data at hand, less those that are held out: those of the embedded digits, otherwise the
-/// published total spread evenly (the first classes take the rest). `None` where no size is known.
+/// Training samples of every class that clients learn from, without the data at hand: those of the embedded digits,
+/// otherwise the published total spread evenly (the first classes take the rest), less what clients do not get. `None`
+/// where no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
+    let sizes = whole_class_sizes(section)?;
+    Some(sizes.into_iter().map(|whole| section.learnt(whole)).collect())
+}
+
+/// All training samples of every class.
+pub(super) fn whole_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
         let data = Dataset::open(section, &Tokeniser::Characters).ok()?;
-        let learnt = |whole: usize| whole - section.held_out(whole);
-        return Some(data.class_sizes().into_iter().map(learnt).collect());
+        return Some(data.class_sizes());
     }
     let sizes = section.sizes()?;
     let (classes, train) = (sizes.classes as usize, sizes.train as usize);
-    let of = |class: usize| {
-        let whole = train / classes + usize::from(class < train % classes);
-        whole - section.held_out(whole)
-    };
+    let of = |class: usize| train / classes + usize::from(class < train % classes);
     (classes > 0).then(|| (0..classes).map(of).collect())
 }

@@ -3,6 +3,7 @@
 //! The sections were checked when the scenario was read; what can still fail here needs the data
 //! itself (files, numbers of classes and samples).
 
+mod auxiliary;
 mod clients;
 mod dataset;
 mod holders;
@@ -11,5 +12,6 @@ mod tasks;
 mod tests;
 mod transforms;
 
+pub(crate) use auxiliary::shards;
 pub use dataset::nominal_class_sizes;
 pub use transforms::Transforms;

@@ -39,6 +39,7 @@ fn digits_section() -> DataSection {
         client: None,
         split: None,
         nominal: None,
+        auxiliary: None,
         train: TransformSection { crop: Crop::RandomResized, flip: 0.5, ..plain() },
         test: plain(),
         statistics: StatisticsTransform::Raw,

@@ -1,23 +1,28 @@
 //! Opens data and weights and puts a run together.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, holders_of};
-use super::training::training_plan;
+use super::terms;
 use super::workforce::{ClientSize, pack, received_values, workforce};
-use super::{coding, facts, rules};
-use crate::data::{DataError, Dataset, Split, Tokeniser, Transform, Transforms};
+use crate::data::{
+    Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokeniser, Transform, Transforms,
+    auxiliary_shards,
+};
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
-use crate::federation::{Rules, Setup, ShardSource};
+use crate::federation::{Rules, Setup, ShardSource, Terms};
+use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
+use crate::model::vit::Checkpoint;
 use crate::model::{
-    Backbone, BackboneConfig, Bert, DeepResNet, ModelError, ParameterSet, ResNet, Vit,
+    Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, ResNet, Vit, WeightsSource,
     backbone_config, embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
@@ -43,11 +48,13 @@ pub fn assemble(
     let workers = workforce(&scenario.devices, asked)?;
     let backbone = open_backbone(scenario)?;
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
-    let dataset = Dataset::from_scenario(scenario, &tokeniser)?;
-    let data = Source { name: dataset.name.clone(), digest: data_digest(&dataset)? };
+    let (dataset, of_nobody) = Dataset::with_auxiliary(scenario, &tokeniser)?;
+    let digest = data_digest(&dataset, of_nobody.as_deref())?;
+    let data = Source { name: dataset.name.clone(), digest };
     let config = backbone.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
     let dataset = Arc::new(curriculum.dataset(dataset)?);
+    let auxiliary = auxiliary(scenario, of_nobody.as_ref(), curriculum.classes())?;
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
     let train = if scenario.client.augment { &transforms.train } else { &transforms.test };
     for (key, transform) in [
@@ -56,10 +63,13 @@ pub fn assemble(
         ("data.statistics", &transforms.statistics),
     ] {
         fits(key, transform, &dataset.train, &config)?;
+        if let Some((_, samples)) = &auxiliary {
+            fits(key, transform, samples.split(), &config)?;
+        }
     }
-    let rules = rules(scenario, &curriculum);
-    let facts = facts(scenario, config, &curriculum, &rules);
-    let method = methods.build(&scenario.method, &facts)?;
+    let known = auxiliary.as_ref().map(|(facts, _)| *facts);
+    let terms = terms(scenario, (config, known), Arc::clone(&curriculum), methods)?;
+    let Terms { rules, name, method, training, facts, coding, charged, .. } = terms;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let reported = match &shards {
         ShardSource::Fresh(fresh) => Some(*fresh),
@@ -82,25 +92,27 @@ pub fn assemble(
         curriculum,
         train_transform: Arc::clone(train),
         statistics_transform: transforms.statistics,
-        training: training_plan(scenario, methods),
+        training,
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
         staged: None,
+        auxiliary: auxiliary.map(|(_, samples)| samples),
         reported,
     };
     let setup = Setup {
         rules,
-        name: scenario.method.name.clone(),
-        charged: method.charged(),
+        name,
+        charged,
         method,
         lab,
         test_transform: transforms.test,
         shards,
         facts,
-        coding: coding(scenario)?,
+        coding,
         workers,
         shaker: None,
         past: None,
+        before: Vec::new(),
     };
     Ok(Assembly { setup, data, backbone: weights })
 }
@@ -108,12 +120,19 @@ pub fn assemble(
 /// The backbone of a scenario; its shape must be the one the scenario states.
 fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
     let stated = backbone_config(scenario);
+    let source = |path: &Path| -> Result<WeightsSource, FetchError> {
+        let ignore = scenario.backbone.ignored().to_vec();
+        let at = Settings::from_env().weights_at(path)?;
+        Ok(WeightsSource { path: at, name: path.display().to_string(), ignore })
+    };
     let backbone = match (&scenario.backbone, &stated) {
         (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
             Weights::Embedded => embedded_vit()?.into(),
             Weights::File(path) => {
-                let side = section.resolution.map(|side| side as usize);
-                Vit::load(path, side, Some(config.heads))?.into()
+                let native =
+                    section.architecture.map_or(config.image, |it| it.shape().image as usize);
+                let read = Checkpoint::stated(&source(path)?, config.at_resolution(native))?;
+                Vit::from_checkpoint(read, Some(config.image))?.into()
             }
         },
         (BackboneSection::ResNet18(section), BackboneConfig::ResNet(config)) => {
@@ -122,34 +141,26 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
                     let key = StreamKey::new(scenario.seed.run, Domain::Init);
                     ResNet::from_parameters(*config, &ResNet::initial_parameters(config, key))?
                 }
-                StartWeights::File(path) => ResNet::load(path, *config)?,
+                StartWeights::File(path) => ResNet::load(&source(path)?, *config)?,
             }
             .into()
         }
         (
             BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section),
             BackboneConfig::DeepResNet(config),
-        ) => DeepResNet::load(&section.weights, *config)?.into(),
+        ) => DeepResNet::load(&source(&section.weights)?, *config)?.into(),
         (BackboneSection::Bert(section), BackboneConfig::Bert(config)) => match &section.weights {
             StartWeights::Random => {
                 let key = StreamKey::new(scenario.seed.run, Domain::Init);
                 Bert::from_parameters(*config, &Bert::initial_parameters(config, key))?
             }
-            StartWeights::File(path) => Bert::load(path, *config)?,
+            StartWeights::File(path) => Bert::load(&source(path)?, *config)?,
         }
         .into(),
         // Nothing to be read.
         _ => Backbone::from_parameters(&stated, &ParameterSet::new())?,
     };
-    let found = backbone.config();
-    if stated != found {
-        return Err(ExperimentError::Weights(ModelError::Malformed {
-            file: backbone_name(&scenario.backbone),
-            reason: format!(
-                "it holds another network than the scenario states: {found:?} instead of {stated:?}"
-            ),
-        }));
-    }
+    debug_assert_eq!(stated, backbone.config(), "files are read as stated or refused");
     Ok(backbone)
 }
 
@@ -175,6 +186,20 @@ fn backbone_name(section: &BackboneSection) -> String {
         (BackboneSection::ResNet18(_) | BackboneSection::Bert(_), None) => "random".to_string(),
         _ => section.kind().to_string(),
     }
+}
+
+/// The samples of nobody, where the scenario asks for some.
+fn auxiliary(
+    scenario: &Scenario,
+    of_nobody: Option<&Arc<Split>>,
+    classes: usize,
+) -> Result<Option<(AuxiliaryFacts, Arc<Auxiliary>)>, DataError> {
+    let (Some(section), Some(split)) = (&scenario.data.auxiliary, of_nobody) else {
+        return Ok(None);
+    };
+    let shards = auxiliary_shards(scenario, section)?;
+    let dealt = Auxiliary::new(split, classes, shards, scenario.seed.partition)?;
+    Ok(Some((AuxiliaryFacts::of(scenario, section, split.len())?, Arc::new(dealt))))
 }
 
 /// Every pipeline must end with the pixels that the backbone reads.
@@ -227,12 +252,12 @@ const SAMPLED: usize = 512;
 
 /// Digest of class names, labels and pixels: all of them where they lie in memory, a sample where
 /// every image would have to be decoded.
-fn data_digest(dataset: &Dataset) -> Result<String, DataError> {
+fn data_digest(dataset: &Dataset, of_nobody: Option<&Split>) -> Result<String, DataError> {
     let mut hasher = blake3::Hasher::new();
     for name in &dataset.class_names {
         hasher.update(name.as_bytes()).update(b"\n");
     }
-    for split in [&dataset.train, &dataset.test] {
+    for split in [&*dataset.train, &dataset.test].into_iter().chain(of_nobody) {
         if !split.has_pixels() {
             hasher.update(split.digest()?.as_bytes());
             continue;

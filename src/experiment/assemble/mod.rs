@@ -20,7 +20,7 @@ pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::ExperimentError;
 use super::plan::Blueprint;
-use crate::data::Curriculum;
+use crate::data::{AuxiliaryFacts, Curriculum};
 use crate::federation::{Coding, Rules, Terms};
 use crate::methods::Registry;
 use crate::model::{BackboneConfig, backbone_config};
@@ -51,6 +51,7 @@ fn facts(
     backbone: BackboneConfig,
     curriculum: &Curriculum,
     rules: &Rules,
+    auxiliary: Option<AuxiliaryFacts>,
 ) -> ModelFacts {
     ModelFacts {
         backbone,
@@ -58,6 +59,7 @@ fn facts(
         tasks: curriculum.tasks.len(),
         clients: rules.clients_of_a_task() as usize,
         form: scenario.wire.form,
+        auxiliary,
     }
 }
 
@@ -67,9 +69,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
     let class_sizes = class_sizes(scenario, data.as_ref())?;
     let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
     let class_sizes = curriculum.class_sizes(class_sizes);
-    let rules = rules(scenario, &curriculum);
-    let facts = facts(scenario, backbone_config(scenario), &curriculum, &rules);
-    let method = methods.build(&scenario.method, &facts)?;
+    let auxiliary = AuxiliaryFacts::from_scenario(scenario)?;
     let clients = scenario.federation.clients;
     Ok(Blueprint {
         name: scenario.name.clone(),
@@ -77,15 +77,29 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, E
         class_sizes,
         notes: data.map(|data| data.notes).unwrap_or_default(),
         validation: scenario.data.validation_set(),
-        terms: Terms {
-            rules,
-            name: scenario.method.name.clone(),
-            charged: method.charged(),
-            method,
-            curriculum,
-            training: training_plan(scenario, methods),
-            facts,
-            coding: coding(scenario)?,
-        },
+        ignored: scenario.ignored(),
+        terms: terms(scenario, (backbone_config(scenario), auxiliary), curriculum, methods)?,
+    })
+}
+
+/// What a scenario says of a run over this backbone, what is known of auxiliary data, and these tasks.
+pub(super) fn terms(
+    scenario: &Scenario,
+    (backbone, auxiliary): (BackboneConfig, Option<AuxiliaryFacts>),
+    curriculum: Arc<Curriculum>,
+    methods: &Registry,
+) -> Result<Terms, ExperimentError> {
+    let rules = rules(scenario, &curriculum);
+    let facts = facts(scenario, backbone, &curriculum, &rules, auxiliary);
+    let method = methods.build(&scenario.method, &facts)?;
+    Ok(Terms {
+        rules,
+        name: scenario.method.name.clone(),
+        charged: method.charged(),
+        method,
+        curriculum,
+        training: training_plan(scenario, methods),
+        facts,
+        coding: coding(scenario)?,
     })
 }

@@ -43,6 +43,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
             }
         },
         first_rate: None,
+        round: None,
         // 0 is off, also where the method clips by default.
         clip: section.clip.or(own).filter(|limit| *limit > 0.0),
     }

@@ -58,8 +58,15 @@ pub fn received_values(
     let counts = ClassCounts::new();
     let of_phase = |phase| {
         let round_in_phase = 0;
-        let facts =
-            SketchFacts { model, view, period: view.task, phase, round_in_phase, counts: &counts };
+        let facts = SketchFacts {
+            model,
+            view,
+            period: view.task,
+            phase,
+            round_in_phase,
+            role: Default::default(),
+            counts: &counts,
+        };
         let down = method.down(&facts);
         down.places().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
     };

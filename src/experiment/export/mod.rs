@@ -15,14 +15,16 @@ use thiserror::Error;
 
 use super::assemble::{assemble, load};
 use super::error::ExperimentError;
+use super::fork::before;
 use super::models::{self, about};
 use super::resume::{find, same_inputs};
 use super::run_directory::{names, read_manifest};
+use super::task_ends::{checkpoint_of, ended};
 use crate::federation::{Digest, Interrupt};
 use crate::methods::Registry;
 use merged::merged;
 use recompute::recompute;
-use sources::{ended, in_checkpoints, in_models};
+use sources::in_models;
 
 /// Why a model cannot come out.
 #[derive(Debug, Error)]
@@ -104,7 +106,8 @@ pub fn export(
         return Ok(Exported { bytes, task: number, from: folder, digest });
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
-    let assembly = assemble(&scenario, methods, options.workers)?;
+    let mut assembly = assemble(&scenario, methods, options.workers)?;
+    assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;
     same_inputs(&manifest.data, &assembly.data)?;
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     let mut said = about(&manifest, &assembly.setup);
@@ -112,15 +115,19 @@ pub fn export(
     let kept = kept.map(|(_, state)| (state, folder));
     let found = match kept {
         Some(kept) => Some(kept),
-        None => in_checkpoints(path, end)?.map(|state| (state, "a checkpoint".to_string())),
+        None => checkpoint_of(path, end)?
+            .map(|(_, snapshot)| (snapshot.server, "a checkpoint".to_string())),
     };
     let (state, from) = match found {
         Some(found) => found,
         None if options.recompute => {
-            let before = find(path, &manifest, end.round.0)?.intact;
-            let place = before.as_ref().map_or("the beginning", |checkpoint| &checkpoint.place);
+            let checkpoint = find(path, &manifest, end.round.0)?.intact;
+            if checkpoint.is_none() && manifest.forked.is_some() {
+                return Err(ExportError::NotKept { task: number }.into());
+            }
+            let place = checkpoint.as_ref().map_or("the beginning", |checkpoint| &checkpoint.place);
             let from = format!("computed again from {place} on");
-            (recompute(assembly.setup, before, end, interrupt)?, from)
+            (recompute(assembly.setup, checkpoint, end, interrupt)?, from)
         }
         None => return Err(ExportError::NotKept { task: number }.into()),
     };

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ExportError;
-use super::sources::End;
 use crate::experiment::error::ExperimentError;
 use crate::experiment::resume::Intact;
+use crate::experiment::task_ends::End;
 use crate::federation::{Digest, Entry, EventSink, Interrupt, Setup, SinkError, simulate};
 use crate::quantity::TaskId;
 use crate::scenario::Cadence;

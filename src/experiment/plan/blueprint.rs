@@ -22,6 +22,8 @@ pub struct Blueprint {
     pub notes: Vec<String>,
     /// What is held out of them before.
     pub validation: Option<HeldOut>,
+    /// What of the scenario has no meaning for its method.
+    pub ignored: Vec<String>,
     /// Who holds them.
     pub holders: Holders,
 }
@@ -41,7 +43,7 @@ pub enum Faults {
 /// # Errors
 /// What would end it: nobody can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentError> {
-    let Blueprint { name, terms, class_sizes, holders, validation, .. } = blueprint;
+    let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
     let Terms { facts, curriculum, .. } = terms;
     let mut sized = terms.clone();
     if faults == Faults::Off {
@@ -78,6 +80,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentErr
         classes: curriculum.classes(),
         samples: class_sizes.iter().sum(),
         validation: *validation,
+        ignored: ignored.clone(),
         charged: terms.charged,
         faults: faults == Faults::On,
         phases,

@@ -37,6 +37,9 @@ pub struct Plan {
     /// What is held out, where anything is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<HeldOut>,
+    /// Keys of the scenario that have no meaning for the method, or not everywhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// Whether messages cross a link at all.
     pub charged: bool,
     /// Whether the faults of the scenario are in it.

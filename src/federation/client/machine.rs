@@ -277,6 +277,11 @@ impl ClientMachine {
         effects.push(upload::send(&self.world, now, (&context, &seat), &bytes, arrived));
     }
 
+    /// Something else holds from here on.
+    pub fn turn(&mut self, world: Arc<World>) {
+        self.world = world;
+    }
+
     /// What a snapshot needs of a client that remembers.
     pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<KeptClient> {
         self.memory.keep(&self.world, self.id, out)

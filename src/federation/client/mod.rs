@@ -18,6 +18,7 @@ pub(super) use memory::KeptClient;
 pub(super) use training::{TrainingJob, train_together};
 
 use super::effect::Effect;
+use super::world::World;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 /// The thin shell around [`ClientMachine`].
@@ -42,6 +43,21 @@ impl Handler<AtClient> for ClientActor {
 
     fn handle(&mut self, event: AtClient, _: &mut Context<Self>) -> Self::Result {
         MessageResult(self.0.step(event.now, event.what))
+    }
+}
+
+/// Something else holds from here on.
+pub(super) struct Turn(pub Arc<World>);
+
+impl actix::Message for Turn {
+    type Result = ();
+}
+
+impl Handler<Turn> for ClientActor {
+    type Result = ();
+
+    fn handle(&mut self, Turn(world): Turn, _: &mut Context<Self>) {
+        self.0.turn(world);
     }
 }
 

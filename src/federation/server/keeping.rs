@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::machine::ServerMachine;
 use crate::federation::answers::Answers;
+use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::frames::SentDown;
@@ -36,7 +37,8 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         if self.answers().is_some() {
-            return self.wake(place);
+            self.wake(place)?;
+            return self.turn(place, effects);
         }
         if let (SnapshotPlace::Task(task), true) = (place, self.world.rules.models) {
             effects.push(Effect::Learnt(task, self.saved.clone()));
@@ -60,6 +62,30 @@ impl ServerMachine {
         self.saved = snapshot.server.clone();
         self.caches.restore(&snapshot.caches);
         self.live = true;
+        Ok(())
+    }
+
+    /// From here on something else holds, if this is where a run was forked.
+    fn turn(
+        &mut self,
+        place: SnapshotPlace,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let Some((until, next)) = &self.world.next else { return Ok(()) };
+        if place != SnapshotPlace::Task(*until) {
+            return Ok(());
+        }
+        if !(self.stragglers.is_empty() && self.held.is_empty()) {
+            return Err(FederationError::Impossible(format!(
+                "updates of earlier rounds are still to come when {until} ends: nothing can change there"
+            )));
+        }
+        let world = Arc::clone(next);
+        let mut caches = AssetCaches::new(world.rules.cache);
+        caches.restore(&self.caches.held());
+        self.caches = caches;
+        self.world = Arc::clone(&world);
+        effects.push(Effect::Turn(world));
         Ok(())
     }
 

@@ -72,6 +72,8 @@ pub struct TrainingPlan {
     pub round_schedule: Schedule,
     /// The learning rate of the first round, where the plan is that of a round.
     pub first_rate: Option<f64>,
+    /// Which round of how many it is, where the plan is that of a round.
+    pub round: Option<(u32, u32)>,
     /// Largest global gradient norm; `None` leaves gradients alone.
     pub clip: Option<f64>,
 }
@@ -87,6 +89,7 @@ impl Default for TrainingPlan {
             schedule: Schedule::Constant,
             round_schedule: Schedule::Constant,
             first_rate: None,
+            round: None,
             clip: Some(1.0),
         }
     }
@@ -98,7 +101,8 @@ impl TrainingPlan {
     pub fn in_round(&self, round: u32, rounds: u32) -> TrainingPlan {
         let rate = self.round_schedule.rate(self.optimiser.learning_rate(), round, rounds);
         let optimiser = self.optimiser.clone().with_learning_rate(rate);
-        TrainingPlan { optimiser, first_rate: Some(self.first_rate()), ..self.clone() }
+        let first_rate = Some(self.first_rate());
+        TrainingPlan { optimiser, first_rate, round: Some((round, rounds)), ..self.clone() }
     }
 
     /// The learning rate before the round schedule lowered it.

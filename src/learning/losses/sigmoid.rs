@@ -40,19 +40,46 @@ pub fn sigmoid_cross_entropy(
     classes: ClassReduction,
 ) -> Result<Tensor> {
     let (batch, columns) = logits.dims2()?;
-    if batch * columns == 0 || targets.len() != batch * columns {
-        bail!("sigmoid cross-entropy: {} targets for {:?}", targets.len(), logits.shape());
-    }
     let scale = match classes {
         ClassReduction::Mean => 1.0 / (batch * columns) as f64,
         ClassReduction::Sum => 1.0 / batch as f64,
     };
+    scaled(logits, targets, |_| 1.0, scale)
+}
+
+/// The mean over samples and classes, each sample with a weight of its own (GLFC, LGA); neither targets nor weights are
+/// differentiated.
+///
+/// # Errors
+/// No logits, or targets or weights of another size.
+pub fn weighted_sigmoid_cross_entropy(
+    logits: &Tensor,
+    targets: &[f64],
+    weights: &[f64],
+) -> Result<Tensor> {
+    let (batch, columns) = logits.dims2()?;
+    if weights.len() != batch {
+        bail!("sigmoid cross-entropy: {} weights for {batch} samples", weights.len());
+    }
+    scaled(logits, targets, |sample| weights[sample], 1.0 / (batch * columns) as f64)
+}
+
+fn scaled(
+    logits: &Tensor,
+    targets: &[f64],
+    weight: impl Fn(usize) -> f64,
+    scale: f64,
+) -> Result<Tensor> {
+    let (batch, columns) = logits.dims2()?;
+    if batch * columns == 0 || targets.len() != batch * columns {
+        bail!("sigmoid cross-entropy: {} targets for {:?}", targets.len(), logits.shape());
+    }
     closed_form(logits, |logits| {
         let mut total = 0.0;
-        let slopes = logits.iter().zip(targets).map(|(z, target)| {
-            let wide = f64::from(*z);
-            total += wide.max(0.0) - wide * target + libm::log1p(libm::exp(-wide.abs()));
-            (scale * (sigmoid(*z) - target)) as f32
+        let slopes = logits.iter().zip(targets).enumerate().map(|(at, (z, target))| {
+            let (wide, weight) = (f64::from(*z), weight(at / columns));
+            total += weight * (wide.max(0.0) - wide * target + libm::log1p(libm::exp(-wide.abs())));
+            (scale * weight * (sigmoid(*z) - target)) as f32
         });
         let gradient = slopes.collect();
         (scale * total, gradient)

@@ -13,10 +13,10 @@ use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSketch, ClientState, CohortRule, Failure, Holdings, Lab, Layout, Member, Message, Method,
-    ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, RoundContext, Server,
-    SketchFacts, Veto, kind_of,
+    ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, Role, RoundContext, Seat,
+    Server, SketchFacts, Veto, kind_of,
 };
-use crate::quantity::TaskId;
+use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodySketch, Kind, NamedTensor, Section, WireError};
 
 /// Bytes of the digest by which a Down names an asset.
@@ -49,8 +49,9 @@ impl<A: Averaged> Base<A> {
         cut.places(&self.method, &self.model, &self.parameters, view, direction)
     }
 
-    fn previous(&self, view: &TaskView) -> Option<AssetSketch> {
-        let before = view.task.0.checked_sub(1).filter(|_| self.method.teaches())?;
+    fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSketch> {
+        let taught = self.method.teaches() && self.method.is_taught(role);
+        let before = view.task.0.checked_sub(1).filter(|_| taught)?;
         let mut cut = self.cut(view, Direction::Down);
         if self.method.averaging().head == HeadForm::Growing {
             cut.head = 0..view.rows.start;
@@ -79,6 +80,7 @@ impl<A: Averaged> Base<A> {
             period: view.task,
             phase: 0,
             round_in_phase: 0,
+            role: member.seat.role,
             counts: &counts,
         };
         let control = method.control(&facts, cut.head.start);
@@ -177,6 +179,10 @@ impl<A: Averaged> Method for Base<A> {
         std::iter::once(train).chain(closing).collect()
     }
 
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        self.method.seats(round, cohort)
+    }
+
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {
         let view = facts.view;
         let cut = self.cut(view, Direction::Down);
@@ -184,8 +190,8 @@ impl<A: Averaged> Method for Base<A> {
         if is_closing(facts.phase) {
             return Layout::of(parameters);
         }
-        let mut assets: Vec<AssetSketch> = self.previous(view).into_iter().collect();
-        assets.extend(self.method.also_named(&self.model, view));
+        let mut assets: Vec<AssetSketch> = self.previous(view, facts.role).into_iter().collect();
+        assets.extend(self.method.also_named(facts));
         let mut control = vec![0; DIGEST_BYTES * assets.len()];
         control.extend(self.method.hears_fields(facts));
         Layout { control, parameters, extra: self.method.hears(facts), assets, ..Layout::default() }
@@ -242,6 +248,13 @@ impl<A: Averaged> Method for Base<A> {
         match is_closing(phase) {
             true => self.method.report_work(samples),
             false => self.method.work(samples, plan),
+        }
+    }
+
+    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        match is_closing(phase) {
+            true => self.method.report_work(samples),
+            false => self.method.seat_work(&self.model, seat, samples, plan),
         }
     }
 

@@ -44,7 +44,7 @@ pub(in crate::methods) use keeping::RATES;
 pub use keeping::{Keeper, Reset};
 pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};
-pub use parameters::{Parameters, Rows};
+pub use parameters::{Parameter, Parameters, Rows};
 pub use settings::{Averaging, OldLogits, Weights};
 pub(in crate::methods) use slopes::Slopes;
 pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone, train_by};
@@ -57,8 +57,10 @@ use crate::model::{Norms, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Asset, AssetSketch, ClientState, Figures, Holdings, Lab, ModelFacts, Period, Place,
-    PolicyError, Predictor, RoundContext, Seat, SketchFacts, UpSize, Veto, Weight,
+    PolicyError, Predictor, Role, RoundContext, Seat, SketchFacts, UpSize, Veto, Weight,
+    one_seat_each,
 };
+use crate::quantity::ClientId;
 use crate::wire::{Dtype, Kind, MetaWriter, Section};
 
 /// Name of the sample count in an upload.
@@ -121,6 +123,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// Whether its messages cross a network.
     fn charged(&self) -> bool {
         true
+    }
+
+    /// The seats of a round, where clients have roles. A pure function.
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        one_seat_each(&round.period, cohort)
     }
 
     // ---- what travels
@@ -244,6 +251,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         false
     }
 
+    /// Whether seats of this role are sent it, where anybody is.
+    fn is_taught(&self, role: Role) -> bool {
+        let _ = role;
+        true
+    }
+
     /// Whether every task but the first starts from [`initial`](Averaged::initial) parameters, drawn anew, and not
     /// from those that the task before left; only where that one [teaches](Averaged::teaches).
     fn restarts(&self) -> bool {
@@ -251,15 +264,23 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     }
 
     /// Further assets that the Downs of a task's training name, behind the previous model.
-    fn also_named(&self, model: &ModelFacts, view: &TaskView) -> Vec<AssetSketch> {
-        let _ = (model, view);
+    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let _ = facts;
         Vec::new()
     }
 
-    /// Those assets, in the same order.
-    fn assets(&self, memory: &Self::Memory) -> Vec<Arc<Asset>> {
-        let _ = memory;
-        Vec::new()
+    /// Those assets of a seat, in the same order.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn assets(
+        &self,
+        memory: &Self::Memory,
+        seat: &Seat,
+        lab: &Lab,
+    ) -> Result<Vec<Arc<Asset>>, PolicyError> {
+        let _ = (memory, seat, lab);
+        Ok(Vec::new())
     }
 
     // ---- the exchange after training
@@ -433,6 +454,18 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// Sample passes of a seat, for virtual time.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * f64::from(plan.epochs)
+    }
+
+    /// The same of a seat, where it depends on what the seat does.
+    fn seat_work(
+        &self,
+        model: &ModelFacts,
+        seat: &Seat,
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let _ = (model, seat);
+        self.work(samples, plan)
     }
 
     // ---- the server

@@ -198,6 +198,7 @@ impl<A: Averaged> World<A> {
             period: seat.view.task,
             phase: 0,
             round_in_phase: 0,
+            role: Default::default(),
             counts: &ClassCounts::new(),
         };
         let (down, layout) = (self.base.down(&facts), self.base.up(&facts));

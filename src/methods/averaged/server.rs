@@ -9,7 +9,7 @@ use super::{Averaged, Base, Closing, Direction, Memory};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Asset, Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
+    Asset, Folded, Lab, Message, Period, PolicyError, Predictor, Role, RoundContext, Seat, Server,
     parameter_sections, parameters_of,
 };
 use crate::wire::{Body, WireError};
@@ -44,15 +44,21 @@ impl<A: Averaged> BaseServer<A> {
         })
     }
 
-    fn down(&self, cut: &Cut, round: &RoundContext, seat: &Seat) -> Result<Message, PolicyError> {
+    fn down(
+        &self,
+        cut: &Cut,
+        (round, seat): (&RoundContext, &Seat),
+        lab: &Lab,
+    ) -> Result<Message, PolicyError> {
         let Base { method, model, .. } = &self.base;
         let travels = |name: &str| method.travels(model, name, Direction::Down);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
         if is_closing(round.phase) {
             return Ok(Message::of(parameters));
         }
-        let assets: Vec<Arc<Asset>> =
-            self.previous.iter().cloned().chain(method.assets(&self.memory)).collect();
+        let previous = self.previous.iter().filter(|_| method.is_taught(seat.role)).cloned();
+        let own = method.assets(&self.memory, seat, lab)?;
+        let assets: Vec<Arc<Asset>> = previous.chain(own).collect();
         let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
         let mut extra = method.tell(&self.memory, round)?;
         extra.extend(method.tell_seat(model, &self.memory, seat)?);
@@ -79,24 +85,25 @@ impl<A: Averaged> Server for BaseServer<A> {
         Ok(())
     }
 
-    /// Seats may be at different tasks; those that get the same rows share a Down, unless every seat has its own.
+    /// Seats may be at different tasks; those of a role that get the same rows share a Down, unless every seat has its own.
     fn broadcast(
         &mut self,
         round: &RoundContext,
         seats: &[Seat],
-        _lab: &Lab,
+        lab: &Lab,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        let mut sent: Vec<(Cut, Arc<Message>)> = Vec::new();
+        let mut sent: Vec<(Cut, Role, Arc<Message>)> = Vec::new();
         let mut downs = Vec::with_capacity(seats.len());
         let personal = self.base.method.personal();
         for seat in seats {
             let cut = self.base.cut(&seat.view, Direction::Down);
-            let known = sent.iter().find(|(known, _)| !personal && *known == cut);
+            let alike = |known: &Cut, role: Role| !personal && *known == cut && role == seat.role;
+            let known = sent.iter().find(|(known, role, _)| alike(known, *role));
             let down = match known {
-                Some((_, down)) => Arc::clone(down),
+                Some((_, _, down)) => Arc::clone(down),
                 None => {
-                    let down = Arc::new(self.down(&cut, round, seat)?);
-                    sent.push((cut, Arc::clone(&down)));
+                    let down = Arc::new(self.down(&cut, (round, seat), lab)?);
+                    sent.push((cut, seat.role, Arc::clone(&down)));
                     down
                 }
             };

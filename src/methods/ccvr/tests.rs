@@ -155,6 +155,7 @@ fn only_a_linear_head_upon_the_backbone_is_calibrated() {
         tasks: 5,
         clients: 1,
         form: WireForm::Full,
+        auxiliary: None,
     };
     let refused = |text: &str| {
         let section = MethodSection::new("ccvr", text.parse().unwrap());

@@ -10,6 +10,7 @@
 //! ```
 
 mod description;
+mod flags;
 mod means;
 mod messages;
 mod mixture;
@@ -22,6 +23,7 @@ pub use prototypes::{Cells, KeptFor, Prototypes};
 pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
 
 pub(super) use description::{describe, features_by_class};
+pub(super) use flags::{flag_bytes, flagged, flags};
 pub(super) use messages::{described, drawable, fields, places};
 
 use clap::ValueEnum;

@@ -41,7 +41,8 @@ use crate::learning::Classifier;
 use crate::learning::fisher::FisherForm;
 use crate::model::ParameterSet;
 use crate::policy::{
-    Asset, AssetSketch, Figures, Lab, ModelFacts, Period, Place, PolicyError, SketchFacts, Stale,
+    Asset, AssetSketch, Figures, Lab, ModelFacts, Period, Place, PolicyError, Seat, SketchFacts,
+    Stale,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{Kind, NamedTensor, Section};
@@ -158,13 +159,19 @@ impl Averaged for Ewc {
         self.at_server()
     }
 
-    fn also_named(&self, model: &ModelFacts, view: &TaskView) -> Vec<AssetSketch> {
-        let sketch = || fisher_sketch(&self.parameters(model), self.averaging().head, view);
+    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let sketch =
+            || fisher_sketch(&self.parameters(facts.model), self.averaging().head, facts.view);
         self.at_server().then(sketch).flatten().into_iter().collect()
     }
 
-    fn assets(&self, memory: &Importance) -> Vec<Arc<Asset>> {
-        memory.asset().into_iter().collect()
+    fn assets(
+        &self,
+        memory: &Importance,
+        _seat: &Seat,
+        _lab: &Lab,
+    ) -> Result<Vec<Arc<Asset>>, PolicyError> {
+        Ok(memory.asset().into_iter().collect())
     }
 
     /// A single round trains in any case.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::data::Shard;
 use crate::learning::exemplars::{ByClass, Quota};
 use crate::learning::{Classifier, Herding};
+use crate::methods::herded::features_by_row;
 use crate::policy::{ClientState, Lab, PolicyError};
 use crate::quantity::TaskId;
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
@@ -34,24 +35,12 @@ impl Exemplars {
         (quota, budget): (Quota, usize),
         lab: &Lab,
     ) -> Result<(), PolicyError> {
-        let loader = lab.frozen(lab.statistics_loader(shard), model.frozen_part())?;
-        let mut features: BTreeMap<u32, (Vec<u32>, Vec<f32>)> = BTreeMap::new();
-        for batch in loader.in_order(lab.evaluation_batch) {
-            let batch = batch?;
-            let found = model.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
-            for ((sample, label), feature) in batch.samples().iter().zip(batch.labels()).zip(found)
-            {
-                let (samples, all) = features.entry(*label).or_default();
-                samples.push(*sample);
-                all.extend(feature);
-            }
-        }
+        let features = features_by_row(shard, model, lab)?;
         let known = self.by_class.iter().filter(|(row, _)| !features.contains_key(row)).count();
         let each = quota.of(budget, known + features.len());
-        for (row, (samples, features)) in features {
-            let dim = features.len() / samples.len().max(1);
-            let order = Herding::GreedyUnit.order(&features, dim, each);
-            self.by_class.insert(row, order.into_iter().map(|at| samples[at]).collect());
+        for (row, class) in features {
+            let order = Herding::GreedyUnit.order(&class.features, class.dim(), each);
+            self.by_class.insert(row, order.into_iter().map(|at| class.samples[at]).collect());
         }
         self.by_class.cut(each);
         Ok(())

@@ -213,6 +213,7 @@ fn current_columns_need_a_fixed_head() {
         tasks: 5,
         clients: 1,
         form: crate::policy::WireForm::Full,
+        auxiliary: None,
     };
     let refused = |text: &str| {
         let section = crate::scenario::MethodSection::new("lwf", text.parse().unwrap());

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::Recipe;
 use crate::data::TaskView;
-use crate::methods::{Needs, services};
+use crate::methods::{Needs, Uses, services};
 use crate::policy::{Method, ModelFacts, Period, Staged};
 use crate::quantity::TaskId;
-use crate::scenario::{ChosenMethod, Complaint, Scenario};
+use crate::scenario::{ChosenMethod, Complaint, Ignored, Scenario};
 
 /// A method upon the features of another, with the settings of both.
 pub(super) struct Upon {
@@ -45,6 +45,12 @@ impl ChosenMethod for Chosen {
             complaints = services::complaints(scenario, &*self.0.build(&facts), &facts);
         }
         complaints
+    }
+
+    fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
+        let method = self.0.build(&services::facts(scenario));
+        let tasks = scenario.tasks.count() as usize;
+        Uses::of(&*method, tasks, scenario.federation.rounds).ignored(scenario)
     }
 }
 

@@ -294,7 +294,14 @@ fn units_of_less_than_a_sample_say_nothing() {
 
 fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {
     let backbone = VitConfig::default().into();
-    let facts = ModelFacts { backbone, classes: 10, tasks: 5, clients: 1, form: WireForm::Full };
+    let facts = ModelFacts {
+        backbone,
+        classes: 10,
+        tasks: 5,
+        clients: 1,
+        form: WireForm::Full,
+        auxiliary: None,
+    };
     let config = StsaConfig { width: 5, payload, variant, ..defaults(StsaConfig::exact) };
     (Stsa::new(config, &facts), facts)
 }

@@ -1,7 +1,6 @@
 //! The network: candle's layers over tensors that we hold by name.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
@@ -9,14 +8,13 @@ use candle_transformers::models::bert::{BertModel, Config, HiddenAct};
 
 use super::{BertConfig, Pooling};
 use crate::model::frozen_weights::FrozenWeights;
-use crate::model::parameters::{Parameter, ParameterSet};
-use crate::model::weights_file::{read_file, read_parameters};
+use crate::model::parameters::ParameterSet;
+use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::model::{ModelError, Place};
+use crate::weights::Network;
 
 /// As every published BERT.
 const EPS: f64 = 1e-12;
-/// Of checkpoints that hold a BERT beside a head.
-const PREFIX: &str = "bert.";
 
 /// A frozen BERT.
 #[derive(Clone)]
@@ -34,26 +32,15 @@ impl fmt::Debug for Bert {
 }
 
 impl Bert {
-    /// Reads a safetensors file with Hugging Face's names, with or without `bert.` before them; pooler and heads
-    /// are ignored.
+    /// Reads a file of weights in Hugging Face's names, with or without `bert.` before them; pooler and heads are
+    /// passed over.
     ///
     /// # Errors
     /// Told by file and tensor, see [`ModelError`].
-    pub fn load(path: &Path, config: BertConfig) -> Result<Bert, ModelError> {
-        let file = path.display().to_string();
-        let wanted = |name: &str| {
-            let name = name.strip_prefix(PREFIX).unwrap_or(name);
-            (name.starts_with("embeddings.") || name.starts_with("encoder."))
-                && !name.ends_with("position_ids")
-        };
-        let read = read_parameters(&file, &read_file(path)?, wanted)?;
-        let plain = |(name, parameter): (&Arc<str>, &Parameter)| {
-            let name = name.strip_prefix(PREFIX).unwrap_or(name);
-            // Checkpoints converted from TensorFlow.
-            let name = name.replace("LayerNorm.gamma", "LayerNorm.weight");
-            (name.replace("LayerNorm.beta", "LayerNorm.bias"), parameter.clone())
-        };
-        Bert::read(&file, config, &read.iter().map(plain).collect())
+    pub fn load(source: &WeightsSource, config: BertConfig) -> Result<Bert, ModelError> {
+        let opened = OpenWeights::open(source)?;
+        let set = opened.parameters(Network::Bert, config.parameter_shapes())?;
+        Bert::read(&source.name, config, &set)
     }
 
     /// A network with these parameters (entries it has no place for are ignored), on the CPU.

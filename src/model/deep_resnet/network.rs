@@ -1,7 +1,5 @@
 //! The network: candle's layers over tensors that we hold by name.
 
-use std::path::Path;
-
 use candle_core::{DType, Tensor};
 use candle_nn::{Func, Module};
 use candle_transformers::models::resnet;
@@ -9,8 +7,9 @@ use candle_transformers::models::resnet;
 use super::{DeepResNetConfig, Depth};
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::ParameterSet;
-use crate::model::weights_file::{read_file, read_parameters};
+use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::model::{ModelError, Place};
+use crate::weights::Network;
 
 /// A frozen residual network with torchvision's parameters.
 #[derive(Clone, Debug)]
@@ -22,15 +21,15 @@ pub struct DeepResNet {
 }
 
 impl DeepResNet {
-    /// Reads a safetensors file with torchvision's names; its classifier (`fc.*`) and counters of batches
-    /// are ignored.
+    /// Reads a file of weights in torchvision's names; its classifier (`fc.*`) and counters of batches are passed
+    /// over.
     ///
     /// # Errors
     /// Told by file and tensor, see [`ModelError`].
-    pub fn load(path: &Path, config: DeepResNetConfig) -> Result<DeepResNet, ModelError> {
-        let file = path.display().to_string();
-        let wanted = |name: &str| !name.starts_with("fc.") && !name.ends_with("_tracked");
-        DeepResNet::read(&file, config, &read_parameters(&file, &read_file(path)?, wanted)?)
+    pub fn load(source: &WeightsSource, config: DeepResNetConfig) -> Result<Self, ModelError> {
+        let opened = OpenWeights::open(source)?;
+        let set = opened.parameters(Network::ResNet, config.parameter_shapes())?;
+        DeepResNet::read(&source.name, config, &set)
     }
 
     /// A network with these parameters (entries it has no place for are ignored), on the CPU.

@@ -1,7 +1,6 @@
 //! The network: stem, residual stages, global average.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use candle_core::{DType, Tensor, Var};
@@ -11,8 +10,9 @@ use super::block::{Block, Unit};
 use super::config::{BATCHES, MEAN, StemShape, VARIANCE, is_buffer};
 use crate::model::norm::{Norm, Running};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
-use crate::model::weights_file::{read_file, read_parameters};
+use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::model::{ModelError, Place, ops};
+use crate::weights::Network;
 
 /// A residual network with torchvision's parameters, frozen or over variables.
 ///
@@ -36,16 +36,13 @@ pub struct ResNet {
 }
 
 impl ResNet {
-    /// Reads a safetensors file with torchvision's names; its classifier (`fc.*`) is ignored.
+    /// Reads a file of weights in torchvision's names; its classifier (`fc.*`) is passed over.
     ///
     /// # Errors
     /// Told by file and tensor, see [`ModelError`].
-    pub fn load(path: &Path, config: ResNetConfig) -> Result<ResNet, ModelError> {
-        let file = path.display().to_string();
-        let set = read_parameters(&file, &read_file(path)?, |name| !name.starts_with("fc."))?;
-        for (name, shape) in config.parameter_shapes() {
-            set.expect(&file, &name, &shape)?;
-        }
+    pub fn load(source: &WeightsSource, config: ResNetConfig) -> Result<ResNet, ModelError> {
+        let opened = OpenWeights::open(source)?;
+        let set = opened.parameters(Network::ResNet, config.parameter_shapes())?;
         ResNet::from_parameters(config, &set)
     }
 
@@ -475,10 +472,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("resnet.safetensors");
         std::fs::write(&path, crate::model::to_safetensors(&written)?).expect("written");
-        let read = ResNet::load(&path, config)?;
+        let read = ResNet::load(&WeightsSource::at(&path), config)?;
         assert_eq!((read.parameters()?, read.digest()?), (set.clone(), set.digest()));
         let wider = ResNetConfig { width: 8, ..config };
-        let error = ResNet::load(&path, wider).unwrap_err().to_string();
+        let error = ResNet::load(&WeightsSource::at(&path), wider).unwrap_err().to_string();
         assert!(error.contains("resnet.safetensors") && error.contains("bn1.bias"), "{error}");
         Ok(())
     }

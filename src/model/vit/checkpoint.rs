@@ -1,4 +1,4 @@
-//! timm-named safetensors files, with errors that name the tensor.
+//! Checkpoints of vision transformers, in whatever names and container, with errors that name the tensor.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use super::VitConfig;
 use super::position::resample;
 use crate::model::ModelError;
 use crate::model::parameters::{Parameter, ParameterSet};
-use crate::model::weights_file::{read_file, read_parameters};
+use crate::model::weights_file::{OpenWeights, WeightsSource};
+use crate::weights::{InferredVit, Network};
 
 /// A checkpoint in memory: the network's parameters as f32, whatever the file's type.
 #[derive(Clone, Debug)]
@@ -20,33 +21,45 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads a file; `heads` is `dim / 64` unless given.
+    /// Reads a file and takes its dimensions from it; `heads` are those of published transformers of the width unless
+    /// given.
     ///
     /// # Errors
     /// When it cannot be read, or see [`Checkpoint::from_bytes`].
     pub fn read(path: &Path, heads: Option<usize>) -> Result<Checkpoint, ModelError> {
-        Checkpoint::from_bytes(&path.display().to_string(), &read_file(path)?, heads)
+        Checkpoint::of(OpenWeights::open(&WeightsSource::at(path))?, heads)
     }
 
-    /// Reads the bytes of a safetensors file that comes from `origin`. Tensors of a head
-    /// (`head.*`, `head_dist.*`, `fc_norm.*`) and others the network has no use for are ignored; f16, bf16
-    /// and f64 become f32.
+    /// Reads a file that must hold a network of these dimensions.
     ///
     /// # Errors
-    /// When it is malformed, or a tensor is missing, of a wrong shape or type, or not finite.
+    /// As [`Checkpoint::read`]; a network of other dimensions, with both shapes of the first tensor that differs.
+    pub fn stated(source: &WeightsSource, config: VitConfig) -> Result<Checkpoint, ModelError> {
+        config.validate()?;
+        let opened = OpenWeights::open(source)?;
+        let parameters = opened.parameters(Network::Vit, config.parameter_shapes())?;
+        Ok(Checkpoint { origin: source.name.clone(), config, parameters })
+    }
+
+    /// Reads the bytes of a safetensors file that comes from `origin`. A classifier is passed over; f16, bf16 and f64
+    /// become f32.
+    ///
+    /// # Errors
+    /// When it is malformed, or a tensor is missing, left over, of a wrong shape or type, or not finite.
     pub fn from_bytes(
         origin: &str,
         bytes: &[u8],
         heads: Option<usize>,
     ) -> Result<Checkpoint, ModelError> {
-        let all = read_parameters(origin, bytes, is_backbone)?;
-        let config = VitConfig::infer(origin, &all, heads)?;
-        let mut parameters = ParameterSet::new();
-        for (name, shape) in config.parameter_shapes() {
-            let parameter = all.expect(origin, &name, &shape)?.clone();
-            parameters.insert(name, parameter);
-        }
-        Ok(Checkpoint { origin: origin.to_owned(), config, parameters })
+        Checkpoint::of(OpenWeights::from_bytes(origin, bytes)?, heads)
+    }
+
+    fn of(opened: OpenWeights<'_>, heads: Option<usize>) -> Result<Checkpoint, ModelError> {
+        let (origin, map) = (opened.origin().to_owned(), &opened.map);
+        let shape = InferredVit::of(&origin, &map.shapes(), |name| map.name_in_file(name))?;
+        let config = VitConfig::inferred(&origin, shape, heads)?;
+        let parameters = opened.parameters(Network::Vit, config.parameter_shapes())?;
+        Ok(Checkpoint { origin, config, parameters })
     }
 
     /// The same network for images of `image` pixels a side: the position embedding is
@@ -67,18 +80,12 @@ impl Checkpoint {
     }
 }
 
-/// Whether the network has a place for a tensor of this name.
-fn is_backbone(name: &str) -> bool {
-    ["cls_token", "pos_embed", "patch_embed.", "blocks.", "norm."]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{Vit, to_safetensors};
     use crate::numerics::streams::{Domain, StreamKey};
+    use crate::weights::WeightsError;
 
     fn small() -> VitConfig {
         let default = VitConfig::default();
@@ -107,7 +114,7 @@ mod tests {
         let mut set = parameters();
         set.insert("blocks.1.norm1.bias", Parameter { shape: vec![2], values: [0.0; 2].into() });
         let error = reread(&set).unwrap_err().to_string();
-        assert!(error.contains("blocks.1.norm1.bias") && error.contains("[12]"), "{error}");
+        assert!(error.contains("`blocks.1.norm1.bias` is 2, should be 12"), "{error}");
 
         let without: ParameterSet = parameters()
             .iter()
@@ -126,7 +133,7 @@ mod tests {
 
         let bytes = to_safetensors(&parameters()).unwrap();
         let error = Checkpoint::from_bytes("file", &bytes[..bytes.len() - 9], Some(3));
-        assert!(matches!(error, Err(ModelError::Malformed { .. })));
+        assert!(matches!(error, Err(ModelError::File(WeightsError::Malformed { .. }))));
         assert!(matches!(
             Checkpoint::from_bytes("file", &bytes, None),
             Err(ModelError::Config { .. })

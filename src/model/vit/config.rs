@@ -1,7 +1,7 @@
 //! Dimensions of a vision transformer and, from them, the name and shape of every parameter.
 
 use crate::model::ModelError;
-use crate::model::parameters::ParameterSet;
+use crate::weights::{InferredVit, heads_of_width};
 
 /// Dimensions of a [`Vit`](super::Vit). The default is ViT-Tiny.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,75 +137,29 @@ impl VitConfig {
         Ok(())
     }
 
-    /// Reads the dimensions off the shapes of a checkpoint; `heads` cannot be seen there and
-    /// is `dim / 64` unless given.
+    /// The dimensions that tensors tell; heads cannot be seen in them and are those that published transformers of the
+    /// width have, unless given.
     ///
     /// # Errors
-    /// When a tensor that tells a dimension is missing or odd.
-    pub fn infer(
+    /// When nobody knows the heads, or they do not fit.
+    pub fn inferred(
         file: &str,
-        set: &ParameterSet,
+        shape: InferredVit,
         heads: Option<usize>,
     ) -> Result<VitConfig, ModelError> {
-        let shape = |name: &str, rank: usize| match set.get(name) {
-            Some(p) if p.shape.len() == rank => Ok(p.shape.clone()),
-            Some(p) => Err(ModelError::Shape {
-                file: file.to_owned(),
-                name: name.to_owned(),
-                found: p.shape.clone(),
-                expected: vec![0; rank],
-                advice: "a vision transformer has another number of extents here",
-            }),
-            None => Err(ModelError::Missing {
-                file: file.to_owned(),
-                name: name.to_owned(),
-                expected: None,
-                advice: "this is no timm vision transformer (names such as `blocks.0.attn.qkv.weight`); \
-                         Hugging Face and torchvision checkpoints must be renamed first",
-            }),
+        let InferredVit { image, patch, channels, dim, depth, mlp } = shape;
+        let Some(heads) = heads.or(heads_of_width(dim)) else {
+            let reason = format!(
+                "{file}: nobody can see in weights how many heads a width of {dim} has; give `heads`, as its model card \
+                 says"
+            );
+            return Err(ModelError::Config { reason });
         };
-        let patches = shape("patch_embed.proj.weight", 4)?;
-        let positions = shape("pos_embed", 3)?[1];
-        let fc1 = shape("blocks.0.mlp.fc1.weight", 2)?;
-        let grid = positions.saturating_sub(1).isqrt();
-        if grid * grid + 1 != positions {
-            return Err(ModelError::Config {
-                reason: format!(
-                    "{file}: {positions} positions are not one CLS token and a square grid of patches"
-                ),
-            });
-        }
-        let dim = patches[0];
-        let heads = match heads {
-            Some(heads) => heads,
-            None if dim.is_multiple_of(64) => dim / 64,
-            None => {
-                return Err(ModelError::Config {
-                    reason: format!(
-                        "{file}: width {dim} is not a multiple of 64, so give the number of `heads`"
-                    ),
-                });
-            }
-        };
-        let depth = (0..).take_while(|i| has_block(set, *i)).count();
-        let config = VitConfig {
-            image: grid * patches[2],
-            patch: patches[2],
-            channels: patches[1],
-            dim,
-            depth,
-            heads,
-            mlp: fc1[0],
-            ..VitConfig::default()
-        };
+        let defaults = VitConfig::default();
+        let config = VitConfig { image, patch, channels, dim, depth, heads, mlp, ..defaults };
         config.validate()?;
         Ok(config)
     }
-}
-
-fn has_block(set: &ParameterSet, block: usize) -> bool {
-    let prefix = format!("blocks.{block}.");
-    set.iter().any(|(name, _)| name.starts_with(&prefix))
 }
 
 #[cfg(test)]

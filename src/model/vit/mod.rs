@@ -6,6 +6,8 @@ mod config;
 #[cfg(test)]
 pub(crate) mod golden;
 mod initialise;
+#[cfg(test)]
+mod namings;
 mod network;
 mod position;
 

@@ -40,8 +40,9 @@ pub struct Vit {
 }
 
 impl Vit {
-    /// Reads a timm-named safetensors file. `resolution` asks for another image side than the
-    /// file's (positions are resampled), `heads` for another number of heads than `dim / 64`.
+    /// Reads a file of weights in any known names. `resolution` asks for another image side than the
+    /// file's (positions are resampled), `heads` for another number of heads than published
+    /// transformers of the width have.
     ///
     /// # Errors
     /// Told by file and tensor, see [`ModelError`].
@@ -66,7 +67,11 @@ impl Vit {
         Vit::from_checkpoint(Checkpoint::from_bytes(origin, bytes, heads)?, resolution)
     }
 
-    fn from_checkpoint(read: Checkpoint, resolution: Option<usize>) -> Result<Vit, ModelError> {
+    /// A frozen network of a checkpoint, for images of `resolution` pixels where that is given.
+    ///
+    /// # Errors
+    /// When `resolution` is not a multiple of the patch.
+    pub fn from_checkpoint(read: Checkpoint, resolution: Option<usize>) -> Result<Vit, ModelError> {
         let read = match resolution {
             Some(image) if image != read.config.image => read.at_resolution(image)?,
             _ => read,

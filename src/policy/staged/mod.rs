@@ -270,6 +270,11 @@ impl Method for Staged {
         self.method_of(second).work(view, phase, samples, plan)
     }
 
+    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        let (second, phase) = self.stage(&seat.view, phase);
+        self.method_of(second).seat_work(seat, phase, samples, plan)
+    }
+
     fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
         let (second, phase) = self.stage(&round.period.view, round.phase);
         self.method_of(second).server_work(&RoundContext { phase, ..round.clone() }, updates)

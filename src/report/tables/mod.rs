@@ -25,6 +25,7 @@ pub use clients::ClientsTable;
 pub use matrix::MatrixTable;
 pub use participation::ParticipationTable;
 pub use partition::{copy_tables, write_partition};
+pub(super) use phases::Phases;
 pub use rounds::RoundsTable;
 pub(super) use rounds::{loss, micro_accuracy};
 pub(super) use rounds_columns::COLUMNS as ROUND_COLUMNS;

@@ -7,7 +7,7 @@ use crate::quantity::TaskId;
 
 /// Names by task and number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Phases(BTreeMap<(TaskId, u32), String>);
+pub(in crate::report) struct Phases(BTreeMap<(TaskId, u32), String>);
 
 impl Phases {
     /// Learns a name, if the event tells one.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::StartWeights;
+use super::{StartWeights, ignore};
 use crate::scenario::CHARACTER_TOKENS;
 use crate::scenario::reader::{Choice, Param, TableReader};
 
@@ -19,6 +19,9 @@ pub struct BertSection {
     pub vocabulary: Option<PathBuf>,
     /// Which hidden state is a feature. Default `cls`.
     pub pooling: Pooling,
+    /// Patterns of tensors in the file that may be left over. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
     /// Its shape: that of BERT-base with a file, small without.
     pub architecture: BertShape,
 }
@@ -78,7 +81,7 @@ impl BertSection {
     pub(super) const KEYS: [&'static str; 2] = ["vocabulary", "pooling"];
 
     pub(super) fn read(table: &mut TableReader<'_>) -> BertSection {
-        let weights = "\"random\", or a safetensors file with Hugging Face's names";
+        let weights = "\"random\", a file in Hugging Face's names, or `hf:OWNER/REPO`";
         let weights: String = table.get(&Param::new("weights", "random".to_owned(), weights));
         let (weights, default) = match weights.as_str() {
             "random" => (StartWeights::Random, SMALL),
@@ -103,9 +106,11 @@ impl BertSection {
             _ => {}
         }
         let pooling = Param::new("pooling", Pooling::Cls, "which hidden state is a feature");
+        let from_file = matches!(weights, StartWeights::File(_));
         let section = BertSection {
             weights,
             vocabulary,
+            ignore: ignore::read(table, from_file),
             pooling: table.get(&pooling),
             architecture: table.table("architecture", |table| BertShape::read(table, default)),
         };

@@ -4,19 +4,24 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::ignore;
 use crate::scenario::reader::{Param, TableReader};
 
 /// A pretrained network that no method may train.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExtractorSection {
-    /// A safetensors file; absolute in memory. Required.
+    /// A file of weights; absolute in memory. Required.
     pub weights: PathBuf,
+    /// Patterns of tensors in the file that may be left over. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
 }
 
 impl ExtractorSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> ExtractorSection {
-        let weights = "a safetensors file with torchvision's names, relative to this file";
+        let weights = "a file in torchvision's names, relative to this file, or `hf:OWNER/REPO`";
         let weights = Param::required("weights", "resnet152.safetensors".to_owned(), weights);
-        ExtractorSection { weights: PathBuf::from(table.get(&weights)) }
+        let weights = PathBuf::from(table.get(&weights));
+        ExtractorSection { weights, ignore: ignore::read(table, true) }
     }
 }

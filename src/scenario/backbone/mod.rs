@@ -2,6 +2,8 @@
 
 mod bert;
 mod extractor;
+mod ignore;
+mod inferred;
 mod resnet;
 mod vit;
 
@@ -91,7 +93,7 @@ impl BackboneSection {
             }
             Kind::Pixels => {
                 table.foreign(&VitSection::KEYS, "kind = \"pixels\"");
-                table.foreign(&["width", "stem"], "kind = \"pixels\"");
+                table.foreign(&["width", "stem", "ignore"], "kind = \"pixels\"");
                 BackboneSection::Pixels
             }
         }
@@ -141,9 +143,22 @@ impl BackboneSection {
                 weights: StartWeights::File(path), ..
             })
             | BackboneSection::Bert(BertSection { weights: StartWeights::File(path), .. })
-            | BackboneSection::ResNet50(ExtractorSection { weights: path })
-            | BackboneSection::ResNet152(ExtractorSection { weights: path }) => Some(path),
+            | BackboneSection::ResNet50(ExtractorSection { weights: path, .. })
+            | BackboneSection::ResNet152(ExtractorSection { weights: path, .. }) => Some(path),
             _ => None,
+        }
+    }
+
+    /// Patterns of tensors in that file that may be left over.
+    pub fn ignored(&self) -> &[String] {
+        match self {
+            BackboneSection::Vit(section) => &section.ignore,
+            BackboneSection::ResNet18(section) => &section.ignore,
+            BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section) => {
+                &section.ignore
+            }
+            BackboneSection::Bert(section) => &section.ignore,
+            BackboneSection::Pixels => &[],
         }
     }
 
@@ -154,8 +169,10 @@ impl BackboneSection {
             | BackboneSection::ResNet18(ResNetSection {
                 weights: StartWeights::File(path), ..
             })
-            | BackboneSection::ResNet50(ExtractorSection { weights: path })
-            | BackboneSection::ResNet152(ExtractorSection { weights: path }) => (Some(path), None),
+            | BackboneSection::ResNet50(ExtractorSection { weights: path, .. })
+            | BackboneSection::ResNet152(ExtractorSection { weights: path, .. }) => {
+                (Some(path), None)
+            }
             BackboneSection::Bert(BertSection { weights, vocabulary, .. }) => match weights {
                 StartWeights::File(path) => (Some(path), vocabulary.as_mut()),
                 StartWeights::Random => (None, vocabulary.as_mut()),

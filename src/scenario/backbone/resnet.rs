@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::ignore;
 use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// ResNet-18 for images of any size.
@@ -12,6 +13,9 @@ use crate::scenario::reader::{Choice, Param, TableReader};
 pub struct ResNetSection {
     /// What it starts from. Default `random`.
     pub weights: StartWeights,
+    /// Patterns of tensors in the file that may be left over. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
     /// Channels of the first stage; a feature has eight times as many. Default 64.
     pub width: u32,
     /// What stands in front of the first stage. Default `small`.
@@ -48,14 +52,14 @@ impl Stem {
 pub enum StartWeights {
     /// Drawn from the run's seed: trained from scratch.
     Random,
-    /// A safetensors file with torchvision's names; absolute in memory.
+    /// A file of weights; absolute in memory.
     #[serde(untagged)]
     File(PathBuf),
 }
 
 impl ResNetSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> ResNetSection {
-        let weights = "\"random\", or a safetensors file relative to this file";
+        let weights = "\"random\", a file relative to this one, or `hf:OWNER/REPO`";
         let weights: String = table.get(&Param::new("weights", "random".to_owned(), weights));
         let weights = match weights.as_str() {
             "random" => StartWeights::Random,
@@ -67,6 +71,7 @@ impl ResNetSection {
             .at_most(1024.0);
         let stem = Param::new("stem", Stem::Small, "what stands in front of the first stage")
             .source("STSA's code: small for CIFAR-100, imagenet for Tiny-ImageNet");
-        ResNetSection { weights, width: table.get(&width), stem: table.get(&stem) }
+        let ignore = ignore::read(table, matches!(weights, StartWeights::File(_)));
+        ResNetSection { weights, ignore, width: table.get(&width), stem: table.get(&stem) }
     }
 }

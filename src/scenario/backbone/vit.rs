@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::ignore;
 use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// Pixels of both sides of the input of the embedded transformer.
@@ -15,8 +16,11 @@ pub const EMBEDDED_IMAGE: u32 = 8;
 pub struct VitSection {
     /// Where its weights are. Default `embedded`.
     pub weights: Weights,
-    /// Its shape. Required with a file, so that a run can be planned without it; with
-    /// `embedded` it is known and must be left out.
+    /// Patterns of tensors in the file that may be left over. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
+    /// Its shape; where a file is there, what its tensors tell. Stated, a run can be planned without
+    /// the file; with `embedded` it is known and must be left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Architecture>,
     /// Pixels of both sides of its input where they differ from the architecture's; position
@@ -34,7 +38,7 @@ pub struct VitSection {
 pub enum Weights {
     /// The small transformer inside the program.
     Embedded,
-    /// A safetensors file with timm's names; absolute in memory.
+    /// A file of weights; absolute in memory.
     #[serde(untagged)]
     File(PathBuf),
 }
@@ -76,6 +80,13 @@ pub struct VitShape {
 }
 
 impl Architecture {
+    /// The preset of this shape, or the shape itself.
+    pub(super) fn of(shape: VitShape) -> Architecture {
+        let presets = [Architecture::VitTiny, Architecture::VitSmall, Architecture::VitBase];
+        let preset = presets.into_iter().find(|preset| preset.shape() == shape);
+        preset.unwrap_or(Architecture::Table(shape))
+    }
+
     /// The shape in numbers.
     pub fn shape(&self) -> VitShape {
         let vit = |dim, heads| VitShape {
@@ -117,7 +128,7 @@ impl VitSection {
     pub(super) const KEYS: [&'static str; 4] = ["weights", "architecture", "resolution", "heads"];
 
     pub(super) fn read(table: &mut TableReader<'_>) -> VitSection {
-        let weights = "\"embedded\", or a safetensors file relative to this file";
+        let weights = "\"embedded\", a file relative to this one, or `hf:OWNER/REPO`";
         let weights: String = table.get(&Param::new("weights", "embedded".to_owned(), weights));
         let weights = match weights.as_str() {
             "embedded" => Weights::Embedded,
@@ -141,9 +152,8 @@ impl VitSection {
                 Some(Architecture::Table(table.table("architecture", VitShape::read)))
             }
             Weights::File(_) => {
-                let preset = "a preset or { image, patch, dim, depth, heads }";
-                let preset = Param::required("architecture", Preset::Base, preset);
-                Some(match table.get(&preset) {
+                let preset = "a preset or { image, patch, dim, depth, heads }; else the file's own";
+                table.optional(&Param::unset("architecture", preset)).map(|preset| match preset {
                     Preset::Tiny => Architecture::VitTiny,
                     Preset::Small => Architecture::VitSmall,
                     Preset::Base => Architecture::VitBase,
@@ -152,8 +162,23 @@ impl VitSection {
         };
         let resolution = Param::unset("resolution", "pixels of the input, if not the usual");
         let heads = Param::unset("heads", "attention heads, if not the usual");
+        if weights == Weights::Embedded {
+            for key in ["resolution", "heads"] {
+                if !table.given(key) {
+                    continue;
+                }
+                table.reject(
+                    key,
+                    "the embedded backbone has an architecture of its own",
+                    "not for embedded weights",
+                    "remove this line, or set `backbone.weights` to a file",
+                );
+            }
+        }
+        let ignore = ignore::read(table, matches!(weights, Weights::File(_)));
         let section = VitSection {
             weights,
+            ignore,
             architecture,
             resolution: table.optional(&resolution.at_least(1.0).at_most(4096.0)),
             heads: table.optional(&heads.at_least(1.0)),
@@ -164,23 +189,24 @@ impl VitSection {
 
     /// Patches tile the input, heads divide the width.
     fn check(&self, table: &mut TableReader<'_>) {
-        let Some(VitShape { image, patch, dim, heads, .. }) = self.shape() else { return };
+        for (key, message, help) in self.misfits() {
+            table.reject(key, &message, "does not fit", &help);
+        }
+    }
+
+    /// What does not fit the shape: key, message and way out.
+    pub(super) fn misfits(&self) -> Vec<(&'static str, String, String)> {
+        let mut misfits = Vec::new();
+        let Some(VitShape { image, patch, dim, heads, .. }) = self.shape() else { return misfits };
         if !image.is_multiple_of(patch) {
-            table.reject(
-                "resolution",
-                &format!("patches of {patch} pixels do not tile an input of {image}"),
-                "does not fit",
-                &format!("use a multiple of {patch}"),
-            );
+            let message = format!("patches of {patch} pixels do not tile an input of {image}");
+            misfits.push(("resolution", message, format!("use a multiple of {patch}")));
         }
         if !dim.is_multiple_of(heads) {
-            table.reject(
-                "heads",
-                &format!("{heads} heads do not divide a width of {dim}"),
-                "does not fit",
-                "the model card or its code says how many there are",
-            );
+            let help = "the model card or its code says how many there are".to_owned();
+            misfits.push(("heads", format!("{heads} heads do not divide a width of {dim}"), help));
         }
+        misfits
     }
 
     /// Pixels of both sides of the images it takes.
@@ -189,7 +215,8 @@ impl VitSection {
         self.resolution.unwrap_or(native)
     }
 
-    /// The shape with `resolution` and `heads` put in; `None` for the embedded backbone.
+    /// The shape with `resolution` and `heads` put in; `None` for the embedded backbone, and as long as a file was not
+    /// asked for its own.
     pub fn shape(&self) -> Option<VitShape> {
         let shape = self.architecture?.shape();
         Some(VitShape {

@@ -110,14 +110,23 @@ fn floor_boundary(text: &str, mut index: usize) -> usize {
 impl Diagnostic {
     /// As text; `colour` adds ANSI colours and changes nothing else.
     pub fn render(&self, colour: bool) -> String {
+        self.headed("error", "1;31", colour)
+    }
+
+    /// As [`render`](Self::render), of something that is no error.
+    pub fn render_note(&self, colour: bool) -> String {
+        self.headed("note", "1;36", colour)
+    }
+
+    fn headed(&self, word: &str, tint: &str, colour: bool) -> String {
         let paint = |code: &str, text: &str| match colour {
             true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
             false => text.to_owned(),
         };
-        let (red, blue, bold) = ("1;31", "1;34", "1");
+        let (blue, bold) = ("1;34", "1");
         let mut out = format!(
             "{}{}\n",
-            paint(red, "error"),
+            paint(tint, word),
             paint(bold, &format!(": {}", lines(&self.message)))
         );
         let mut margin = 0;
@@ -140,7 +149,7 @@ impl Diagnostic {
                     format!("{} {}", "^".repeat(place.length.min(room)), harmless(&self.label));
                 let _ = writeln!(out, "{pad} {bar}");
                 let _ = writeln!(out, "{} {bar} {}", paint(blue, &number), text);
-                let _ = writeln!(out, "{pad} {bar} {indent}{}", paint(red, carets.trim_end()));
+                let _ = writeln!(out, "{pad} {bar} {indent}{}", paint(tint, carets.trim_end()));
             }
         }
         if let Some(help) = &self.help {

@@ -93,7 +93,12 @@ impl Report {
     }
 
     /// What was found, in the order of places: the first [`SHOWN`], and how many there are.
-    pub fn into_error(mut self) -> ScenarioError {
+    pub fn into_error(self) -> ScenarioError {
+        ScenarioError::Invalid(self.into_diagnostics())
+    }
+
+    /// As [`into_error`](Self::into_error), where nothing of it need be an error.
+    pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         let mut found = std::mem::take(&mut self.found);
         found.sort_by_key(|fault| fault.span);
         let all = found.len() + self.more;
@@ -109,6 +114,6 @@ impl Report {
             let help = Some("mend these first".to_owned());
             told.push(Diagnostic { message, place: None, label: String::new(), help });
         }
-        ScenarioError::Invalid(told)
+        told
     }
 }

@@ -162,6 +162,7 @@ fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -
         period: view.task,
         phase: 0,
         round_in_phase: 0,
+        role: Default::default(),
         counts: &counts,
     };
     [method.down(&facts), method.up(&facts)]

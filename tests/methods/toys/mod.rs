@@ -43,6 +43,7 @@ pub fn facts() -> ModelFacts {
         tasks: 3,
         clients: 2,
         form: WireForm::Full,
+        auxiliary: None,
     }
 }
 

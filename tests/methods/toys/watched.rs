@@ -207,6 +207,7 @@ impl Watched {
             period: round.period.task,
             phase: round.phase,
             round_in_phase: round.round_in_phase,
+            role: member.seat.role,
             counts: &counts,
         };
         [self.method.down(&facts), self.method.up(&facts)]

@@ -1,0 +1,147 @@
+//! `fedcast fetch`: data sets and weights by name.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::failure::CliError;
+use super::tell::tell;
+use super::{Exit, Format, print};
+use crate::fetch::{self, CATALOGUE, Entry, Fetched, Name, Settings};
+use crate::quantity::Bytes;
+
+/// Fetch data sets and weights by name, for scenarios that name them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast fetch --list                                     what has a name, sizes, licences, what is here
+  fedcast fetch cifar100                                   then data.source = \"cifar100\" needs no path
+  fedcast fetch imagenet-r                                 then data.path = \"fetched:imagenet-r\"
+  fedcast fetch hf:timm/vit_tiny_patch16_224.augreg_in21k  then backbone.weights = \"hf:timm/...\"
+  fedcast fetch hf:google-bert/bert-base-uncased:vocab.txt one file of a repository; @REVISION before the colon
+  fedcast fetch hf:datasets/OWNER/NAME                     all files of a data set of the hub
+
+What is there already is not fetched again. A download that is cut off goes on where it ended when
+the command is given again, and nothing is put in its place before its checksum is the published
+one; where none is published, the digest of the first download is recorded.
+
+Environment:
+  FEDCAST_DATA       folder of data sets [default: data/ in fedcast's folder of caches]
+  FEDCAST_MIRROR     a server that has MIRROR/NAME/FILE for the names of --list
+  FEDCAST_OFFLINE    1: nothing is downloaded, as with --offline
+  HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_OFFLINE
+                     as the hub's own clients read them; the cache is the same one
+
+Exit codes: 2 no such name, 6 it could not be fetched.")]
+pub struct FetchArgs {
+    /// What to fetch
+    #[arg(required_unless_present = "list", value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Show what has a name
+    #[arg(long, conflicts_with = "names")]
+    pub list: bool,
+    /// Download nothing; say what is missing
+    #[arg(long)]
+    pub offline: bool,
+    /// No progress on stderr
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// A name and where it is.
+#[derive(Serialize)]
+struct Told {
+    name: String,
+    path: std::path::PathBuf,
+    /// Whether it was there before.
+    already: bool,
+    notes: Vec<String>,
+}
+
+/// Fetches, one name after the other.
+pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
+    let mut settings = Settings { progress: !args.quiet, ..Settings::from_env() };
+    if args.offline {
+        settings.offline = Some("--offline");
+    }
+    if args.list {
+        return list(&settings, args.format).map(|()| Exit::Done);
+    }
+    // A name that is none is told before anything is fetched.
+    let names: Result<Vec<Name>, _> = args.names.iter().map(|name| Name::parse(name)).collect();
+    let mut told = Vec::new();
+    for name in names? {
+        let quiet = args.quiet || args.format == Format::Json;
+        let Fetched { path, already, notes } = bring(&name, &settings, quiet)?;
+        if args.format == Format::Human {
+            print(&format!("{}\n", path.display()))?;
+        }
+        told.push(Told { name: name.to_string(), path, already, notes });
+    }
+    if args.format == Format::Json {
+        let text = serde_json::to_string_pretty(&told)
+            .map_err(|error| CliError::Unexpected(error.to_string()))?;
+        print(&format!("{text}\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Brings a name, and says so.
+pub(super) fn bring(name: &Name, settings: &Settings, quiet: bool) -> Result<Fetched, CliError> {
+    let fetched = fetch::fetch(name, settings)?;
+    if !quiet {
+        let how = if fetched.already { "is here already" } else { "fetched" };
+        tell(&format!("{name}: {how}"));
+        fetched.notes.iter().for_each(|note| tell(&format!("  {note}")));
+    }
+    Ok(fetched)
+}
+
+fn list(settings: &Settings, format: Format) -> Result<(), CliError> {
+    let here = |entry: &'static Entry| settings.find_data(&Name::Known(entry)).ok();
+    let size = |entry: &Entry| -> Option<u64> { entry.files.iter().map(|file| file.bytes).sum() };
+    if format == Format::Json {
+        let entries: Vec<_> = CATALOGUE
+            .iter()
+            .map(|entry| {
+                serde_json::json!({
+                    "name": entry.name, "what": entry.what, "licence": entry.licence,
+                    "homepage": entry.homepage, "bytes": size(entry), "path": here(entry),
+                    "files": entry.files.iter().map(|file| serde_json::json!({
+                        "url": file.url, "file": file.file, "bytes": file.bytes,
+                        "checksum": file.checksum.map(|checksum| checksum.to_string()),
+                    })).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        return print(&format!("{:#}\n", serde_json::Value::from(entries)));
+    }
+    let mut text = String::new();
+    for entry in &CATALOGUE {
+        let size = match (entry.files.is_empty(), size(entry).filter(|size| *size > 0)) {
+            (true, _) => "by hand".to_owned(),
+            (_, Some(size)) => Bytes(size).to_string(),
+            (_, None) => "large".to_owned(),
+        };
+        let unchecked = entry.files.iter().filter(|file| file.checksum.is_none()).count();
+        let checked = match (entry.files.len(), unchecked) {
+            (0, _) => entry.by_hand.to_owned(),
+            (_, 0) => "checksums published".to_owned(),
+            (files, unchecked) => {
+                format!("{unchecked} of {files} files without a published checksum")
+            }
+        };
+        let here = if here(entry).is_some() { "here" } else { "" };
+        text.push_str(&format!("{:<16} {size:>9}  {here:<4}  {}\n", entry.name, entry.what));
+        text.push_str(&format!("{:34}licence: {}; {checked}\n", "", entry.licence));
+    }
+    text.push_str(&format!(
+        "\nMB are 10^6 bytes. Data sets lie in {}.\nhf:OWNER/REPO fetches weights, hf:datasets/OWNER/NAME data sets of the \
+         Hugging Face hub; they lie in {}.\n",
+        settings.data.display(),
+        settings.hub.display()
+    ));
+    print(&text)
+}

@@ -1,0 +1,110 @@
+//! What a method asks of a scenario, ignores, keeps and costs, as it declares it: for a choice between methods.
+
+use std::sync::Arc;
+
+use super::messages::{Reference, build};
+use crate::learning::TrainingPlan;
+use crate::methods::{MethodEntry, Registry, Uses};
+use crate::policy::{CohortRule, Method, Period, RoundContext};
+use crate::quantity::Round;
+
+/// Rounds of a task and clients of a round that costs are told for.
+const ROUNDS: u32 = 5;
+const CLIENTS: usize = 10;
+/// Samples of a client.
+const SAMPLES: usize = 500;
+
+/// Pairs of a word and what is said of it; a word may come several times.
+pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str, String)> {
+    let reference = Reference::default();
+    let Some(method) = build(registry, entry, &reference) else { return Vec::new() };
+    let mut told: Vec<(&'static str, String)> = Vec::new();
+    let needs = entry.needs().into_iter().filter_map(|need| need.words());
+    told.extend(needs.map(|words| ("needs", words)));
+    if told.is_empty() {
+        told.push(("needs", "any backbone".to_owned()));
+    }
+    told.extend(phases(&*method, &reference).into_iter().map(|words| ("sampled", words)));
+    let ignored = Uses::of(&*method, reference.facts.tasks, ROUNDS).sentences();
+    told.extend(ignored.into_iter().map(|sentence| ("ignores", sentence)));
+    let kept = match method.stateless() {
+        true => "nothing between rounds: a sampled client may be a new one every time",
+        false => "state between rounds: memory grows with the clients that took part",
+    };
+    told.push(("clients keep", kept.to_owned()));
+    told.push(("packs", packs(&*method, &reference)));
+    told.push(("codecs", "every codec of [wire], as with every method".to_owned()));
+    told.extend(cost(registry, &*method, &reference).map(|words| ("cost", words)));
+    told
+}
+
+/// Who takes part in every phase of a task that is neither the first nor the last.
+fn phases(method: &dyn Method, reference: &Reference) -> Vec<String> {
+    let period = reference.period();
+    let phases = method.phases(&period, ROUNDS).into_iter().filter(|phase| phase.rounds > 0);
+    let words = phases.map(|phase| {
+        let who = match phase.cohort {
+            CohortRule::Sampled => "as [participation] says",
+            CohortRule::Participants => "whoever took part in the task before",
+            CohortRule::Holders => "every client that holds data of the task",
+        };
+        format!("{}: {who}", phase.name)
+    });
+    let mut words: Vec<String> = words.collect();
+    words.dedup();
+    words
+}
+
+fn packs(method: &dyn Method, reference: &Reference) -> String {
+    let period = reference.period();
+    let phases = method.phases(&period, ROUNDS).len();
+    let largest = (0..phases).map(|phase| method.largest_pack(&period.view, phase)).max();
+    match largest.unwrap_or(1) {
+        1 => "no: clients are trained one after another on a device".to_owned(),
+        usize::MAX => "yes: a GPU trains as many clients together as its memory holds".to_owned(),
+        most => format!("yes: a GPU trains up to {most} clients together"),
+    }
+}
+
+/// Sample passes of a task beside those of FedAvg.
+fn cost(registry: &Registry, method: &dyn Method, reference: &Reference) -> Option<String> {
+    let fedavg = build(registry, registry.find("fedavg").ok()?, reference)?;
+    let (usual, _) = passes(&*fedavg, reference);
+    let (clients, server) = passes(method, reference);
+    Some(format!(
+        "{:.2} at a client and {:.2} at the server, where 1 is what a client of FedAvg computes in a task \
+         ({CLIENTS} clients in {ROUNDS} rounds, {SAMPLES} samples each)",
+        clients / usual,
+        server / usual
+    ))
+}
+
+/// What a client and the server compute in a task.
+fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
+    let period = reference.period();
+    let plan = TrainingPlan::default();
+    let (mut client, mut server) = (0.0, 0.0);
+    for (phase, listed) in method.phases(&period, ROUNDS).iter().enumerate() {
+        client += f64::from(listed.rounds) * method.work(&period.view, phase, SAMPLES, &plan);
+        for round_in_phase in 0..listed.rounds {
+            let round = RoundContext {
+                round: Round(round_in_phase),
+                period: Period::clone(&period),
+                phase,
+                phase_name: listed.name,
+                round_in_phase,
+                rounds_in_phase: listed.rounds,
+                run_seed: 0,
+            };
+            server += method.server_work(&round, CLIENTS);
+        }
+    }
+    (client, server)
+}
+
+impl Reference {
+    /// The second task.
+    fn period(&self) -> Period {
+        Period::of(Arc::clone(&self.view), self.facts.tasks)
+    }
+}

@@ -1,0 +1,170 @@
+//! `fedcast weights`: what a file of weights is.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::CliError;
+use super::{Exit, Format, print};
+use crate::fetch::Settings;
+use crate::model::{BackboneConfig, Stem, Survey, VitConfig, WeightsSource, survey};
+use crate::weights::{Line, looks, named, shown};
+
+/// Show what a file of weights is: its names, network, digest, and what would be left over
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast weights model.safetensors
+  fedcast weights pytorch_model.bin --map          every tensor of ours and what it is made of
+  fedcast weights hf:timm/vit_tiny_patch16_224.augreg_in21k
+  fedcast weights dino.pth --ignore 'predictor.*'  as backbone.ignore = [\"predictor.*\"] would do
+
+Read are safetensors, PyTorch (zip, since 1.6) and NumPy (npz, the JAX release of ViT), in the names of
+timm, Hugging Face, torchvision, JAX and BERT, with or without words such as module. before them. The
+exit code is 0 where a scenario can use the file and 6 where it cannot; then it says why. The digest
+is that of the parameters, as the manifest of a run has it at the network's own resolution.")]
+pub struct WeightsArgs {
+    /// The file, or the name by which it was fetched
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Show every tensor of ours and what it is made of
+    #[arg(long)]
+    pub map: bool,
+    /// Tensors that may be left over, as backbone.ignore; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub ignore: Vec<String>,
+    /// Attention heads, where the width does not tell
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub heads: Option<u16>,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Looks and tells.
+pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
+    let path = Settings::from_env().weights_at(&args.file)?;
+    let (name, ignore) = (args.file.display().to_string(), args.ignore.clone());
+    let source = WeightsSource { path, name, ignore };
+    let survey = survey(&source, args.heads.map(usize::from))?;
+    match args.format {
+        Format::Human => print(&text(args, &survey))?,
+        Format::Json => print(&format!("{:#}\n", json(args, &survey)))?,
+    }
+    Ok(match survey.network {
+        Ok(_) => Exit::Done,
+        Err(error) => {
+            let error = CliError::Weights(error);
+            error.print();
+            error.exit()
+        }
+    })
+}
+
+fn text(args: &WeightsArgs, survey: &Survey) -> String {
+    let map = &survey.map;
+    let mut text = String::new();
+    let mut row = |word: &str, what: &str| {
+        text.push_str(&format!("{word:<12} {what}\n"));
+    };
+    let part = survey.part.as_ref().map(|part| format!(", below `{part}`")).unwrap_or_default();
+    let prefix = match map.prefix.as_str() {
+        "" => String::new(),
+        prefix => format!(", behind `{prefix}`"),
+    };
+    row("file", &format!("{} ({}{part})", args.file.display(), survey.format.word()));
+    row("names", &format!("{}{prefix}", map.family.name));
+    row("network", &looks(map));
+    let sources: usize = map.lines.iter().map(|line| line.from.len()).sum();
+    row("tensors", &format!("{} of ours, made of {sources} of the file's", map.lines.len()));
+    if !map.passed.is_empty() {
+        row("passed over", &named(&map.passed, 8));
+    }
+    if !map.left.is_empty() {
+        row("left over", &named(&map.left, 8));
+    }
+    if let Ok((_, digest)) = &survey.network {
+        row("digest", &digest.to_hex()[..16]);
+    }
+    if args.map {
+        text.push('\n');
+        for Line { to, from, layout, shape } in &map.lines {
+            let how = match layout.word() {
+                "" => String::new(),
+                word => format!("  ({word})"),
+            };
+            let shape = shown(shape);
+            text.push_str(&format!("{to}  {shape}  <-  {}{how}\n", from.join(" + ")));
+        }
+    }
+    if let Ok((config, _)) = &survey.network {
+        text.push_str(&format!("\n{}", section(args, config)));
+    }
+    text
+}
+
+/// What a scenario says to use it.
+fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
+    let mut lines = vec!["[backbone]".to_owned(), format!("kind = \"{}\"", config.kind())];
+    lines.push(format!("weights = {}", quoted(args.file.display().to_string())));
+    if !args.ignore.is_empty() {
+        let patterns: Vec<String> = args.ignore.iter().map(|pattern| quoted(pattern)).collect();
+        lines.push(format!("ignore = [{}]", patterns.join(", ")));
+    }
+    match config {
+        BackboneConfig::Vit(vit) => {
+            let preset =
+                VitConfig::PRESETS.into_iter().find(|p| VitConfig::preset(p) == Some(*vit));
+            let VitConfig { image, patch, channels, dim, depth, heads, mlp, .. } = vit;
+            let architecture = preset.map(quoted).unwrap_or_else(|| {
+                format!("{{ image = {image}, patch = {patch}, channels = {channels}, dim = {dim}, depth = {depth}, heads = {heads}, mlp = {mlp} }}")
+            });
+            lines.push(format!(
+                "architecture = {architecture}   # may be left out: the file tells it"
+            ));
+        }
+        BackboneConfig::ResNet(network) => {
+            lines.push(format!("width = {}", network.width));
+            if network.stem == Stem::ImageNet {
+                lines.push("stem = \"imagenet\"".to_owned());
+            }
+        }
+        BackboneConfig::Bert(bert) => {
+            lines.push("vocabulary = \"vocab.txt\"   # beside the weights".to_owned());
+            let (v, h, l, n) = (bert.vocabulary, bert.hidden, bert.layers, bert.heads);
+            let (i, p) = (bert.intermediate, bert.positions);
+            lines.push(format!("architecture = {{ vocabulary = {v}, hidden = {h}, layers = {l}, heads = {n}, intermediate = {i}, positions = {p} }}"));
+        }
+        BackboneConfig::DeepResNet(_) | BackboneConfig::Pixels(_) => {}
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn quoted(text: impl AsRef<str>) -> String {
+    toml::Value::String(text.as_ref().to_owned()).to_string()
+}
+
+fn json(args: &WeightsArgs, survey: &Survey) -> serde_json::Value {
+    let map = &survey.map;
+    let lines: Vec<_> = map
+        .lines
+        .iter()
+        .map(|line| {
+            serde_json::json!({
+                "to": line.to, "from": line.from, "layout": line.layout.word(), "shape": line.shape,
+            })
+        })
+        .collect();
+    let (digest, problem) = match &survey.network {
+        Ok((_, digest)) => (Some(digest.to_hex()[..16].to_owned()), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    serde_json::json!({
+        "file": args.file, "format": survey.format.word(), "part": survey.part, "family": map.family.name,
+        "prefix": map.prefix, "network": looks(map), "digest": digest, "problem": problem,
+        "kind": survey.network.as_ref().ok().map(|(config, _)| config.kind()),
+        "parameters": survey.network.as_ref().ok().map(|(config, _)| config.parameter_count()),
+        "map": lines, "passed_over": map.passed, "left_over": map.left,
+    })
+}

@@ -1,0 +1,151 @@
+//! Samples that belong to no client and to no task: a public, unlabelled set from which methods distil.
+//!
+//! It is dealt in equal shards, in an order of its own, and what does not fill a shard is left out. A client has the shard
+//! of its number modulo the shards, so that of many clients several have the same.
+
+use std::sync::Arc;
+
+use super::{Curriculum, DataError, Loader, Shard, Split, Transform};
+use crate::numerics::distributions::shuffle;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::quantity::ClientId;
+
+/// Draws of the order of shards begin at this step of the domain; before are those of what is held out.
+const ORDER: u64 = 1 << 32;
+
+/// What is known of them before any is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuxiliaryFacts {
+    /// Samples of a shard.
+    pub samples: usize,
+    /// Channels, rows and columns of a stored image, where all have the same.
+    pub image: Option<[usize; 3]>,
+    /// Whether the server has a shard of its own.
+    pub server: bool,
+}
+
+/// Unlabelled samples in shards.
+#[derive(Clone, Debug)]
+pub struct Auxiliary {
+    /// All labels are zero: nobody knows them.
+    split: Arc<Split>,
+    order: Arc<[u32]>,
+    /// Shards of clients.
+    parts: usize,
+    /// Whether the server has one more.
+    server: bool,
+}
+
+impl Auxiliary {
+    /// The samples of a split without their labels, for a model of so many classes.
+    ///
+    /// # Errors
+    /// Fewer samples than shards.
+    pub fn new(
+        split: &Arc<Split>,
+        classes: usize,
+        (parts, server): (usize, bool),
+        seed: u64,
+    ) -> Result<Auxiliary, DataError> {
+        let shards = parts + usize::from(server);
+        if parts == 0 || split.len() < shards {
+            return Err(DataError::unfit(
+                format!("{} auxiliary samples cannot be dealt in {shards} shards", split.len()),
+                "set a smaller data.auxiliary.parts, or use more data",
+            ));
+        }
+        let all: Vec<u32> = (0..split.len() as u32).collect();
+        let unlabelled = Split::chosen(split, all.clone(), vec![0; all.len()], classes)?;
+        let mut order = all;
+        shuffle(&mut StreamKey::new(seed, Domain::HoldOut).step(ORDER).rng(), &mut order);
+        Ok(Auxiliary { split: Arc::new(unlabelled), order: order.into(), parts, server })
+    }
+
+    /// Samples of every shard, of so many.
+    pub fn samples_of_a_shard(samples: usize, (parts, server): (usize, bool)) -> usize {
+        samples / (parts + usize::from(server)).max(1)
+    }
+
+    /// The number of a client's shard.
+    pub fn number_of(&self, client: ClientId) -> usize {
+        client.index() % self.parts
+    }
+
+    /// The shard of a client.
+    pub fn of(&self, client: ClientId) -> Shard {
+        self.shard(self.number_of(client))
+    }
+
+    /// The shard of the server, where it has one.
+    pub fn of_server(&self) -> Option<Shard> {
+        self.server.then(|| self.shard(self.parts))
+    }
+
+    fn shard(&self, number: usize) -> Shard {
+        let each = Auxiliary::samples_of_a_shard(self.order.len(), (self.parts, self.server));
+        let mut own = self.order[number * each..(number + 1) * each].to_vec();
+        own.sort_unstable();
+        own.into()
+    }
+
+    /// Its samples, with labels of zero.
+    pub fn split(&self) -> &Arc<Split> {
+        &self.split
+    }
+
+    /// Batches of a shard through a transform.
+    pub fn loader(
+        &self,
+        shard: &Shard,
+        curriculum: &Arc<Curriculum>,
+        transform: &Arc<Transform>,
+    ) -> Loader {
+        let (split, curriculum) = (Arc::clone(&self.split), Arc::clone(curriculum));
+        Loader::new(split, Arc::clone(shard), curriculum, Arc::clone(transform))
+    }
+
+    /// The bytes of the images of a shard, one behind the other.
+    ///
+    /// # Errors
+    /// An image that cannot be read.
+    pub fn bytes(&self, shard: &Shard) -> Result<Vec<u8>, DataError> {
+        let mut bytes = Vec::new();
+        for sample in shard.iter() {
+            bytes.extend_from_slice(&self.split.image(*sample as usize)?.pixels);
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::data::digits;
+
+    #[test]
+    fn shards_are_equal_and_nobody_shares_a_sample() {
+        let digits = digits::embedded().unwrap();
+        let of = |parts, server, seed| Auxiliary::new(&digits.train, 4, (parts, server), seed);
+        let dealt = of(7, true, 3).unwrap();
+        let mut shards: Vec<Shard> = (0..7).map(|client| dealt.of(ClientId(client))).collect();
+        shards.push(dealt.of_server().unwrap());
+        let each = digits.train.len() / 8;
+        assert!(shards.iter().all(|shard| shard.len() == each));
+        let all: BTreeSet<u32> = shards.iter().flat_map(|shard| shard.to_vec()).collect();
+        assert_eq!(all.len(), 8 * each);
+        assert_eq!(dealt.of(ClientId(9)), shards[2]);
+        assert_eq!((dealt.number_of(ClientId(9)), of(7, false, 3).unwrap().of_server()), (2, None));
+        assert_ne!(of(7, true, 4).unwrap().of(ClientId(0)), shards[0]);
+        assert_eq!(dealt.split().labels()[5], 0);
+        let first = shards[1][0] as usize;
+        assert_eq!(dealt.bytes(&shards[1]).unwrap().len(), 64 * each);
+        assert_eq!(
+            dealt.bytes(&shards[1]).unwrap()[..64],
+            digits.train.image(first).unwrap().pixels[..]
+        );
+        let error = of(2_000, false, 1).unwrap_err().to_string();
+        assert!(error.contains("in 2000 shards"), "{error}");
+    }
+}

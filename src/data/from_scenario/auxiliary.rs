@@ -1,0 +1,70 @@
+//! How many samples of nobody there are, and in which shards.
+
+use super::dataset::whole_class_sizes;
+use crate::data::{Auxiliary, AuxiliaryFacts, DataError};
+use crate::scenario::{AuxiliarySection, DataSection, DataSource, Population, Scenario};
+
+impl AuxiliaryFacts {
+    /// Those of a scenario without the data at hand; `None` where it has no such samples.
+    ///
+    /// # Errors
+    /// Where their number is not known, or nobody says how many shards there are.
+    pub fn from_scenario(scenario: &Scenario) -> Result<Option<AuxiliaryFacts>, DataError> {
+        let Some(section) = &scenario.data.auxiliary else { return Ok(None) };
+        let samples = match section.as_data(&scenario.data) {
+            Some(other) => {
+                let known = whole_class_sizes(&other).map(|sizes| sizes.iter().sum());
+                section.samples.map(|samples| samples as usize).or(known)
+            }
+            None => {
+                let of = |sizes: Vec<usize>| sizes.into_iter().map(|size| section.of_class(size));
+                whole_class_sizes(&scenario.data).map(|sizes| of(sizes).sum())
+            }
+        };
+        let unknown = || {
+            DataError::unfit(
+                "the number of auxiliary samples is not known without opening them",
+                "give data.auxiliary.samples to plan with",
+            )
+        };
+        AuxiliaryFacts::of(scenario, section, samples.ok_or_else(unknown)?).map(Some)
+    }
+
+    /// Those of so many samples.
+    ///
+    /// # Errors
+    /// Where nobody says how many shards there are.
+    pub fn of(
+        scenario: &Scenario,
+        section: &AuxiliarySection,
+        samples: usize,
+    ) -> Result<AuxiliaryFacts, DataError> {
+        let data: DataSection =
+            section.as_data(&scenario.data).unwrap_or_else(|| scenario.data.clone());
+        let side = data.side().filter(|_| data.is_square() && data.source != DataSource::Play);
+        let image = side.map(|side| [data.channels() as usize, side as usize, side as usize]);
+        let shards = shards(scenario, section)?;
+        let samples = Auxiliary::samples_of_a_shard(samples, shards);
+        Ok(AuxiliaryFacts { samples, image, server: section.server })
+    }
+}
+
+/// Shards of clients, and whether the server has one.
+///
+/// # Errors
+/// Where clients are always new, so that nobody knows how many there are, and nobody says.
+pub(crate) fn shards(
+    scenario: &Scenario,
+    section: &AuxiliarySection,
+) -> Result<(usize, bool), DataError> {
+    let fixed = scenario.participation.population == Population::Fixed;
+    let clients = fixed.then_some(scenario.federation.clients);
+    let unsaid = || {
+        DataError::unfit(
+            "clients are always new, and nobody says in how many shards auxiliary samples are dealt",
+            "set data.auxiliary.parts",
+        )
+    };
+    let parts = section.parts.or(clients).ok_or_else(unsaid)?;
+    Ok((parts as usize, section.server))
+}

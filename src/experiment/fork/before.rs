@@ -1,0 +1,63 @@
+//! What held in a forked run before: scenarios in its folder `fork/`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::experiment::assemble::{load, terms};
+use crate::experiment::directory_error::DirectoryError;
+use crate::experiment::error::ExperimentError;
+use crate::experiment::manifest::{Before, Manifest};
+use crate::experiment::resume::ResumeError;
+use crate::experiment::run_directory::names;
+use crate::federation::{Rules, Setup, Stretch, Terms};
+use crate::files::{self, Kind};
+use crate::methods::Registry;
+use crate::quantity::TaskId;
+
+/// `fork/until-task-02.toml`.
+pub fn name(before: &Before) -> String {
+    format!("{}/until-task-{:02}.toml", names::FORK, before.until_task)
+}
+
+/// The scenario that held, of a run that has it.
+pub fn text(path: &Path, before: &Before) -> Result<String, ExperimentError> {
+    let path = path.join(name(before));
+    let text = files::read_text(&path, Kind::Scenario);
+    Ok(text.map_err(|source| DirectoryError::Read { path, source })?)
+}
+
+/// The stretches of the run at `path` before its own scenario held: nothing for a run that was not forked.
+///
+/// # Errors
+/// A scenario that is not there any more, or is another.
+pub fn before(
+    path: &Path,
+    manifest: &Manifest,
+    setup: &Setup,
+    methods: &Registry,
+) -> Result<Vec<Stretch>, ExperimentError> {
+    let before = manifest.forked.iter().flat_map(|forked| &forked.before);
+    before.map(|before| stretch(path, before, setup, methods)).collect()
+}
+
+fn stretch(
+    path: &Path,
+    before: &Before,
+    setup: &Setup,
+    methods: &Registry,
+) -> Result<Stretch, ExperimentError> {
+    let file = path.join(name(before));
+    if !file.exists() {
+        return Err(ResumeError::NoFork(path.to_path_buf()).into());
+    }
+    let scenario = load(&file, &[], methods)?;
+    if scenario.hash() != before.hash {
+        let (path, found, expected) = (file, scenario.hash(), before.hash.clone());
+        return Err(ResumeError::OtherScenario { path, found, expected }.into());
+    }
+    let known = (setup.facts.backbone, setup.facts.auxiliary);
+    let terms = terms(&scenario, known, Arc::clone(&setup.lab.curriculum), methods)?;
+    let rules = Rules { pack: setup.rules.pack, ..terms.rules };
+    let until = TaskId((before.until_task - 1) as u16);
+    Ok(Stretch { until, terms: Terms { rules, ..terms } })
+}

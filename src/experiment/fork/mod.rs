@@ -1,0 +1,255 @@
+//! A run that goes on from the end of a task of another one, with something else in its scenario.
+//!
+//! What was learnt until then is taken over: the server's state, those of clients, and the journal, which is told again
+//! under the scenario that held then. So the directory of a forked run is whole: its journal begins with that of the run
+//! it was forked from, its tables have rounds from the first on, and it is resumed like any other. What it began with lies
+//! in its folder `fork/`; where it comes from stands in its manifest.
+
+mod before;
+mod fixed;
+mod start;
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+pub(super) use before::before;
+
+use super::assemble::{assemble, load};
+use super::changes::changed;
+use super::checkpoint::{self, Mark};
+use super::directory_error::DirectoryError;
+use super::error::ExperimentError;
+use super::execute::{Begin, Run, default_directory, manifest};
+use super::manifest::{Before, Forked, Manifest};
+use super::provenance::Provenance;
+use super::resume::{ResumeError, Resumed, Search, find, same_inputs};
+use super::run_directory::{RunDirectory, names, read_manifest};
+use super::task_ends::{End, ended};
+use crate::federation::{Digest, Interrupt, Setup, Snapshot};
+use crate::files::{self, Disk, Kind};
+use crate::methods::Registry;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::scenario::Scenario;
+
+/// Why a run cannot be forked there.
+#[derive(Debug, Error)]
+pub enum ForkError {
+    /// The run has not ended such a task.
+    #[error("{run} has not ended task {task}; it has ended {ended}")]
+    NoTask {
+        run: PathBuf,
+        task: u32,
+        /// How many tasks it has ended.
+        ended: usize,
+    },
+    /// Nothing comes after its last task.
+    #[error("task {0} is the last one: nothing comes after it")]
+    Last(u32),
+    /// No checkpoint is there.
+    #[error(
+        "no checkpoint of the end of task {task} is there\n  help: --recompute computes it again; runs keep one per task \
+         with record.checkpoint.every = \"task\", record.checkpoint.keep = 99 and record.checkpoint.share = 1.0"
+    )]
+    NotKept { task: u32 },
+    /// What it began with was computed elsewhere.
+    #[error(
+        "the run was itself forked after task {forked}, and has nothing to go on from before\n  help: fork the run that it \
+         comes from ({from})"
+    )]
+    Earlier { forked: u32, from: String },
+    /// It came out otherwise.
+    #[error(
+        "the server's state computed again has the digest {computed}, the run had {recorded}: another program or class \
+         of CPU computed it; fork it there"
+    )]
+    Different { computed: Digest, recorded: Digest },
+    /// Uploads are under way.
+    #[error(
+        "updates of {seats} seats are still under way when task {task} ends; a run is forked where all have come back"
+    )]
+    UnderWay { task: u32, seats: usize },
+    /// Nothing is changed.
+    #[error(
+        "nothing is changed: that run would be the recorded one\n  help: --set PATH=VALUE or --seed"
+    )]
+    Same,
+    /// What came before depends on it.
+    #[error(
+        "`{key}` cannot change in the middle of a run: what was learnt until then depends on it"
+    )]
+    Fixed { key: &'static str },
+    /// The state is of another form.
+    #[error(
+        "with these changes the method cannot go on from what was learnt: {0}\n  help: change what does not alter the \
+         shape of the model or of what clients keep"
+    )]
+    OtherState(String),
+    /// Into the run itself.
+    #[error("a run cannot be forked into its own folder; name another with --out")]
+    Itself,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct ForkOptions {
+    /// After which task, from 1.
+    pub after_task: u32,
+    /// Changes of the scenario, as `path=value`.
+    pub overrides: Vec<String>,
+    /// The directory; by default that of the changed scenario with the task behind it.
+    pub out: Option<PathBuf>,
+    /// Compute what nobody kept.
+    pub recompute: bool,
+    /// Replace what is in the directory.
+    pub force: bool,
+    /// Worker threads; the scenario's by default.
+    pub workers: Option<u32>,
+    /// How it was asked for, for the manifest.
+    pub provenance: Provenance,
+}
+
+/// Makes the directory of a run that goes on from the end of a task of the run at `path`, and answers that run, ready
+/// to be executed.
+///
+/// # Errors
+/// [`ForkError`], and everything that can be wrong with a run, a scenario and its inputs.
+pub fn fork(
+    path: &Path,
+    methods: &Registry,
+    options: &ForkOptions,
+    interrupt: Interrupt,
+) -> Result<Resumed, ExperimentError> {
+    let recorded = read_manifest(path)?;
+    let held = load(&path.join(names::SCENARIO), &[], methods)?;
+    let (found, expected) = (held.hash(), recorded.scenario.hash.clone());
+    if found != expected {
+        let path = path.to_path_buf();
+        return Err(ResumeError::OtherScenario { path, found, expected }.into());
+    }
+    let scenario = changed(path, &held, &options.overrides, methods)?;
+    if scenario.hash() == held.hash() {
+        return Err(ForkError::Same.into());
+    }
+    fixed::compare(&held, &scenario)?;
+    if let Some(Forked { after_task: forked, scenario, .. }) = &recorded.forked
+        && *forked > options.after_task
+    {
+        let (forked, from) = (*forked, format!("{}, {}", scenario.name, scenario.hash));
+        return Err(ForkError::Earlier { forked, from }.into());
+    }
+    let end = end_of(path, options.after_task, held.tasks.count())?;
+    let out = options.out.clone().unwrap_or_else(|| directory_of(&scenario, options.after_task));
+    if is_same(path, &out) {
+        return Err(ForkError::Itself.into());
+    }
+    let mut assembly = assemble(&scenario, methods, options.workers)?;
+    same_inputs(&recorded.data, &assembly.data)?;
+    same_inputs(&recorded.backbone, &assembly.backbone)?;
+    let (mark, snapshot) = start::start(path, &recorded, &held, methods, options, end, interrupt)?;
+    if !snapshot.out.is_empty() {
+        let (task, seats) = (options.after_task, snapshot.out.len());
+        return Err(ForkError::UnderWay { task, seats }.into());
+    }
+    fits(&assembly.setup, &snapshot)?;
+    let forked = forked(&recorded, &mark, options.after_task);
+    let directory =
+        RunDirectory::claim_on(&Disk::default(), &out, &scenario.hash(), options.force)?;
+    let own = Mark { scenario: scenario.hash(), ..mark.clone() };
+    take_over(path, &directory, &held, &forked, (&own, &snapshot))?;
+    let manifest = Manifest {
+        forked: Some(forked),
+        ..manifest(&scenario, &assembly, options.provenance.clone())
+    };
+    directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
+    directory.write_manifest(&manifest)?;
+    assembly.setup.before = before(&out, &manifest, &assembly.setup, methods)?;
+    let Search { intact: Some(intact), notices } = find(&out, &manifest, u32::MAX)? else {
+        return Err(ResumeError::NoFork(out).into());
+    };
+    assembly.setup.past = Some(Arc::new(intact.past));
+    let replayed = intact.mark.entries;
+    let begin = Begin::After(intact.mark);
+    let run = Run::new(directory, manifest, &scenario, assembly.setup, begin);
+    Ok(Resumed { run, scenario, notices, replayed })
+}
+
+fn end_of(path: &Path, task: u32, tasks: u32) -> Result<End, ExperimentError> {
+    let ended = ended(path)?;
+    let Some(end) = task.checked_sub(1).and_then(|place| ended.get(place as usize)).copied() else {
+        let (run, ended) = (path.to_path_buf(), ended.len());
+        return Err(ForkError::NoTask { run, task, ended }.into());
+    };
+    if task == tasks { Err(ForkError::Last(task).into()) } else { Ok(end) }
+}
+
+/// Forks after different tasks have the same scenario.
+fn directory_of(scenario: &Scenario, task: u32) -> PathBuf {
+    let mut path = default_directory(scenario).into_os_string();
+    path.push(format!("-after-task-{task}"));
+    path.into()
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Whether the changed method can take over what was learnt.
+fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ExperimentError> {
+    let other = |why: String| ExperimentError::from(ForkError::OtherState(why));
+    let init = StreamKey::new(setup.rules.seed, Domain::Init);
+    let server = setup.method.server(&setup.lab, init);
+    let mut server = server.map_err(|error| other(error.to_string()))?;
+    server.load(&snapshot.server).map_err(|error| other(error.to_string()))
+}
+
+/// Where a run that is forked after a task comes from.
+fn forked(recorded: &Manifest, mark: &Mark, after_task: u32) -> Forked {
+    let earlier = recorded.forked.iter().flat_map(|forked| &forked.before);
+    let mut before: Vec<Before> = earlier.cloned().collect();
+    // Forked again where it was forked, its own scenario never held.
+    if before.last().is_none_or(|last| last.until_task < after_task) {
+        before.push(Before { until_task: after_task, hash: recorded.scenario.hash.clone() });
+    }
+    Forked {
+        scenario: recorded.scenario.clone(),
+        after_task,
+        events: mark.entries,
+        digests: mark.digests.clone(),
+        before,
+    }
+}
+
+/// Writes what the run begins with: the scenarios that held before, a checkpoint, the journal up to it.
+fn take_over(
+    path: &Path,
+    directory: &RunDirectory,
+    held: &Scenario,
+    forked: &Forked,
+    (mark, snapshot): (&Mark, &Snapshot),
+) -> Result<(), ExperimentError> {
+    for before in &forked.before {
+        let text = match before.hash == held.hash() {
+            true => held.to_effective_toml(),
+            false => before::text(path, before)?,
+        };
+        directory.write(&before::name(before), text.as_bytes())?;
+    }
+    let content = checkpoint::encode(mark, snapshot).map_err(|why| {
+        let path = directory.path().join(names::FORK);
+        DirectoryError::Write { path, source: io::Error::other(why) }
+    })?;
+    directory.write(&format!("{}/task-{:02}.ckpt", names::FORK, forked.after_task), &content)?;
+    let from = path.join(names::EVENTS);
+    let read = |source| DirectoryError::Read { path: from.clone(), source };
+    let mut part = files::open(&from, Kind::Journal).map_err(read)?.take(mark.position);
+    let mut journal = directory.append(names::EVENTS)?;
+    let to = directory.path().join(names::EVENTS);
+    let wrote = |source| DirectoryError::Write { path: to.clone(), source };
+    io::copy(&mut part, &mut journal).map_err(wrote)?;
+    journal.sync_data().map_err(wrote)?;
+    Ok(())
+}

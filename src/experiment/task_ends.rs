@@ -1,0 +1,56 @@
+//! Where tasks of a recorded run ended, and the checkpoints that were written there.
+
+use std::path::Path;
+
+use super::checkpoint::{self, Mark};
+use super::directory_error::DirectoryError;
+use super::error::ExperimentError;
+use super::journal_file::JournalReader;
+use super::run_directory::names;
+use crate::federation::{Digest, EvaluationPoint, Event, Snapshot, SnapshotPlace};
+use crate::quantity::{Round, TaskId};
+
+/// The end of a task in the journal.
+#[derive(Clone, Copy)]
+pub struct End {
+    pub task: TaskId,
+    /// The last round before it.
+    pub round: Round,
+    /// Of the server's state.
+    pub digest: Digest,
+}
+
+/// The tasks that ended.
+pub fn ended(path: &Path) -> Result<Vec<End>, ExperimentError> {
+    let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
+    let (mut ended, mut last) = (Vec::new(), Round(0));
+    // A journal that is cut off is worth as much as is there.
+    while let Ok(Some(entry)) = reader.next_entry() {
+        match entry.event {
+            Event::Evaluated { round, point: EvaluationPoint::Task, .. } => last = round,
+            Event::TaskEnded { task } => {
+                let digest = entry.numbers.and_then(|numbers| numbers.digest);
+                let digest = digest.unwrap_or(Digest(0));
+                ended.push(End { task, round: last, digest });
+            }
+            _ => {}
+        }
+    }
+    Ok(ended)
+}
+
+/// The checkpoint that was written when the task ended, where it is still there.
+pub fn checkpoint_of(path: &Path, end: End) -> Result<Option<(Mark, Snapshot)>, ExperimentError> {
+    let mut files = Vec::new();
+    for folder in [names::CHECKPOINTS, names::FORK] {
+        let folder = path.join(folder);
+        let found = checkpoint::list(&folder);
+        files.extend(found.map_err(|source| DirectoryError::Read { path: folder, source })?);
+    }
+    // A damaged one is as good as none.
+    let mut checkpoints = files.iter().filter_map(|file| checkpoint::read(file).ok());
+    Ok(checkpoints.find(|(_, snapshot)| {
+        snapshot.place == SnapshotPlace::Task(end.task)
+            && Digest(snapshot.server.digest()) == end.digest
+    }))
+}

@@ -1,0 +1,219 @@
+//! One file over HTTP: beside its place until it is whole, going on where it was cut off.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::http::{HeaderMap, Response, StatusCode};
+
+use super::progress::bar;
+use super::{FetchError, Settings};
+
+/// How often a connection that brought something may end before it is an error.
+const ATTEMPTS: u32 = 5;
+
+/// A file that is wanted.
+pub(super) struct Wanted<'a> {
+    pub url: &'a str,
+    /// Where it shall be.
+    pub path: &'a Path,
+}
+
+/// Brings a file to the place beside its own, from which [`place`] puts it in.
+pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathBuf, FetchError> {
+    let (part, tag) = (beside(wanted.path, "part"), beside(wanted.path, "part.tag"));
+    let folder = wanted.path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(FetchError::disk(folder))?;
+    let agent = agent();
+    let mut attempt = 0;
+    loop {
+        let before = length(&part);
+        match once(&agent, wanted, &part, &tag, settings)? {
+            Ended::Whole => {
+                let _ = fs::remove_file(&tag);
+                return Ok(part);
+            }
+            Ended::Cut(reason) => {
+                attempt += 1;
+                // A connection that brings nothing is not asked for more.
+                if attempt == ATTEMPTS || length(&part) == before {
+                    return Err(FetchError::Network {
+                        url: wanted.url.to_owned(),
+                        reason: format!(
+                            "the connection ended after {} bytes: {reason}",
+                            length(&part)
+                        ),
+                        advice: "run the same command again: it goes on from there".to_owned(),
+                    });
+                }
+                std::thread::sleep(Duration::from_millis(100 << attempt));
+            }
+        }
+    }
+}
+
+/// Puts a file that is whole in its place.
+pub(super) fn place(part: &Path, path: &Path) -> Result<(), FetchError> {
+    File::open(part).and_then(|file| file.sync_all()).map_err(FetchError::disk(part))?;
+    fs::rename(part, path).map_err(FetchError::disk(path))
+}
+
+/// How an attempt ended.
+enum Ended {
+    Whole,
+    /// The connection ended before the file did.
+    Cut(String),
+}
+
+fn once(
+    agent: &Agent,
+    wanted: &Wanted<'_>,
+    part: &Path,
+    tag: &Path,
+    settings: &Settings,
+) -> Result<Ended, FetchError> {
+    let have = length(part);
+    let mut request = agent.get(wanted.url).header("Accept-Encoding", "identity");
+    if have > 0 {
+        request = request.header("Range", format!("bytes={have}-"));
+        // A file that has changed meanwhile comes from its beginning.
+        if let Ok(tag) = fs::read_to_string(tag) {
+            request = request.header("If-Range", tag);
+        }
+    }
+    let response = match request.call() {
+        Ok(response) => response,
+        Err(error) if have > 0 && matches!(error, ureq::Error::Io(_)) => {
+            return Ok(Ended::Cut(error.to_string()));
+        }
+        Err(error) => return Err(unreachable(wanted.url, &error)),
+    };
+    let status = response.status();
+    let start = match status {
+        StatusCode::PARTIAL_CONTENT if starts_at(response.headers(), have) => have,
+        StatusCode::OK => 0,
+        // It is whole, or it is longer than the file ever was.
+        StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
+            if total(response.headers()) == Some(have) {
+                return Ok(Ended::Whole);
+            }
+            fs::remove_file(part).map_err(FetchError::disk(part))?;
+            return once(agent, wanted, part, tag, settings);
+        }
+        _ => return Err(refused(wanted.url, status.as_u16())),
+    };
+    let whole = content_length(response.headers()).map(|rest| start + rest);
+    remember(tag, response.headers());
+    append(response, part, start, whole, wanted, settings)
+}
+
+/// Writes what comes behind what is there.
+fn append(
+    response: Response<ureq::Body>,
+    part: &Path,
+    start: u64,
+    whole: Option<u64>,
+    wanted: &Wanted<'_>,
+    settings: &Settings,
+) -> Result<Ended, FetchError> {
+    let disk = || FetchError::disk(part);
+    let mut file = OpenOptions::new().create(true).append(true).open(part).map_err(disk())?;
+    file.set_len(start).map_err(disk())?;
+    let name = wanted.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let bar = bar(settings.progress, &name, whole);
+    bar.set_position(start);
+    let mut reader = response.into_body().into_reader();
+    let mut buffer = vec![0; 1 << 16];
+    let mut have = start;
+    let ended = loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => break None,
+            Ok(read) => {
+                file.write_all(&buffer[..read]).map_err(disk())?;
+                have += read as u64;
+                bar.set_position(have);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    bar.finish_and_clear();
+    Ok(match (ended, whole) {
+        (None, Some(whole)) if have < whole => Ended::Cut(format!("{whole} were announced")),
+        (None, _) => Ended::Whole,
+        (Some(reason), _) => Ended::Cut(reason),
+    })
+}
+
+fn agent() -> Agent {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(Duration::from_secs(30)))
+        .timeout_recv_response(Some(Duration::from_secs(120)))
+        .user_agent(concat!("fedcast/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .into()
+}
+
+/// Where a server says that what it sends begins.
+fn starts_at(headers: &HeaderMap, have: u64) -> bool {
+    let range = headers.get("content-range").and_then(|value| value.to_str().ok());
+    let start = range.and_then(|range| range.strip_prefix("bytes ")?.split('-').next());
+    start.and_then(|start| start.parse().ok()) == Some(have)
+}
+
+/// How long the file is, of a server that cannot send what was asked for.
+fn total(headers: &HeaderMap) -> Option<u64> {
+    headers.get("content-range")?.to_str().ok()?.rsplit('/').next()?.parse().ok()
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get("content-length")?.to_str().ok()?.parse().ok()
+}
+
+/// Keeps what names this version of the file, for `If-Range`.
+fn remember(path: &Path, headers: &HeaderMap) {
+    let strong = headers.get("etag").filter(|etag| !etag.as_bytes().starts_with(b"W/"));
+    let tag = strong.or_else(|| headers.get("last-modified")).and_then(|tag| tag.to_str().ok());
+    // Without it a cut download starts again where the server cannot tell.
+    let _ = match tag {
+        Some(tag) => fs::write(path, tag),
+        None => fs::remove_file(path),
+    };
+}
+
+fn unreachable(url: &str, error: &ureq::Error) -> FetchError {
+    FetchError::Network {
+        url: url.to_owned(),
+        reason: format!("cannot be reached: {error}"),
+        advice: "is there a network? HTTPS_PROXY names a proxy, FEDCAST_MIRROR another server"
+            .to_owned(),
+    }
+}
+
+fn refused(url: &str, status: u16) -> FetchError {
+    let advice = match status {
+        401 | 403 => {
+            "it may be private or gated, or the server refuses programs: fetch it with a browser and name the path"
+        }
+        404 | 410 => {
+            "it has moved: FEDCAST_MIRROR names another server, or get the file elsewhere and name its path"
+        }
+        _ => "try again later: what has come so far is kept",
+    };
+    FetchError::Status { url: url.to_owned(), status, advice: advice.to_owned() }
+}
+
+fn length(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |meta| meta.len())
+}
+
+/// A name beside a file.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".");
+    name.push(suffix);
+    path.with_file_name(name)
+}

@@ -1,0 +1,56 @@
+//! What is on this machine already; nobody is asked.
+
+use std::path::{Path, PathBuf};
+
+use super::{FetchError, Name, Settings, hub, known};
+
+impl Settings {
+    /// The file of weights of a name.
+    ///
+    /// # Errors
+    /// [`FetchError::Absent`] with the command that brings it; a name that is no file of weights.
+    pub fn find_weights(&self, name: &Name) -> Result<PathBuf, FetchError> {
+        match name {
+            Name::Hub(hub) if hub.dataset => Err(FetchError::NoHubName(name.to_string())),
+            Name::Hub(hub) => hub::find_file(hub, self).ok_or_else(|| self.absent(name)),
+            Name::Known(_) => Err(FetchError::NoHubName(name.to_string())),
+        }
+    }
+
+    /// What `data.path` would name: a file, or a folder.
+    ///
+    /// # Errors
+    /// [`FetchError::Absent`] with the command that brings it.
+    pub fn find_data(&self, name: &Name) -> Result<PathBuf, FetchError> {
+        let found = match name {
+            Name::Hub(hub) if hub.file.is_some() => hub::find_file(hub, self),
+            Name::Hub(hub) => hub::find_folder(hub, self),
+            Name::Known(entry) => known::find(entry, self),
+        };
+        found.ok_or_else(|| self.absent(name))
+    }
+
+    /// The path itself, or where the file of weights lies that it is the name of.
+    ///
+    /// # Errors
+    /// As [`Settings::find_weights`].
+    pub fn weights_at(&self, path: &Path) -> Result<PathBuf, FetchError> {
+        Name::of_path(path).map_or_else(|| Ok(path.to_owned()), |name| self.find_weights(&name?))
+    }
+
+    /// The path itself, or where the data set lies that it is the name of.
+    ///
+    /// # Errors
+    /// As [`Settings::find_data`].
+    pub fn data_at(&self, path: &Path) -> Result<PathBuf, FetchError> {
+        Name::of_path(path).map_or_else(|| Ok(path.to_owned()), |name| self.find_data(&name?))
+    }
+
+    fn absent(&self, name: &Name) -> FetchError {
+        let place = match name {
+            Name::Hub(_) => self.hub.clone(),
+            Name::Known(entry) => known::folder(entry, self),
+        };
+        FetchError::Absent { name: name.to_string(), place, command: name.command() }
+    }
+}

@@ -1,0 +1,187 @@
+//! What the catalogue knows: downloaded, compared, recorded, unpacked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::checksum::Sums;
+use super::download::{Wanted, download, place};
+use super::unpack::{is_archive, unpack};
+use super::{Entry, FetchError, Fetched, Remote, Settings};
+use crate::files::{self, Disk, Kind};
+
+/// What archives are unpacked to.
+const FILES: &str = "files";
+
+/// What was fetched under a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub name: String,
+    pub licence: String,
+    /// In the order of the catalogue.
+    pub files: Vec<RecordedFile>,
+    /// Whether archives have been unpacked (and removed).
+    pub unpacked: bool,
+}
+
+/// A file of a [`Record`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedFile {
+    pub file: String,
+    pub url: String,
+    pub bytes: u64,
+    pub sha256: String,
+    /// The published checksum that it had, or that none is published.
+    pub checked: String,
+}
+
+/// What is written of a name, beside its folder: in it are its files only.
+fn record_of(entry: &Entry, settings: &Settings) -> PathBuf {
+    settings.data.join(format!("{}.json", entry.name))
+}
+
+/// Where the files of a name are.
+pub(super) fn folder(entry: &Entry, settings: &Settings) -> PathBuf {
+    settings.data.join(entry.name)
+}
+
+/// What `data.path` would name; `None` where not all of it is there.
+pub(super) fn find(entry: &Entry, settings: &Settings) -> Option<PathBuf> {
+    let folder = folder(entry, settings);
+    is_whole(entry, &folder, &recorded(&record_of(entry, settings)))
+        .then(|| folder.join(entry.path))
+}
+
+fn is_whole(entry: &Entry, folder: &Path, record: &Record) -> bool {
+    let has = |remote: &Remote| record.files.iter().any(|file| file.file == remote.file);
+    let there = |remote: &Remote| folder.join(remote.file).is_file();
+    let files = match entry.unpacked {
+        true => record.unpacked && folder.join(FILES).is_dir(),
+        // Files that somebody put there by hand are as good.
+        false => entry.files.iter().all(there),
+    };
+    files && (!entry.unpacked || entry.files.iter().all(has)) && !entry.files.is_empty()
+}
+
+/// Brings what is missing of an entry.
+pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, FetchError> {
+    let folder = folder(entry, settings);
+    let name = entry.name.to_owned();
+    if entry.files.is_empty() {
+        let (why, advice) = ("no server has it".to_owned(), entry.by_hand.to_owned());
+        return Err(FetchError::ByHand { name, why, advice });
+    }
+    let mut notes = vec![format!("licence: {} ({})", entry.licence, entry.homepage)];
+    let path = folder.join(entry.path);
+    if find(entry, settings).is_some() {
+        return Ok(Fetched { path, already: true, notes });
+    }
+    if let Some(why) = settings.offline {
+        return Err(FetchError::Offline { name, place: folder, why });
+    }
+    fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
+    let lock = Disk::default().lock_file(&settings.data.join(format!(".{}.lock", entry.name)));
+    // Held until the end: two processes do not write the same files.
+    let lock = lock.map_err(FetchError::disk(&folder))?;
+    lock.lock().map_err(FetchError::disk(&folder))?;
+    let written = record_of(entry, settings);
+    let mut record = recorded(&written);
+    (record.name, record.licence) = (name, entry.licence.to_owned());
+    for remote in entry.files {
+        let target = folder.join(remote.file);
+        let known = record.files.iter().position(|file| file.file == remote.file);
+        if known.is_some() && target.is_file() {
+            continue;
+        }
+        let before = known.map(|at| record.files[at].clone());
+        let file = bring(entry, remote, &target, before.as_ref(), settings)?;
+        notes.push(format!(
+            "{}: {}, {}",
+            file.file,
+            crate::quantity::Bytes(file.bytes),
+            file.checked
+        ));
+        match known {
+            Some(at) => record.files[at] = file,
+            None => record.files.push(file),
+        }
+        keep(&written, &record)?;
+    }
+    if entry.unpacked {
+        let archives: Vec<PathBuf> =
+            entry.files.iter().map(|file| folder.join(file.file)).collect();
+        let into = folder.join(FILES);
+        if into.exists() {
+            fs::remove_dir_all(&into).map_err(FetchError::disk(&into))?;
+        }
+        unpack(&archives, &into)?;
+        record.unpacked = true;
+        keep(&written, &record)?;
+        for archive in &archives {
+            if is_archive(&archive.to_string_lossy()) {
+                let _ = fs::remove_file(archive);
+            }
+        }
+        notes.push(format!("unpacked to {}; the archives are gone", into.display()));
+    }
+    Ok(Fetched { path, already: false, notes })
+}
+
+/// Downloads a file, compares it and puts it in its place.
+fn bring(
+    entry: &Entry,
+    remote: &Remote,
+    target: &Path,
+    before: Option<&RecordedFile>,
+    settings: &Settings,
+) -> Result<RecordedFile, FetchError> {
+    let url = match &settings.mirror {
+        Some(mirror) => format!("{mirror}/{}/{}", entry.name, remote.file),
+        None => remote.url.to_owned(),
+    };
+    // Somebody may have put it there by hand.
+    let part = match target.is_file() {
+        true => target.to_owned(),
+        false => download(&Wanted { url: &url, path: target }, settings)?,
+    };
+    let sums = Sums::of(&part).map_err(FetchError::disk(&part))?;
+    let published = remote.checksum.map(|checksum| (checksum.to_string(), sums.compare(checksum)));
+    let compared = match (published, before) {
+        (Some((expected, compared)), _) => compared.map_err(|found| (found, expected)),
+        (None, Some(before)) if before.sha256 != sums.sha256 => {
+            let expected = format!("SHA-256 {} at its first download", before.sha256);
+            Err((format!("SHA-256 {}", sums.sha256), expected))
+        }
+        (None, _) => Ok(()),
+    };
+    if let Err((found, expected)) = compared {
+        let _ = fs::remove_file(&part);
+        return Err(FetchError::Checksum {
+            file: remote.file.to_owned(),
+            url,
+            found,
+            expected,
+            advice: "fetch it again; if that does not help, its server has another version than the one published".to_owned(),
+        });
+    }
+    place(&part, target)?;
+    let bytes = fs::metadata(target).map_err(FetchError::disk(target))?.len();
+    let checked = match remote.checksum {
+        Some(checksum) => format!("as published: {checksum}"),
+        None => format!("no checksum is published; recorded: SHA-256 {}", sums.sha256),
+    };
+    Ok(RecordedFile { file: remote.file.to_owned(), url, bytes, sha256: sums.sha256, checked })
+}
+
+/// One that cannot be read is as good as none: what it tells is looked at again.
+fn recorded(path: &Path) -> Record {
+    let text = files::read_text(path, Kind::Manifest).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn keep(path: &Path, record: &Record) -> Result<(), FetchError> {
+    let mut text = serde_json::to_vec_pretty(record).expect("a record has only string keys");
+    text.push(b'\n');
+    Disk::default().replace(path, &text).map_err(FetchError::disk(path))
+}

@@ -1,0 +1,157 @@
+//! Distillation from soft targets that were made once, on samples that nobody has labelled.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use candle_core::Tensor;
+
+use super::Cfed;
+use crate::data::{Batch, Shard};
+use crate::learning::losses::{Distillation, distillation};
+use crate::learning::{
+    Classifier, LearningError, Teacher, TrainingPlan, TrainingReport, train_with,
+};
+use crate::methods::averaged::Averaged;
+use crate::model::{Norms, ParameterSet};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, PolicyError};
+
+/// Logits of teachers, by sample.
+pub(super) type Targets = BTreeMap<u32, Vec<f32>>;
+
+/// What a model says of some auxiliary samples on these head rows, in evaluation mode.
+///
+/// # Errors
+/// When a sample cannot be read, or the parameters do not fit.
+pub(super) fn ask(
+    parameters: &ParameterSet,
+    rows: Range<usize>,
+    samples: &Shard,
+    lab: &Lab,
+) -> Result<Targets, PolicyError> {
+    let teacher = Teacher::new(&lab.backbone, parameters, rows, None)?;
+    let auxiliary = samples_of_nobody(lab)?;
+    let loader = auxiliary.loader(samples, &lab.curriculum, &lab.statistics_transform);
+    let loader = lab.frozen(loader, teacher.model().frozen_part())?;
+    let (mut targets, width) = (Targets::new(), teacher.rows().len().max(1));
+    for batch in loader.in_order(lab.evaluation_batch) {
+        let batch = batch?;
+        let told = teacher.answers(&batch, &lab.device)?;
+        let each = batch.samples().iter().zip(told.chunks(width));
+        targets.extend(each.map(|(sample, told)| (*sample, told.to_vec())));
+    }
+    Ok(targets)
+}
+
+/// The samples of nobody.
+///
+/// # Errors
+/// Where a run that was put together by hand has none.
+pub(super) fn samples_of_nobody(lab: &Lab) -> Result<&crate::data::Auxiliary, PolicyError> {
+    let none = || PolicyError::Unsupported("there are no auxiliary samples".to_owned());
+    lab.auxiliary.as_deref().ok_or_else(none)
+}
+
+/// A model that learns from targets.
+pub(super) struct Student<'a> {
+    pub method: &'a Cfed,
+    /// Its parameters, and the head rows that train.
+    pub received: (ParameterSet, Range<usize>),
+    pub plan: TrainingPlan,
+    pub norms: Norms,
+    pub key: StreamKey,
+}
+
+impl Student<'_> {
+    /// Learns from the targets of these samples.
+    ///
+    /// # Errors
+    /// What training reports.
+    pub fn learn(
+        self,
+        samples: &Shard,
+        targets: &Targets,
+        lab: &Lab,
+    ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
+        let Student { method, received: (parameters, rows), plan, norms, key } = self;
+        let received = parameters.clone();
+        let network = Classifier::pack_normed(&lab.backbone, vec![parameters], rows, None, norms)?;
+        let auxiliary = samples_of_nobody(lab)?;
+        let loader = auxiliary.loader(samples, &lab.curriculum, &lab.train_transform);
+        let loader = lab.frozen(loader, network.frozen_part())?;
+        let mut optimiser = plan.optimiser.clone().over_pack(network.vars(), 1);
+        let factors = network.variables().iter().map(|(name, _)| method.rate_factor(name));
+        optimiser.set_rate_factors(factors.collect());
+        let variables = network.variables();
+        let report =
+            train_with(&plan, &mut optimiser, &loader, variables, key, |batch: &Batch| {
+                let logits = network.training_logits(batch, &lab.device, None)?;
+                let told = batch.samples().iter().flat_map(|sample| &targets[sample]).copied();
+                method.distilled(&logits, &told.collect::<Vec<f32>>())
+            })?;
+        let learnt = network.pack_parameters()?.into_iter().next().unwrap_or(received);
+        Ok((learnt, report))
+    }
+}
+
+impl Cfed {
+    /// `-weight mean_i sum_c q log softmax(z / T)`, `q` the softmax at the temperature of what teachers said on the first
+    /// columns.
+    pub(super) fn distilled(&self, logits: &Tensor, told: &[f32]) -> Result<Tensor, LearningError> {
+        let width = told.len() / logits.dim(0)?.max(1);
+        let own = logits.narrow(1, 0, width)?.contiguous()?;
+        let form = Distillation::CrossEntropy;
+        let loss = distillation(&own, told, 0..width, self.temperature, form)?;
+        Ok((loss * self.review_weight)?)
+    }
+}
+
+/// Which of so many models says what a sample's target is: one after the other, and on from where the last round ended.
+pub(super) fn source(asked_before: u64, sample: usize, models: usize) -> usize {
+    ((asked_before + sample as u64) % models.max(1) as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+    use candle_core::{Device, Var};
+
+    fn narrow(values: Vec<f64>) -> Vec<f32> {
+        values.into_iter().map(|value| value as f32).collect()
+    }
+
+    fn check(golden: &Golden, name: &str, z: &[f32], told: &[f32]) -> Vec<f32> {
+        let columns = z.len() / 8;
+        let z = Var::from_slice(z, (8, columns), &Device::Cpu).unwrap();
+        let loss = Cfed::default().distilled(&z, told).unwrap();
+        golden.assert_close_f32(name, &[loss.to_scalar::<f32>().unwrap()]);
+        let gradients = loss.backward().unwrap();
+        gradients.get(&z).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+    }
+
+    #[test]
+    fn golden_cfed_distils_from_one_model_after_the_other() {
+        let Some(golden) = Golden::open("cfed") else { return };
+        let models = narrow(golden.f64("models"));
+        let from = |before| (0..8).map(move |sample| source(before, sample, 3) as i64);
+        assert_eq!(from(0).collect::<Vec<_>>(), golden.i64("cyclic.source"));
+        assert_eq!(from(8).collect::<Vec<_>>(), golden.i64("cyclic.second"));
+        let row = |(sample, model): (usize, i64)| {
+            models[(model as usize * 8 + sample) * 6..][..6].to_vec()
+        };
+        let told: Vec<f32> = from(0).enumerate().flat_map(row).collect();
+        let softened = told.chunks(6).flat_map(|row| {
+            let all: Vec<f64> = row.iter().map(|z| libm::exp(f64::from(*z) / 2.0)).collect();
+            let sum: f64 = all.iter().sum();
+            all.into_iter().map(move |value| (value / sum) as f32)
+        });
+        golden.assert_close_f32("cyclic.q", &softened.collect::<Vec<f32>>());
+        let z = narrow(golden.f64("z"));
+        let slope = check(&golden, "cyclic.loss", &z, &told);
+        golden.assert_close_f32("cyclic.grad_z", &slope);
+        // CFed card, invariants 1 and 2: a tenth of the entropy is what is left, and no gradient.
+        let slope = check(&golden, "own.loss", &z, &z);
+        assert!(slope.iter().all(|slope| slope.abs() < 1e-9));
+    }
+}

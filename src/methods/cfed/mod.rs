@@ -1,0 +1,351 @@
+//! **CFed** (Ma et al., "Continual Federated Learning Based on Knowledge Distillation", IJCAI 2022; CFeD) over FedAvg: from
+//! the second task on some clients learn and others review, by distilling the model of the previous task's end on samples
+//! that nobody has labelled.
+//!
+//! ```text
+//! server   of the m clients drawn floor(0.6 m) learn, floor(0.4 m) review                            (roles)
+//! learner  minimises the cross-entropy over all outputs
+//! reviewer q = softmax(w_old(x) / T) on its shard of [data.auxiliary], once;
+//!          minimises -0.1 mean sum q log softmax(w(x) / T)                                           (distillation)
+//! server   the plain mean of all models; with `server_distils` then the same loss on a shard of its own, towards the
+//!          models that came back and the one before them, one model per sample in turn
+//! ```
+//! The release differs from the paper, and from itself. There is no shuffling, so that its stored targets fit; here they are
+//! stored by sample, and batches are shuffled. Its old model answers in training mode, by what looks like a slip; here in
+//! evaluation mode. It takes the first four fifths of every shard; here a shard is taken whole. Roles are drawn from all
+//! clients there, and here from those that are drawn for the round, of whom there are as many as with one list
+//! (`drawn = "independently"`; a client that has both roles sends two models). Server distillation is off in the release.
+//! Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this method.
+//!
+//! The auxiliary samples are somebody's data, too: a comparison has to name them. A client holds its shard from the
+//! start, or is sent it (`surrogate = "sent"`): once, if `wire.cache = "run"` lets clients keep what they were sent.
+
+mod distillation;
+mod memory;
+mod roles;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use self::distillation::{Student, Targets, ask, samples_of_nobody, source};
+pub use self::memory::Asked;
+pub use self::roles::{Division, Drawn, REVIEWER, Rounding};
+use super::averaged::{
+    Averaged, Client, Closing, Learnt, Needs, OldLogits, Trained, Weights, one_by_one, previous,
+    train,
+};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::model::ParameterSet;
+use crate::numerics::streams::Domain;
+use crate::policy::{
+    Asset, AssetSketch, Figures, Lab, ModelFacts, PolicyError, Role, RoundContext, Seat, Service,
+    SketchFacts, Veto,
+};
+use crate::quantity::ClientId;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::wire::{
+    Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, Values,
+};
+
+/// Name of a shard that is sent.
+const SURROGATE: &str = "surrogate";
+
+/// Where a reviewer has its shard of auxiliary samples from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Surrogate {
+    /// It holds it from the start.
+    Held,
+    /// The server sends it.
+    Sent,
+}
+
+impl Choice for Surrogate {}
+
+/// The `[method]` table of CFed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cfed {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// Who does what.
+    pub division: Division,
+    /// Where reviewers have their samples from.
+    pub surrogate: Surrogate,
+    /// `T`.
+    pub temperature: f64,
+    /// Weight of the distillation.
+    pub review_weight: f64,
+    /// Whether the server distils.
+    pub server_distils: bool,
+    /// Its passes over its shard.
+    pub server_epochs: u32,
+}
+
+impl Default for Cfed {
+    fn default() -> Self {
+        defaults(Cfed::read)
+    }
+}
+
+impl Cfed {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Cfed {
+        let weights = Param::new("weights", Weights::Uniform, "how much a model counts");
+        let weights = table.get(&weights.source("the release"));
+        let fedavg = FedAvg { weights, old_logits: OldLogits::Keep, ..FedAvg::learning(table) };
+        let fedavg = fedavg.in_messages(table);
+        let share = |name, share: f64, doc| {
+            Param::new(name, share, doc).source("the release").at_least(0.0).at_most(1.0)
+        };
+        let learners = share("learners", 0.6, "of the clients drawn, those that learn");
+        let reviewers = share("reviewers", 0.4, "of the clients drawn, those that review");
+        let rounding = Param::new("rounding", Rounding::Down, "how shares become numbers");
+        let drawn = Param::new("drawn", Drawn::Independently, "whether a client may do both");
+        let surrogate = Param::new("surrogate", Surrogate::Held, "where reviewers' samples are");
+        let temperature = Param::new("temperature", 2.0, "temperature of the distillation");
+        let weight = Param::new("review_weight", 0.1, "weight of the distillation");
+        let distils = Param::new("server_distils", false, "the server distils on its own shard");
+        let epochs = Param::new("server_epochs", 5, "passes of the server over its shard");
+        let learners = table.get(&learners);
+        let reviewers = table.get(&reviewers);
+        let drawn = table.get(&drawn.source("the release"));
+        if drawn == Drawn::Apart && learners + reviewers > 1.0 + 1e-9 {
+            let message = "more clients would learn and review than there are";
+            let help = "let both shares add up to one, or set `drawn = \"independently\"`";
+            table.reject("reviewers", message, "too many", help);
+        }
+        let rounding = table.get(&rounding.source("the release"));
+        Cfed {
+            fedavg,
+            division: Division { learners, reviewers, rounding, drawn },
+            surrogate: table.get(&surrogate.source("the release")),
+            temperature: table.get(&temperature.source("the release").above(0.0)),
+            review_weight: table.get(&weight.source("the release").above(0.0)),
+            server_distils: table.get(&distils.source("the release; true in the paper")),
+            server_epochs: table.get(&epochs.source("the release").at_least(1.0)),
+        }
+    }
+
+    fn reviews(&self) -> bool {
+        self.division.reviewers > 0.0
+    }
+
+    fn sends_shards(&self) -> bool {
+        self.reviews() && self.surrogate == Surrogate::Sent
+    }
+
+    /// Distils the previous task's model on a client's shard of auxiliary samples.
+    fn review(
+        &self,
+        model: &ModelFacts,
+        member: &Client<'_, ()>,
+        lab: &Lab,
+    ) -> Result<Trained, PolicyError> {
+        let untaught = || PolicyError::Unsupported("a reviewer was sent no old model".to_owned());
+        let old = previous::of(member.down)?.ok_or_else(untaught)?;
+        let view = &member.seat.view;
+        let rows = self.trained_rows(model, view);
+        let samples = samples_of_nobody(lab)?.of(member.seat.client);
+        let targets = ask(&old, rows.clone(), &samples, lab)?;
+        let student = Student {
+            method: self,
+            received: (member.received.clone(), rows),
+            plan: lab.training.clone(),
+            norms: self.norms(view),
+            key: member.key,
+        };
+        let (parameters, report) = student.learn(&samples, &targets, lab)?;
+        let mut metrics = report.metrics();
+        metrics.push(("reviewed", samples.len() as f64));
+        let beside = ParameterSet::new();
+        Ok(Trained { parameters, samples: samples.len(), rates: report.rates, beside, metrics })
+    }
+
+    /// Distils all models of a round on the server's shard, one per sample in turn.
+    fn distil(
+        &self,
+        asked: &mut Asked,
+        closing: &Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        let Closing { model, before, folded, round, lab } = closing;
+        let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
+        let samples = samples_of_nobody(lab)?.of_server().ok_or_else(none)?;
+        let view = &round.period.view;
+        let rows = self.trained_rows(model, view);
+        let came_back = folded.kept.iter().map(|kept| &kept.update.parameters);
+        let models: Vec<&ParameterSet> = came_back.chain([*before]).collect();
+        let mut targets = Targets::new();
+        for (number, parameters) in models.iter().enumerate() {
+            let is_its = |at: &usize| source(asked.0, *at, models.len()) == number;
+            let own = (0..samples.len()).filter(is_its).map(|at| samples[at]).collect();
+            targets.extend(ask(parameters, rows.clone(), &own, lab)?);
+        }
+        asked.0 += samples.len() as u64;
+        let plan = lab.in_round(round).training;
+        let student = Student {
+            method: self,
+            received: (std::mem::take(theta), rows),
+            plan: TrainingPlan { epochs: self.server_epochs, ..plan },
+            norms: self.norms(view),
+            key: round.key(Domain::Method),
+        };
+        let (parameters, report) = student.learn(&samples, &targets, lab)?;
+        *theta = parameters;
+        let last = report.epoch_losses.last().copied().unwrap_or(0.0);
+        Ok(vec![("distilled", samples.len() as f64), ("distillation_loss", last)])
+    }
+}
+
+impl Averaged for Cfed {
+    type State = ();
+    type Memory = Asked;
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        let mut needs = self.fedavg.needs();
+        if self.reviews() {
+            needs.push(Needs::Auxiliary {
+                why: "reviewers distil on samples that belong to nobody",
+                otherwise: "`method.reviewers = 0`",
+                sent: self.sends_shards(),
+            });
+        }
+        if self.server_distils {
+            needs.push(Needs::AuxiliaryOfServer { otherwise: "`method.server_distils = false`" });
+        }
+        needs
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.reviews() {
+            true => {
+                Veto::against(&[Service::Mixed], "the old model that is reviewed is of one task")
+            }
+            false => self.fedavg.vetoes(),
+        }
+    }
+
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        self.division.seats(round, cohort)
+    }
+
+    fn teaches(&self) -> bool {
+        self.reviews()
+    }
+
+    fn is_taught(&self, role: Role) -> bool {
+        role == REVIEWER
+    }
+
+    fn personal(&self) -> bool {
+        self.sends_shards()
+    }
+
+    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let known = facts.model.auxiliary.filter(|_| facts.role == REVIEWER && self.sends_shards());
+        let sketch = known.and_then(|known| Some((known.samples, known.image?)));
+        let sketch = sketch.map(|(samples, [channels, rows, columns])| {
+            let shape = vec![samples, channels, rows, columns];
+            let images = TensorSketch::new(SURROGATE, shape, Dtype::U8);
+            let section = SectionSketch::new(Kind::Exemplars, vec![images]);
+            AssetSketch { name: SURROGATE, version: 0, body: BodySketch::new(0, vec![section]) }
+        });
+        sketch.into_iter().collect()
+    }
+
+    fn assets(
+        &self,
+        _memory: &Asked,
+        seat: &Seat,
+        lab: &Lab,
+    ) -> Result<Vec<Arc<Asset>>, PolicyError> {
+        if seat.role != REVIEWER || !self.sends_shards() {
+            return Ok(Vec::new());
+        }
+        let auxiliary = samples_of_nobody(lab)?;
+        let (samples, unknown) = (auxiliary.of(seat.client), "images of different sizes");
+        let unsized_images = || PolicyError::Unsupported(unknown.to_owned());
+        let [channels, rows, columns] =
+            auxiliary.split().image_shape().ok_or_else(unsized_images)?;
+        let bytes = Values::U8(auxiliary.bytes(&samples)?.into());
+        let images = NamedTensor::new(SURROGATE, [samples.len(), channels, rows, columns], bytes)?;
+        let body = Body::new(Vec::new(), vec![Section::new(Kind::Exemplars, vec![images])]);
+        Ok(vec![Arc::new(Asset::new(SURROGATE, 0, Kind::Exemplars, body))])
+    }
+
+    /// All outputs that messages carry.
+    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        self.fedavg.head.down_rows(view, model.classes)
+    }
+
+    fn keeps(&self) -> bool {
+        self.server_distils
+    }
+
+    /// Members of a pack have one role.
+    fn learn(
+        &self,
+        model: &ModelFacts,
+        pack: &mut [Client<'_, ()>],
+        lab: &Lab,
+    ) -> Result<Learnt, PolicyError> {
+        match pack.first().is_some_and(|member| member.seat.role == REVIEWER) {
+            true => Ok(one_by_one(pack, |member| self.review(model, member, lab))),
+            false => train(self, model, pack, lab),
+        }
+    }
+
+    /// A reviewer trains on its auxiliary samples, of which it first asks the old model.
+    fn seat_work(
+        &self,
+        model: &ModelFacts,
+        seat: &Seat,
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let shard = model.auxiliary.map_or(0, |known| known.samples);
+        match seat.role == REVIEWER {
+            true => self.work(shard, plan) + shard as f64 / 3.0,
+            false => self.work(samples, plan),
+        }
+    }
+
+    fn after_mean(
+        &self,
+        memory: &mut Asked,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        match self.server_distils {
+            true => self.distil(memory, &closing, theta),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    fn server_work(&self, model: &ModelFacts, _round: &RoundContext, _updates: usize) -> f64 {
+        let shard = model.auxiliary.filter(|_| self.server_distils);
+        let shard = shard.map_or(0.0, |known| known.samples as f64);
+        shard * (f64::from(self.server_epochs) + 1.0 / 3.0)
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg of whose clients some learn the task and others distil the old model on \
+               unlabelled samples that belong to nobody.",
+        source: "Ma et al., Continual Federated Learning Based on Knowledge Distillation, IJCAI \
+                 2022",
+        state: "server: the parameters and those of the task before, perhaps auxiliary samples; \
+                client: its auxiliary samples",
+        ..MethodEntry::averaging("cfed", Cfed::read)
+    }
+}

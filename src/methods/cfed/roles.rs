@@ -1,0 +1,172 @@
+//! Who learns in a round and who reviews.
+
+use clap::ValueEnum;
+
+use crate::numerics::distributions::{choose, shuffle};
+use crate::numerics::share::{ceil, floor};
+use crate::numerics::streams::Domain;
+use crate::policy::{Role, RoundContext, Seat, one_seat_each};
+use crate::quantity::{ClientId, SeatId};
+use crate::scenario::reader::Choice;
+
+/// A client that reviews; one that learns has the role 0.
+pub const REVIEWER: Role = Role(1);
+
+/// How a share of the clients becomes a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rounding {
+    /// Down: of two clients none reviews.
+    Down,
+    /// Up.
+    Up,
+}
+
+impl Choice for Rounding {}
+
+impl Rounding {
+    /// That share of so many clients.
+    pub fn of(self, share: f64, clients: usize) -> usize {
+        let exact = share * clients as f64;
+        let count = if self == Rounding::Down { floor(exact) } else { ceil(exact) };
+        count.min(clients)
+    }
+}
+
+/// Whether a client may have both roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Drawn {
+    /// Reviewers are drawn whoever learns: a client may do both, and then counts twice.
+    Independently,
+    /// Reviewers are drawn among those who do not learn.
+    Apart,
+}
+
+impl Choice for Drawn {}
+
+/// How a cohort is divided from the second task on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Division {
+    /// Of the clients drawn, those that learn.
+    pub learners: f64,
+    /// Of the clients drawn, those that review.
+    pub reviewers: f64,
+    pub rounding: Rounding,
+    pub drawn: Drawn,
+}
+
+impl Division {
+    /// Learners, then reviewers, of a round's cohort. In the first task all learn; somebody always does something.
+    pub fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+        let all = one_seat_each(&round.period, cohort);
+        if round.period.task.0 == 0 {
+            return all;
+        }
+        let count = |share| self.rounding.of(share, all.len());
+        let (learners, reviewers) = (count(self.learners), count(self.reviewers));
+        let (first, second) = self.places(round, all.len(), (learners, reviewers));
+        let learn = first.into_iter().map(|place| all[place].clone());
+        let review = second.into_iter().map(|place| Seat { role: REVIEWER, ..all[place].clone() });
+        let mut seats: Vec<Seat> = learn.chain(review).collect();
+        if seats.is_empty() {
+            seats.extend(all.into_iter().take(1));
+        }
+        let numbered = (0..).zip(seats);
+        numbered.map(|(place, seat)| Seat { id: SeatId(place), ..seat }).collect()
+    }
+
+    /// Places in the cohort, ascending.
+    fn places(
+        &self,
+        round: &RoundContext,
+        clients: usize,
+        (learners, reviewers): (usize, usize),
+    ) -> (Vec<usize>, Vec<usize>) {
+        let key = round.key(Domain::Method);
+        match self.drawn {
+            Drawn::Independently => {
+                let draw = |step, count: usize| {
+                    let drawn = choose(&mut key.step(step).rng(), clients as u64, count as u64);
+                    drawn.into_iter().map(|place| place as usize).collect()
+                };
+                (draw(0, learners), draw(1, reviewers))
+            }
+            Drawn::Apart => {
+                let mut order: Vec<usize> = (0..clients).collect();
+                shuffle(&mut key.step(2).rng(), &mut order);
+                let mut second = order.split_off(learners);
+                second.truncate(reviewers);
+                order.sort_unstable();
+                second.sort_unstable();
+                (order, second)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::data::TaskView;
+    use crate::golden::Golden;
+    use crate::policy::Period;
+    use crate::quantity::{Round, TaskId};
+
+    #[test]
+    fn golden_cfed_roles() {
+        let Some(golden) = Golden::open("cfed") else { return };
+        let of = |share| {
+            let counts = golden.i64("roles.m").into_iter();
+            counts.map(|m| Rounding::Down.of(share, m as usize) as i64).collect::<Vec<i64>>()
+        };
+        assert_eq!(of(0.6), golden.i64("roles.learners"));
+        assert_eq!(of(0.4), golden.i64("roles.reviewers"));
+        assert_eq!((Rounding::Up.of(0.4, 2), Rounding::Up.of(0.4, 5)), (1, 2));
+    }
+
+    fn context(task: u16, round: u32) -> RoundContext {
+        let view = Arc::new(TaskView { task: TaskId(task), rows: 0..2, classes: vec![0, 1] });
+        RoundContext {
+            round: Round(round),
+            period: Period::of(view, 3),
+            phase: 0,
+            phase_name: "train",
+            round_in_phase: 0,
+            rounds_in_phase: 9,
+            run_seed: 7,
+        }
+    }
+
+    /// CFed card, invariant 4: so many of each in every round, each client a reviewer in four of ten rounds; apart nobody
+    /// is both.
+    #[test]
+    fn roles_are_dealt_evenly() {
+        let cohort: Vec<ClientId> = (10..20).map(ClientId).collect();
+        for drawn in [Drawn::Independently, Drawn::Apart] {
+            let (learners, reviewers, rounding) = (0.6, 0.4, Rounding::Down);
+            let division = Division { learners, reviewers, rounding, drawn };
+            let (mut reviews, mut twice) = ([0; 10], 0);
+            for round in 0..2_000 {
+                let seats = division.seats(&context(1, round), &cohort);
+                let (review, learn): (Vec<&Seat>, Vec<&Seat>) =
+                    seats.iter().partition(|seat| seat.role == REVIEWER);
+                assert_eq!((learn.len(), review.len()), (6, 4));
+                assert!(seats.iter().enumerate().all(|(at, seat)| seat.id.index() == at));
+                for seat in review {
+                    reviews[seat.client.0 as usize - 10] += 1;
+                    twice += learn.iter().filter(|other| other.client == seat.client).count();
+                }
+            }
+            // 800 of 2,000 each; five deviations of a binomial are 110.
+            assert!(reviews.iter().all(|count| (690..910).contains(count)), "{reviews:?}");
+            let both = twice as f64 / 2_000.0;
+            match drawn {
+                Drawn::Independently => assert!((both - 2.4).abs() < 0.15, "{both}"),
+                Drawn::Apart => assert_eq!(twice, 0),
+            }
+            assert_eq!(division.seats(&context(0, 3), &cohort).len(), 10);
+            assert_eq!(division.seats(&context(1, 3), &cohort[..1]).len(), 1);
+        }
+    }
+}

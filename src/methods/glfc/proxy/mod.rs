@@ -1,0 +1,326 @@
+//! The proxy server: it looks for images in gradients that clients send, and keeps as the old model the one that knew them
+//! best.
+//!
+//! ```text
+//! client   on a signal, of every class of its samples: the sample nearest to the class mean of unit features, moved by
+//!          `perturbation` steps of gradient descent on its pixels; sends the gradient of a LeNet at it       (prototype)
+//! proxy    a label and the last images of a search for each gradient, in place of those before             (mod)
+//!          in every round: if the mean model knows them at least as well as the best so far it is the best   (score)
+//!          as a task ends the best model is the old model of the next one
+//! ```
+//! Whoever is sent gradients of single images can see them: what protects clients is the perturbation alone. Images are seen
+//! unnormalised, at the size that the network reads, and what is found is cut to bytes.
+//!
+//! The release's two best models are one here: `best_2` of the tasks before is what clients use all through a task, first
+//! under that name and then as `best_1`. Its best score is kept for ever, so that an early task may keep the old model for
+//! all later ones; here it is reset with every task unless `proxy_best = "kept"`.
+
+mod prototype;
+mod score;
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+pub(super) use self::prototype::gradients;
+pub use self::score::{Augment, Scale};
+pub(super) use self::score::{TRACED, TRACES, trace};
+use crate::data::{DataError, Split};
+use crate::learning::gradient_matching::{LeNet, Matching, Search};
+use crate::methods::averaged::{Closing, Memory};
+use crate::model::{HeadKind, ParameterSet};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{
+    Asset, Lab, ModelFacts, PolicyError, parameter_sections, parameters_of, vector_section,
+    vectors_of,
+};
+use crate::quantity::TaskId;
+use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+
+/// Name of the gradients in an upload.
+pub(super) const GRADIENTS: &str = "gradients";
+/// Name of the old model as an asset.
+pub(super) const OLD: &str = "old";
+
+/// Until when the best score counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BestScore {
+    /// Until the task ends.
+    Task,
+    /// For all of the run.
+    Kept,
+}
+
+impl Choice for BestScore {}
+
+/// How the proxy server works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Proxy {
+    /// How images are looked for.
+    pub search: Search,
+    /// Steps that move a client's image before its gradient is sent.
+    pub perturbation: u32,
+    /// Until when the best score counts.
+    pub best: BestScore,
+    /// Rounds of a task in which scores count as zero.
+    pub wait: u32,
+    /// Scores on noisy copies of features (LGA); without, on images.
+    pub augment: Option<Augment>,
+    /// Of the LeNet that clients and server know.
+    pub seed: u64,
+}
+
+impl Proxy {
+    /// Reads its keys.
+    pub(super) fn read(table: &mut TableReader<'_>, release: &'static str) -> Proxy {
+        let calls = "calls of L-BFGS, of 20 iterations each, that look for an image";
+        let calls = Param::new("proxy_calls", 250, calls).source(release).at_least(1.0);
+        let images = "so many of the last images are kept of each gradient";
+        let images = Param::new("proxy_images", 20, images).source(release).at_least(1.0);
+        let steps = "steps that move an image before its gradient is sent";
+        let steps = Param::new("proxy_perturbation", 50, steps).source(release);
+        let best = Param::new("proxy_best", BestScore::Task, "until when the best score counts");
+        let seed = Param::new("proxy_seed", 0, "of the LeNet that clients and server know");
+        let search = Search {
+            calls: table.get::<u32>(&calls) as usize,
+            rate: 0.1,
+            kept: table.get::<u32>(&images) as usize,
+        };
+        Proxy {
+            search,
+            perturbation: table.get(&steps.at_most(1e5)),
+            best: table.get(&best.source("kept in the release")),
+            wait: 0,
+            augment: None,
+            seed: table.get(&seed),
+        }
+    }
+
+    /// The network whose gradients are sent.
+    pub(super) fn net(&self, model: &ModelFacts) -> LeNet {
+        let key = StreamKey::new(self.seed, Domain::Init);
+        LeNet::new(model.backbone.input(), model.classes, key)
+    }
+
+    /// Looks for the images of a round's gradients, and scores the mean model.
+    pub(super) fn close(
+        &self,
+        seen: &mut Seen,
+        closing: &Closing<'_>,
+        theta: &ParameterSet,
+    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+        let Closing { model, folded, round, lab, .. } = closing;
+        let mut sent = Vec::new();
+        for kept in &folded.kept {
+            seen.take_traces(&kept.update)?;
+            if let Some(gradients) = kept.update.find(Kind::Statistics, GRADIENTS) {
+                let length = gradients.shape().last().copied().unwrap_or(0).max(1);
+                let numbers = gradients.numbers();
+                sent.extend(numbers.chunks(length).map(<[f64]>::to_vec));
+            }
+        }
+        let mut figures = Vec::new();
+        if !sent.is_empty() {
+            let distance = self.look(seen, model, &sent, round.key(Domain::Method))?;
+            figures.push(("gradients", sent.len() as f64));
+            figures.push(("matching_distance", distance));
+        }
+        let rows = round.period.view.seen();
+        let augment = self.augment.map(|augment| augment.at(seen.radius));
+        let known = match round.round_in_phase < self.wait {
+            true => 0.0,
+            false => score::of(seen, theta, rows, augment, (round.key(Domain::Init), lab))?,
+        };
+        figures.push(("proxy_score", known));
+        if known >= seen.best {
+            seen.best = known;
+            seen.newest = Some((theta.clone(), rows));
+        }
+        Ok(figures)
+    }
+
+    /// Replaces the images by those that these gradients give; answers their mean distance from what was sent.
+    fn look(
+        &self,
+        seen: &mut Seen,
+        model: &ModelFacts,
+        sent: &[Vec<f64>],
+        key: StreamKey,
+    ) -> Result<f64, PolicyError> {
+        let net = self.net(model);
+        let short = || PolicyError::Unsupported("a gradient is of another network".to_owned());
+        (seen.images, seen.labels) = (Vec::new(), Vec::new());
+        seen.shape = net.image();
+        let mut total = 0.0;
+        for (number, gradient) in (0..).zip(sent) {
+            if gradient.len() != LeNet::length_of(net.image(), model.classes) {
+                return Err(short());
+            }
+            let label = net.label_of(gradient);
+            let matching = Matching { net: &net, gradient, label };
+            let (images, distance) = self.search.run(&matching, key.step(number));
+            total += distance;
+            for image in images {
+                seen.images
+                    .extend(image.iter().map(|value| (value * 255.0).clamp(0.0, 255.0) as u8));
+                seen.labels.push(label as u32);
+            }
+        }
+        Ok(total / sent.len() as f64)
+    }
+
+    /// A task ends: the best model is the old one from now on, of the head rows seen or of all.
+    pub(super) fn end_task(
+        &self,
+        seen: &mut Seen,
+        theta: &ParameterSet,
+        (task, rows): (TaskId, usize),
+        cut: bool,
+    ) -> Result<(), PolicyError> {
+        let (best, known) = seen.newest.clone().unwrap_or_else(|| (theta.clone(), rows));
+        let best = if cut { with_rows(&best, rows)? } else { best };
+        seen.old = Some(asset(task, &best, known));
+        if self.best == BestScore::Task {
+            seen.best = 0.0;
+        }
+        if let (0, Some(augment)) = (task.0, &self.augment) {
+            seen.end_first_task(augment);
+        }
+        Ok(())
+    }
+
+    /// Sample passes of looking for so many images, for virtual time.
+    pub(super) fn work(&self, model: &ModelFacts, images: usize) -> f64 {
+        let [_, rows, columns] = model.backbone.input();
+        // A gradient by parameters and two by pixels, of three forward passes each; every weight of a convolution
+        // meets every place of its output.
+        let places = (rows.div_ceil(2) * columns.div_ceil(2)) as f64;
+        let length = LeNet::length_of(model.backbone.input(), model.classes) as f64;
+        let iterations = (self.search.calls * Search::ITERATIONS) as f64;
+        model.passes(images as f64 * iterations * 9.0 * (1e4 * places / 2.0 + length))
+    }
+}
+
+/// The head cut to its first rows.
+fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet, PolicyError> {
+    let mut cut = set.clone();
+    for name in HeadKind::of(set).by_row() {
+        if let Some(whole) = set.get(name) {
+            cut.insert(*name, whole.cut(0..rows)?);
+        }
+    }
+    Ok(cut)
+}
+
+/// The old model of the task after `task`, which knows so many head rows.
+fn asset(task: TaskId, parameters: &ParameterSet, rows: usize) -> Arc<Asset> {
+    let meta = (rows as u32).to_le_bytes().to_vec();
+    let body = Body::new(meta, parameter_sections(parameters));
+    Arc::new(Asset::new(OLD, u32::from(task.0), Kind::Weights, body))
+}
+
+/// The old model that an asset holds, and the head rows that it knows.
+///
+/// # Errors
+/// Where it holds something else.
+pub(super) fn old_in(asset: &Asset) -> Result<(ParameterSet, usize), WireError> {
+    let rows: Result<[u8; 4], _> = asset.body.meta.as_slice().try_into();
+    let rows =
+        rows.map_err(|_| WireError::Malformed("an old model without its rows".to_owned()))?;
+    Ok((parameters_of(&asset.body)?, u32::from_le_bytes(rows) as usize))
+}
+
+/// What the proxy server has seen. Nothing where there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Images that were found, as bytes, one behind the other.
+    pub images: Vec<u8>,
+    /// Channels, rows and columns of each.
+    pub shape: [usize; 3],
+    /// Head rows of their classes.
+    pub labels: Vec<u32>,
+    /// The best score so far.
+    best: f64,
+    /// The model that has it, and the head rows it knows.
+    newest: Option<(ParameterSet, usize)>,
+    /// What clients get as the old model.
+    pub(super) old: Option<Arc<Asset>>,
+    /// How far copies of features lie around them, where that was found out; 0 before.
+    radius: f64,
+    /// By class: the mean trace of clients' covariances, and their samples.
+    traces: Vec<(u32, f64, f64)>,
+}
+
+impl Seen {
+    /// The images as a data set of so many classes.
+    fn split(&self, classes: usize) -> Result<Split, DataError> {
+        Split::from_buffer(self.images.clone(), self.shape, self.labels.clone(), classes)
+    }
+}
+
+const NUMBERS: &str = "proxy";
+
+impl Memory for Seen {
+    fn save_into(&self, body: &mut Body) {
+        let Some((newest, rows)) = &self.newest else { return };
+        let old = self.old.as_ref().map_or((0, 0), |old| {
+            (u64::from(old.version) + 1, old_in(old).map_or(0, |(_, rows)| rows))
+        });
+        let mut numbers = vec![self.best, self.radius, *rows as f64, old.0 as f64, old.1 as f64];
+        numbers.extend(self.traces.iter().flat_map(|(row, sum, n)| [f64::from(*row), *sum, *n]));
+        let count = numbers.len();
+        let numbers = NamedTensor::f64(NUMBERS, [count], numbers).expect("a list fills its length");
+        body.sections.push(Section::new(Kind::Settings, vec![numbers]));
+        let n = self.labels.len();
+        let [channels, height, width] = self.shape;
+        let bytes = crate::wire::Values::U8(self.images.clone().into());
+        let tensors = vec![
+            NamedTensor::new("images", [n, channels, height, width], bytes),
+            NamedTensor::u32("labels", [n], self.labels.clone()),
+        ];
+        let tensors = tensors.into_iter().map(|tensor| tensor.expect("images fill their shape"));
+        body.sections.push(Section::new(Kind::SyntheticData, tensors.collect()));
+        body.sections.push(vector_section("newest", newest));
+        if let Some((set, _)) = self.old.as_ref().and_then(|old| old_in(old).ok()) {
+            body.sections.push(vector_section(OLD, &set));
+        }
+    }
+
+    fn load_from(saved: &Body) -> Result<(Seen, ParameterSet), WireError> {
+        let theta = parameters_of(saved)?;
+        if saved.of_kind(Kind::Settings).next().is_none() {
+            return Ok((Seen::default(), theta));
+        }
+        let numbers = saved.tensor(Kind::Settings, NUMBERS)?.as_f64()?;
+        let cut = || WireError::Malformed("a saved proxy server is cut short".to_owned());
+        let (first, traces) = numbers.split_at_checked(5).ok_or_else(cut)?;
+        let [best, radius, rows, task, old_rows] = first else { return Err(cut()) };
+        let images = saved.tensor(Kind::SyntheticData, "images")?;
+        let [_, channels, height, width] = images.shape()[..] else { return Err(cut()) };
+        let old = vectors_of(&saved.sections, OLD)?;
+        let old = (*task > 0.0).then(|| asset(TaskId(*task as u16 - 1), &old, *old_rows as usize));
+        let seen = Seen {
+            images: images.numbers().into_iter().map(|byte| byte as u8).collect(),
+            shape: [channels, height, width],
+            labels: saved.tensor(Kind::SyntheticData, "labels")?.as_u32()?.to_vec(),
+            best: *best,
+            newest: Some((vectors_of(&saved.sections, "newest")?, *rows as usize)),
+            old,
+            radius: *radius,
+            traces: traces.chunks_exact(3).map(|t| (t[0] as u32, t[1], t[2])).collect(),
+        };
+        Ok((seen, theta))
+    }
+}
+
+/// What is scored, as the network reads it.
+pub(super) fn pixels_of(
+    split: &Split,
+    samples: &[u32],
+    lab: &Lab,
+) -> Result<candle_core::Tensor, PolicyError> {
+    let normalise = lab.statistics_transform.normalise.clone();
+    let transform = crate::data::Transform { steps: Vec::new(), normalise, channels: None };
+    Ok(split.input(&transform, samples, &lab.device)?)
+}

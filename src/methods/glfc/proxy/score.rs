@@ -1,0 +1,257 @@
+//! How well a model knows the images that were found.
+//!
+//! ```text
+//! GLFC   the share of the images that it answers right
+//! LGA    the share of copies  f + r e  of their features that its head answers right, e ~ N(0, diag(s)^2) of the class,
+//!        drawn again while |e|^2 > 0.1 sum s
+//! ```
+//! `s` are the deviations of a class's features (in the release the squares of their variances, by what looks like a slip:
+//! then noise is far too small). A deviation can make every draw too long: after a hundred draws the last one is shortened.
+
+use clap::ValueEnum;
+
+use super::Seen;
+use crate::data::Shard;
+use crate::learning::Classifier;
+use crate::learning::evaluation::argmax;
+use crate::methods::herded::features_by_row;
+use crate::model::ParameterSet;
+use crate::numerics::distributions::standard_normal;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, Message, PolicyError};
+use crate::scenario::reader::Choice;
+use crate::wire::{Kind, WireError};
+
+/// Names of what clients say of the spread of their features.
+pub const TRACES: &str = "traces";
+pub const TRACED: &str = "traced";
+
+/// How noise is scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scale {
+    /// By the deviation of each feature.
+    Deviation,
+    /// By the square of its variance (the release).
+    SquaredVariance,
+}
+
+impl Choice for Scale {}
+
+/// Copies of features.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Augment {
+    /// `r` in the first task, and later where clients do not say more; at 0 images are scored.
+    pub radius: f64,
+    /// Whether clients say how far their features spread in the first task.
+    pub from_clients: bool,
+    /// How noise is scaled.
+    pub scale: Scale,
+}
+
+/// Copies of every feature.
+const COPIES: usize = 5;
+/// Draws at most.
+const DRAWS: usize = 100;
+
+impl Augment {
+    /// With the radius that was found out, where one was.
+    pub fn at(self, found: f64) -> Augment {
+        Augment { radius: if found > 0.0 { found } else { self.radius }, ..self }
+    }
+}
+
+/// The score of a model over these head rows; 0 where nothing was found yet.
+///
+/// # Errors
+/// Parameters or images that do not fit.
+pub fn of(
+    seen: &Seen,
+    theta: &ParameterSet,
+    rows: usize,
+    augment: Option<Augment>,
+    (key, lab): (StreamKey, &Lab),
+) -> Result<f64, PolicyError> {
+    if seen.labels.is_empty() {
+        return Ok(0.0);
+    }
+    let model = Classifier::frozen(&lab.backbone, theta)?;
+    let split = seen.split(lab.curriculum.classes().max(rows))?;
+    let all: Vec<u32> = (0..seen.labels.len() as u32).collect();
+    let mut features = Vec::with_capacity(all.len());
+    for samples in all.chunks(lab.evaluation_batch.max(1)) {
+        let pixels = super::pixels_of(&split, samples, lab)?;
+        features.extend(model.features(&pixels)?.to_vec2::<f32>()?);
+    }
+    let (features, labels) = match augment.filter(|augment| augment.radius > 0.0) {
+        Some(augment) => copies(&features, &seen.labels, augment, key),
+        None => (features, seen.labels.clone()),
+    };
+    let mut right = 0;
+    for (features, labels) in features.chunks(256).zip(labels.chunks(256)) {
+        let shape = (features.len(), features[0].len());
+        let batch = candle_core::Tensor::from_vec(features.concat(), shape, &lab.device)?;
+        let logits = model.logits(&batch)?.narrow(1, 0, rows)?.contiguous()?.to_vec2::<f32>()?;
+        let answers = logits.iter().map(|row| argmax(row)).zip(labels);
+        right += answers.filter(|(answer, label)| *answer == Some(**label as usize)).count();
+    }
+    Ok(right as f64 / labels.len() as f64)
+}
+
+/// Noisy copies of features, class by class.
+fn copies(
+    features: &[Vec<f32>],
+    labels: &[u32],
+    augment: Augment,
+    key: StreamKey,
+) -> (Vec<Vec<f32>>, Vec<u32>) {
+    let mut known: Vec<u32> = labels.to_vec();
+    known.sort_unstable();
+    known.dedup();
+    let mut rng = key.rng();
+    let (mut copied, mut of) = (Vec::new(), Vec::new());
+    for label in known {
+        let own: Vec<&Vec<f32>> =
+            features.iter().zip(labels).filter(|(_, l)| **l == label).map(|(f, _)| f).collect();
+        let scales: Vec<f64> = variances(&own)
+            .into_iter()
+            .map(|variance| match augment.scale {
+                Scale::Deviation => variance.sqrt(),
+                Scale::SquaredVariance => variance * variance,
+            })
+            .collect();
+        let most = 0.1 * scales.iter().sum::<f64>();
+        for feature in own {
+            for _ in 0..COPIES {
+                let mut draw = || -> Vec<f64> {
+                    scales.iter().map(|scale| scale * standard_normal(&mut rng)).collect()
+                };
+                let length = |noise: &[f64]| noise.iter().map(|e| e * e).sum::<f64>();
+                let mut noise = draw();
+                for _ in 1..DRAWS {
+                    if length(&noise) <= most {
+                        break;
+                    }
+                    noise = draw();
+                }
+                let too_long = (most / length(&noise).max(f64::MIN_POSITIVE)).sqrt().min(1.0);
+                let moved = feature.iter().zip(&noise);
+                let moved = moved.map(|(f, e)| f + (augment.radius * too_long * e) as f32);
+                copied.push(moved.collect());
+                of.push(label);
+            }
+        }
+    }
+    (copied, of)
+}
+
+/// Variances of features, around their mean; of fewer than two nothing varies.
+fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
+    let (n, dim) = (features.len() as f64, features.first().map_or(0, |feature| feature.len()));
+    let of = |at: usize| {
+        let mean = features.iter().map(|feature| f64::from(feature[at])).sum::<f64>() / n;
+        let squares = features.iter().map(|feature| (f64::from(feature[at]) - mean).powi(2));
+        squares.sum::<f64>() / (n - 1.0).max(1.0)
+    };
+    (0..dim).map(of).collect()
+}
+
+/// Of every class of a shard its head row, the trace of the covariance of its features divided by their width, and its
+/// samples.
+///
+/// # Errors
+/// When a sample cannot be read, or the parameters do not fit.
+pub fn trace(
+    parameters: &ParameterSet,
+    shard: &Shard,
+    lab: &Lab,
+) -> Result<Vec<(u32, f64, u32)>, PolicyError> {
+    let model = Classifier::frozen(&lab.backbone, parameters)?;
+    let classes = features_by_row(shard, &model, lab)?;
+    let of = |(row, class): (u32, crate::methods::herded::Choice)| {
+        let rows: Vec<Vec<f32>> =
+            class.features.chunks(class.dim().max(1)).map(<[f32]>::to_vec).collect();
+        let spread = variances(&rows.iter().collect::<Vec<_>>());
+        let mean = spread.iter().sum::<f64>() / spread.len().max(1) as f64;
+        (row, mean, class.samples.len() as u32)
+    };
+    Ok(classes.into_iter().map(of).collect())
+}
+
+impl Seen {
+    /// What an upload says of the spread of its features: the newest of every round counts with the others of that round.
+    pub(super) fn take_traces(&mut self, update: &Message) -> Result<(), WireError> {
+        let Some(traces) = update.find(Kind::Statistics, TRACES) else { return Ok(()) };
+        let counts = update.tensor(Kind::Statistics, TRACED)?.shaped(&[2, traces.shape()[0]])?;
+        let counts = counts.as_u32()?;
+        let (rows, counts) = counts.split_at(counts.len() / 2);
+        for ((row, count), trace) in rows.iter().zip(counts).zip(traces.numbers()) {
+            self.traces.push((*row, trace * f64::from(*count), f64::from(*count)));
+        }
+        Ok(())
+    }
+
+    /// The first task is over: the radius is the root of the mean over classes of what clients said.
+    pub(super) fn end_first_task(&mut self, augment: &Augment) {
+        let traces = std::mem::take(&mut self.traces);
+        if !augment.from_clients || traces.is_empty() {
+            return;
+        }
+        let mut classes: std::collections::BTreeMap<u32, (f64, f64)> = Default::default();
+        for (row, sum, count) in traces {
+            let class = classes.entry(row).or_default();
+            *class = (class.0 + sum, class.1 + count);
+        }
+        let means = classes.values().map(|(sum, count)| sum / count.max(1.0));
+        self.radius = (means.sum::<f64>() / classes.len() as f64).sqrt();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::streams::Domain;
+
+    /// LGA card, section 6: noise is never longer than a tenth of its scales; without a radius a copy is the feature.
+    #[test]
+    fn copies_lie_around_features() {
+        let features: Vec<Vec<f32>> =
+            (0..12).map(|i| (0..4).map(|j| ((5 * i + j) as f32).sin() * 0.2).collect()).collect();
+        let labels: Vec<u32> = (0..12).map(|i| i % 2).collect();
+        let key = StreamKey::new(3, Domain::Init);
+        for scale in [Scale::Deviation, Scale::SquaredVariance] {
+            let augment = Augment { radius: 1.0, from_clients: false, scale };
+            let (copied, of) = copies(&features, &labels, augment, key);
+            assert_eq!((copied.len(), of.iter().filter(|label| **label == 1).count()), (60, 30));
+            let own: Vec<&Vec<f32>> = features.iter().step_by(2).collect();
+            let scales = variances(&own).into_iter().map(|variance| match scale {
+                Scale::Deviation => variance.sqrt(),
+                Scale::SquaredVariance => variance * variance,
+            });
+            let most = 0.1 * scales.sum::<f64>();
+            for (copy, feature) in copied.chunks(5).zip(own) {
+                for copy in copy {
+                    let gaps = copy.iter().zip(feature).map(|(a, b)| f64::from(a - b).powi(2));
+                    let length = gaps.sum::<f64>();
+                    assert!(length <= most * 1.001 + 1e-9, "{length} {most}");
+                }
+            }
+            let none = Augment { radius: 0.0, ..augment };
+            assert_eq!(copies(&features, &labels, none, key).0[0], features[0]);
+        }
+        assert_eq!(
+            Augment { radius: 0.15, from_clients: true, scale: Scale::Deviation }.at(0.0).radius,
+            0.15
+        );
+    }
+
+    #[test]
+    fn a_radius_is_the_root_of_the_mean_trace() {
+        let augment = Augment { radius: 0.15, from_clients: true, scale: Scale::Deviation };
+        let mut seen =
+            Seen { traces: vec![(0, 4.0, 2.0), (0, 2.0, 1.0), (3, 6.0, 1.0)], ..Seen::default() };
+        seen.end_first_task(&augment);
+        // (6 / 3 + 6 / 1) / 2 = 4
+        assert_eq!(augment.at(seen.radius).radius, 2.0);
+        assert!(seen.traces.is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! What a client of GLFC keeps: exemplars, what it has learned, and samples of tasks that it has still to choose from.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::compensation::LearnedRows;
+use crate::data::{Curriculum, Shard};
+use crate::learning::exemplars::{ByClass, Quota};
+use crate::learning::{Classifier, Herding};
+use crate::methods::herded::features_by_row;
+use crate::policy::{ClientState, Lab, PolicyError};
+use crate::quantity::TaskId;
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// How exemplars are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choosing {
+    /// Samples of a client at most, of all learned classes together.
+    pub budget: usize,
+    /// Whether a sample may be chosen again.
+    pub repeats: bool,
+}
+
+/// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
+/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose from are its
+/// own data.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Learned {
+    /// Exemplars of learned classes, the best of each first.
+    pub by_class: ByClass,
+    /// Head rows of learned classes, also of those without exemplars.
+    pub rows: BTreeSet<u32>,
+    /// The task that the last signal began.
+    pub(super) task: Option<TaskId>,
+    /// Mean entropy of the answers when it was last asked.
+    pub(super) entropy: f64,
+    /// Tasks whose classes are not learned yet, the one at hand the last.
+    met: Vec<(TaskId, Shard)>,
+    /// Of one sample.
+    pub(super) sample_bytes: u64,
+}
+
+impl Learned {
+    /// The client holds this shard of a task.
+    pub(super) fn meet(&mut self, task: TaskId, shard: &Shard) {
+        let known = self.met.last().map(|(known, _)| *known).or(self.task);
+        if known.is_none_or(|known| known < task) {
+            self.met.push((task, Arc::clone(shard)));
+        }
+    }
+
+    /// What was met before `task` becomes learned: exemplars are chosen by this model's unit features, and what there is is
+    /// cut to its part of the budget.
+    pub(super) fn learn(
+        &mut self,
+        task: TaskId,
+        model: &Classifier,
+        choosing: Choosing,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        self.task = Some(task);
+        self.sample_bytes = lab.dataset.train.sample_bytes()?;
+        let now = self.met.iter().position(|(met, _)| *met >= task).unwrap_or(self.met.len());
+        for (_, shard) in self.met.drain(..now).collect::<Vec<_>>() {
+            let classes = features_by_row(&shard, model, lab)?;
+            self.rows.extend(classes.keys());
+            let each = Quota::Floor.of(choosing.budget, self.rows.len());
+            self.by_class.cut(each);
+            for (row, class) in classes {
+                let (features, dim) = (&class.features, class.dim());
+                let order = match choosing.repeats {
+                    true => Herding::GreedyUnit.order_with_repeats(features, dim, each),
+                    false => Herding::GreedyUnit.order(features, dim, each),
+                };
+                self.by_class.insert(row, order.into_iter().map(|at| class.samples[at]).collect());
+            }
+        }
+        Ok(())
+    }
+
+    /// Learned classes with the task of each.
+    pub(super) fn of_tasks(&self, curriculum: &Curriculum) -> LearnedRows {
+        let task = |row: u32| curriculum.tasks.partition_point(|view| view.seen() <= row as usize);
+        self.rows.iter().map(|row| (*row, task(*row))).collect()
+    }
+}
+
+impl ClientState for Learned {
+    fn save(&self) -> Body {
+        let mut meta = MetaWriter::new();
+        let exemplars: Vec<u32> = self.by_class.iter().map(|(row, _)| row).collect();
+        let tasks: Vec<u32> = self.met.iter().map(|(task, _)| u32::from(task.0)).collect();
+        let begun = self.task.map_or(0, |task| u64::from(task.0) + 1);
+        meta.u64(self.sample_bytes).u64(begun).f64(self.entropy);
+        meta.u32s(&self.rows.iter().copied().collect::<Vec<_>>()).u32s(&exemplars).u32s(&tasks);
+        let tensor = |name: String, samples: &[u32]| {
+            NamedTensor::u32(name, [samples.len()], samples.to_vec())
+                .expect("a list fills its length")
+        };
+        let rows = self.by_class.iter().map(|(row, own)| tensor(format!("row.{row}"), own));
+        let met = self.met.iter().map(|(task, own)| tensor(format!("task.{}", task.0), own));
+        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, rows.chain(met).collect())])
+    }
+
+    fn load(saved: &Body) -> Result<Learned, WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (sample_bytes, begun, entropy) = (meta.u64()?, meta.u64()?, meta.f64()?);
+        let (rows, exemplars, tasks) = (meta.u32s()?, meta.u32s()?, meta.u32s()?);
+        meta.finish()?;
+        let samples = |name: String| saved.tensor(Kind::Exemplars, &name)?.as_u32();
+        let mut by_class = ByClass::default();
+        for row in exemplars {
+            by_class.insert(row, samples(format!("row.{row}"))?.to_vec());
+        }
+        let met = |task: u32| Ok((TaskId(task as u16), samples(format!("task.{task}"))?.clone()));
+        Ok(Learned {
+            by_class,
+            rows: rows.into_iter().collect(),
+            task: begun.checked_sub(1).map(|task| TaskId(task as u16)),
+            entropy,
+            met: tasks.into_iter().map(met).collect::<Result<_, WireError>>()?,
+            sample_bytes,
+        })
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        self.sample_bytes * self.by_class.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_is_read_back() {
+        assert_eq!(Learned::load(&Learned::default().save()).unwrap(), Learned::default());
+        let mut memory = Learned { sample_bytes: 64, entropy: 1.5, ..Learned::default() };
+        memory.by_class.insert(3, vec![9, 2, 9]);
+        memory.rows.extend([3, 1]);
+        memory.task = Some(TaskId(1));
+        memory.meet(TaskId(1), &[5, 6].into());
+        assert!(memory.met.is_empty(), "met before");
+        memory.meet(TaskId(2), &[5, 6].into());
+        memory.meet(TaskId(2), &[7].into());
+        memory.meet(TaskId(4), &[].into());
+        assert_eq!(memory.met, [(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
+        assert_eq!(Learned::load(&memory.save()).unwrap(), memory);
+        assert_eq!(memory.kept_bytes(), 3 * 64);
+    }
+}

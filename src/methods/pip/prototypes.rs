@@ -1,0 +1,293 @@
+//! Prototypes: a Gaussian for every class of the task, merged from those of the clients that hold it.
+//!
+//! ```text
+//! moments     mu = sum w_m mu_m,  var = sum w_m (var_m + mu_m^2) - mu^2          w_m over the clients that hold the class
+//! benchmark   the same with var_m^2 in place of var_m, and in a task's first round without - mu^2
+//! ```
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+
+use crate::data::TaskView;
+use crate::methods::averaged::Memory;
+use crate::methods::class_statistics::{flagged, flags};
+use crate::model::ParameterSet;
+use crate::policy::{Message, parameters_of};
+use crate::quantity::{ClientId, TaskId};
+use crate::scenario::reader::Choice;
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// Names of their tensors, in both directions.
+pub(super) const MEANS: &str = "means";
+pub(super) const VARIANCES: &str = "variances";
+pub(super) const COUNTS: &str = "counts";
+
+/// What becomes of the Gaussians of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Merge {
+    /// Their moments are matched.
+    Moments,
+    /// As the code of HGP's benchmark does it, which squares variances.
+    Benchmark,
+}
+
+impl Choice for Merge {}
+
+/// How much a client counts for a class that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Weighing {
+    /// By all its samples of the task (code of HGP's benchmark).
+    Samples,
+    /// By its samples of the class, which then travel.
+    Classes,
+    /// By the rounds of the task that it has taken part in (the release).
+    Visits,
+}
+
+impl Choice for Weighing {}
+
+/// Mean and variance of the features of a class.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gaussian {
+    pub mean: Vec<f64>,
+    pub variance: Vec<f64>,
+}
+
+/// What clients with these weights say of a class, taken together; nothing where nobody weighs anything.
+pub(super) fn merged(
+    reports: &[(f64, Gaussian)],
+    merge: Merge,
+    first_round: bool,
+) -> Option<Gaussian> {
+    let total: f64 = reports.iter().map(|(weight, _)| weight).sum();
+    let dim = reports.first().filter(|_| total > 0.0)?.1.mean.len();
+    let sum = |of: &dyn Fn(&Gaussian, usize) -> f64, at: usize| {
+        reports.iter().map(|(weight, one)| weight / total * of(one, at)).sum::<f64>()
+    };
+    let mean: Vec<f64> = (0..dim).map(|at| sum(&|one, at| one.mean[at], at)).collect();
+    let variance = (0..dim).map(|at| match merge {
+        // The same as the moments, without a difference of two large numbers.
+        Merge::Moments => sum(&|one, at| one.variance[at] + (one.mean[at] - mean[at]).powi(2), at),
+        Merge::Benchmark => {
+            let second = sum(&|one, at| one.variance[at].powi(2) + one.mean[at].powi(2), at);
+            second - if first_round { 0.0 } else { mean[at].powi(2) }
+        }
+    });
+    let variance = variance.collect();
+    Some(Gaussian { mean, variance })
+}
+
+/// The prototypes of the classes of the task at hand, by head row, and how often whom has been met in it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Prototypes {
+    task: Option<TaskId>,
+    pub(super) known: BTreeMap<u32, Gaussian>,
+    visits: BTreeMap<ClientId, u64>,
+    /// Width of a feature.
+    pub(super) dim: usize,
+}
+
+impl Prototypes {
+    /// A client has taken part in one more round of the task; in how many now.
+    pub(super) fn visit(&mut self, client: ClientId) -> u64 {
+        let visits = self.visits.entry(client).or_default();
+        *visits += 1;
+        *visits
+    }
+
+    /// Which classes of a view have one.
+    pub(super) fn flags(&self, view: &TaskView) -> Vec<u8> {
+        flags(view, |row| self.known.contains_key(&row))
+    }
+
+    /// All prototypes of a view, `(classes, dim)` each; zeros for a class without one.
+    pub(super) fn section(&self, view: &TaskView) -> Result<Section, WireError> {
+        let dim = self.dim;
+        let table = |of: fn(&Gaussian) -> &[f64]| {
+            let row = |row: usize| match self.known.get(&(row as u32)) {
+                Some(known) => of(known).iter().map(|value| *value as f32).collect(),
+                None => vec![0.0; dim],
+            };
+            view.rows.clone().flat_map(row).collect::<Vec<f32>>()
+        };
+        let shape = [view.rows.len(), dim];
+        let means = NamedTensor::f32(MEANS, shape, table(|known| &known.mean))?;
+        let variances = NamedTensor::f32(VARIANCES, shape, table(|known| &known.variance))?;
+        Ok(Section::new(Kind::Prototypes, vec![means, variances]))
+    }
+}
+
+/// Gaussians of these head rows in the tensors of a message.
+///
+/// # Errors
+/// Where there are other tensors.
+pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian)>, WireError> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let means = message.tensor(Kind::Prototypes, MEANS)?;
+    let dim = means.shape().last().copied().unwrap_or(0);
+    let means = means.shaped(&[rows.len(), dim])?.as_f32()?;
+    let variances = message.tensor(Kind::Prototypes, VARIANCES)?;
+    let variances = variances.shaped(&[rows.len(), dim])?.as_f32()?;
+    let wide = |values: &[f32], at: usize| -> Vec<f64> {
+        values[at * dim..(at + 1) * dim].iter().map(|value| f64::from(*value)).collect()
+    };
+    let one = |(at, row): (usize, &u32)| {
+        (*row, Gaussian { mean: wide(means, at), variance: wide(variances, at) })
+    };
+    Ok(rows.iter().enumerate().map(one).collect())
+}
+
+/// What a Down says of the classes of a view; nothing in a round without prototypes.
+///
+/// # Errors
+/// Where it says something else.
+pub(super) fn heard(down: &Message, view: &TaskView) -> Result<Vec<(u32, Gaussian)>, WireError> {
+    if down.find(Kind::Prototypes, MEANS).is_none() {
+        return Ok(Vec::new());
+    }
+    let all: Vec<u32> = view.rows.clone().map(|row| row as u32).collect();
+    let known = flagged(&down.control, view)?;
+    let of_all = said(down, &all)?.into_iter().enumerate();
+    Ok(of_all.filter(|(at, _)| known.contains(at)).map(|(_, one)| one).collect())
+}
+
+impl Memory for Prototypes {
+    fn save_into(&self, body: &mut Body) {
+        let mut meta = MetaWriter::new();
+        let (clients, visits): (Vec<u32>, Vec<u32>) =
+            self.visits.iter().map(|(client, visits)| (client.0, *visits as u32)).unzip();
+        let rows: Vec<u32> = self.known.keys().copied().collect();
+        meta.u64(self.task.map_or(0, |task| u64::from(task.0) + 1));
+        meta.u32s(&clients).u32s(&visits).u32s(&rows);
+        meta.u64(self.dim as u64);
+        body.meta = meta.finish();
+        let table = |name, of: fn(&Gaussian) -> &Vec<f64>| {
+            let values: Vec<f64> = self.known.values().flat_map(|one| of(one).clone()).collect();
+            let table = NamedTensor::f64(name, [rows.len(), self.dim], values);
+            table.expect("prototypes of one run are of one width")
+        };
+        let tensors = vec![table(MEANS, |known| &known.mean), table(VARIANCES, |k| &k.variance)];
+        body.sections.push(Section::new(Kind::Prototypes, tensors));
+    }
+
+    fn load_from(saved: &Body) -> Result<(Prototypes, ParameterSet), WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let task = meta.u64()?.checked_sub(1).map(|task| TaskId(task as u16));
+        let (clients, visits, rows) = (meta.u32s()?, meta.u32s()?, meta.u32s()?);
+        let dim = meta.u64()? as usize;
+        meta.finish()?;
+        let table = |name| saved.tensor(Kind::Prototypes, name)?.as_f64();
+        let (means, variances) = (table(MEANS)?, table(VARIANCES)?);
+        let one = |(at, row): (usize, u32)| {
+            let of = |values: &[f64]| values[at * dim..(at + 1) * dim].to_vec();
+            (row, Gaussian { mean: of(means), variance: of(variances) })
+        };
+        let known = rows.into_iter().enumerate().map(one).collect();
+        let visits = clients.into_iter().map(ClientId).zip(visits.into_iter().map(u64::from));
+        Ok((Prototypes { task, known, visits: visits.collect(), dim }, parameters_of(saved)?))
+    }
+
+    fn begins(&mut self, task: usize) -> bool {
+        let new = self.task.replace(TaskId(task as u16)) != Some(TaskId(task as u16));
+        if new {
+            self.known.clear();
+            self.visits.clear();
+        }
+        new
+    }
+
+    fn task(&self) -> usize {
+        self.task.map_or(0, TaskId::index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+
+    /// The reports of a class, with a weight for each of three clients.
+    fn reports(golden: &Golden, class: usize, weights: &[i64]) -> Vec<(f64, Gaussian)> {
+        let (mean, variance) = (golden.f64("mean"), golden.f64("var"));
+        let has = golden.i64("has");
+        let holders = (0..3).filter(|client| has[client * 4 + class] == 1);
+        let of = |values: &[f64], client: usize| values[(client * 4 + class) * 5..][..5].to_vec();
+        let one = |client: usize| {
+            let gaussian = Gaussian { mean: of(&mean, client), variance: of(&variance, client) };
+            (weights[client] as f64, gaussian)
+        };
+        holders.map(one).collect()
+    }
+
+    #[test]
+    fn golden_pip_merges() {
+        let Some(golden) = Golden::open("pip") else { return };
+        let (n, visits) = (golden.i64("n"), golden.i64("visits"));
+        for (names, weights, merge, first) in [
+            (["merged.mean", "merged.var"], &n, Merge::Moments, false),
+            (["merged.mean", "compat.first"], &n, Merge::Benchmark, true),
+            (["merged.mean", "compat.later"], &n, Merge::Benchmark, false),
+            (["official.mean", "official.var"], &visits, Merge::Moments, false),
+        ] {
+            let all: Vec<Option<Gaussian>> = (0..4)
+                .map(|class| merged(&reports(&golden, class, weights), merge, first))
+                .collect();
+            let known: Vec<i64> = all.iter().map(|one| i64::from(one.is_some())).collect();
+            assert_eq!(known, golden.i64("known"));
+            let flat = |of: fn(Gaussian) -> Vec<f64>| -> Vec<f64> {
+                all.iter().cloned().flat_map(|one| one.map_or(vec![0.0; 5], of)).collect()
+            };
+            golden.assert_close(names[0], &flat(|one| one.mean));
+            golden.assert_close(names[1], &flat(|one| one.variance));
+        }
+    }
+
+    /// PIP card, invariants 2 and 3: of biased variances and class counts the merge is what pooled samples have, however
+    /// they are dealt, and one client is repeated to the bit.
+    #[test]
+    fn merged_moments_are_those_of_all_samples() {
+        let samples: Vec<Vec<f64>> =
+            (0..9).map(|i| (0..3).map(|j| ((7 * i + j) as f64).sin() * 3.0).collect()).collect();
+        let fit = |rows: &[Vec<f64>]| {
+            let n = rows.len() as f64;
+            let mean: Vec<f64> =
+                (0..3).map(|j| rows.iter().map(|row| row[j]).sum::<f64>() / n).collect();
+            let variance = (0..3)
+                .map(|j| rows.iter().map(|row| (row[j] - mean[j]).powi(2)).sum::<f64>() / n)
+                .collect();
+            (n, Gaussian { mean, variance })
+        };
+        let whole = fit(&samples);
+        for parts in [&[0..9][..], &[0..1, 1..9], &[0..4, 4..6, 6..9]] {
+            let reports: Vec<_> = parts.iter().map(|part| fit(&samples[part.clone()])).collect();
+            let found = merged(&reports, Merge::Moments, true).unwrap();
+            let wanted = whole.1.mean.iter().chain(&whole.1.variance);
+            for (found, wanted) in found.mean.iter().chain(&found.variance).zip(wanted) {
+                assert!((found - wanted).abs() < 1e-12, "{found} {wanted}");
+            }
+            assert!(found.variance.iter().all(|variance| *variance >= 0.0));
+        }
+        assert_eq!(merged(&[(5.0, whole.1.clone())], Merge::Moments, false), Some(whole.1));
+        assert_eq!(merged(&[], Merge::Moments, false), None);
+    }
+
+    #[test]
+    fn prototypes_are_read_back_and_last_for_a_task() {
+        let mut all = Prototypes { dim: 2, ..Prototypes::default() };
+        assert!(all.begins(1) && !all.begins(1));
+        assert_eq!((all.visit(ClientId(4)), all.visit(ClientId(4))), (1, 2));
+        let one = Gaussian { mean: vec![0.1, -2.0], variance: vec![0.3, -0.5] };
+        all.known.insert(5, one);
+        let mut body = Body::default();
+        all.save_into(&mut body);
+        assert_eq!(Prototypes::load_from(&body).unwrap().0, all);
+        assert!(all.begins(2) && all.known.is_empty());
+        assert_eq!(all.visit(ClientId(4)), 1);
+        let mut body = Body::default();
+        all.save_into(&mut body);
+        assert_eq!(Prototypes::load_from(&body).unwrap().0, all);
+    }
+}

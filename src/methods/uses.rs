@@ -1,0 +1,216 @@
+//! Which keys of a scenario a method uses, read off what it declares: its phases and what a seat costs in each of them.
+//!
+//! Participation means something where a phase samples its clients, `federation.rounds` where phases grow with it, and
+//! `[client]` where the passes of a seat depend on the plan of training. What a method never looks at is said by name, so
+//! that nobody compares methods at a participation that one of them does not have.
+
+use std::sync::Arc;
+
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::policy::{CohortRule, Method, Period};
+use crate::quantity::TaskId;
+use crate::scenario::{Ignored, Participants, Scenario};
+
+/// The phases of a method over the tasks of a run, and which keys bear on each.
+pub struct Uses {
+    tasks: usize,
+    phases: Vec<PhaseUse>,
+    /// Tasks whose phases grow with `federation.rounds`.
+    rounds: Vec<usize>,
+}
+
+/// One phase that has rounds.
+struct PhaseUse {
+    task: usize,
+    name: &'static str,
+    rounds: u32,
+    cohort: CohortRule,
+    /// Whether its passes depend on the plan of training at all.
+    trains: bool,
+    /// Whether they depend on the number of epochs.
+    epochs: bool,
+}
+
+/// In which tasks something is so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reach {
+    Nowhere,
+    FirstTask,
+    Later,
+}
+
+/// Why a key has no meaning.
+struct Lack {
+    /// Or it has one here and there.
+    whole: bool,
+    why: String,
+}
+
+impl Lack {
+    fn whole(why: impl Into<String>) -> Lack {
+        Lack { whole: true, why: why.into() }
+    }
+
+    fn partly(why: impl Into<String>) -> Lack {
+        Lack { whole: false, why: why.into() }
+    }
+}
+
+/// A seat with many samples: whatever a plan limits, it limits here.
+const SAMPLES: usize = 100_000;
+
+impl Uses {
+    /// Of a method in a run of so many tasks, with the rounds of the scenario.
+    pub fn of(method: &dyn Method, tasks: usize, rounds: u32) -> Uses {
+        let mut uses = Uses { tasks, phases: Vec::new(), rounds: Vec::new() };
+        for task in 0..tasks {
+            let rows = task..task + 1;
+            let view = TaskView { task: TaskId(task as u16), rows, classes: vec![task as u32] };
+            let view = Arc::new(view);
+            let period = Period::of(Arc::clone(&view), tasks);
+            let phases = method.phases(&period, rounds);
+            let more = method.phases(&period, rounds.saturating_add(1));
+            if phases != more {
+                uses.rounds.push(task);
+            }
+            let listed = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
+            uses.phases.extend(listed.map(|(index, phase)| {
+                let passes = |plan: &TrainingPlan| method.work(&view, index, SAMPLES, plan);
+                let plan = TrainingPlan::default();
+                let usual = passes(&plan);
+                let epochs =
+                    usual != passes(&TrainingPlan { epochs: plan.epochs + 1, ..plan.clone() });
+                let batch = usual != passes(&TrainingPlan { batch: plan.batch + 1, ..plan });
+                PhaseUse {
+                    task,
+                    name: phase.name,
+                    rounds: phase.rounds,
+                    cohort: phase.cohort,
+                    trains: epochs || batch,
+                    epochs,
+                }
+            }));
+        }
+        uses
+    }
+
+    /// What of a scenario its method never looks at.
+    pub fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
+        let mut ignored = Vec::new();
+        let mut say = |key: &'static str, what: String, Lack { whole, why }: Lack| {
+            let name = &scenario.method.name;
+            let lacks = if whole { "has no meaning for" } else { "does not hold throughout" };
+            ignored.push(Ignored { key, message: format!("{what} {lacks} `{name}`: {why}") });
+        };
+        let sampling = match scenario.participation.participants {
+            Participants::All => None,
+            Participants::Count { count } => Some(("participation.count", f64::from(count))),
+            Participants::Fraction { fraction } => Some(("participation.fraction", fraction)),
+        };
+        let lack = match scenario.federation.clients {
+            1 => Some(Lack::whole("there is one client")),
+            _ => self.sampling(),
+        };
+        if let (Some((key, value)), Some(lack)) = (sampling, lack) {
+            say(key, format!("{key} = {value}"), lack);
+        }
+        if let Some(lack) = self.growing() {
+            let key = "federation.rounds";
+            say(key, format!("{key} = {}", scenario.federation.rounds), lack);
+        }
+        match (self.training(), self.counting()) {
+            (Some(lack), _) => say("client", "[client]".to_owned(), lack),
+            (None, Some(lack)) => {
+                let key = "client.epochs";
+                say(key, format!("{key} = {}", scenario.client.epochs), lack);
+            }
+            (None, None) => {}
+        }
+        ignored
+    }
+
+    /// The same of any scenario, for `fedcast methods show`.
+    pub fn sentences(&self) -> Vec<String> {
+        let epochs = self.counting().filter(|_| self.training().is_none());
+        let all = [
+            ("[participation]", self.sampling()),
+            ("federation.rounds", self.growing()),
+            ("[client]", self.training()),
+            ("client.epochs", epochs),
+        ];
+        all.into_iter().filter_map(|(key, lack)| Some(format!("{key}: {}", lack?.why))).collect()
+    }
+
+    /// Why participation has no meaning, or not everywhere.
+    fn sampling(&self) -> Option<Lack> {
+        let holders = self.named(|phase| phase.cohort == CohortRule::Holders)?;
+        let all = format!("every holder of a task's data takes part in {holders}");
+        let is_sampled = |phase: &PhaseUse| phase.cohort == CohortRule::Sampled;
+        Some(match (self.named(is_sampled), self.reach(is_sampled)) {
+            (None, _) => Lack::whole(all),
+            (Some(sampled), Reach::FirstTask) => Lack::partly(format!(
+                "{all}; clients are sampled for {sampled} of the first task only"
+            )),
+            (Some(sampled), _) => Lack::partly(format!("{all}; clients are sampled for {sampled}")),
+        })
+    }
+
+    /// Why `federation.rounds` has no meaning, or not everywhere.
+    fn growing(&self) -> Option<Lack> {
+        let last = || {
+            let of_task = self.phases.iter().filter(|phase| phase.task + 1 == self.tasks);
+            let counted = |phase: &PhaseUse| {
+                let word = if phase.rounds == 1 { "round" } else { "rounds" };
+                format!("{} {word} of `{}`", phase.rounds, phase.name)
+            };
+            of_task.map(counted).collect::<Vec<_>>().join(" and ")
+        };
+        match self.rounds.as_slice() {
+            [] => Some(Lack::whole(format!("a task takes {}", last()))),
+            [0] if self.tasks > 1 => Some(Lack::partly(format!(
+                "it holds in the first task only, a later one takes {}",
+                last()
+            ))),
+            _ => None,
+        }
+    }
+
+    /// Why `[client]` has no meaning, or not everywhere.
+    fn training(&self) -> Option<Lack> {
+        let nothing = "clients train nothing, they make one pass over their data";
+        match self.reach(|phase| phase.trains) {
+            Reach::Nowhere => Some(Lack::whole(nothing)),
+            Reach::FirstTask if self.tasks > 1 => {
+                Some(Lack::partly(format!("it holds in the first task only; later {nothing}")))
+            }
+            _ => None,
+        }
+    }
+
+    /// Why `client.epochs` has no meaning.
+    fn counting(&self) -> Option<Lack> {
+        let nowhere = self.reach(|phase| phase.epochs) == Reach::Nowhere;
+        nowhere.then(|| Lack::whole("the method says itself how long a client trains"))
+    }
+
+    fn reach(&self, holds: impl Fn(&PhaseUse) -> bool) -> Reach {
+        match self.phases.iter().filter(|phase| holds(phase)).map(|phase| phase.task).max() {
+            None => Reach::Nowhere,
+            Some(0) => Reach::FirstTask,
+            Some(_) => Reach::Later,
+        }
+    }
+
+    /// Names of the phases of which this holds, each once.
+    fn named(&self, holds: impl Fn(&PhaseUse) -> bool) -> Option<String> {
+        let mut names: Vec<String> = Vec::new();
+        for phase in self.phases.iter().filter(|phase| holds(phase)) {
+            let name = format!("`{}`", phase.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        (!names.is_empty()).then(|| names.join(" and "))
+    }
+}

@@ -1,0 +1,173 @@
+//! A file of weights looked at as a whole: what it is, what of it would be read, and whether it can be used.
+
+use std::collections::BTreeMap;
+
+use super::deep_resnet::Depth;
+use super::weights_file::OpenWeights;
+use super::{
+    BackboneConfig, BertConfig, DeepResNetConfig, ModelError, ResNetConfig, Stem, VitConfig,
+    WeightsSource,
+};
+use crate::scenario::Pooling;
+use crate::weights::{Format, InferredVit, NameMap, Network, blocks, looks_of_resnet};
+
+/// What a file of weights is to us.
+#[derive(Debug)]
+pub struct Survey {
+    /// Its container.
+    pub format: Format,
+    /// Under which key of a larger file its tensors were.
+    pub part: Option<String>,
+    /// Its names and ours.
+    pub map: NameMap,
+    /// The network it holds and the digest of its parameters, or why it cannot be used.
+    pub network: Result<(BackboneConfig, blake3::Hash), ModelError>,
+}
+
+/// Looks at a file; `heads` are those of its transformer where the width does not tell.
+///
+/// # Errors
+/// A file that cannot be read, or whose names nobody knows.
+pub fn survey(source: &WeightsSource, heads: Option<usize>) -> Result<Survey, ModelError> {
+    let opened = OpenWeights::open(source)?;
+    let (format, part) = (opened.format(), opened.part().map(str::to_owned));
+    let map = opened.map.clone();
+    let network = dimensions(&source.name, &map, heads).and_then(|config| {
+        let set = opened.parameters(map.family.network, config.parameter_shapes())?;
+        Ok((config, set.digest()))
+    });
+    Ok(Survey { format, part, map, network })
+}
+
+/// The network of ours that a file seems to be made for.
+fn dimensions(
+    file: &str,
+    map: &NameMap,
+    heads: Option<usize>,
+) -> Result<BackboneConfig, ModelError> {
+    let shapes = map.shapes();
+    match map.family.network {
+        Network::Vit => {
+            let shape = InferredVit::of(file, &shapes, |name| map.name_in_file(name))?;
+            Ok(VitConfig::inferred(file, shape, heads)?.into())
+        }
+        Network::ResNet => resnet(file, &shapes),
+        Network::Bert => bert(file, &shapes),
+    }
+}
+
+fn resnet(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig, ModelError> {
+    let stages = [1, 2, 3, 4].map(|stage| blocks(shapes, &format!("layer{stage}.")));
+    let bottlenecks = shapes.contains_key("layer1.0.conv3.weight");
+    let stem = shapes.get("conv1.weight").copied().unwrap_or_default();
+    let deep = |depth| BackboneConfig::DeepResNet(DeepResNetConfig { depth, image: 224 });
+    match (stages, bottlenecks, stem) {
+        ([3, 4, 6, 3], true, _) => Ok(deep(Depth::Fifty)),
+        ([3, 8, 36, 3], true, _) => Ok(deep(Depth::HundredFiftyTwo)),
+        ([2, 2, 2, 2], false, [width, channels, kernel, _]) => {
+            let (stem, image) = match kernel {
+                7 => (Stem::ImageNet, 224),
+                _ => (Stem::Small, 32),
+            };
+            let (width, channels, blocks) = (*width, *channels, stages);
+            Ok(BackboneConfig::ResNet(ResNetConfig { image, channels, width, blocks, stem }))
+        }
+        _ => Err(ModelError::Config {
+            reason: format!(
+                "{file} holds {}; these are read: ResNet-18 (kind = \"resnet18\"), ResNet-50 and ResNet-152",
+                looks_of_resnet(shapes)
+            ),
+        }),
+    }
+}
+
+fn bert(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig, ModelError> {
+    let rows = |name: &str| shapes.get(name).and_then(|shape| shape.first()).copied();
+    let hidden = rows("embeddings.LayerNorm.weight");
+    let parts = (
+        rows("embeddings.word_embeddings.weight"),
+        hidden,
+        rows("encoder.layer.0.intermediate.dense.weight"),
+        rows("embeddings.position_embeddings.weight"),
+    );
+    let (Some(vocabulary), Some(hidden), Some(intermediate), Some(positions)) = parts else {
+        let reason = format!("{file} holds a part of a BERT only");
+        return Err(ModelError::Config { reason });
+    };
+    let layers = blocks(shapes, "encoder.layer.");
+    // What a scenario adds does not change which parameters there are.
+    let (heads, length, pooling) = ((hidden / 64).max(1), positions, Pooling::Cls);
+    let config =
+        BertConfig { vocabulary, hidden, layers, heads, intermediate, positions, length, pooling };
+    Ok(BackboneConfig::Bert(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bert, ParameterSet, ResNet, is_buffer, to_safetensors};
+    use crate::numerics::streams::{Domain, StreamKey};
+
+    fn surveyed(set: &ParameterSet) -> Survey {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        std::fs::write(&path, to_safetensors(set).unwrap()).unwrap();
+        survey(&WeightsSource::at(&path), None).unwrap()
+    }
+
+    fn key() -> StreamKey {
+        StreamKey::new(1, Domain::Init)
+    }
+
+    #[test]
+    fn a_residual_network_and_a_bert_are_known_by_their_shapes() {
+        let config =
+            ResNetConfig { width: 4, stem: Stem::ImageNet, image: 224, ..ResNetConfig::default() };
+        let set = ResNet::initial_parameters(&config, key());
+        let found = surveyed(&set).network.unwrap();
+        assert_eq!(found, (BackboneConfig::ResNet(config), set.digest()));
+
+        let config = BertConfig {
+            vocabulary: 11,
+            hidden: 64,
+            layers: 2,
+            heads: 1,
+            intermediate: 5,
+            positions: 13,
+            length: 13,
+            pooling: Pooling::Cls,
+        };
+        let set = Bert::initial_parameters(&config, key());
+        let found = surveyed(&set).network.unwrap();
+        assert_eq!(found, (BackboneConfig::Bert(config), set.digest()));
+    }
+
+    #[test]
+    fn counters_that_old_files_lack_are_zero_and_other_buffers_must_be_there() {
+        let config = ResNetConfig { width: 4, ..ResNetConfig::default() };
+        let set = ResNet::initial_parameters(&config, key());
+        let old = set.filter(|name| !name.ends_with("num_batches_tracked"));
+        assert_eq!(surveyed(&old).network.unwrap().1, set.digest());
+        let none = set.filter(|name| !is_buffer(name));
+        let error = surveyed(&none).network.unwrap_err().to_string();
+        assert!(error.contains("running_mean"), "{error}");
+    }
+
+    #[test]
+    fn networks_that_are_not_ours_are_called_by_their_names() {
+        let config = ResNetConfig { width: 4, blocks: [3, 4, 6, 3], ..ResNetConfig::default() };
+        let set = ResNet::initial_parameters(&config, key());
+        let error = surveyed(&set).network.unwrap_err().to_string();
+        assert!(error.contains("ResNet-34") && error.contains("resnet18"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        std::fs::write(&path, to_safetensors(&set).unwrap()).unwrap();
+        let source = WeightsSource::at(&path);
+        let eighteen = ResNetConfig { blocks: [2; 4], ..config };
+        let error = ResNet::load(&source, eighteen).unwrap_err().to_string();
+        assert!(error.contains("no place for") && error.contains("`layer1.2."), "{error}");
+        let error = crate::model::vit::Checkpoint::stated(&source, VitConfig::default());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("a residual network (torchvision ResNet), not a vision"), "{error}");
+    }
+}

@@ -1,0 +1,116 @@
+//! `[data.auxiliary]`: samples that belong to no client and to no task.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::reader::{Param, TableReader};
+use super::{DataSection, DataSource};
+
+/// Unlabelled samples for methods that distil from such: a share of the data set that no client gets, or another data set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AuxiliarySection {
+    /// Another data set, whose training samples they are. Default: the run's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<DataSource>,
+    /// Where it lies; as in `[data]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Share of every class's training samples of the run's own set that is taken from clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Samples kept of every class of another set. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subset: Option<u32>,
+    /// Samples of another set, to plan with while it is absent. Known of digits and CIFAR.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u32>,
+    /// Shards they are dealt in; a client has that of its number modulo these. Default: one for every client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
+    /// Whether the server has a shard of its own. Default `false`.
+    pub server: bool,
+}
+
+impl AuxiliarySection {
+    /// Reads the table; the data set of a run with this source.
+    pub(super) fn read(table: &mut TableReader<'_>, own: DataSource) -> AuxiliarySection {
+        let source = Param::unset("source", "another data set; unlabelled, its training samples");
+        let source: Option<DataSource> = table.optional(&source);
+        let path = Param::<String>::unset("path", "folder or .tar.gz, relative to this file");
+        let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
+        let share = Param::unset("share", "of every class of the run's own set: no client gets it");
+        let share: Option<f64> = table.optional(&share.above(0.0).below(1.0));
+        let subset = Param::unset("subset", "samples kept of every class of another set");
+        let samples = Param::unset("samples", "of another set, to plan with while it is absent");
+        let parts = Param::unset("parts", "shards; one for every client if not given");
+        let server = Param::new("server", false, "the server has a shard of its own");
+        let section = AuxiliarySection {
+            source,
+            path,
+            share,
+            subset: table.optional(&subset.at_least(1.0)),
+            samples: table.optional(&samples.at_least(1.0)),
+            parts: table.optional(&parts.at_least(1.0).at_most(1e6)),
+            server: table.get(&server),
+        };
+        section.check(table, own);
+        section
+    }
+
+    fn check(&self, table: &mut TableReader<'_>, own: DataSource) {
+        match (self.source, self.share) {
+            (None, None) => {
+                let help = "add `share = 0.1`: a tenth of every class, or `source = \"...\"`";
+                table.reject("parts", "nobody knows which samples these are", "which?", help);
+            }
+            (Some(_), Some(_)) => table.reject(
+                "share",
+                "a share is of the run's own data, and another set is named",
+                "one or the other",
+                "remove `share`, or `source` and `path`",
+            ),
+            _ => {}
+        }
+        let text = |source: DataSource| source == DataSource::Play;
+        if self.source.is_some_and(|source| text(source) != text(own)) {
+            let help = "name images for images, and a play for a play";
+            table.reject("source", "images and text do not go together", "another kind", help);
+        }
+        let needs_path = self.source.is_some_and(|source| source != DataSource::Digits);
+        if needs_path != self.path.is_some() {
+            let (message, help) = match needs_path {
+                true => ("another data set lies somewhere", "add `path = \"...\"`"),
+                false => ("there is no file to be read", "remove `path`"),
+            };
+            let key = if needs_path { "source" } else { "path" };
+            table.reject(key, message, "with `path`", help);
+        }
+    }
+
+    /// `[data]` with this set in place of the run's own.
+    pub fn as_data(&self, data: &DataSection) -> Option<DataSection> {
+        let source = self.source?;
+        let (path, subset) = (self.path.clone(), self.subset);
+        Some(DataSection {
+            source,
+            path,
+            subset,
+            validation: None,
+            nominal: None,
+            auxiliary: None,
+            split: None,
+            ..data.clone()
+        })
+    }
+
+    /// Samples of every class of the run's own data that no client gets: the share, rounded down, but one at least.
+    pub fn of_class(&self, samples: usize) -> usize {
+        let of = |share: f64| {
+            crate::numerics::share::floor(share * samples as f64)
+                .max(1)
+                .min(samples.saturating_sub(1))
+        };
+        self.share.map_or(0, of)
+    }
+}

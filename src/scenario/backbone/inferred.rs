@@ -1,0 +1,81 @@
+//! The architecture of a transformer that the scenario does not state: what the tensors of its file tell.
+
+use std::path::Path;
+
+use super::{Architecture, BackboneSection, VitSection, VitShape, Weights};
+use crate::weights::{InferredVit, NameMap, Network, WeightsError, WeightsFile, heads_of_width};
+
+/// Why it is not known: key, message, label and way out.
+pub(in crate::scenario) type Unknown = (&'static str, String, &'static str, String);
+
+impl BackboneSection {
+    /// Puts the architecture in where a file has to tell it; `find` says where the file lies that has this name.
+    ///
+    /// # Errors
+    /// A file that is not there or holds something else; heads that nobody can know.
+    pub(in crate::scenario) fn infer(
+        &mut self,
+        find: impl Fn(&Path) -> Result<std::path::PathBuf, Unknown>,
+    ) -> Result<(), Unknown> {
+        let BackboneSection::Vit(section) = self else { return Ok(()) };
+        let (Weights::File(name), None) = (&section.weights, section.architecture) else {
+            return Ok(());
+        };
+        let shape = told(&find(name)?, name).map_err(unreadable)?;
+        let InferredVit { image, patch, channels, dim, depth, mlp } = shape;
+        let Some(heads) = section.heads.or(heads_of_width(dim).map(|heads| heads as u32)) else {
+            return Err((
+                "backbone.heads",
+                format!("nobody can see in weights how many heads a width of {dim} has"),
+                "how many?",
+                "add `heads = ...` to [backbone], as the model card says".to_owned(),
+            ));
+        };
+        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        section.architecture = Some(Architecture::of(VitShape {
+            image: number(image),
+            patch: number(patch),
+            channels: number(channels),
+            dim: number(dim),
+            depth: number(depth),
+            heads,
+            mlp: number(mlp),
+        }));
+        fits(section)
+    }
+}
+
+/// What the tensors of a file tell.
+fn told(path: &Path, name: &Path) -> Result<InferredVit, WeightsError> {
+    let origin = name.display().to_string();
+    let listing = WeightsFile::index(path, &origin)?;
+    let map = NameMap::of(&origin, &listing)?;
+    if map.family.network != Network::Vit {
+        return Err(WeightsError::Other {
+            file: origin,
+            what: format!("{} ({})", map.family.network.word(), map.family.name),
+            advice: "set `backbone.kind` to what it is, or name another file".to_owned(),
+        });
+    }
+    InferredVit::of(&origin, &map.shapes(), |ours| map.name_in_file(ours))
+}
+
+fn unreadable(error: WeightsError) -> Unknown {
+    let text = error.to_string();
+    let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
+    let help = match error {
+        WeightsError::Unreadable { .. } => {
+            "check the path, or state `architecture`: then it is needed by `run` only".to_owned()
+        }
+        _ => help.to_owned(),
+    };
+    ("backbone.weights", message.to_owned(), "no architecture can be told from it", help)
+}
+
+fn fits(section: &VitSection) -> Result<(), Unknown> {
+    match section.misfits().into_iter().next() {
+        None => Ok(()),
+        Some(("heads", message, help)) => Err(("backbone.heads", message, "does not fit", help)),
+        Some((_, message, help)) => Err(("backbone.resolution", message, "does not fit", help)),
+    }
+}

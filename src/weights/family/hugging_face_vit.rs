@@ -1,0 +1,59 @@
+//! Vision transformers in the names of Hugging Face's `transformers`: ViT, DeiT and DINO, with a model's word (`vit.`)
+//! before them or not. Queries, keys and values are three projections there.
+
+use super::{Family, Network, Rule, laid, same};
+use crate::weights::Layout;
+
+pub static FAMILY: Family = Family {
+    name: "Hugging Face ViT",
+    network: Network::Vit,
+    anchor: "embeddings.patch_embeddings.projection.weight",
+    rules: &RULES,
+    kept: &[],
+    // A pooler is a layer of its own behind the token of the class.
+    passed: &[
+        "classifier.*",
+        "cls_classifier.*",
+        "distillation_classifier.*",
+        "pooler.*",
+        "decoder.*",
+        "embeddings.mask_token",
+    ],
+};
+
+static RULES: [Rule; 18] = [
+    same(&["embeddings.cls_token"], "cls_token"),
+    same(&["embeddings.position_embeddings"], "pos_embed"),
+    same(&["embeddings.patch_embeddings.projection.weight"], "patch_embed.proj.weight"),
+    same(&["embeddings.patch_embeddings.projection.bias"], "patch_embed.proj.bias"),
+    same(&["encoder.layer.{}.layernorm_before.weight"], "blocks.{}.norm1.weight"),
+    same(&["encoder.layer.{}.layernorm_before.bias"], "blocks.{}.norm1.bias"),
+    laid(
+        &[
+            "encoder.layer.{}.attention.attention.query.weight",
+            "encoder.layer.{}.attention.attention.key.weight",
+            "encoder.layer.{}.attention.attention.value.weight",
+        ],
+        "blocks.{}.attn.qkv.weight",
+        Layout::Joined,
+    ),
+    laid(
+        &[
+            "encoder.layer.{}.attention.attention.query.bias",
+            "encoder.layer.{}.attention.attention.key.bias",
+            "encoder.layer.{}.attention.attention.value.bias",
+        ],
+        "blocks.{}.attn.qkv.bias",
+        Layout::Joined,
+    ),
+    same(&["encoder.layer.{}.attention.output.dense.weight"], "blocks.{}.attn.proj.weight"),
+    same(&["encoder.layer.{}.attention.output.dense.bias"], "blocks.{}.attn.proj.bias"),
+    same(&["encoder.layer.{}.layernorm_after.weight"], "blocks.{}.norm2.weight"),
+    same(&["encoder.layer.{}.layernorm_after.bias"], "blocks.{}.norm2.bias"),
+    same(&["encoder.layer.{}.intermediate.dense.weight"], "blocks.{}.mlp.fc1.weight"),
+    same(&["encoder.layer.{}.intermediate.dense.bias"], "blocks.{}.mlp.fc1.bias"),
+    same(&["encoder.layer.{}.output.dense.weight"], "blocks.{}.mlp.fc2.weight"),
+    same(&["encoder.layer.{}.output.dense.bias"], "blocks.{}.mlp.fc2.bias"),
+    same(&["layernorm.weight"], "norm.weight"),
+    same(&["layernorm.bias"], "norm.bias"),
+];

@@ -1,0 +1,125 @@
+//! In whose names a checkpoint is: one table of rules per family, each in a file of its own.
+
+mod bert;
+mod hugging_face_vit;
+mod jax_vit;
+mod resnet;
+mod timm_vit;
+mod torchvision_vit;
+
+use super::Layout;
+
+/// The names that one program gives the tensors of one kind of network.
+#[derive(Debug)]
+pub struct Family {
+    /// For people.
+    pub name: &'static str,
+    /// Which of our networks it is.
+    pub network: Network,
+    /// The tensor by whose name it is recognised, behind any prefix.
+    pub anchor: &'static str,
+    /// From its names to ours.
+    pub rules: &'static [Rule],
+    /// Patterns of tensors whose names are ours already, where no rule is about them.
+    pub kept: &'static [&'static str],
+    /// Patterns of tensors that are passed over without being asked for: they stand behind the features (a
+    /// classifier, a pooler), or were used in training only.
+    pub passed: &'static [&'static str],
+}
+
+/// Which of our networks a family's rules lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// A vision transformer, in timm's names.
+    Vit,
+    /// A residual network, in torchvision's names.
+    ResNet,
+    /// An encoder of text, in Hugging Face's names.
+    Bert,
+}
+
+impl Network {
+    /// For people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Network::Vit => "a vision transformer",
+            Network::ResNet => "a residual network",
+            Network::Bert => "a BERT",
+        }
+    }
+}
+
+/// Tensors of a file and the one of ours that they become; `{}` is the number of a block.
+#[derive(Debug)]
+pub struct Rule {
+    /// Our name.
+    pub to: &'static str,
+    /// Its names, in the order in which they are joined.
+    pub from: &'static [&'static str],
+    /// What is done to them.
+    pub layout: Layout,
+}
+
+/// A tensor that stays as it is.
+const fn same(from: &'static [&'static str; 1], to: &'static str) -> Rule {
+    Rule { to, from, layout: Layout::Same }
+}
+
+/// One with another layout.
+const fn laid(from: &'static [&'static str], to: &'static str, layout: Layout) -> Rule {
+    Rule { to, from, layout }
+}
+
+/// All that are known, in the order in which they are tried.
+pub static FAMILIES: [&Family; 6] = [
+    &timm_vit::FAMILY,
+    &hugging_face_vit::FAMILY,
+    &torchvision_vit::FAMILY,
+    &jax_vit::FAMILY,
+    &resnet::FAMILY,
+    &bert::FAMILY,
+];
+
+/// Words that programs put before all names of a network.
+pub(super) const PREFIXES: [&str; 16] = [
+    "module.",
+    "model.",
+    "backbone.",
+    "network.",
+    "net.",
+    "base_model.",
+    "_orig_mod.",
+    "student.",
+    "teacher.",
+    "vit.",
+    "deit.",
+    "dinov2.",
+    "vision_model.",
+    "bert.",
+    "resnet.",
+    "feature_extractor.",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights::matches;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn rules_agree_in_holes_and_no_tensor_is_used_twice() {
+        for family in FAMILIES {
+            let mut used = BTreeSet::new();
+            for rule in family.rules {
+                let holes = |name: &str| name.matches("{}").count();
+                for from in rule.from {
+                    assert!(used.insert(from), "{}: {from} twice", family.name);
+                    assert!(holes(from) == holes(rule.to) && holes(from) < 2, "{from}");
+                    assert!(!family.passed.iter().any(|pattern| matches(pattern, from)), "{from}");
+                }
+            }
+            let kept = family.kept.iter().any(|pattern| matches(pattern, family.anchor));
+            assert!(kept || used.contains(&family.anchor), "{}: its anchor is unused", family.name);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Vision transformers in timm's names, which are ours; DINO, DeiT and MAE of their authors have them as well.
+
+use super::{Family, Network, Rule, same};
+
+pub static FAMILY: Family = Family {
+    name: "timm ViT",
+    network: Network::Vit,
+    anchor: "patch_embed.proj.weight",
+    rules: &RULES,
+    kept: &[],
+    // `head.mlp` and its like are the projection heads of DINO; `mask_token` stands for hidden patches in training.
+    passed: &[
+        "head.*",
+        "head_drop.*",
+        "pre_logits.*",
+        "fc.*",
+        "classifier.*",
+        "prototypes.*",
+        "projection_head.*",
+        "dino_head.*",
+        "ibot_head.*",
+        "mask_token",
+        "dino_loss.*",
+    ],
+};
+
+static RULES: [Rule; 18] = [
+    same(&["cls_token"], "cls_token"),
+    same(&["pos_embed"], "pos_embed"),
+    same(&["patch_embed.proj.weight"], "patch_embed.proj.weight"),
+    same(&["patch_embed.proj.bias"], "patch_embed.proj.bias"),
+    same(&["blocks.{}.norm1.weight"], "blocks.{}.norm1.weight"),
+    same(&["blocks.{}.norm1.bias"], "blocks.{}.norm1.bias"),
+    same(&["blocks.{}.attn.qkv.weight"], "blocks.{}.attn.qkv.weight"),
+    same(&["blocks.{}.attn.qkv.bias"], "blocks.{}.attn.qkv.bias"),
+    same(&["blocks.{}.attn.proj.weight"], "blocks.{}.attn.proj.weight"),
+    same(&["blocks.{}.attn.proj.bias"], "blocks.{}.attn.proj.bias"),
+    same(&["blocks.{}.norm2.weight"], "blocks.{}.norm2.weight"),
+    same(&["blocks.{}.norm2.bias"], "blocks.{}.norm2.bias"),
+    same(&["blocks.{}.mlp.fc1.weight"], "blocks.{}.mlp.fc1.weight"),
+    same(&["blocks.{}.mlp.fc1.bias"], "blocks.{}.mlp.fc1.bias"),
+    same(&["blocks.{}.mlp.fc2.weight"], "blocks.{}.mlp.fc2.weight"),
+    same(&["blocks.{}.mlp.fc2.bias"], "blocks.{}.mlp.fc2.bias"),
+    same(&["norm.weight"], "norm.weight"),
+    same(&["norm.bias"], "norm.bias"),
+];

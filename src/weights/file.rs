@@ -1,0 +1,251 @@
+//! A file of weights that is open: its tensors by name, whatever container they lie in.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+
+use super::format::Magic;
+use super::numpy::NumpyFile;
+use super::safetensors_file::{self, SafetensorsFile};
+use super::torch::TorchFile;
+use super::{Format, Line, Listing, Values, WeightsError};
+use crate::files::{self, Kind};
+
+/// So many first bytes say what a file is.
+const HEAD: u64 = 4_096;
+
+/// A file whose index has been read.
+pub struct WeightsFile<'a> {
+    /// As errors call it.
+    origin: String,
+    listing: Listing,
+    container: Container<'a>,
+}
+
+enum Container<'a> {
+    Safetensors(SafetensorsFile<'a>),
+    Torch(TorchFile),
+    Numpy(NumpyFile),
+}
+
+impl WeightsFile<'static> {
+    /// Opens a file and reads its index.
+    ///
+    /// # Errors
+    /// What cannot be read, is damaged or is something else: see [`WeightsError`].
+    pub fn open(path: &Path) -> Result<WeightsFile<'static>, WeightsError> {
+        WeightsFile::called(path, &path.display().to_string())
+    }
+
+    /// What a file lists, without reading more of it than that; `origin` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`WeightsFile::open`].
+    pub fn index(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
+        let (file, magic, length) = begun(path, origin)?;
+        match magic {
+            Magic::Zip => Ok(zipped(origin, path, file, length)?.listing),
+            Magic::Other => safetensors_file::index(origin, &file, length),
+        }
+    }
+
+    /// The same of a file that has another name for people.
+    ///
+    /// # Errors
+    /// As [`WeightsFile::open`].
+    pub fn called(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
+        let (file, magic, length) = begun(path, origin)?;
+        match magic {
+            Magic::Zip => zipped(origin, path, file, length),
+            Magic::Other => {
+                let bytes = files::read(path, Kind::Weights);
+                let bytes = bytes.map_err(|source| unreadable(origin, source))?;
+                WeightsFile::from_bytes(origin, Cow::Owned(bytes))
+            }
+        }
+    }
+}
+
+impl<'a> WeightsFile<'a> {
+    /// The bytes of a safetensors file that comes from `origin`.
+    ///
+    /// # Errors
+    /// As [`WeightsFile::open`].
+    pub fn from_bytes(origin: &str, bytes: Cow<'a, [u8]>) -> Result<WeightsFile<'a>, WeightsError> {
+        Format::of(origin, bytes.get(..HEAD as usize).unwrap_or(&bytes), bytes.len() as u64)?;
+        let (listing, file) = SafetensorsFile::open(origin, bytes)?;
+        let container = Container::Safetensors(file);
+        Ok(WeightsFile { origin: origin.to_owned(), listing, container })
+    }
+
+    /// The container.
+    pub fn format(&self) -> Format {
+        match &self.container {
+            Container::Safetensors(_) => Format::Safetensors,
+            Container::Torch(_) => Format::Torch,
+            Container::Numpy(_) => Format::Numpy,
+        }
+    }
+
+    /// Where its tensors were found in a file that holds more: `state_dict`, `teacher`.
+    pub fn part(&self) -> Option<&str> {
+        match &self.container {
+            Container::Torch(file) => file.part(),
+            _ => None,
+        }
+    }
+
+    /// All tensors without their values.
+    pub fn listing(&self) -> &Listing {
+        &self.listing
+    }
+
+    /// As errors call it.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// A tensor with its values.
+    ///
+    /// # Errors
+    /// Bytes that are not there, a type that is no weight, NaN or infinity.
+    pub fn read(&mut self, name: &str) -> Result<Values, WeightsError> {
+        match &mut self.container {
+            Container::Safetensors(file) => file.read(&self.origin, name),
+            Container::Torch(file) => file.read(&self.origin, name),
+            Container::Numpy(file) => file.read(&self.origin, name),
+        }
+    }
+
+    /// One of our tensors, made of those that a line of a [`NameMap`](super::NameMap) names.
+    ///
+    /// # Errors
+    /// As [`WeightsFile::read`].
+    pub fn made(&mut self, line: &Line) -> Result<Values, WeightsError> {
+        let parts = line.from.iter().map(|name| self.read(name)).collect::<Result<Vec<_>, _>>()?;
+        Ok(line.layout.apply(&parts, line.shape.clone()))
+    }
+}
+
+/// Opens a file and looks at its beginning.
+fn begun(path: &Path, origin: &str) -> Result<(File, Magic, u64), WeightsError> {
+    let read = || -> std::io::Result<(File, Vec<u8>, u64)> {
+        let mut file = files::open(path, Kind::Weights)?;
+        let length = file.metadata()?.len();
+        let mut head = Vec::new();
+        (&mut file).take(HEAD).read_to_end(&mut head)?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok((file, head, length))
+    };
+    let (file, head, length) = read().map_err(|source| unreadable(origin, source))?;
+    Ok((file, Format::of(origin, &head, length)?, length))
+}
+
+fn unreadable(origin: &str, source: std::io::Error) -> WeightsError {
+    WeightsError::Unreadable { file: origin.to_owned(), source }
+}
+
+fn zipped(
+    origin: &str,
+    path: &Path,
+    file: File,
+    length: u64,
+) -> Result<WeightsFile<'static>, WeightsError> {
+    let archive = zip::ZipArchive::new(std::io::BufReader::new(file)).map_err(|error| {
+        WeightsError::malformed(origin, "PyTorch or NumPy file (a zip archive)", error.to_string())
+    })?;
+    let names: Vec<String> =
+        archive.file_names().filter_map(|name| name.ok().map(Cow::into_owned)).collect();
+    let (listing, container) = if names.iter().any(|name| name.ends_with("data.pkl")) {
+        let (listing, file) = TorchFile::open(origin, archive, &names)?;
+        (listing, Container::Torch(file))
+    } else if names.iter().any(|name| name.ends_with(".npy")) {
+        let (listing, file) = NumpyFile::open(origin, path, length)?;
+        (listing, Container::Numpy(file))
+    } else {
+        let (file, what) = (origin.to_owned(), "is a zip archive without tensors".to_owned());
+        let advice =
+            "unpack it; a file of weights ends with safetensors, pth, bin or npz".to_owned();
+        return Err(WeightsError::Foreign { file, what, advice });
+    };
+    Ok(WeightsFile { origin: origin.to_owned(), listing, container })
+}
+
+/// Row-major little-endian values of a type as f32, all of them finite.
+pub(super) fn widened(
+    file: &str,
+    name: &str,
+    kind: &str,
+    shape: &[usize],
+    data: &[u8],
+) -> Result<Values, WeightsError> {
+    let values: Arc<[f32]> = match kind {
+        "F32" => collect(data, f32::from_le_bytes),
+        "F64" => collect(data, |b| f64::from_le_bytes(b) as f32),
+        "F16" => collect(data, |b| f16::from_le_bytes(b).to_f32()),
+        "BF16" => collect(data, |b| bf16::from_le_bytes(b).to_f32()),
+        // A counter, such as the batches that a batch norm has seen.
+        "I64" if shape.is_empty() => collect(data, |b| i64::from_le_bytes(b) as f32),
+        other => {
+            let (file, name, kind) = (file.to_owned(), name.to_owned(), other.to_owned());
+            return Err(WeightsError::Type { file, name, kind });
+        }
+    };
+    finite(file, name, Values { shape: shape.to_vec(), values })
+}
+
+/// The same values, all of them finite.
+pub(super) fn finite(file: &str, name: &str, tensor: Values) -> Result<Values, WeightsError> {
+    match tensor.values.iter().position(|value| !value.is_finite()) {
+        None => Ok(tensor),
+        Some(index) => Err(WeightsError::NotFinite {
+            file: file.to_owned(),
+            name: name.to_owned(),
+            index,
+            value: tensor.values[index],
+        }),
+    }
+}
+
+fn collect<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Arc<[f32]> {
+    data.as_chunks::<N>().0.iter().map(|bytes| read(*bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision_is_widened() {
+        let read = |kind: &str, bytes: &[u8]| widened("f", "norm.bias", kind, &[1], bytes).unwrap();
+        assert_eq!(&*read("BF16", &bf16::from_f32(1.5).to_le_bytes()).values, [1.5]);
+        assert_eq!(&*read("F16", &f16::from_f32(-0.25).to_le_bytes()).values, [-0.25]);
+    }
+
+    #[test]
+    fn a_counter_is_read_and_other_integers_are_refused() {
+        let bytes = [7i64.to_le_bytes(), 8i64.to_le_bytes()].concat();
+        let counter = widened("f", "bn1.num_batches_tracked", "I64", &[], &bytes[..8]).unwrap();
+        assert_eq!((&*counter.values, counter.shape.len()), (&[7.0f32][..], 0));
+        assert!(matches!(widened("f", "x", "I64", &[2], &bytes), Err(WeightsError::Type { .. })));
+    }
+
+    #[test]
+    fn zip_archives_of_something_else_and_cut_ones_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pth");
+        let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        archive.start_file("readme.txt", zip::write::SimpleFileOptions::default()).unwrap();
+        let bytes = archive.finish().unwrap().into_inner();
+        let told = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            WeightsFile::open(&path).err().unwrap().to_string()
+        };
+        assert!(told(&bytes).contains("zip archive without tensors"));
+        assert!(told(&bytes[..bytes.len() - 9]).contains("not an intact PyTorch or NumPy file"));
+    }
+}

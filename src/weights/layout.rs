@@ -1,0 +1,171 @@
+//! How the tensors of a file become one of ours.
+
+use std::sync::Arc;
+
+use super::{Values, shown};
+
+/// What is done to the tensors of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// One tensor, as it is.
+    Same,
+    /// Queries, keys and values of a projection, one behind the other along the first axis.
+    Joined,
+    /// A matrix `(inputs, outputs)`, transposed.
+    Transposed,
+    /// A convolution `(height, width, inputs, outputs)` as `(outputs, inputs, height, width)`.
+    Convolution,
+    /// `(inputs, heads, width)` of queries, keys and values: each as `(heads width, inputs)`, one behind the other.
+    JoinedHeads,
+    /// `(heads, width)` of the biases of queries, keys and values, one behind the other.
+    JoinedBiases,
+    /// `(heads, width, outputs)` as `(outputs, heads width)`.
+    Heads,
+}
+
+impl Layout {
+    /// For people; nothing for tensors that stay as they are.
+    pub fn word(self) -> &'static str {
+        match self {
+            Layout::Same => "",
+            Layout::Joined => "joined",
+            Layout::Transposed => "transposed",
+            Layout::Convolution => "axes as PyTorch has them",
+            Layout::JoinedHeads => "heads flattened, transposed, joined",
+            Layout::JoinedBiases => "heads flattened, joined",
+            Layout::Heads => "heads flattened, transposed",
+        }
+    }
+
+    /// The shape that comes of tensors of these shapes.
+    ///
+    /// # Errors
+    /// What does not fit, in words.
+    pub(super) fn shape(self, from: &[&[usize]]) -> Result<Vec<usize>, String> {
+        let each = || from.iter().map(|shape| self.one(shape)).collect::<Result<Vec<_>, _>>();
+        match self {
+            Layout::Joined | Layout::JoinedHeads | Layout::JoinedBiases => {
+                let parts = each()?;
+                let Some(first) = parts.first() else {
+                    return Err("there is nothing to join".to_owned());
+                };
+                if let Some(other) = parts.iter().find(|part| *part != first) {
+                    return Err(format!("{} cannot be joined with {}", shown(other), shown(first)));
+                }
+                let mut shape = first.clone();
+                shape[0] *= parts.len();
+                Ok(shape)
+            }
+            _ => each()?.pop().ok_or_else(|| "there is no tensor".to_owned()),
+        }
+    }
+
+    /// Of one tensor, before anything is joined.
+    fn one(self, shape: &[usize]) -> Result<Vec<usize>, String> {
+        let wrong = || Err(format!("{} has another number of axes than it should", shown(shape)));
+        Ok(match (self, shape) {
+            (Layout::Same, _) => shape.to_vec(),
+            (Layout::Joined, [_, ..]) => shape.to_vec(),
+            (Layout::Transposed, [inputs, outputs]) => vec![*outputs, *inputs],
+            (Layout::Convolution, [h, w, inputs, outputs]) => vec![*outputs, *inputs, *h, *w],
+            (Layout::JoinedHeads, [inputs, heads, width]) => vec![heads * width, *inputs],
+            (Layout::JoinedBiases, [heads, width]) => vec![heads * width],
+            (Layout::Heads, [heads, width, outputs]) => vec![*outputs, heads * width],
+            _ => return wrong(),
+        })
+    }
+
+    /// The tensor that comes of these, whose shapes [`Layout::shape`] has accepted as `shape`.
+    pub(super) fn apply(self, from: &[Values], shape: Vec<usize>) -> Values {
+        let values: Arc<[f32]> = match (self, from) {
+            (Layout::Same, [only]) => Arc::clone(&only.values),
+            (Layout::Joined | Layout::JoinedBiases, _) => {
+                from.iter().flat_map(|part| part.values.iter().copied()).collect()
+            }
+            _ => from.iter().flat_map(|part| permuted(part, self.order())).collect(),
+        };
+        Values { shape, values }
+    }
+
+    /// The order in which axes of a file come in ours.
+    fn order(self) -> &'static [usize] {
+        match self {
+            Layout::Same | Layout::Joined | Layout::JoinedBiases => &[],
+            Layout::Transposed => &[1, 0],
+            Layout::Convolution => &[3, 2, 0, 1],
+            Layout::JoinedHeads => &[1, 2, 0],
+            Layout::Heads => &[2, 0, 1],
+        }
+    }
+}
+
+/// The values of a tensor with its axes in another order.
+fn permuted(tensor: &Values, order: &[usize]) -> Vec<f32> {
+    // How far apart neighbours along an axis lie.
+    let step = |axis: usize| tensor.shape[axis + 1..].iter().product::<usize>();
+    let mut places = vec![0];
+    for axis in order {
+        let (extent, step) = (tensor.shape[*axis], step(*axis));
+        places = places
+            .into_iter()
+            .flat_map(|place| (0..extent).map(move |at| place + at * step))
+            .collect();
+    }
+    places.into_iter().map(|place| tensor.values[place]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(shape: &[usize]) -> Values {
+        let count = shape.iter().product::<usize>();
+        Values { shape: shape.to_vec(), values: (0..count).map(|value| value as f32).collect() }
+    }
+
+    fn applied(layout: Layout, from: &[Values]) -> (Vec<usize>, Vec<f32>) {
+        let shapes: Vec<&[usize]> = from.iter().map(|part| part.shape.as_slice()).collect();
+        let made = layout.apply(from, layout.shape(&shapes).unwrap());
+        assert_eq!(made.shape.iter().product::<usize>(), made.values.len());
+        (made.shape, made.values.to_vec())
+    }
+
+    #[test]
+    fn every_layout_puts_values_where_they_belong() {
+        let two = |shape: &[usize]| {
+            let second = counted(shape);
+            let more = second.values.iter().map(|value| value + 100.0).collect();
+            [counted(shape), Values { values: more, ..second }]
+        };
+        assert_eq!(applied(Layout::Same, &[counted(&[2, 1])]), (vec![2, 1], vec![0.0, 1.0]));
+        assert_eq!(
+            applied(Layout::Joined, &two(&[1, 2])),
+            (vec![2, 2], vec![0.0, 1.0, 100.0, 101.0])
+        );
+        assert_eq!(
+            applied(Layout::Transposed, &[counted(&[2, 3])]),
+            (vec![3, 2], vec![0.0, 3.0, 1.0, 4.0, 2.0, 5.0])
+        );
+        // Value of (h, w, i, o) = (0, 1, 1, 0) of extents (1, 2, 2, 2) is 6.
+        let (shape, values) = applied(Layout::Convolution, &[counted(&[1, 2, 2, 2])]);
+        assert_eq!(shape, [2, 2, 1, 2]);
+        assert_eq!(values, [0.0, 4.0, 2.0, 6.0, 1.0, 5.0, 3.0, 7.0]);
+        let (shape, values) = applied(Layout::JoinedHeads, &two(&[2, 2, 1]));
+        assert_eq!(shape, [4, 2]);
+        assert_eq!(values, [0.0, 2.0, 1.0, 3.0, 100.0, 102.0, 101.0, 103.0]);
+        assert_eq!(
+            applied(Layout::JoinedBiases, &two(&[2, 1])),
+            (vec![4], vec![0.0, 1.0, 100.0, 101.0])
+        );
+        let (shape, values) = applied(Layout::Heads, &[counted(&[2, 1, 2])]);
+        assert_eq!((shape, values), (vec![2, 2], vec![0.0, 2.0, 1.0, 3.0]));
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_refused_before_anything_is_read() {
+        assert!(Layout::Joined.shape(&[&[2, 3], &[2, 4]]).unwrap_err().contains("2 x 4"));
+        assert!(Layout::Transposed.shape(&[&[2]]).is_err());
+        assert!(Layout::Heads.shape(&[&[2, 3]]).is_err());
+        assert!(Layout::Same.shape(&[]).is_err());
+    }
+}

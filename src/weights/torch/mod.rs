@@ -1,0 +1,131 @@
+//! What `torch.save` writes since 1.6: a zip archive of a pickle, which lists tensors and names their bytes, and of those
+//! bytes. The pickle is read by candle's machine, which builds plain data and executes nothing; what it lists is looked
+//! at with distrust.
+
+mod bounded;
+mod state;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Read};
+
+use zip::ZipArchive;
+
+use super::advice::convert_torch;
+use super::file::widened;
+use super::{Listed, Listing, Values, WeightsError};
+use state::Stored;
+
+const FORMAT: &str = "PyTorch file";
+
+/// A list of tensors is never larger.
+const PICKLE: u64 = 64_000_000;
+
+/// An open `.pth`, `.pt` or `.bin`.
+pub(super) struct TorchFile {
+    archive: ZipArchive<BufReader<File>>,
+    /// What stands before the names of members, with its slash.
+    folder: String,
+    tensors: BTreeMap<String, Stored>,
+    part: Option<String>,
+}
+
+impl TorchFile {
+    /// Reads the pickle; `members` are the names in the archive.
+    pub fn open(
+        origin: &str,
+        mut archive: ZipArchive<BufReader<File>>,
+        members: &[String],
+    ) -> Result<(Listing, TorchFile), WeightsError> {
+        let malformed = |reason: String| WeightsError::malformed(origin, FORMAT, reason);
+        let foreign = |what: &str, advice: String| {
+            let (file, what) = (origin.to_owned(), what.to_owned());
+            WeightsError::Foreign { file, what, advice }
+        };
+        let is = |end: &str| members.iter().any(|name| name.ends_with(end));
+        if is("/constants.pkl") || is("/code/__torch__.py") {
+            let advice = format!(
+                "save its weights alone: torch.save(torch.jit.load('{origin}').state_dict(), 'weights.pth')"
+            );
+            return Err(foreign("is a TorchScript program, not a file of weights", advice));
+        }
+        let pickle = members.iter().find(|name| *name == "data.pkl" || name.ends_with("/data.pkl"));
+        let folder = pickle.and_then(|name| name.strip_suffix("data.pkl"));
+        let Some(folder) = folder.map(str::to_owned) else {
+            return Err(malformed("it has no list of tensors (data.pkl)".to_owned()));
+        };
+        let order =
+            read_member(&mut archive, &format!("{folder}byteorder"), 0, 16).unwrap_or_default();
+        if order.starts_with(b"big") {
+            return Err(foreign("was written by a big-endian machine", convert_torch(origin)));
+        }
+        let mut bytes = Vec::new();
+        let member = archive.by_name(&format!("{folder}data.pkl"));
+        let member = member.map_err(|error| malformed(error.to_string()))?;
+        member.take(PICKLE + 1).read_to_end(&mut bytes).map_err(|e| malformed(e.to_string()))?;
+        if bytes.len() as u64 > PICKLE {
+            return Err(malformed(format!("its list of tensors has more than {PICKLE} bytes")));
+        }
+        let object = bounded::unpickled(&bytes).map_err(|reason| WeightsError::Malformed {
+            file: origin.to_owned(),
+            format: FORMAT,
+            reason: format!("its list of tensors cannot be read: {reason}"),
+            advice: convert_torch(origin),
+        })?;
+        let Some((part, tensors)) = state::found(object) else {
+            let what = "holds no named tensors: a whole model, or something else";
+            return Err(foreign(what, convert_torch(origin)));
+        };
+        let listed =
+            |stored: &Stored| Listed { shape: stored.shape.clone(), kind: stored.kind.clone() };
+        let listing = tensors.iter().map(|(name, stored)| (name.clone(), listed(stored))).collect();
+        Ok((listing, TorchFile { archive, folder, tensors, part }))
+    }
+
+    /// Under which key of the pickle the tensors were.
+    pub fn part(&self) -> Option<&str> {
+        self.part.as_deref()
+    }
+
+    /// One tensor, in rows whatever its strides are.
+    pub fn read(&mut self, origin: &str, name: &str) -> Result<Values, WeightsError> {
+        let malformed = |reason: String| WeightsError::malformed(origin, FORMAT, reason);
+        let stored = &self.tensors[name];
+        let Some(size) = stored.size() else {
+            let (file, name, kind) = (origin.to_owned(), name.to_owned(), stored.kind.clone());
+            return Err(WeightsError::Type { file, name, kind });
+        };
+        let span = stored
+            .span()
+            .and_then(|span| Some((span.start.checked_mul(size)?, span.len().checked_mul(size)?)));
+        let Some((from, count)) = span else {
+            return Err(malformed(format!("`{name}` has impossible extents")));
+        };
+        let member = format!("{}data/{}", self.folder, stored.storage);
+        let bytes = read_member(&mut self.archive, &member, from as u64, count as u64)
+            .map_err(|error| malformed(format!("`{name}`: {error}")))?;
+        let rows = stored.rows(&bytes, size);
+        widened(origin, name, &stored.kind, &stored.shape, rows.as_deref().unwrap_or(&bytes))
+    }
+}
+
+/// So many bytes from somewhere in a member; an end before that is an error.
+fn read_member(
+    archive: &mut ZipArchive<BufReader<File>>,
+    name: &str,
+    from: u64,
+    count: u64,
+) -> std::io::Result<Vec<u8>> {
+    let mut member = archive.by_name(name).map_err(std::io::Error::other)?;
+    std::io::copy(&mut (&mut member).take(from), &mut std::io::sink())?;
+    let mut bytes = Vec::new();
+    member.take(count).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < count && !name.ends_with("byteorder") {
+        let what = format!("{name} has {} bytes less than it should", count - bytes.len() as u64);
+        return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Where the tensors are in what a pickle holds, and where their bytes lie.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use candle_core::pickle::Object;
+
+/// Keys under which training programs keep weights, what is averaged or evaluated first.
+const KEYS: [&str; 9] = [
+    "state_dict",
+    "model_state_dict",
+    "model_ema",
+    "model_state",
+    "model",
+    "teacher",
+    "net",
+    "network",
+    "student",
+];
+
+/// Keys within keys, at most so deep.
+const WITHIN: usize = 2;
+
+/// A tensor of a PyTorch file: a view of a storage.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Stored {
+    /// As [`widened`](crate::weights::file::widened) calls types.
+    pub kind: String,
+    pub shape: Vec<usize>,
+    /// In elements.
+    pub strides: Vec<usize>,
+    /// Of its first element.
+    pub offset: usize,
+    /// The name of the bytes.
+    pub storage: String,
+}
+
+/// The named tensors of a pickle and the keys that lead to them; `None` where there are none.
+pub(super) fn found(object: Object) -> Option<(Option<String>, BTreeMap<String, Stored>)> {
+    let mut object = object;
+    let mut path = Vec::new();
+    for _ in 0..=WITHIN {
+        let Object::Dict(pairs) = object else { return None };
+        let nested = KEYS.iter().find(|key| pairs.iter().any(|pair| holds_tensors(key, pair)));
+        let Some(key) = nested else {
+            let tensors: BTreeMap<String, Stored> = pairs
+                .into_iter()
+                .filter_map(|(name, value)| Some((name.unicode().ok()?, stored(value)?)))
+                .collect();
+            let part = (!path.is_empty()).then(|| path.join("."));
+            return (!tensors.is_empty()).then_some((part, tensors));
+        };
+        path.push(*key);
+        object = pairs.into_iter().find(|pair| holds_tensors(key, pair))?.1;
+    }
+    None
+}
+
+/// Whether this is the dictionary of a key.
+fn holds_tensors(key: &str, (name, value): &(Object, Object)) -> bool {
+    matches!((name, value), (Object::Unicode(name), Object::Dict(pairs)) if name == key && !pairs.is_empty())
+}
+
+/// A tensor, where this is one.
+fn stored(object: Object) -> Option<Stored> {
+    let (module, class, args) = call(object)?;
+    let mut args = args.into_iter();
+    match (module.as_str(), class.as_str()) {
+        ("torch._utils", "_rebuild_tensor_v2") => view(args),
+        // Of a tensor, whether it trains, and hooks.
+        ("torch._utils", "_rebuild_parameter") => stored(args.next()?),
+        // Of a function, a class, the function's arguments and more.
+        ("torch._tensor", "_rebuild_from_type_v2") => {
+            let (callable, args) = (Box::new(args.next()?), Box::new(args.nth(1)?));
+            stored(Object::Reduce { callable, args })
+        }
+        _ => None,
+    }
+}
+
+fn call(object: Object) -> Option<(String, String, Vec<Object>)> {
+    let Object::Reduce { callable, args } = object else { return None };
+    let Object::Class { module_name, class_name } = *callable else { return None };
+    let Object::Tuple(args) = *args else { return None };
+    Some((module_name, class_name, args))
+}
+
+/// Storage, offset, extents and strides; what follows them is not needed.
+fn view(mut args: impl Iterator<Item = Object>) -> Option<Stored> {
+    let Object::PersistentLoad(storage) = args.next()? else { return None };
+    let offset = number(args.next()?)?;
+    let (shape, strides) = (numbers(args.next()?)?, numbers(args.next()?)?);
+    let Object::Tuple(storage) = *storage else { return None };
+    // The word `storage`, its class, its name, a device, a length.
+    let mut storage = storage.into_iter().skip(1);
+    let Object::Class { class_name, .. } = storage.next()? else { return None };
+    let Object::Unicode(name) = storage.next()? else { return None };
+    let kind = match class_name.strip_suffix("Storage").unwrap_or(&class_name) {
+        "Float" => "F32",
+        "Double" => "F64",
+        "Half" => "F16",
+        "BFloat16" => "BF16",
+        "Long" => "I64",
+        other => other,
+    };
+    (shape.len() == strides.len()).then(|| Stored {
+        kind: kind.to_owned(),
+        shape,
+        strides,
+        offset,
+        storage: name,
+    })
+}
+
+fn number(object: Object) -> Option<usize> {
+    usize::try_from(object.int_or_long().ok()?).ok()
+}
+
+fn numbers(object: Object) -> Option<Vec<usize>> {
+    object.tuple().ok()?.into_iter().map(number).collect()
+}
+
+impl Stored {
+    /// Bytes of an element; `None` of types that are no weights.
+    pub fn size(&self) -> Option<usize> {
+        match self.kind.as_str() {
+            "F32" => Some(4),
+            "F64" | "I64" => Some(8),
+            "F16" | "BF16" => Some(2),
+            _ => None,
+        }
+    }
+
+    /// The elements of the storage from its first to its last one.
+    pub fn span(&self) -> Option<Range<usize>> {
+        if self.shape.contains(&0) {
+            return Some(self.offset..self.offset);
+        }
+        let last = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .try_fold(self.offset, |at, (extent, stride)| {
+                at.checked_add((extent - 1).checked_mul(*stride)?)
+            })?;
+        // A stride of 0 could make few bytes any number of values.
+        let values = self.shape.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent))?;
+        let span = self.offset..last.checked_add(1)?;
+        (values <= span.len().max(1)).then_some(span)
+    }
+
+    /// The elements in rows, out of the bytes of its span; `None` where they lie so already.
+    pub fn rows(&self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+        let mut dense = vec![1; self.shape.len()];
+        for axis in (0..dense.len().saturating_sub(1)).rev() {
+            dense[axis] = dense[axis + 1] * self.shape[axis + 1];
+        }
+        let differs = |axis: &usize| self.shape[*axis] > 1 && self.strides[*axis] != dense[*axis];
+        (0..dense.len()).find(differs)?;
+        let mut places = vec![0];
+        for (extent, stride) in self.shape.iter().zip(&self.strides) {
+            places = places
+                .into_iter()
+                .flat_map(|place: usize| (0..*extent).map(move |at| place + at * stride))
+                .collect();
+        }
+        Some(places.into_iter().flat_map(|at| bytes[at * size..][..size].iter().copied()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(shape: &[usize], strides: &[usize], offset: usize) -> Stored {
+        let (kind, storage) = ("F32".to_owned(), "0".to_owned());
+        Stored { kind, shape: shape.to_vec(), strides: strides.to_vec(), offset, storage }
+    }
+
+    #[test]
+    fn views_are_put_in_rows() {
+        let bytes: Vec<u8> = (0..6).collect();
+        assert_eq!(view(&[2, 3], &[3, 1], 0).rows(&bytes, 1), None);
+        assert_eq!(view(&[3, 2], &[1, 3], 0).rows(&bytes, 1).unwrap(), [0, 3, 1, 4, 2, 5]);
+        // An axis of one element may have any stride.
+        assert_eq!(view(&[1, 3], &[77, 1], 0).rows(&bytes, 1), None);
+        assert_eq!(view(&[2, 2], &[3, 1], 1).span(), Some(1..6));
+        assert_eq!(view(&[2, 2], &[3, 1], 1).rows(&bytes[1..], 1).unwrap(), [1, 2, 4, 5]);
+    }
+
+    #[test]
+    fn impossible_views_have_no_span() {
+        assert_eq!(view(&[usize::MAX, 2], &[2, 1], 0).span(), None);
+        assert_eq!(view(&[1 << 40], &[0], 0).span(), None);
+        assert_eq!(view(&[0, 5], &[5, 1], 3).span(), Some(3..3));
+        assert_eq!(view(&[], &[], 3).span(), Some(3..4));
+    }
+}

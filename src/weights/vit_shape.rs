@@ -1,0 +1,134 @@
+//! The shape of a vision transformer, as the shapes of its tensors tell it.
+
+use std::collections::BTreeMap;
+
+use super::{WeightsError, shown};
+
+/// All that tensors tell; heads cannot be seen in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InferredVit {
+    /// Pixels of both sides of the image, from patches and positions.
+    pub image: usize,
+    /// Pixels of both sides of a patch.
+    pub patch: usize,
+    /// Colour channels.
+    pub channels: usize,
+    /// Width of a token.
+    pub dim: usize,
+    /// Blocks.
+    pub depth: usize,
+    /// Hidden width of a perceptron.
+    pub mlp: usize,
+}
+
+/// The heads that published transformers of a width have.
+pub fn heads_of_width(dim: usize) -> Option<usize> {
+    match dim {
+        192 => Some(3),
+        384 => Some(6),
+        768 => Some(12),
+        1024 => Some(16),
+        1280 => Some(16),
+        _ => None,
+    }
+}
+
+impl InferredVit {
+    /// Reads them off shapes by timm's names; `in_file` says what a tensor is called in the file.
+    ///
+    /// # Errors
+    /// When a tensor that tells a dimension is missing or odd.
+    pub fn of(
+        file: &str,
+        shapes: &BTreeMap<&str, &[usize]>,
+        in_file: impl Fn(&str) -> String,
+    ) -> Result<InferredVit, WeightsError> {
+        let shape = |name: &str, rank: usize| match shapes.get(name) {
+            Some(shape) if shape.len() == rank => Ok(*shape),
+            Some(shape) => Err(WeightsError::Shape {
+                file: file.to_owned(),
+                what: format!(
+                    "tensor `{}` is {}, and of a vision transformer it has {rank} axes",
+                    in_file(name),
+                    shown(shape)
+                ),
+                advice: "this is another network".to_owned(),
+            }),
+            None => Err(WeightsError::Missing {
+                file: file.to_owned(),
+                name: in_file(name),
+                meaning: ", which tells the shape of a vision transformer".to_owned(),
+                advice: "this is another network, or a part of one".to_owned(),
+            }),
+        };
+        let patches = shape("patch_embed.proj.weight", 4)?;
+        let (dim, channels, patch) = (patches[0], patches[1], patches[2]);
+        if patches[2] != patches[3] {
+            return Err(odd(
+                file,
+                format!("patches of {} x {} pixels are no squares", patch, patches[3]),
+            ));
+        }
+        let positions = shape("pos_embed", 3)?[1];
+        let fc1 = shape("blocks.0.mlp.fc1.weight", 2)?;
+        let grid = positions.saturating_sub(1).isqrt();
+        if grid == 0 || grid * grid + 1 != positions {
+            let what =
+                format!("{positions} positions are not one CLS token and a square grid of patches");
+            return Err(odd(file, what));
+        }
+        let Some(image) = grid.checked_mul(patch).filter(|_| channels > 0 && dim > 0 && patch > 0)
+        else {
+            return Err(odd(file, "an extent of the patches is impossible".to_owned()));
+        };
+        let block = |i: usize| shapes.keys().any(|name| name.starts_with(&format!("blocks.{i}.")));
+        let depth = (0..).take_while(|i| block(*i)).count();
+        Ok(InferredVit { image, patch, channels, dim, depth, mlp: fc1[0] })
+    }
+}
+
+fn odd(file: &str, what: String) -> WeightsError {
+    let advice =
+        "only plain vision transformers are read: a CLS token and square patches of a square image";
+    WeightsError::Shape { file: file.to_owned(), what, advice: advice.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inferred(
+        change: impl Fn(&mut BTreeMap<&'static str, Vec<usize>>),
+    ) -> Result<InferredVit, WeightsError> {
+        let mut shapes = BTreeMap::from([
+            ("patch_embed.proj.weight", vec![12, 3, 4, 4]),
+            ("pos_embed", vec![1, 26, 12]),
+            ("blocks.0.mlp.fc1.weight", vec![20, 12]),
+            ("blocks.1.norm1.weight", vec![12]),
+            ("blocks.3.norm1.weight", vec![12]),
+        ]);
+        change(&mut shapes);
+        let shapes = shapes.iter().map(|(name, shape)| (*name, shape.as_slice())).collect();
+        InferredVit::of("f", &shapes, |name| format!("x.{name}"))
+    }
+
+    #[test]
+    fn every_dimension_is_read_where_it_stands() {
+        let expected = InferredVit { image: 20, patch: 4, channels: 3, dim: 12, depth: 2, mlp: 20 };
+        assert_eq!(inferred(|_| ()).unwrap(), expected);
+    }
+
+    #[test]
+    fn other_networks_are_refused_in_the_names_of_the_file() {
+        let told = |change: fn(&mut BTreeMap<&'static str, Vec<usize>>)| {
+            inferred(change).unwrap_err().to_string()
+        };
+        assert!(told(|shapes| drop(shapes.remove("pos_embed"))).contains("`x.pos_embed`"));
+        assert!(told(|s| drop(s.insert("pos_embed", vec![1, 25, 12]))).contains("25 positions"));
+        assert!(
+            told(|s| drop(s.insert("patch_embed.proj.weight", vec![12, 3, 4, 2])))
+                .contains("4 x 2")
+        );
+        assert!(told(|s| drop(s.insert("blocks.0.mlp.fc1.weight", vec![12]))).contains("2 axes"));
+    }
+}

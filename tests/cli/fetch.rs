@@ -1,0 +1,400 @@
+//! Promises: what has a name is fetched once, whole or not at all, and found by scenarios; nothing else asks the network.
+//! A server inside the test stands for all servers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::command::{Told, fedcast, read, tell, tell_of};
+
+/// What a request asks for.
+struct Asked {
+    path: String,
+    headers: BTreeMap<String, String>,
+}
+
+impl Asked {
+    /// Where its range begins.
+    fn from(&self) -> Option<usize> {
+        self.headers.get("range")?.strip_prefix("bytes=")?.split('-').next()?.parse().ok()
+    }
+}
+
+/// Answers every connection with what `answer` writes; `asked` keeps paths and ranges.
+struct Server {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn new(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answer) = (Arc::clone(&asked), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                std::thread::spawn(move || {
+                    let Ok(mut stream) = stream else { return };
+                    let Some(request) = request(&stream) else { return };
+                    let range = request.headers.get("range").cloned().unwrap_or_default();
+                    kept.lock()
+                        .unwrap()
+                        .push(format!("{} {range}", request.path).trim().to_owned());
+                    answer(&request, &mut stream);
+                });
+            }
+        });
+        Server { address, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn request(stream: &TcpStream) -> Option<Asked> {
+    let mut lines = BufReader::new(stream).lines();
+    let path = lines.next()?.ok()?.split(' ').nth(1)?.to_owned();
+    let mut headers = BTreeMap::new();
+    for line in lines {
+        let line = line.ok()?;
+        let Some((name, value)) = line.split_once(": ") else { break };
+        headers.insert(name.to_lowercase(), value.to_owned());
+    }
+    Some(Asked { path, headers })
+}
+
+fn send(stream: &mut TcpStream, status: &str, headers: &[String], body: &[u8]) {
+    let mut head =
+        format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    for header in headers {
+        head.push_str(&format!("{header}\r\n"));
+    }
+    let _ = stream.write_all(format!("{head}\r\n").as_bytes());
+    let _ = stream.write_all(body);
+}
+
+/// A range of a file, as servers send it.
+fn send_from(asked: &Asked, stream: &mut TcpStream, headers: &[String], body: &[u8]) {
+    let Some(from) = asked.from() else { return send(stream, "200 OK", headers, body) };
+    let mut headers = headers.to_vec();
+    if from >= body.len() {
+        headers.push(format!("Content-Range: bytes */{}", body.len()));
+        return send(stream, "416 Range Not Satisfiable", &headers, b"");
+    }
+    let to = match asked.headers["range"].ends_with("-0") {
+        true => 0,
+        false => body.len() - 1,
+    };
+    headers.push(format!("Content-Range: bytes {from}-{to}/{}", body.len()));
+    send(stream, "206 Partial Content", &headers, &body[from..=to]);
+}
+
+fn fetch(folder: &Path, server: &Server, arguments: &[&str]) -> Told {
+    let arguments = [&["fetch"], arguments].concat();
+    let mut command = fedcast(folder, &arguments);
+    command.env_remove("FEDCAST_OFFLINE").env("FEDCAST_DATA", folder.join("data"));
+    tell_of(command.env("FEDCAST_MIRROR", &server.address).env("HF_ENDPOINT", &server.address))
+}
+
+/// A play of two speakers, long enough to be cut.
+fn play() -> Vec<u8> {
+    let line = |number: usize| {
+        let speaker = if number % 2 == 0 { "First Citizen" } else { "Second Citizen" };
+        format!("{speaker}:\nLine {number} of the play, spoken aloud.\n\n")
+    };
+    (0..4_000).map(line).collect::<String>().into_bytes()
+}
+
+#[test]
+fn a_file_is_fetched_once_recorded_and_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = Server::new(|asked, stream| send_from(asked, stream, &[], &play()));
+    let told = fetch(folder, &server, &["tinyshakespeare"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let path = folder.join("data/tinyshakespeare/input.txt");
+    assert_eq!(told.out.trim(), path.to_str().unwrap());
+    assert_eq!(fs::read(&path).unwrap(), play());
+    assert!(told.err.contains("no checksum is published; recorded: SHA-256"), "{}", told.err);
+    assert!(told.err.contains("licence: "), "{}", told.err);
+    let record: serde_json::Value =
+        serde_json::from_str(&read(folder.join("data/tinyshakespeare.json"))).unwrap();
+    assert_eq!(record["files"][0]["bytes"], play().len());
+    // What is here is not asked for again, and whoever is offline has it.
+    let told = fetch(folder, &server, &["tinyshakespeare", "--offline"]);
+    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    assert_eq!(server.asked(), ["/tinyshakespeare/input.txt"]);
+    // A later version is not taken for the first one.
+    fs::remove_file(&path).unwrap();
+    let other = Server::new(|asked, stream| send_from(asked, stream, &[], b"something else"));
+    let told = fetch(folder, &other, &["tinyshakespeare"]);
+    assert!(told.code == 6 && told.err.contains("at its first download"), "{}", told.err);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_cut_download_goes_on_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let times = AtomicUsize::new(0);
+    let server = Server::new(move |asked, stream| {
+        let etag = ["ETag: \"one\"".to_owned()];
+        if times.fetch_add(1, Ordering::SeqCst) == 0 {
+            let whole = play();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nETag: \"one\"\r\nContent-Length: {}\r\n\r\n",
+                whole.len()
+            );
+            let _ = stream.write_all(head.as_bytes());
+            let _ = stream.write_all(&whole[..100_000]);
+            return;
+        }
+        assert_eq!(asked.headers["if-range"], "\"one\"");
+        send_from(asked, stream, &etag, &play());
+    });
+    let told = fetch(folder, &server, &["tinyshakespeare"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(fs::read(folder.join("data/tinyshakespeare/input.txt")).unwrap(), play());
+    let asked = server.asked();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    let from = asked[1].strip_prefix("/tinyshakespeare/input.txt bytes=").unwrap();
+    let from: usize = from.trim_end_matches('-').parse().unwrap();
+    assert!(from > 0 && from <= 100_000, "{asked:?}");
+    assert_eq!(fs::read_dir(folder.join("data/tinyshakespeare")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_server_that_ignores_ranges_sends_the_file_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let data = folder.join("data/tinyshakespeare");
+    fs::create_dir_all(&data).unwrap();
+    fs::write(data.join("input.txt.part"), "of an earlier attempt").unwrap();
+    let server = Server::new(|_, stream| send(stream, "200 OK", &[], &play()));
+    let told = fetch(folder, &server, &["tinyshakespeare"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(fs::read(data.join("input.txt")).unwrap(), play());
+    // One that had all of it already.
+    fs::rename(data.join("input.txt"), data.join("input.txt.part")).unwrap();
+    let server = Server::new(|asked, stream| send_from(asked, stream, &[], &play()));
+    assert_eq!(fetch(folder, &server, &["tinyshakespeare"]).code, 0);
+    assert_eq!(fs::read(data.join("input.txt")).unwrap(), play());
+}
+
+#[test]
+fn what_is_not_as_published_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = Server::new(|asked, stream| send_from(asked, stream, &[], b"no archive"));
+    let told = fetch(folder, &server, &["cifar100"]);
+    assert_eq!(told.code, 6, "{}", told.err);
+    for said in
+        ["cifar-100-binary.tar.gz", "MD5 03b5dce01913d631647c71ecec9e9cb8", "has been removed"]
+    {
+        assert!(told.err.contains(said), "{}", told.err);
+    }
+    let left: Vec<_> = fs::read_dir(folder.join("data/cifar100")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn errors_of_servers_and_names_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = Server::new(|_, stream| send(stream, "404 Not Found", &[], b"gone"));
+    let told = fetch(folder, &server, &["cifar10"]);
+    assert!(told.code == 6 && told.err.contains("404 (not found)"), "{}", told.err);
+    assert!(told.err.contains("FEDCAST_MIRROR"), "{}", told.err);
+    let told = fetch(folder, &server, &["hf:owner/repo"]);
+    assert!(told.code == 6 && told.err.contains("404"), "{}", told.err);
+    let told = fetch(folder, &server, &["cifar-10"]);
+    assert!(told.code == 2 && told.err.contains("did you mean `cifar10`"), "{}", told.err);
+    let told = fetch(folder, &server, &["cars196"]);
+    assert!(told.code == 6 && told.err.contains("data.path"), "{}", told.err);
+    let before = server.asked().len();
+    for name in ["cifar10", "hf:owner/repo"] {
+        let told = fetch(folder, &server, &[name, "--offline"]);
+        assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+        let mut command = fedcast(folder, &["fetch", name]);
+        let told = tell_of(command.env("FEDCAST_OFFLINE", "0").env("HF_HUB_OFFLINE", "true"));
+        assert!(told.code == 6 && told.err.contains("HF_HUB_OFFLINE is set"), "{}", told.err);
+    }
+    assert_eq!(server.asked().len(), before, "nobody was asked");
+    let nobody = Server { address: "http://127.0.0.1:9".to_owned(), asked: Arc::default() };
+    let told = fetch(folder, &nobody, &["cifar10"]);
+    assert!(told.code == 6 && told.err.contains("cannot be reached"), "{}", told.err);
+}
+
+#[test]
+fn redirections_lead_to_other_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let far = Server::new(|asked, stream| send_from(asked, stream, &[], &play()));
+    let there = format!("Location: {}/elsewhere/play.txt", far.address);
+    let near = Server::new(move |_, stream| send(stream, "302 Found", &[there.clone()], b""));
+    let told = fetch(folder, &near, &["tinyshakespeare"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(far.asked(), ["/elsewhere/play.txt"]);
+    assert_eq!(fs::read(folder.join("data/tinyshakespeare/input.txt")).unwrap(), play());
+}
+
+/// Of `model.safetensors`, which the hub calls by its SHA-256.
+const CONTENT: &[u8] = b"abc";
+const SHA256: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// The hub: an index of files, and files that lie on a server of their own.
+fn hub(content: &'static [u8]) -> (Server, Server) {
+    let far = Server::new(move |asked, stream| send_from(asked, stream, &[], content));
+    let there = format!("Location: {}/blob", far.address);
+    let near = Server::new(move |asked, stream| match asked.path.as_str() {
+        "/api/models/owner/repo/revision/main" => {
+            let json = br#"{"sha": "c0ffee", "siblings": [{"rfilename": "README.md"}, {"rfilename": "model.safetensors"}]}"#;
+            send(stream, "200 OK", &["Content-Type: application/json".to_owned()], json);
+        }
+        "/owner/repo/resolve/main/model.safetensors" => {
+            let headers = [
+                there.clone(),
+                "X-Repo-Commit: c0ffee".to_owned(),
+                format!("X-Linked-Etag: \"{SHA256}\""),
+                "ETag: \"other\"".to_owned(),
+            ];
+            send(stream, "302 Found", &headers, b"");
+        }
+        _ => send(stream, "404 Not Found", &[], b""),
+    });
+    (near, far)
+}
+
+#[test]
+fn files_of_the_hub_lie_where_its_own_clients_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (near, _far) = hub(CONTENT);
+    let told = fetch(folder, &near, &["hf:owner/repo"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains(&format!("as published: SHA-256 {SHA256}")), "{}", told.err);
+    let cache = folder.join("caches/huggingface/hub/models--owner--repo");
+    assert_eq!(fs::read(cache.join("blobs").join(SHA256)).unwrap(), CONTENT);
+    assert_eq!(fs::read(cache.join("snapshots/c0ffee/model.safetensors")).unwrap(), CONTENT);
+    assert_eq!(read(cache.join("refs/main")), "c0ffee");
+    let asked = near.asked().len();
+    let told = fetch(folder, &near, &["hf:owner/repo"]);
+    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    assert_eq!(near.asked().len(), asked);
+    // One that Python has put there.
+    let other = folder.join("caches/huggingface/hub/models--owner--other");
+    fs::create_dir_all(other.join("snapshots/123")).unwrap();
+    fs::create_dir_all(other.join("refs")).unwrap();
+    fs::write(other.join("refs/main"), "123").unwrap();
+    fs::write(other.join("snapshots/123/pytorch_model.bin"), "x").unwrap();
+    let told = fetch(folder, &near, &["hf:owner/other", "hf:owner/other@123:pytorch_model.bin"]);
+    assert!(told.code == 0 && told.out.matches("snapshots/123").count() == 2, "{}", told.err);
+}
+
+#[test]
+fn files_of_the_hub_that_are_not_what_it_says_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (near, _far) = hub(b"abd");
+    let told = fetch(folder, &near, &["hf:owner/repo"]);
+    assert!(told.code == 6 && told.err.contains("is not what was published"), "{}", told.err);
+    let cache = folder.join("caches/huggingface/hub/models--owner--repo");
+    assert!(!cache.join("blobs").join(SHA256).exists());
+    assert!(!cache.join("snapshots/c0ffee/model.safetensors").exists());
+}
+
+/// A linear head on the pixels of CIFAR-100 or of what else is named.
+const PIXELS: &str = r#"
+schema = 1
+data = { source = "cifar100", nominal = { classes = 100, train = 1000, test = 100 } }
+tasks = { count = 2 }
+partition = { kind = "iid", min_samples = 1 }
+backbone = { kind = "pixels" }
+method = { name = "fedavg", train = "head" }
+federation = { clients = 2, rounds = 1 }
+client = { epochs = 1, batch = 64 }
+"#;
+
+/// CIFAR-100 in its binary layout, ten images per class to train with and one to test with.
+fn cifar(folder: &Path) {
+    let records = |each: usize| -> Vec<u8> {
+        let record = |number: usize| {
+            let (coarse, fine) = (0, (number % 100) as u8);
+            [&[coarse, fine][..], &[(number * 7) as u8; 3_072]].concat()
+        };
+        (0..each * 100).flat_map(record).collect()
+    };
+    fs::create_dir_all(folder).unwrap();
+    let file = fs::File::create(folder.join("cifar-100-binary.tar.gz")).unwrap();
+    let gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    let names: String = (0..100).map(|class| format!("class{class}\n")).collect();
+    for (name, bytes) in [
+        ("train.bin", records(10)),
+        ("test.bin", records(1)),
+        ("fine_label_names.txt", names.into_bytes()),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        archive.append_data(&mut header, format!("cifar-100-binary/{name}"), &bytes[..]).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap();
+}
+
+#[test]
+fn scenarios_find_what_was_fetched_or_say_how() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("pixels.toml"), PIXELS).unwrap();
+    let told = |arguments: &[&str]| {
+        let arguments = [&arguments[..1], &["pixels.toml"], &arguments[1..]].concat();
+        let mut command = fedcast(folder, &arguments);
+        tell_of(command.env("FEDCAST_DATA", folder.join("data")))
+    };
+    let plan = told(&["plan"]);
+    assert_eq!(plan.code, 0, "{}", plan.err);
+    let missing = told(&["run", "-q"]);
+    assert!(missing.code == 6 && missing.err.contains("fedcast fetch cifar100"), "{}", missing.err);
+    let missing = told(&["run", "-q", "--fetch"]);
+    assert!(missing.code == 6 && missing.err.contains("FEDCAST_OFFLINE is set"), "{}", missing.err);
+    let named = ["--set", "data.source=\"folder\"", "--set", "data.store=8", "--set"];
+    let missing =
+        told(&[&["run", "-q"], &named[..], &["data.path=\"fetched:imagenet-r\""]].concat());
+    assert!(
+        missing.code == 6 && missing.err.contains("fedcast fetch imagenet-r"),
+        "{}",
+        missing.err
+    );
+    let wrong = told(&[&["check"], &named[..], &["data.path=\"fetched:imagenet-q\""]].concat());
+    assert!(wrong.code == 3 && wrong.err.contains("did you mean `imagenet-"), "{}", wrong.err);
+
+    cifar(&folder.join("data/cifar100"));
+    let run = told(&["run", "-q", "--fetch", "-o", "run"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    // The name stands in the effective scenario, not the place where this machine keeps it.
+    let effective = read(folder.join("run/scenario.effective.toml"));
+    assert!(!effective.contains("path"), "{effective}");
+}
+
+#[test]
+fn the_list_has_sizes_licences_and_what_is_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let data = folder.join("data/cifar100");
+    fs::create_dir_all(&data).unwrap();
+    fs::write(data.join("cifar-100-binary.tar.gz"), "put here by hand").unwrap();
+    let mut command = fedcast(folder, &["fetch", "--list"]);
+    let told = tell_of(command.env("FEDCAST_DATA", "data").env("HF_HUB_CACHE", "hub"));
+    assert_eq!(told.code, 0, "{}", told.err);
+    insta::assert_snapshot!("fetch_list", told.out);
+    let told = tell(folder, &["fetch", "--list", "--format", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(list[2]["files"][0]["checksum"], "MD5 03b5dce01913d631647c71ecec9e9cb8");
+}

@@ -1,0 +1,266 @@
+//! The invariants of CFed that are seen from outside.
+
+use std::sync::Arc;
+
+use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassOrder, Curriculum, TaskSizes};
+use fedcast::learning::{Classifier, OptimiserConfig};
+use fedcast::methods::HeadForm;
+use fedcast::methods::averaged::{OldLogits, Weights};
+use fedcast::methods::cfed::{Cfed, Drawn, REVIEWER, Rounding, Surrogate};
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::model::VitConfig;
+use fedcast::policy::{
+    ClassCounts, Method, ModelFacts, Role, Service, SketchFacts, WireForm, parameters_of, refusal,
+};
+use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
+
+use crate::toys::watched::Engine;
+use crate::toys::{CLASSES, deal, facts, plan};
+use crate::{built, engine, far, values};
+
+const CLIENTS: usize = 5;
+
+fn fedavg(train: Train) -> FedAvg {
+    let (weights, head) = (Weights::Uniform, HeadForm::Growing);
+    FedAvg { train, weights, head, old_logits: OldLogits::Keep, ..FedAvg::default() }
+}
+
+fn small(change: impl Fn(&mut Cfed)) -> Cfed {
+    let mut method = Cfed { fedavg: fedavg(Train::Head), ..Cfed::default() };
+    method.division.drawn = Drawn::Apart;
+    change(&mut method);
+    method
+}
+
+/// Shards of 144 / 8 = 18 samples.
+fn known() -> ModelFacts {
+    let auxiliary = AuxiliaryFacts { samples: 18, image: Some([1, 8, 8]), server: true };
+    ModelFacts { auxiliary: Some(auxiliary), ..facts() }
+}
+
+fn run(change: impl Fn(&mut Cfed), tasks: usize, rounds: u32) -> Engine {
+    run_of(built(small(change), &known()), tasks, rounds, 0.1)
+}
+
+fn run_of(method: Arc<dyn Method>, tasks: usize, rounds: u32, rate: f64) -> Engine {
+    let mut engine = engine(method, 3);
+    let train = &engine.lab.dataset.train;
+    let dealt = Auxiliary::new(train, CLASSES, (7, true), 2).unwrap();
+    engine.lab.auxiliary = Some(Arc::new(dealt));
+    engine.facts = known();
+    engine.lab.training = plan(OptimiserConfig::sgd(rate));
+    for task in 0..tasks {
+        let shards = deal(&engine.lab, &engine.view(task), CLIENTS);
+        engine.task(task, &shards, rounds);
+    }
+    engine
+}
+
+fn digest(run: &Engine) -> u64 {
+    run.server.save().digest()
+}
+
+/// CFed card, invariant 3: the first task is FedAvg, to the bit.
+#[test]
+fn the_first_task_of_cfed_is_fedavg() {
+    for train in [Train::Head, Train::All] {
+        let plain = run_of(built(fedavg(train), &known()), 1, 2, 0.1);
+        let method = run(|c| c.fedavg.train = train, 1, 2);
+        assert_eq!(method.exchanges.len(), plain.exchanges.len());
+        for (one, other) in method.exchanges.iter().zip(&plain.exchanges) {
+            assert_eq!(one.down.digest(), other.down.digest(), "{train:?}");
+            let ups = [one, other].map(|exchange| exchange.up.as_ref().unwrap().digest());
+            assert_eq!(ups[0], ups[1], "{train:?}");
+        }
+        assert!(method.exchanges.iter().all(|exchange| exchange.assets.is_empty()));
+    }
+}
+
+/// Sections 4 and 6, invariants 4 and 6: of five clients three learn and two review; only these are sent the model of the
+/// task's start, which stays the same for all of the task.
+#[test]
+fn reviewers_are_sent_the_model_of_the_tasks_start() {
+    let run = run(|_| (), 3, 2);
+    for task in [1, 2] {
+        let of_task = || run.exchanges.iter().filter(|exchange| exchange.task == task);
+        assert_eq!(of_task().count(), 2 * 5);
+        let reviewers: Vec<_> = of_task().filter(|e| e.seat.role == REVIEWER).collect();
+        assert_eq!(reviewers.len(), 2 * 2);
+        assert!(of_task().filter(|e| e.seat.role == Role(0)).all(|e| e.assets.is_empty()));
+        let first = reviewers[0].assets[0].digest();
+        assert!(reviewers.iter().all(|e| e.assets.len() == 1 && e.assets[0].digest() == first));
+        let old = parameters_of(&reviewers[0].assets[0].body).unwrap();
+        let sent = parameters_of(&of_task().next().unwrap().down).unwrap();
+        for (name, old) in old.iter() {
+            assert!(sent.get(name).unwrap().values.starts_with(&old.values), "{name}");
+        }
+        let counted =
+            |e: &crate::toys::watched::Exchange| e.metrics.iter().any(|m| *m == ("reviewed", 18.0));
+        assert!(reviewers.iter().all(|exchange| counted(exchange)));
+    }
+}
+
+/// Invariant 1: a reviewer that begins at the old model has nothing to learn.
+#[test]
+fn who_reviews_itself_stays_where_it_is() {
+    let all_review = |c: &mut Cfed| (c.division.learners, c.division.reviewers) = (0.0, 1.0);
+    for train in [Train::Head, Train::All] {
+        let one = |tasks| {
+            run(
+                |c| {
+                    all_review(c);
+                    c.fedavg.train = train;
+                    c.fedavg.head = HeadForm::Fixed;
+                },
+                tasks,
+                1,
+            )
+        };
+        let (before, after) = (one(1).server.save(), one(2).server.save());
+        let start = parameters_of(&before).unwrap();
+        for (name, now) in parameters_of(&after).unwrap().iter() {
+            let gap = far(&now.values, &start.get(name).unwrap().values);
+            assert!(gap < 1e-6, "{train:?} {name} {gap}");
+        }
+    }
+}
+
+/// What reviews are for: on the auxiliary samples a reviewer's answers come nearer to the old model's than those of the
+/// model it received.
+#[test]
+fn reviews_lead_back_to_the_old_model() {
+    let run = run(|c| c.review_weight = 2.0, 2, 3);
+    let auxiliary = run.lab.auxiliary.as_deref().unwrap();
+    let later = run.exchanges.iter().filter(|e| e.seat.role == REVIEWER).skip(2);
+    let mut reviewers = 0;
+    for exchange in later {
+        let samples = auxiliary.of(exchange.seat.client);
+        let answers = |body: &Body| -> Vec<f32> {
+            let parameters = parameters_of(body).unwrap();
+            let model = Classifier::frozen(&run.lab.backbone, &parameters).unwrap();
+            let transform = &run.lab.statistics_transform;
+            let loader = auxiliary.loader(&samples, &run.lab.curriculum, transform);
+            let batch = loader.in_order(18).next().unwrap().unwrap();
+            let features = model.batch_features(&batch, &run.lab.device).unwrap();
+            // The old model knows two classes.
+            let logits = model.logits(&features).unwrap().narrow(1, 0, 2).unwrap();
+            logits.contiguous().unwrap().flatten_all().unwrap().to_vec1().unwrap()
+        };
+        let old = answers(&exchange.assets[0].body);
+        let gap = |body: &Body| -> f32 {
+            // Of two outputs only their difference counts.
+            let own = answers(body);
+            let margins = own.chunks(2).zip(old.chunks(2));
+            margins.map(|(a, b)| ((a[0] - a[1]) - (b[0] - b[1])).abs()).sum()
+        };
+        let (received, learnt) = (gap(&exchange.down), gap(exchange.up.as_ref().unwrap()));
+        assert!(learnt < received, "{received} {learnt}");
+        reviewers += 1;
+    }
+    assert_eq!(reviewers, 4);
+}
+
+/// A shard that is sent is the client's own, image by image.
+#[test]
+fn shards_are_sent_to_those_who_review() {
+    let run = run(|c| c.surrogate = Surrogate::Sent, 2, 2);
+    let reviewers = || run.exchanges.iter().filter(|exchange| exchange.seat.role == REVIEWER);
+    assert_eq!(reviewers().count(), 4);
+    let auxiliary = run.lab.auxiliary.as_deref().unwrap();
+    for exchange in reviewers() {
+        let [_, sent] = &exchange.assets[..] else { panic!("{} assets", exchange.assets.len()) };
+        let images = sent.body.tensor(Kind::Exemplars, "surrogate").unwrap();
+        assert_eq!(images.shape(), [18, 1, 8, 8]);
+        let shard = auxiliary.of(exchange.seat.client);
+        let first = auxiliary.split().image(shard[0] as usize).unwrap();
+        let first: Vec<f64> = first.pixels.iter().map(|byte| f64::from(*byte)).collect();
+        assert_eq!(images.numbers()[..64], first[..]);
+    }
+    let held = self::run(|_| (), 2, 2);
+    assert_eq!(values(&run.server.save()), values(&held.server.save()));
+}
+
+/// The server's own distillation changes what it sends, goes on with its cycle, and is read back to the bit.
+#[test]
+fn a_server_distils_what_came_back() {
+    let run = run(|c| c.server_distils = true, 2, 2);
+    let plain = self::run(|_| (), 2, 2);
+    assert!(far(&values(&run.server.save()), &values(&plain.server.save())) > 1e-4);
+    assert!(run.figures.iter().all(|figures| figures["distilled"] == 18.0));
+    let asked = run.server.save().tensor(Kind::Settings, "asked").unwrap().as_u32().unwrap()[0];
+    assert_eq!(asked, 4 * 18);
+    let method = built(small(|c| c.server_distils = true), &known());
+    let mut again = engine(Arc::clone(&method), 3);
+    again.server.load(&run.server.save()).unwrap();
+    assert_eq!(again.server.save().digest(), digest(&run));
+    for (distils, allowed) in [(true, false), (false, true)] {
+        let method = built(small(|c| c.server_distils = distils), &known());
+        for service in [Service::Late, Service::Robust, Service::Secure] {
+            assert_eq!(refusal(&*method, &known(), service).is_none(), allowed, "{service:?}");
+        }
+        assert!(refusal(&*method, &known(), Service::Mixed).is_some());
+    }
+}
+
+/// Shares and forms change what they name; of two clients one reviews only where shares are rounded up.
+#[test]
+fn every_key_of_cfed_counts() {
+    let of = |change: fn(&mut Cfed)| digest(&run(change, 2, 2));
+    let default = of(|_| ());
+    for (at, change) in [
+        |c: &mut Cfed| c.division.drawn = Drawn::Independently,
+        |c: &mut Cfed| c.division.learners = 0.4,
+        |c: &mut Cfed| c.division.reviewers = 0.2,
+        |c: &mut Cfed| c.temperature = 1.0,
+        |c: &mut Cfed| c.review_weight = 1.0,
+        |c: &mut Cfed| c.fedavg.head = HeadForm::Fixed,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_ne!(of(change), default, "change {at}");
+    }
+    assert_eq!((Rounding::Down.of(0.4, 2), Rounding::Up.of(0.4, 2)), (0, 1));
+}
+
+fn payload(sketch: &BodySketch) -> u64 {
+    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+}
+
+/// Section 4: on ViT-B/16 a model is 343.5 MB, a reviewer without a cache is sent two and, once, a twentieth of
+/// Caltech-256 at 32 pixels: 1,530 images of 3,072 bytes.
+#[test]
+fn cfed_sends_the_bytes_of_its_card() {
+    let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
+    let auxiliary = AuxiliaryFacts { samples: 1_530, image: Some([3, 32, 32]), server: false };
+    let (form, auxiliary) = (WireForm::Full, Some(auxiliary));
+    let model =
+        ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 20, form, auxiliary };
+    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let counts = ClassCounts::new();
+    let bytes = |task: usize, role, surrogate| {
+        let view = &curriculum.tasks[task];
+        let (period, phase, round_in_phase) = (view.task, 0, 0);
+        let facts = SketchFacts {
+            model: &model,
+            view,
+            period,
+            phase,
+            round_in_phase,
+            role,
+            counts: &counts,
+        };
+        let method = built(Cfed { surrogate, ..Cfed::default() }, &model);
+        let (down, up) = (method.down(&facts), method.up(&facts));
+        let assets = down.assets.iter().map(|asset| payload(&asset.body)).collect::<Vec<u64>>();
+        (payload(&down.body()), assets, payload(&up.body()))
+    };
+    let one = 343_502_224;
+    for surrogate in [Surrogate::Held, Surrogate::Sent] {
+        assert_eq!(bytes(4, Role(0), surrogate), (one, vec![], one + 4));
+        assert_eq!(bytes(0, Role(0), surrogate), (one, vec![], one + 4));
+    }
+    assert_eq!(bytes(4, REVIEWER, Surrogate::Held), (one, vec![one], one + 4));
+    let sent = bytes(4, REVIEWER, Surrogate::Sent);
+    assert_eq!(sent, (one, vec![one, 1_530 * 3_072], one + 4));
+}
