@@ -24,20 +24,33 @@ const LABELS: u32 = 0x0000_0801;
 const TEST: [&str; 2] = ["t10k-", "test-"];
 const TRAIN: [&str; 1] = ["train-"];
 
-/// Reads the four files of a folder, or of the folders `MNIST/raw` and `raw` below it.
+/// Reads the four files of a folder, or of the folders `MNIST/raw` and `raw` below it. Of a folder with several sets, such
+/// as all of EMNIST, `path` names the training images of one.
 ///
 /// # Errors
 /// Files that are missing, of several sets, cut short, or of another shape than they say.
 pub fn open(path: &Path) -> Result<Dataset, DataError> {
+    if let (true, Some(folder), Some(name)) = (path.is_file(), path.parent(), path.file_name()) {
+        let name = name.to_string_lossy();
+        let set = name.find(TRAIN[0]).map_or("", |end| &name[..end]);
+        return open_set(folder, set, name.trim_end_matches(".gz").to_owned());
+    }
     let folder = ["raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw", "EMNIST/raw"]
         .iter()
         .map(|inner| path.join(inner))
         .find(|inner| inner.is_dir())
         .unwrap_or_else(|| path.to_owned());
-    let names = listed(&folder)?;
+    let name = path.file_name().map_or("idx".into(), |name| name.to_string_lossy().into_owned());
+    open_set(&folder, "", name)
+}
+
+/// The files of a folder that begin with the name of a set.
+fn open_set(folder: &Path, set: &str, name: String) -> Result<Dataset, DataError> {
+    let mut names = listed(folder)?;
+    names.retain(|name| name.starts_with(set));
     let part = |part: &[&str]| {
-        let images_file = the_one(&folder, &names, part, "-images")?;
-        let labels_file = the_one(&folder, &names, part, "-labels")?;
+        let images_file = the_one(folder, &names, part, "-images")?;
+        let labels_file = the_one(folder, &names, part, "-labels")?;
         let (count, images) = body(&images_file, IMAGES)?;
         let (said, labels) = body(&labels_file, LABELS)?;
         if said != count {
@@ -48,7 +61,6 @@ pub fn open(path: &Path) -> Result<Dataset, DataError> {
         let samples = Store::Buffer { bytes: images, shape: [1, SIDE, SIDE] };
         Ok(Part { place: images_file, samples, labels, owners: None })
     };
-    let name = path.file_name().map_or("idx".into(), |name| name.to_string_lossy().into_owned());
     let (train, test) = (part(&TRAIN)?, part(&TEST)?);
     let notes = Vec::new();
     Parts { name, class_names: None, train, test: Some(test), notes }.into_dataset(None)
@@ -90,7 +102,10 @@ fn the_one(
     if let Some(other) = found.iter().find(|name| plain(name) != plain(first)) {
         return Err(DataError::unfit(
             format!("{} has the files of several data sets: {first}, {other}", folder.display()),
-            "put those of one into a folder of its own and name that in data.path",
+            format!(
+                "name the training images of one: data.path = \"{}\"",
+                folder.join(first).display()
+            ),
         ));
     }
     Ok(folder.join(first))

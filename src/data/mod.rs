@@ -55,7 +55,7 @@ pub use dataset::{Dataset, Image, Split};
 pub use error::DataError;
 pub use folder::{FolderOptions, StoredSize};
 pub(crate) use from_scenario::shards as auxiliary_shards;
-pub use from_scenario::{Transforms, nominal_class_sizes};
+pub use from_scenario::{Transforms, is_at_hand, nominal_class_sizes};
 pub use held_out::Purpose;
 pub use loader::{Batches, Loader};
 pub use loading::show_loading;

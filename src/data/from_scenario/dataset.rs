@@ -170,6 +170,11 @@ impl Tokeniser {
     }
 }
 
+/// Whether the data are here, so that they can be listed; those inside the program always are.
+pub fn is_at_hand(section: &DataSection) -> bool {
+    section.source == DataSource::Digits || path(section).is_ok_and(|path| path.exists())
+}
+
 /// Where the data is: at its path, or where it was fetched to by name.
 fn path(section: &DataSection) -> Result<PathBuf, DataError> {
     let settings = Settings::from_env();

@@ -13,5 +13,5 @@ mod tests;
 mod transforms;
 
 pub(crate) use auxiliary::shards;
-pub use dataset::nominal_class_sizes;
+pub use dataset::{is_at_hand, nominal_class_sizes};
 pub use transforms::Transforms;

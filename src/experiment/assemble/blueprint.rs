@@ -2,12 +2,11 @@
 //! backbone's dimensions, the method. `plan` needs nothing else: no data, no weights. Only where nothing else says how
 //! large classes are, or whose the samples are, data that are at hand are listed, without decoding an image.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::data::{
     Curriculum, DataError, Dataset, FreshClients, NaturalClients, Partitioner, Slot, Slots,
-    TaskView, nominal_class_sizes,
+    TaskView, is_at_hand, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
 use crate::federation::{CountSource, by_row};
@@ -58,8 +57,7 @@ pub fn at_hand(scenario: &Scenario) -> Result<Option<Dataset>, DataError> {
     let listed = matches!(scenario.partition.kind, PartitionKind::File { .. });
     let natural = matches!(scenario.partition.kind, PartitionKind::Natural { .. });
     let needed = data.source == DataSource::Play || natural || data.sizes().is_none();
-    let there = data.path.as_deref().is_some_and(Path::exists);
-    match listed || (needed && there) {
+    match listed || (needed && is_at_hand(data)) {
         true => Dataset::listed_from_scenario(scenario).map(Some),
         false => Ok(None),
     }
