@@ -22,8 +22,9 @@ Examples:
 
 Tensors are named kind/name, such as prompt/prompt.00 or head/head.weight: everything the server
 has. Rows of the head are in the order in which classes arrived; the metadata say which they are.
-With --merged the file is the whole network in the names of its backbone's file, with the linear
-head on top; methods that work through prompts or adapters have no such network and are refused.
+With --merged the file is the whole network in our names (timm's, torchvision's, or those of Hugging
+Face's BERT), with the linear head on top; methods that work through prompts or adapters have no
+such network and are refused.
 
 Models are there where record.models = \"tasks\" (or \"last\") kept them, or where a checkpoint was
 written when the task ended. Otherwise --recompute computes from the last checkpoint before, or
@@ -37,7 +38,7 @@ pub struct ExportArgs {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
-    /// The whole network, in the names of its backbone's file
+    /// The whole network, in timm's, torchvision's or Hugging Face's (BERT) names
     #[arg(long)]
     pub merged: bool,
     /// Compute the model again where the run did not keep it

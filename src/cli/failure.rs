@@ -1,11 +1,11 @@
 //! Errors of commands: how they are told, and which exit code they have.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use thiserror::Error;
 
 use super::Exit;
-use super::tell::plain;
+use super::tell::{show, tell, worded};
 use crate::data::DataError;
 use crate::experiment::{DirectoryError, ExperimentError, ExportError, ForkError, ResumeError};
 use crate::federation::{FederationError, SinkError};
@@ -13,6 +13,7 @@ use crate::fetch::FetchError;
 use crate::model::ModelError;
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
+use crate::scenario::reader::Diagnostic;
 use crate::study::StudyError;
 
 /// Why a command failed.
@@ -59,15 +60,29 @@ impl From<DirectoryError> for CliError {
 impl CliError {
     /// Tells it on stderr.
     pub fn print(&self) {
-        let mut err = std::io::stderr().lock();
-        // Nobody is left to hear that stderr is closed.
-        let _ = match self {
-            CliError::Experiment(ExperimentError::Scenario(error))
-            | CliError::Study(StudyError::Scenario(error)) => {
-                write!(err, "{}", error.render(colour()))
-            }
-            other => writeln!(err, "error: {}", plain(&other.to_string())),
+        match self.scenario() {
+            Some(error) => show(&error.render(colour())),
+            None => tell(&format!("error: {self}")),
+        }
+    }
+
+    /// Tells it on stderr as one JSON document.
+    pub fn print_json(&self) {
+        let diagnostics = self.scenario().map(ScenarioError::diagnostics);
+        let message = match diagnostics.as_deref() {
+            Some([first, ..]) => first.message.clone(),
+            _ => self.to_string(),
         };
+        tell_json(self.exit(), &message, &diagnostics.unwrap_or_default());
+    }
+
+    /// The scenario or study that is wrong, if that is it.
+    fn scenario(&self) -> Option<&ScenarioError> {
+        match self {
+            CliError::Experiment(ExperimentError::Scenario(error))
+            | CliError::Study(StudyError::Scenario(error)) => Some(error),
+            _ => None,
+        }
     }
 
     /// The exit code. This is the one place where an error becomes a number.
@@ -94,7 +109,7 @@ fn experiment(error: &ExperimentError) -> Exit {
         ExperimentError::Device(_) => Exit::Device,
         ExperimentError::Weights(_) | ExperimentError::Fetch(_) => Exit::Inputs,
         ExperimentError::Diverged(_) => Exit::Diverged,
-        ExperimentError::Refused(_) => Exit::Usage,
+        ExperimentError::Refused(_) | ExperimentError::NoRound { .. } => Exit::Usage,
         ExperimentError::Resume(error) => match error {
             ResumeError::Complete(_) => Exit::NothingToDo,
             ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
@@ -184,6 +199,14 @@ fn results(error: &ResultsError) -> Exit {
         }
         ResultsError::UnknownMetric { .. } | ResultsError::Threshold { .. } => Exit::Usage,
     }
+}
+
+/// An error as programs read it: `{"error": {"exit", "message", "diagnostics": [...]}}`, one form for all commands.
+pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
+    let document = serde_json::json!({
+        "error": { "exit": exit.code(), "message": worded(message), "diagnostics": diagnostics },
+    });
+    tell(&format!("{document:#}"));
 }
 
 /// What cannot be asked of intact data is a matter of the scenario.

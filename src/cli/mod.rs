@@ -3,10 +3,12 @@
 //! Every command answers `Result<Exit, CliError>`; `CliError::exit`
 //! is the one place where an error becomes a documented exit code.
 
+mod advice;
 mod check;
 mod columns;
 mod compare;
 mod direct;
+mod doctor;
 mod estimate;
 mod exit;
 mod export;
@@ -16,7 +18,9 @@ mod fork;
 mod interrupt;
 mod memory;
 mod methods;
+mod new;
 mod plan;
+mod reference;
 mod replay;
 mod report;
 mod resume;
@@ -31,9 +35,11 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use advice::{advice, understood, wants_json};
 pub use exit::Exit;
-use failure::CliError;
+use failure::{CliError, tell_json};
 pub use memory::Memory;
+use tell::tell;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -52,6 +58,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::NewArgs),
     Run(run::RunArgs),
     Check(check::CheckArgs),
     Plan(plan::PlanArgs),
@@ -64,10 +71,15 @@ enum Command {
     Report(report::ReportArgs),
     Runs(runs::RunsArgs),
     Methods(methods::MethodsArgs),
+    Keys(reference::keys::KeysArgs),
     Columns(columns::ColumnsArgs),
     Export(export::ExportArgs),
     Fetch(fetch::FetchArgs),
     Weights(weights::WeightsArgs),
+    Doctor(doctor::DoctorArgs),
+    Schema(reference::schema::SchemaArgs),
+    Completions(reference::completions::CompletionsArgs),
+    Man(reference::man::ManArgs),
 }
 
 /// How results are written to stdout.
@@ -92,10 +104,13 @@ fn after_help() -> String {
   fedcast compare runs/a runs/b                in what two runs differ, and who is better
   fedcast report studies/scale                 a page with its tables and plots
   fedcast runs                                 the runs below this folder
+  fedcast new a.toml                           a commented scenario to begin with
+  fedcast keys                                 every key of a scenario; `keys client` explains a section
   fedcast methods show hgp                     what a method does, sends and keeps
   fedcast fetch cifar100                       a data set or weights by name
   fedcast weights model.safetensors            what a file of weights is, and how to use it
   fedcast help columns                         every column of every file of a run
+  fedcast doctor                               what this machine has: kernels, memory, GPUs, caches, disk
 
 Results go to stdout; progress and errors go to stderr.
 
@@ -106,22 +121,22 @@ Results go to stdout; progress and errors go to stderr.
 
 /// Parses the arguments, runs the command, tells what went wrong, answers the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    // What columns mean is what whoever asks for help with them wants, rather than the command's usage.
-    let arguments = match &arguments[..] {
-        [program, help, columns] if help == "help" && columns == "columns" => {
-            vec![program.clone(), columns.clone()]
-        }
-        _ => arguments,
+    let given: Vec<OsString> = arguments.into_iter().collect();
+    // An argument that is no text is a path, and nothing is to be understood about it.
+    let words: Option<Vec<String>> =
+        given.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+    let words = words.map(understood).unwrap_or_default();
+    let json = wants_json(&words);
+    let parsed = match words.is_empty() {
+        true => Cli::try_parse_from(given),
+        false => Cli::try_parse_from(&words),
     };
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
-        }
+        Err(error) => return refuse(&error, &words, json),
     };
     let answer = match cli.command {
+        Command::New(args) => new::execute(&args),
         Command::Run(args) => run::execute(&args),
         Command::Check(args) => check::execute(&args),
         Command::Plan(args) => plan::execute(&args),
@@ -138,11 +153,42 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Export(args) => export::execute(&args),
         Command::Fetch(args) => fetch::execute(&args),
         Command::Weights(args) => weights::execute(&args),
+        Command::Keys(args) => reference::keys::execute(&args),
+        Command::Doctor(args) => doctor::execute(&args),
+        Command::Schema(args) => reference::schema::execute(&args),
+        Command::Completions(args) => reference::completions::execute(&args),
+        Command::Man(args) => reference::man::execute(&args),
     };
     answer.unwrap_or_else(|error| {
-        error.print();
+        if json {
+            error.print_json()
+        } else {
+            error.print()
+        }
         error.exit()
     })
+}
+
+/// Help that was asked for, or a command line that is wrong.
+fn refuse(error: &clap::Error, words: &[String], json: bool) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Done;
+    }
+    let advice = advice(error, words);
+    if json {
+        let text = error.to_string();
+        let message = text.split("\n\n").next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let advised = advice.map(|advice| format!("{message}; {advice}"));
+        tell_json(Exit::Usage, &advised.unwrap_or_else(|| message.to_owned()), &[]);
+        return Exit::Usage;
+    }
+    let _ = error.print();
+    if let Some(advice) = advice {
+        tell(&format!("\n  hint: {advice}"));
+    }
+    Exit::Usage
 }
 
 /// Writes a result to stdout, without control characters. A reader that went away (`fedcast … | head`) is no error.

@@ -12,11 +12,11 @@ use super::tell::{show, tell};
 use super::{Exit, Format, direct, fetch, print, resume};
 use crate::data::show_loading;
 use crate::experiment::{
-    Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing, default_directory,
-    names, restore_scenario, standing,
+    ExperimentError, Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing,
+    default_directory, names, restore_scenario, standing,
 };
 use crate::federation::histograms::Histograms;
-use crate::federation::{EndReason, EventSink, Interrupt};
+use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
 use crate::fetch::Settings;
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
@@ -81,8 +81,12 @@ pub struct Overrides {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
     /// Override seed.run; partition and class order follow unless they have seeds of their own
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a seed is a whole number, such as 7".to_owned())
 }
 
 impl Overrides {
@@ -188,10 +192,10 @@ pub(super) fn drive_until(
     format: Format,
 ) -> Result<Exit, CliError> {
     let workers = run.workers();
+    let into = run.directory().path().to_owned();
     if !quiet {
-        let into = run.directory().path().display();
         let word = workers_word(workers);
-        tell(&format!("{}: {workers} {word}, into {into}", scenario.name));
+        tell(&format!("{}: {workers} {word}, into {}", scenario.name, into.display()));
     }
     for note in run.notes() {
         tell(&format!("note: {note}"));
@@ -243,7 +247,12 @@ pub(super) fn drive_until(
     for notice in cache.notices() {
         tell(&format!("warning: {notice}"));
     }
-    let (finished, directory) = ended?;
+    let (finished, directory) = ended.inspect_err(|error| {
+        if let ExperimentError::Federation(FederationError::Sink(SinkError::Io(_))) = error {
+            let path = into.display();
+            tell(&format!("nothing more can be written into {path}; make room, then go on with: fedcast resume {path}"));
+        }
+    })?;
     let summary = summary.lock();
     match format {
         Format::Human => {

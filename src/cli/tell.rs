@@ -13,16 +13,38 @@ pub fn tell(line: &str) {
 
 /// Shows a text on stderr that may have colours of its own.
 pub fn show(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let _ = std::io::stderr().lock().write_all(worded(text).as_bytes());
 }
 
 /// Text without what would move a cursor or change a terminal: names and paths come from files of others.
 pub fn plain(text: &str) -> Cow<'_, str> {
     let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     match text.contains(odd) {
-        true => Cow::Owned(text.replace(odd, "\u{fffd}")),
-        false => Cow::Borrowed(text),
+        true => Cow::Owned(worded(text).replace(odd, "\u{fffd}")),
+        false => worded(text),
     }
+}
+
+/// Text without the numbers that systems give their errors: the words before them say it.
+pub fn worded(text: &str) -> Cow<'_, str> {
+    const NUMBER: &str = " (os error ";
+    if !text.contains(NUMBER) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(NUMBER);
+    let mut words = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.chars().all(|c| c.is_ascii_digit()) => {
+                words.push_str(rest);
+            }
+            _ => {
+                words.push_str(NUMBER);
+                words.push_str(part);
+            }
+        }
+    }
+    Cow::Owned(words)
 }
 
 #[cfg(test)]
@@ -32,6 +54,10 @@ mod tests {
     #[test]
     fn escapes_become_harmless_and_lines_stay() {
         assert_eq!(plain("a\tb\nc ü"), "a\tb\nc ü");
+        assert_eq!(
+            plain("a: not found (os error 2)\nb (os error 13): c (os error x)"),
+            "a: not found\nb: c (os error x)"
+        );
         assert_eq!(
             plain("\u{1b}]0;title\u{7}\u{9b}2J\r"),
             "\u{fffd}]0;title\u{fffd}\u{fffd}2J\u{fffd}"

@@ -63,6 +63,14 @@ pub enum ExperimentError {
     /// A run cannot be forked there.
     #[error(transparent)]
     Fork(#[from] ForkError),
+    /// A round that the recorded run does not have.
+    #[error("there is no round {round}: the run has {rounds}")]
+    NoRound {
+        /// Asked for, from 1.
+        round: u32,
+        /// How many there are.
+        rounds: u64,
+    },
     /// A run cannot be told with other times.
     #[error(transparent)]
     Refused(#[from] Refused),

@@ -51,6 +51,8 @@ pub fn default_directory(scenario: &Scenario) -> PathBuf {
         .chars()
         .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' })
         .collect();
+    // Neither hidden nor an option of whatever command it is given to.
+    let name = name.trim_start_matches(['.', '-']);
     Path::new("runs").join(format!("{name}-{}-s{}", &hash[..8], scenario.seed.run))
 }
 

@@ -108,6 +108,12 @@ pub fn verify(
 ) -> Result<Verified, ExperimentError> {
     let manifest = read_manifest(path)?;
     let reader = JournalReader::open(&path.join(names::EVENTS))?;
+    if let Some(round) = options.from_round {
+        let rounds = rounds_in(path);
+        if u64::from(round) > rounds {
+            return Err(ExperimentError::NoRound { round, rounds });
+        }
+    }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
     let mut assembly = assemble(&scenario, methods, options.workers)?;
     assembly.setup.rules.snapshots = Cadence::Never;
@@ -171,6 +177,16 @@ pub fn verify(
             Ok(Verified { entries, digests, partial, replayed, notices })
         }
     }
+}
+
+/// Rounds that a journal opens, as far as it can be read: what is wrong with it is found when it is compared.
+fn rounds_in(path: &Path) -> u64 {
+    let Ok(mut reader) = JournalReader::open(&path.join(names::EVENTS)) else { return 0 };
+    let mut rounds = 0;
+    while let Ok(Some(entry)) = reader.next_entry() {
+        rounds += u64::from(matches!(entry.event, Event::RoundOpened { .. }));
+    }
+    rounds
 }
 
 fn hint(manifest: &Manifest, divergence: &Divergence) -> Option<String> {

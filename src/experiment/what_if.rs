@@ -75,7 +75,7 @@ pub fn what_if(
     }
     let weights = |s: &Scenario| (s.round.late, s.round.staleness_power, s.round.max_staleness);
     if stale && weights(&recorded) != weights(&changed) {
-        return Err(refused("late updates were folded, and would have other weights"));
+        return Err(refused("late updates were aggregated, and would have other weights"));
     }
     let mut setup = assemble(&changed, methods, Some(1))?.setup;
     setup.rules.snapshots = Cadence::Never;
@@ -195,12 +195,12 @@ fn difference(then: Option<&Event>, now: &Event) -> String {
             match (lacks, extra) {
                 (Some(seat), _) => format!("{round} would close without {seat}"),
                 (None, Some(seat)) => format!("{round} would close with {seat}, which was missing"),
-                (None, None) => format!("{round} would fold another number of updates"),
+                (None, None) => format!("{round} would aggregate another number of updates"),
             }
         }
         (_, Event::RoundOpened { round, .. }) => format!("{round} would ask other clients"),
         (_, Event::UpdateStale { round, seat, into, .. }) => {
-            format!("the update of {seat} of {round} would be folded into {into}")
+            format!("the update of {seat} of {round} would be aggregated into {into}")
         }
         (_, Event::RoundClosed { round, .. }) => format!("{round} would close before late updates"),
         (_, event) => format!("`{}` would come at another point", event.name()),

@@ -2,7 +2,7 @@
 //! way round.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};
@@ -90,6 +90,11 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
 fn listed(api: &ApiRepo, name: &HubName, settings: &Settings) -> Result<Vec<String>, FetchError> {
     let info = api.info().map_err(|error| failed(name, settings, &error))?;
     let files: Vec<String> = info.siblings.into_iter().map(|file| file.rfilename).collect();
+    if let Some(file) = files.iter().find(|file| !stays_inside(file)) {
+        let why = format!("its file {file} would lie outside of its folder");
+        let advice = "name one of its other files: :FILE".to_owned();
+        return Err(FetchError::ByHand { name: name.to_string(), why, advice });
+    }
     if name.dataset {
         let data: Vec<String> = files.into_iter().filter(|file| !file.starts_with('.')).collect();
         return if data.is_empty() { Err(no_files(name)) } else { Ok(data) };
@@ -105,6 +110,12 @@ fn listed(api: &ApiRepo, name: &HubName, settings: &Settings) -> Result<Vec<Stri
             })
         }
     }
+}
+
+/// Names of files come from whoever made the repository.
+fn stays_inside(file: &str) -> bool {
+    !file.contains('\\')
+        && Path::new(file).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn no_files(name: &HubName) -> FetchError {

@@ -156,6 +156,16 @@ fn bring(
         (None, _) => Ok(()),
     };
     if let Err((found, expected)) = compared {
+        if part == target {
+            return Err(FetchError::ByHand {
+                name: entry.name.to_owned(),
+                why: format!(
+                    "{} is there already and has {found} instead of {expected}",
+                    target.display()
+                ),
+                advice: "remove it or put the right one there".to_owned(),
+            });
+        }
         let _ = fs::remove_file(&part);
         return Err(FetchError::Checksum {
             file: remote.file.to_owned(),

@@ -28,7 +28,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("bert_small", "pooled", "BERT's pooler; methods take tokens"),
     ("fedweit", "*", "FedWEIT"),
     ("inversion", "*", "MFCL, TARGET and LANDER"),
-    ("lora", "*", "LoRM and PILoRA"),
     ("metrics", "baseline", "Lopez-Paz's forward transfer"),
     ("metrics", "bwt", "backward transfer, the mean drop of old tasks with the other sign"),
     ("metrics", "forget_max_any_T", "FedHAF's forgetting over all tasks"),
@@ -42,9 +41,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ),
     ("resnet152", "r152.stage_*", "nothing: outputs of stages, which place a mistake"),
     ("resnet152", "r50.stage_*", "nothing: outputs of stages, which place a mistake"),
-    ("statistics", "lorm.*", "LoRM"),
-    ("statistics", "pilora.*", "PILoRA"),
-    ("statistics", "reg.*", "RegMean"),
     ("stsa", "dummy.perm", "nothing: the units cut by this order are vectors themselves"),
     ("vit_tiny_real_inputs", "labels", "nothing: no vector of these images depends on a label"),
 ];

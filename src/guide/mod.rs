@@ -14,6 +14,9 @@
 //! | [outputs] | the files of a run for other programs: tables, their columns, trackers, models |
 //! | [performance] | figures and the benches that measure them |
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
+//! | [clusters] | studies over a scheduler's array, requeued jobs |
+//! | [first_hour] | a new user's first hour: own images, own weights, from `new` to `report` |
+//! | [glossary] | the words of tables, helps and messages |
 //! | [gpu] | NVIDIA GPUs |
 //! | [reliability] | what holds when a process is killed, a disk is full, a file is damaged or foreign |
 //! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
@@ -32,12 +35,24 @@ pub mod adding_a_method {}
 pub mod architecture {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("clusters.md")]
+pub mod clusters {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("comparing.md")]
 pub mod comparing {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("data.md")]
 pub mod data {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("first_hour.md")]
+pub mod first_hour {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("glossary.md")]
+pub mod glossary {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("gpu.md")]

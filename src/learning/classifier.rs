@@ -5,6 +5,8 @@
 //! * `prompt.00`, `prompt.01`, ...: a prefix prompt `(length, d)` of block 0, 1, ..., the first half of
 //!   its rows keys and the second half values (as in HGP);
 //! * `adapter.00.down.weight`, ...: a bottleneck adapter of every block (as in STSA's first stage);
+//! * `lora.00.qkv.a`, `lora.00.qkv.b`, ...: low-rank pairs beside linear layers; where there are several at one place,
+//!   one per task behind a leading axis, the last trains;
 //! * `adjust.*`, `head.hidden.*` and `head.norm.*`: FedHAF's module and the hidden layer of its head, between frozen
 //!   features and the rows (features are then the module's); its batch norms take moments of the batch in
 //!   training, or those of the module its running ones ([`Norms`](crate::model::Norms));
@@ -22,6 +24,7 @@ mod head_rows;
 mod learnt;
 mod making;
 mod packs;
+mod pairs;
 mod prompt;
 
 use std::ops::Range;

@@ -6,6 +6,7 @@
 //! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! parameters, samples -> FisherPass -> Diagonal                    (fisher)
+//! samples -> InputMoments: X^T X of linear layers               (input_moments)
 //! frozen part, samples -> FeatureStore -> Batch::Features          (feature_cache)
 //! earlier parameters -> Teacher -> logits that a student learns from  (teacher)
 //! features of a class -> Herding -> samples a client keeps           (herding)
@@ -28,6 +29,7 @@ pub mod fisher;
 pub mod gradient_matching;
 pub mod head_training;
 mod herding;
+mod input_moments;
 mod local_training;
 pub mod losses;
 pub mod metrics;
@@ -46,6 +48,7 @@ pub use exemplars::{exemplars, kept};
 pub use feature_cache::{CacheError, CacheFigures, FeatureCache, FeatureStore, Storage};
 pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use herding::Herding;
+pub use input_moments::{InputMoments, MomentForm};
 pub use local_training::{
     Course, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };

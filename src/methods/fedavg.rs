@@ -8,8 +8,9 @@
 //! client   theta <- down;  E epochs: minimise CE over the rows of the current task, or of all seen
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
 //! ```
-//! `train` says what theta is: the whole network, the head alone (linear probe), a prefix prompt and
-//! the head, or FedHAF's module and head, which makes FedHAF's baselines. With `old_logits = "keep"`,
+//! `train` says what theta is: the whole network, the head alone (linear probe), a prefix prompt, low-rank pairs or
+//! adapters and the head, or FedHAF's module and head, which makes FedHAF's baselines. Means of low-rank factors are taken
+//! factor by factor, and the mean of products is not the product of means. With `old_logits = "keep"`,
 //! uniform weights and clipping at 1 it is HePCo's lower bound FedAvg-FT. On plain pixels, which have no
 //! parameters, all there is is the head: logistic regression. Clients keep nothing between rounds.
 
@@ -19,11 +20,14 @@ use clap::ValueEnum;
 
 use super::HeadForm;
 use super::averaged::{Averaged, Averaging, Needs, OldLogits, Parameters, Weights};
+use super::low_rank::{ALL_BLOCKS, LowRank};
 use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
-use crate::model::{HeadKind, HeadStart, NetworkShape, Norms, ParameterSet};
+use crate::model::{
+    AdapterShape, HeadKind, HeadStart, LoraPlace, NetworkShape, Norms, ParameterSet,
+};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto, kind_of};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -40,6 +44,10 @@ pub enum Train {
     ///
     /// The prompt starts from zeros.
     Prompt,
+    /// Low-rank pairs beside linear layers, and the head (LoRA).
+    Lora,
+    /// A bottleneck adapter in every block, and the head.
+    Adapter,
     /// FedHAF's module and head on frozen features.
     Module,
 }
@@ -67,9 +75,13 @@ pub struct FedAvg {
     pub prompt_len: u32,
     /// Blocks with a prompt, for [`Train::Prompt`].
     pub n_blocks: u32,
+    /// Pairs, for [`Train::Lora`].
+    pub lora: LowRank,
+    /// Width between an adapter's two layers, for [`Train::Adapter`].
+    pub bottleneck: u32,
     /// Moments of the module's batch norms after the first task, for [`Train::Module`].
     pub norms: Norms,
-    /// Share of entries dropped in training, for [`Train::Module`].
+    /// Share of entries dropped in training, for [`Train::Module`] and [`Train::Adapter`].
     pub dropout: f64,
 }
 
@@ -126,6 +138,9 @@ impl FedAvg {
             .source("HGP")
             .at_least(1.0)
             .at_most(99.0);
+        let lora = LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: ALL_BLOCKS };
+        let of_adapters = "width between an adapter's two layers if `train = \"adapter\"`";
+        let of_lora = ["lora_rank", "lora_at", "lora_blocks"];
         let config = FedAvg {
             train,
             weights: Weights::BySamples,
@@ -137,6 +152,8 @@ impl FedAvg {
             backbone_lr: table.get(&backbone_lr),
             prompt_len: table.get(&prompt_len),
             n_blocks: table.get(&n_blocks),
+            lora: LowRank::read(table, of_lora, lora, "Hu et al. 2022: queries and values"),
+            bottleneck: table.get(&FedAvg::bottleneck(of_adapters)),
             norms: Norms::Batch,
             dropout: 0.0,
         };
@@ -144,18 +161,33 @@ impl FedAvg {
         config
     }
 
+    /// The width of adapters.
+    pub(in crate::methods) fn bottleneck(doc: &'static str) -> Param<u32> {
+        Param::new("bottleneck", 64, doc).source("STSA").at_least(1.0).at_most(65_536.0)
+    }
+
     /// With the keys that say how FedHAF's module trains; its baselines have them to be like it.
     pub(in crate::methods) fn upon_module(self, table: &mut TableReader<'_>) -> FedAvg {
         let norms = "moments in the module after the first task if `train = \"module\"`";
         let norms = Param::new("norms", Norms::Batch, norms).source("not in FedHAF's paper");
-        let dropout = "share of entries dropped in training if `train = \"module\"`";
-        let dropout = Param::new("dropout", 0.0, dropout).source("not in FedHAF's paper");
+        let dropout =
+            "share of entries dropped in training if `train` is \"module\" or \"adapter\"";
+        let dropout = Param::new("dropout", 0.0, dropout)
+            .source("not in FedHAF's paper; 0.1 in STSA's adapters");
         let dropout = dropout.at_least(0.0).below(1.0);
         FedAvg { norms: table.get(&norms), dropout: table.get(&dropout), ..self }
     }
 
     fn prompt(&self, model: &ModelFacts) -> PromptShape {
         model.prompt_shape(self.n_blocks, self.prompt_len)
+    }
+
+    fn adapters(&self, model: &ModelFacts) -> AdapterShape {
+        AdapterShape {
+            blocks: model.backbone.vit().map_or(0, |vit| vit.depth),
+            dim: model.backbone.dim(),
+            bottleneck: self.bottleneck as usize,
+        }
     }
 
     /// By which moments a network that trains in a task normalises; nothing where no batch norm trains.
@@ -194,12 +226,14 @@ impl Averaged for FedAvg {
             Train::All => model.backbone.parameter_shapes(),
             Train::Head => Vec::new(),
             Train::Prompt => self.prompt(model).shapes(),
+            Train::Lora => self.lora.shape(model, None).shapes(),
+            Train::Adapter => self.adapters(model).shapes(),
             Train::Module => FedAvg::module(model).common(),
         };
         Parameters::shared(below).head(self.classifier, model.classes, self.width(model))
     }
 
-    /// The backbone as loaded, a prompt of zeros, a head drawn at `init`.
+    /// The backbone as loaded, a prompt of zeros, pairs and adapters that add nothing, a head drawn at `init`.
     fn initial(
         &self,
         model: &ModelFacts,
@@ -210,6 +244,8 @@ impl Averaged for FedAvg {
             Train::All => lab.backbone.parameters()?,
             Train::Head => ParameterSet::new(),
             Train::Prompt => self.prompt(model).initial_parameters(0.0, init),
+            Train::Lora => self.lora.shape(model, None).initial_parameters(init),
+            Train::Adapter => self.adapters(model).initial_parameters(init),
             Train::Module => FedAvg::module(model).initial_common(init),
         };
         let width = self.width(model);
@@ -224,11 +260,16 @@ impl Averaged for FedAvg {
         Averaging { weights: self.weights, head: self.head }
     }
 
-    /// A prompt needs blocks to live in, and training everything a backbone that can be trained.
+    /// Prompts, pairs and adapters need blocks to live in, and training everything a backbone that can be trained.
     fn needs(&self) -> Vec<Needs> {
         let instead = "`method.train = \"head\"`";
         match self.train {
             Train::Prompt => vec![Needs::Blocks { what: "a prefix prompt", instead }],
+            Train::Lora => vec![Needs::Blocks { what: "a LoRA", instead }],
+            Train::Adapter => {
+                let instead = "train the whole network with `method.name = \"fedavg\"`";
+                vec![Needs::Blocks { what: "an adapter", instead }]
+            }
             Train::All => vec![Needs::TrainableBackbone { instead }],
             Train::Head | Train::Module => Vec::new(),
         }
@@ -249,8 +290,8 @@ impl Averaged for FedAvg {
 
     fn dropout(&self) -> f64 {
         match self.train {
-            Train::Module => self.dropout,
-            Train::All | Train::Head | Train::Prompt => 0.0,
+            Train::Module | Train::Adapter => self.dropout,
+            Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
         }
     }
 
@@ -273,7 +314,7 @@ impl Averaged for FedAvg {
     fn largest_pack(&self) -> usize {
         match self.train {
             Train::All | Train::Module => 1,
-            Train::Head | Train::Prompt => usize::MAX,
+            Train::Head | Train::Prompt | Train::Lora | Train::Adapter => usize::MAX,
         }
     }
 }

@@ -63,7 +63,8 @@ impl FedProto {
     pub fn read(table: &mut TableReader<'_>) -> FedProto {
         let code = "the code of HGP's benchmark";
         let fedavg = FedAvg::read_weighing(table, Weights::Uniform, code);
-        let weight = Param::new("weight", 0.1, "strength of the pull towards prototypes");
+        let weight =
+            Param::new("weight", 0.1, "weight of the term that draws features to prototypes");
         let distance = ProtoDistance::MeanSquare;
         let distance = Param::new("distance", distance, "of a class mean from its prototype");
         FedProto {

@@ -55,10 +55,14 @@ impl Default for FedProx {
 impl FedProx {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> FedProx {
-        let mu = Param::new("mu", 0.01, "strength of the pull towards what was received")
-            .source("public code of HePCo and MFCL")
-            .at_least(0.0);
-        let prox = Param::new("prox", Prox::Squared, "form of the pull");
+        let mu = Param::new(
+            "mu",
+            0.01,
+            "weight of the proximal term, which keeps weights near those that were received",
+        )
+        .source("public code of HePCo and MFCL")
+        .at_least(0.0);
+        let prox = Param::new("prox", Prox::Squared, "form of the proximal term");
         FedProx {
             fedavg: FedAvg::read(table),
             mu: table.get(&mu),
@@ -141,7 +145,7 @@ fn distance(w: &Tensor, anchor: &[f32], mu: f64) -> candle_core::Result<Tensor> 
 /// Its line in the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients are pulled towards the weights they received.",
+        idea: "FedAvg whose clients have a proximal term: they stay near the weights they received.",
         source: "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
         state: "server: the parameters; client: nothing",
         ..MethodEntry::averaging("fedprox", FedProx::read)

@@ -8,12 +8,12 @@ use crate::policy::{Lab, PolicyError};
 
 /// Samples of a class and their features, one behind the other.
 #[derive(Debug, Default)]
-pub(super) struct Choice {
+pub(super) struct Candidates {
     pub samples: Vec<u32>,
     pub features: Vec<f32>,
 }
 
-impl Choice {
+impl Candidates {
     /// Width of a feature.
     pub fn dim(&self) -> usize {
         self.features.len() / self.samples.len().max(1)
@@ -28,9 +28,9 @@ pub(super) fn features_by_row(
     shard: &Shard,
     model: &Classifier,
     lab: &Lab,
-) -> Result<BTreeMap<u32, Choice>, PolicyError> {
+) -> Result<BTreeMap<u32, Candidates>, PolicyError> {
     let loader = lab.frozen(lab.statistics_loader(shard), model.frozen_part())?;
-    let mut classes: BTreeMap<u32, Choice> = BTreeMap::new();
+    let mut classes: BTreeMap<u32, Candidates> = BTreeMap::new();
     for batch in loader.in_order(lab.evaluation_batch) {
         let batch = batch?;
         let found = model.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;

@@ -102,7 +102,10 @@ impl Averaged for Joint {
     }
 
     fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&Service::ALL, "joint training is one site, and nobody folds its uploads")
+        Veto::against(
+            &Service::ALL,
+            "joint training is one site, and nobody aggregates its uploads",
+        )
     }
 
     fn charged(&self) -> bool {

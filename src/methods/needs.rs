@@ -154,8 +154,9 @@ impl Needs {
             Needs::AuxiliaryOfServer { .. } => {
                 Some("such samples at the server: data.auxiliary.server = true".to_owned())
             }
+            Needs::Images { otherwise, .. } => Some(format!("images, not text (or {otherwise})")),
             Needs::WholeMessages { .. } => Some("whole messages: wire.form = \"full\"".to_owned()),
-            Needs::Images { otherwise, .. } => Some(format!("images (or {otherwise})")),
+            Needs::Images { what, .. } => Some(format!("images, not text: {what} looks at them")),
             Needs::BlocksBehind { .. }
             | Needs::EachTask { .. }
             | Needs::Orthogonal { .. }

@@ -79,7 +79,7 @@ impl Averaged for Oracle {
     fn vetoes(&self) -> Vec<Veto> {
         match self.site {
             Site::Central => {
-                let why = "a central oracle is one site, and nobody folds its uploads";
+                let why = "a central oracle is one site, and nobody aggregates its uploads";
                 Veto::against(&Service::ALL, why)
             }
             Site::Clients => self.fedavg.vetoes(),

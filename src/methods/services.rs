@@ -32,7 +32,7 @@ struct Wish {
 }
 
 const DIFFERENCES: &str = "whose uploads are differences, such as `fedavg`";
-const MEANS: &str = "whose uploads fold to a mean of parameters, such as `fedavg`";
+const MEANS: &str = "whose uploads are averaged, such as `fedavg`";
 
 /// The services that a scenario asks for.
 fn wishes(scenario: &Scenario) -> Vec<Wish> {
@@ -53,7 +53,7 @@ fn wishes(scenario: &Scenario) -> Vec<Wish> {
             Close::Buffer => ("round.close", "close rounds in another way"),
             _ => ("round.late", "set `round.late = \"drop\"`"),
         };
-        let (service, refused) = (Service::Late, "late uploads of `{}` cannot be folded");
+        let (service, refused) = (Service::Late, "late uploads of `{}` cannot be aggregated");
         wishes.push(Wish { service, key, refused, label: OTHER, help, instead: DIFFERENCES });
     }
     if !scenario.tasks.arrival.is_global() {
@@ -70,7 +70,7 @@ fn wishes(scenario: &Scenario) -> Vec<Wish> {
         wishes.push(Wish {
             service: Service::Robust,
             key: "federation.fold",
-            refused: "uploads of `{}` cannot be folded robustly",
+            refused: "uploads of `{}` cannot be aggregated robustly",
             label: OTHER,
             help: "set `fold = \"mean\"`",
             instead: MEANS,

@@ -1,12 +1,15 @@
 //! What a method adds to the frozen network: plain tensors, handed over per forward pass.
 //!
 //! A method computes tensors (from `Var`s, prompt pools, generators ...) and puts them
-//! here; the network never learns which method they come from. LoRA pairs will be a further field of
-//! [`Adaptation`].
+//! here; the network never learns which method they come from.
+
+use std::sync::Arc;
 
 use candle_core::{D, Tensor};
 
+use super::lora::LoraBlock;
 use super::ops::Groups;
+use super::tap::{LinearLayer, Tap};
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
 /// Extra keys and values of one block's attention, seen by every query of the block; not
@@ -54,10 +57,14 @@ pub struct Adaptation {
     pub block_tokens: Vec<Option<Tensor>>,
     /// For blocks 0, 1, ...; blocks beyond the end have none.
     pub adapters: Vec<Adapter>,
+    /// Low-rank pairs beside linear layers; by block, blocks beyond the end have none.
+    pub loras: Vec<Option<LoraBlock>>,
     /// In training: what is dropped inside adapters.
     pub dropout: Option<Dropout>,
     /// Which samples belong to which member of a pack; `None` where there is no pack.
     pub groups: Option<Groups>,
+    /// Who looks at what enters linear layers.
+    pub tap: Option<Arc<dyn Tap>>,
 }
 
 impl Adaptation {
@@ -93,7 +100,26 @@ impl Adaptation {
         let adapted = (!self.adapters.is_empty() || self.tokens.is_some()).then_some(0);
         let tokens = self.block_tokens.iter().position(Option::is_some);
         let prefix = self.prefix.iter().position(Option::is_some);
-        [adapted, tokens, prefix].into_iter().flatten().min()
+        let loras = self.loras.iter().position(Option::is_some);
+        [adapted, tokens, prefix, loras].into_iter().flatten().min()
+    }
+
+    /// The output of a linear layer with its input `x`, as `plain` computes it, and what pairs add to it. A tap sees
+    /// the input.
+    pub(super) fn linear(
+        &self,
+        (block, layer): (usize, LinearLayer),
+        x: &Tensor,
+        plain: impl FnOnce(&Tensor) -> Result<Tensor, candle_core::Error>,
+    ) -> Result<Tensor, candle_core::Error> {
+        if let Some(tap) = &self.tap {
+            tap.input(block, layer, x)?;
+        }
+        let y = plain(x)?;
+        match self.loras.get(block).and_then(Option::as_ref) {
+            Some(lora) => lora.added(layer, y, x, self.groups.as_ref()),
+            None => Ok(y),
+        }
     }
 
     /// The input `(b, n, d)` of a block with the tokens that join there.

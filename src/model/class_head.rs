@@ -8,6 +8,7 @@ use super::cosine_head::CosineHead;
 use super::head::LinearHead;
 use super::ops::Groups;
 use super::parameters::{ParameterSet, Variables};
+use super::prototype_head::PrototypeHead;
 use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
@@ -21,6 +22,8 @@ pub enum HeadKind {
     Linear,
     /// Cosines between features and weights, with a learnt scale.
     Cosine,
+    /// Distances from a learnt prototype per class.
+    Distance,
 }
 
 impl Choice for HeadKind {}
@@ -28,9 +31,10 @@ impl Choice for HeadKind {}
 impl HeadKind {
     /// The kind of head that a parameter set holds.
     pub fn of(set: &ParameterSet) -> HeadKind {
-        match set.get(CosineHead::SIGMA) {
-            Some(_) => HeadKind::Cosine,
-            None => HeadKind::Linear,
+        match (set.get(CosineHead::SIGMA), set.get(PrototypeHead::PROTOTYPES)) {
+            (Some(_), _) => HeadKind::Cosine,
+            (None, Some(_)) => HeadKind::Distance,
+            (None, None) => HeadKind::Linear,
         }
     }
 
@@ -39,6 +43,7 @@ impl HeadKind {
         match self {
             HeadKind::Linear => &[LinearHead::WEIGHT, LinearHead::BIAS],
             HeadKind::Cosine => &[CosineHead::WEIGHT],
+            HeadKind::Distance => &[PrototypeHead::PROTOTYPES],
         }
     }
 
@@ -47,6 +52,7 @@ impl HeadKind {
         match self {
             HeadKind::Linear => LinearHead::initial_parameters(classes, dim, key),
             HeadKind::Cosine => CosineHead::initial_parameters(classes, dim, key),
+            HeadKind::Distance => PrototypeHead::initial_parameters(classes, dim, key),
         }
     }
 }
@@ -64,12 +70,17 @@ pub struct HeadShape {
 
 impl HeadShape {
     /// Names and shapes of its parameters.
-    pub fn shapes(&self) -> [(String, Vec<usize>); 2] {
-        let other = match self.kind {
-            HeadKind::Linear => (LinearHead::BIAS.to_owned(), vec![self.rows]),
-            HeadKind::Cosine => (CosineHead::SIGMA.to_owned(), vec![]),
-        };
-        [(LinearHead::WEIGHT.to_owned(), vec![self.rows, self.dim]), other]
+    pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let matrix = |name: &str| (name.to_owned(), vec![self.rows, self.dim]);
+        match self.kind {
+            HeadKind::Linear => {
+                vec![matrix(LinearHead::WEIGHT), (LinearHead::BIAS.to_owned(), vec![self.rows])]
+            }
+            HeadKind::Cosine => {
+                vec![matrix(CosineHead::WEIGHT), (CosineHead::SIGMA.to_owned(), vec![])]
+            }
+            HeadKind::Distance => vec![matrix(PrototypeHead::PROTOTYPES)],
+        }
     }
 }
 
@@ -80,6 +91,8 @@ pub enum ClassHead {
     Linear(LinearHead),
     /// Cosines with a learnt scale.
     Cosine(CosineHead),
+    /// Distances from prototypes.
+    Distance(PrototypeHead),
 }
 
 impl ClassHead {
@@ -91,6 +104,7 @@ impl ClassHead {
         Ok(match HeadKind::of(set) {
             HeadKind::Linear => ClassHead::Linear(LinearHead::frozen_at(set, device)?),
             HeadKind::Cosine => ClassHead::Cosine(CosineHead::frozen_at(set, device)?),
+            HeadKind::Distance => ClassHead::Distance(PrototypeHead::frozen_at(set, device)?),
         })
     }
 
@@ -111,6 +125,10 @@ impl ClassHead {
                 let (head, variables) = CosineHead::trainable_at(set, device)?;
                 (ClassHead::Cosine(head), variables)
             }
+            HeadKind::Distance => {
+                let (head, variables) = PrototypeHead::trainable_at(set, device)?;
+                (ClassHead::Distance(head), variables)
+            }
         })
     }
 
@@ -122,6 +140,7 @@ impl ClassHead {
         match self {
             ClassHead::Linear(head) => head.logits(features),
             ClassHead::Cosine(head) => head.logits(features),
+            ClassHead::Distance(head) => head.logits(features),
         }
     }
 
@@ -133,6 +152,7 @@ impl ClassHead {
         match self {
             ClassHead::Linear(head) => head.pack_logits(features, members),
             ClassHead::Cosine(head) => head.pack_logits(features, members),
+            ClassHead::Distance(head) => head.pack_logits(features, members),
         }
     }
 
@@ -144,6 +164,7 @@ impl ClassHead {
         match self {
             ClassHead::Linear(head) => Ok(head.classes()),
             ClassHead::Cosine(head) => head.classes(),
+            ClassHead::Distance(head) => head.classes(),
         }
     }
 }

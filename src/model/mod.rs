@@ -2,7 +2,7 @@
 //!
 //! * [`ops`]: kernels with their own backward pass;
 //! * [`Backbone`]: what turns an image into features: a transformer, or no network at all;
-//! * [`Vit`]: the one vision transformer, frozen or trained, read from timm's file format,
+//! * [`Vit`]: the one vision transformer, frozen or trained, with timm's parameters,
 //!   with an [`Adaptation`] (prefix keys and values, adapters per block) handed over as plain tensors;
 //! * [`ResNet`]: residual networks for small images, trained from scratch, with their own batch norm;
 //! * [`Bert`]: an encoder of token sequences, frozen only;
@@ -47,14 +47,17 @@ mod frozen;
 mod frozen_weights;
 mod gpu_memory;
 mod head;
+mod lora;
 mod norm;
 pub mod ops;
 mod parameters;
 mod place;
 mod prompt_tokens;
 pub mod prompts;
+mod prototype_head;
 pub mod resnet;
 mod survey;
+mod tap;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod vit;
@@ -76,11 +79,16 @@ pub use from_scenario::backbone_config;
 pub use frozen::{FROZEN_BATCH, FrozenPart, in_frozen_batches};
 pub use gpu_memory::GpuMemory;
 pub use head::{HeadStart, LinearHead};
+pub use lora::{
+    Factor, LoraBlock, LoraPair, LoraPlace, LoraShape, is_lora, lora_name, lora_pairs, loras_of,
+};
 pub(crate) use norm::{Norm, Running};
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use place::Place;
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
+pub use prototype_head::PrototypeHead;
 pub use resnet::{ResNet, ResNetConfig, Stem, is_buffer};
 pub use survey::{Survey, survey};
+pub use tap::{LinearLayer, Tap};
 pub use vit::{Vit, VitConfig};
 pub use weights_file::{WeightsSource, to_safetensors};

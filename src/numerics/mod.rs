@@ -9,6 +9,7 @@ pub mod gaussian;
 pub mod law;
 pub mod lbfgs;
 pub mod projection;
+pub mod regression_mean;
 pub mod ridge;
 pub mod robust;
 pub mod share;

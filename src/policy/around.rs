@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{
     Failure, Folded, Lab, Layout, Member, Message, Method, Outcome, Period, Phase, PolicyError,
-    Predictor, RoundContext, Seat, Server, SketchFacts, Veto,
+    Predictor, Role, RoundContext, Seat, Server, SketchFacts, Veto,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
@@ -62,6 +62,10 @@ impl<H: MethodHooks> Method for Around<H> {
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         self.0.train(members, lab)
+    }
+
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        self.0.inner().roles()
     }
 
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {

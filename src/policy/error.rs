@@ -6,6 +6,7 @@ use crate::data::DataError;
 use crate::learning::{CacheError, LearningError};
 use crate::model::{ModelError, is_out_of_memory};
 use crate::numerics::gaussian::GaussianError;
+use crate::numerics::regression_mean::NotFinite;
 use crate::wire::WireError;
 
 /// Why a policy could not do its part.
@@ -32,6 +33,9 @@ pub enum PolicyError {
     /// A class statistic that cannot be drawn from.
     #[error(transparent)]
     Gaussian(#[from] GaussianError),
+    /// Weights or second moments that cannot be merged.
+    #[error(transparent)]
+    Regression(#[from] NotFinite),
     /// The tensor library refused.
     #[error("compute: {0}")]
     Compute(#[from] candle_core::Error),

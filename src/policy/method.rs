@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    Failure, Folded, Lab, Layout, Message, ModelFacts, Period, Phase, PolicyError, Predictor,
+    Failure, Folded, Lab, Layout, Message, ModelFacts, Period, Phase, PolicyError, Predictor, Role,
     RoundContext, Seat, SketchFacts, Veto, one_seat_each,
 };
 use crate::data::{Shard, TaskView};
@@ -33,6 +33,11 @@ pub trait Method: Send + Sync {
     /// of their own. A pure function, which a plan may call as well.
     fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
         one_seat_each(&round.period, cohort)
+    }
+
+    /// What seats may do, with a word for each; one without a word where all do the same.
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        vec![(Role::default(), "")]
     }
 
     /// What a Down holds. It does not depend on what its receiver holds: the server does not know it.

@@ -34,9 +34,9 @@ impl Service {
     /// The word in tables.
     pub fn word(self) -> &'static str {
         match self {
-            Service::Late => "late folding",
+            Service::Late => "late updates",
             Service::Mixed => "mixed tasks",
-            Service::Robust => "robust folds",
+            Service::Robust => "robust means",
             Service::Secure => "secure aggregation",
             Service::Lies => "malicious clients",
         }

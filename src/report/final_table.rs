@@ -45,7 +45,7 @@ pub fn final_table(summary: &Summary) -> String {
     if summary.failed + summary.rejected > 0 {
         let _ = writeln!(
             text,
-            "trouble     {} seats sent nothing, {} updates were refused",
+            "dropped     {} sampled clients sent nothing, {} updates were refused",
             summary.failed, summary.rejected
         );
     }
@@ -215,6 +215,7 @@ fn bytes(summary: &Summary) -> String {
     }
     let mut text = table.render();
     let _ = writeln!(text, "all         {} down, {} up", down.sent, up.sent);
+    text.push_str("            1 MB is 10^6 bytes\n");
     for (kind, sums) in &summary.dummies {
         let _ = writeln!(text, "            of it {kind}: {} frames, {}", sums.frames, sums.bytes);
     }
@@ -269,7 +270,7 @@ fn times(summary: &Summary) -> String {
         let _ = writeln!(
             text,
             "wall        {total_s:.1} s; {workers} {word}: training {train_s:.1} s, \
-             evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, folding {fold_s:.1} s, \
+             evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, aggregation {fold_s:.1} s, \
              server {server_s:.1} s, waiting {wait_s:.1} s\n            \
              conductor: journal {journal_s:.1} s, checkpoints {checkpoint_s:.1} s, \
              waiting {conductor_wait_s:.1} s"

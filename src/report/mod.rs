@@ -53,6 +53,6 @@ pub use retiming::{Timing, retiming_table};
 pub use shared::{Both, Shared};
 pub use slots::{SlotMeasures, SlotPoint, SlotReport, TrainedAlone};
 pub use summary::Summary;
-pub use text_table::{TextTable, grouped, percent};
+pub use text_table::{TextTable, grouped, percent, wrapped};
 pub use wall::{Profile, TaskClock, WallTimes};
 pub use wall_rounds::WallTable;

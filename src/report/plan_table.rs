@@ -80,7 +80,7 @@ fn backbone(of: &Backbone) -> String {
 fn phases(plan: &Plan) -> String {
     let rows = &plan.phases;
     if !plan.charged {
-        let mut table = TextTable::new(["task", "phase", "classes", "rounds", "seats"]).left(2);
+        let mut table = TextTable::new(["task", "phase", "classes", "rounds", "sampled"]).left(2);
         rows.iter().for_each(|row| table.row(head(row)));
         return table.render();
     }
@@ -89,7 +89,7 @@ fn phases(plan: &Plan) -> String {
         "phase",
         "classes",
         "rounds",
-        "seats",
+        "sampled",
         "down payload",
         "+control",
         "up payload",
@@ -111,7 +111,10 @@ fn phases(plan: &Plan) -> String {
         ]));
     }
     let mut text = table.render();
-    text.push_str("bytes of one message to or from one client; classes: new/seen\n");
+    text.push_str(
+        "bytes of one message to or from one client, 1 MB is 10^6 of them; classes: new/seen; sampled: clients of \
+         all rounds of the task together;\nround and task total: both directions\n",
+    );
     text.push_str(&share_of_backbone(plan));
     if rows.iter().any(|row| !row.protocol_up.is_empty()) {
         text.push_str("totals include the frames of secure aggregation\n");

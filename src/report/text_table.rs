@@ -88,6 +88,24 @@ pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(String::new, |share| format!("{:.2}", 100.0 * share))
 }
 
+/// Lines of at most 96 characters, indented.
+pub fn wrapped(text: &str, indent: usize) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    let pad = " ".repeat(indent);
+    for word in text.split_whitespace() {
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > 96 {
+            lines.push_str(&format!("{pad}{line}\n"));
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push_str(&format!("{pad}{line}\n"));
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -167,8 +167,7 @@ fn lag(table: &mut TableReader<'_>) -> LawSection {
 pub(super) fn lines(text: &str, clients: u32, tasks: u32) -> Result<Vec<ArrivalLine>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
-    let place = |name| csv::column(&header, name);
-    let (client, task, time) = (place("client")?, place("task")?, place("time_s")?);
+    let [client, task, time] = csv::columns(&header, ["client", "task", "time_s"])?;
     let whole = |value: f64, least: u32, end: u32| {
         value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
     };

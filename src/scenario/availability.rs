@@ -185,8 +185,7 @@ impl Default for AvailabilitySection {
 pub(super) fn transitions(text: &str) -> Result<Vec<Transition>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
-    let place = |name| csv::column(&header, name);
-    let (client, time, state) = (place("client")?, place("time_s")?, place("state")?);
+    let [client, time, state] = csv::columns(&header, ["client", "time_s", "state"])?;
     let mut lines = Vec::new();
     for row in rows {
         let cell = |place| csv::cell(&row, place, header.len());

@@ -113,7 +113,7 @@ impl Scenario {
             checker.reject(
                 &[HERE],
                 "secure aggregation needs two clients a round: the sum of one upload is that upload",
-                &format!("{asked} of {clients} clients a round"),
+                &format!("{asked} of {clients} clients are sampled in a round"),
                 "raise `federation.clients`, or ask more of them in [participation]",
             );
         }
@@ -126,9 +126,9 @@ impl Scenario {
         {
             checker.reject(
                 &["participation.count"],
-                &format!("{count} clients are asked, and there are {clients}"),
+                &format!("{count} clients are to be sampled, and there are {clients}"),
                 &format!("more than `federation.clients = {clients}`"),
-                "ask fewer, or raise `federation.clients`",
+                "sample fewer, or raise `federation.clients`",
             );
         }
         if self.participation.population == Population::Fixed && clients > MOST_CLIENTS {
@@ -153,7 +153,7 @@ impl Scenario {
         {
             checker.reject(
                 &["participation.over_selection", "round.close"],
-                "more clients are asked than wanted, and the round does not close with the first",
+                "more clients are sampled than wanted, and the round does not close with the first",
                 "no effect here",
                 "set `round.close = \"first\"`, or remove `over_selection`",
             );
@@ -198,7 +198,7 @@ impl Scenario {
         if matches!(self.availability.pattern, AvailabilityPattern::ByData { .. }) {
             checker.reject(
                 &["availability.kind"],
-                "what fresh clients hold is drawn when they are asked, so it cannot say whether they are there",
+                "what fresh clients hold is drawn when they are sampled, so it cannot say whether they are there",
                 "not for a fresh population",
                 "use another `kind`, or `participation.population = \"fixed\"`",
             );
@@ -214,7 +214,7 @@ impl Scenario {
         if self.participation.participants == Participants::All {
             checker.reject(
                 population,
-                "of a fresh population not every client can be asked in every round",
+                "of a fresh population not every client can be sampled in every round",
                 "how many a round?",
                 "add `count = 10` or `fraction = 0.001` to [participation]",
             );

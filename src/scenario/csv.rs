@@ -60,19 +60,27 @@ fn cells(mut start: usize, line: &str) -> Vec<Cell<'_>> {
     found
 }
 
-/// The place of a column in the header.
-pub(super) fn column(header: &[Cell<'_>], name: &str) -> Result<usize, CsvFault> {
-    header.iter().position(|cell| cell.text == name).ok_or_else(|| {
-        let names = header.iter().map(|cell| cell.text).collect::<Vec<_>>().join(", ");
-        let message = format!("there is no column `{name}`");
-        let help = match is_tame(&names) {
-            true => format!("the columns are {names}"),
-            false => {
-                "its first line is not the header of a table; is this the right file?".to_owned()
-            }
-        };
-        CsvFault::at(header[0], message, "the header", &help)
-    })
+/// The places of columns in the header.
+pub(super) fn columns<const N: usize>(
+    header: &[Cell<'_>],
+    names: [&str; N],
+) -> Result<[usize; N], CsvFault> {
+    let mut places = [0; N];
+    for (place, name) in places.iter_mut().zip(names) {
+        let found = header.iter().position(|cell| cell.text == name);
+        *place = found.ok_or_else(|| no_column(header, name, &names))?;
+    }
+    Ok(places)
+}
+
+fn no_column(header: &[Cell<'_>], name: &str, needed: &[&str]) -> CsvFault {
+    let found = header.iter().map(|cell| cell.text).collect::<Vec<_>>().join(", ");
+    let message = format!("there is no column `{name}`");
+    let help = match is_tame(&found) {
+        true => format!("the file has {found}; what is read are {}", needed.join(", ")),
+        false => "its first line is not the header of a table; is this the right file?".to_owned(),
+    };
+    CsvFault::at(header[0], message, "the header", &help)
 }
 
 /// A cell of a line below a header of so many.
@@ -133,7 +141,7 @@ pub(super) fn numbers(
 ) -> Result<Vec<f64>, CsvFault> {
     let mut rows = rows(text);
     let header = rows.next().ok_or_else(|| nothing(text, "header"))?;
-    let place = name.map_or(Ok(0), |name| column(&header, name))?;
+    let place = name.map_or(Ok(0), |name| columns(&header, [name]).map(|[place]| place))?;
     let mut values = Vec::new();
     for row in rows {
         let cell = cell(&row, place, header.len())?;

@@ -22,9 +22,8 @@ pub struct DirectLine {
 pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<DirectLine>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
-    let place = |name| csv::column(&header, name);
-    let (period, client) = (place("period")?, place("client")?);
-    let (finished, accuracy) = (place("finished")?, place("accuracy_own")?);
+    let [period, client, finished, accuracy] =
+        csv::columns(&header, ["period", "client", "finished", "accuracy_own"])?;
     let whole = |value: f64, least: u32, end: u32| {
         value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
     };

@@ -24,13 +24,10 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::reader::{Entry, Fault, Node, Report, Source, Table, Value};
+use super::reader::{DECIDES, Entry, Fault, Node, Report, Source, Table, Value};
 use crate::files::{Kind, read_text};
 
 pub(super) const KEY: &str = "extends";
-
-/// Words that decide what the other keys of their table mean.
-const DECIDING: [&str; 4] = ["kind", "name", "source", "dist"];
 
 /// Keys of one table of which only one can stand: sizes of tasks, and how many clients are asked.
 const ALTERNATIVES: [(&str, &str); 2] = [("count", "sizes"), ("count", "fraction")];
@@ -136,7 +133,7 @@ fn joined(mut base: Table, written: Table) -> Table {
 /// Whether the keys of the base's table mean the same beside what the child writes there.
 fn same_meaning(base: &Node, child: &Node) -> bool {
     let word = |node: &Node, key: &str| node.at(key).and_then(|entry| entry.node.to_toml());
-    DECIDING.iter().all(|key| match word(child, key) {
+    DECIDES.iter().all(|key| match word(child, key) {
         Some(written) => word(base, key) == Some(written),
         None => true,
     })

@@ -58,8 +58,7 @@ impl FoldRule {
     }
 
     fn read(table: &mut TableReader<'_>) -> FoldRule {
-        let fold = "what mean of uploads the server takes, where the method folds them to a mean of \
-                    parameters";
+        let fold = "how the server aggregates uploads, where the method averages parameters";
         let fold = table.get(&Param::new("fold", FoldWord::Mean, fold));
         let choice = match fold {
             FoldWord::Mean => FoldRule::Mean,
@@ -115,7 +114,7 @@ impl FederationSection {
         let clients = Param::new("clients", 10, "clients that own data").at_least(1.0);
         let rounds =
             Param::new("rounds", 5, "rounds of a phase of a task").at_least(1.0).at_most(1e7);
-        let idle = Param::new("idle_clients", 0, "clients that are registered and never asked")
+        let idle = Param::new("idle_clients", 0, "clients that are registered and never sampled")
             .at_most(1e6);
         let load =
             Param::new("load", 0, "clients with frames of real size that never train").at_most(1e5);

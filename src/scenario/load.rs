@@ -119,7 +119,11 @@ impl Scenario {
         reader::describe(|table| Scenario::read(table, "", &AnyMethod))
     }
 
-    fn read(table: &mut TableReader<'_>, stem: &str, methods: &dyn MethodCatalogue) -> Scenario {
+    pub(super) fn read(
+        table: &mut TableReader<'_>,
+        stem: &str,
+        methods: &dyn MethodCatalogue,
+    ) -> Scenario {
         let schema = Param::required("schema", SCHEMA, "version of the file format");
         let schema = table.get(&schema);
         if schema != SCHEMA {

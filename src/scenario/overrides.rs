@@ -3,9 +3,9 @@
 //! The value is TOML; a bare word is a string. Relative paths mean the folder the program was
 //! started in, as everywhere on a command line.
 
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
-use super::reader::{Entry, Node, Report, Source, Span, Table, Value};
+use super::reader::{Entry, Fault, Node, Report, Source, Span, Table, Value, requoted};
 
 /// The text after `--set`, such as `federation.clients=200`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,21 @@ impl Override {
 
     /// Puts the value into `root`, over what was there.
     pub(super) fn apply(&self, root: &mut Node, report: &mut Report) {
-        let index = report.add(Source::new("--set", &self.0));
+        let index = report.add(Source::override_of(&self.0));
+        let advise =
+            |report: &mut Report, place: (usize, usize), message: &str, label: &str, help: &str| {
+                let span = Span { source: index, start: place.0, end: place.1 };
+                let node = Node { value: Value::Boolean(false), span };
+                report.fault(Fault::new(&node, message, label).help(help));
+            };
         let refuse = |report: &mut Report, start: usize, end: usize, message: &str, label: &str| {
             let help = "write --set table.key=value, such as --set federation.clients=200";
-            let span =
-                Node { value: Value::Boolean(false), span: Span { source: index, start, end } };
-            report.fault(super::reader::Fault::new(&span, message, label).help(help));
+            advise(report, (start, end), message, label, help);
         };
         let Some(equals) = self.0.find('=') else {
-            return refuse(report, 0, self.0.len().max(1), "an override needs a `=`", "no value");
+            let help = format!("write it in one word, without spaces: --set {}=VALUE", self.0);
+            let end = self.0.len().max(1);
+            return advise(report, (0, end), "an override needs a `=`", "no value", &help);
         };
         let (key, value) = (&self.0[..equals], &self.0[equals + 1..]);
         let Some(path) = key_path(key) else {
@@ -48,15 +54,31 @@ impl Override {
             );
         }
         let start = equals + 1 + (value.len() - value.trim_start().len());
-        let end = start + value.trim().len();
-        let parsed = toml::de::DeValue::parse(value.trim());
-        let node = match parsed {
+        let value = value.trim();
+        let end = start + value.len();
+        let node = match DeValue::parse(value) {
             Ok(parsed) => Node::new(index, parsed.get_ref(), parsed.span()).shifted(start),
+            Err(_) if is_assignment(value) => {
+                let whole = requoted(&format!("{{{value}, ...}}"));
+                let help = format!(
+                    "a shell takes braces without quotes around them apart; write --set '{key}={whole}'"
+                );
+                let message = format!("`{value}` is no value: it has a `=` of its own");
+                return advise(report, (start, end), &message, "a second `=`", &help);
+            }
             // Not TOML, and not the beginning of something in TOML: a bare word.
-            Err(_) if !value.trim_start().starts_with(['"', '\'', '[', '{']) => Node {
-                value: Value::String(value.trim().to_owned()),
+            Err(_) if !value.starts_with(['"', '\'', '[', '{']) => Node {
+                value: Value::String(value.to_owned()),
                 span: Span { source: index, start, end },
             },
+            Err(_) if DeValue::parse(&requoted(value)).is_ok() => {
+                let help = format!(
+                    "a shell takes quotes away; write --set '{key}={}' in single quotes",
+                    requoted(value)
+                );
+                let message = "words inside braces and brackets stand in quotes";
+                return advise(report, (start, end), message, "no quotes", &help);
+            }
             Err(error) => {
                 let message = format!("this is not TOML: {}", error.message());
                 return refuse(report, start, end, &message, "here");
@@ -65,6 +87,12 @@ impl Override {
         let key_span = Span { source: index, start: 0, end: equals };
         place(root, &path, Entry { key: key_span, node });
     }
+}
+
+/// Whether a value is a key with a value: what is left of `{name="stsa",width=256}` without quotes around it.
+fn is_assignment(value: &str) -> bool {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+    value.split_once('=').is_some_and(|(key, _)| !key.is_empty() && key.chars().all(bare))
 }
 
 /// `a."b c".d` as its parts.

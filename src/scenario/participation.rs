@@ -101,7 +101,7 @@ impl ParticipationSection {
             (false, true) => Kind::Count,
             (false, false) => Kind::All,
         };
-        let kind: Kind = table.get(&Param::new("kind", implied, "how many are asked"));
+        let kind: Kind = table.get(&Param::new("kind", implied, "how many are sampled"));
         let fraction = || Param::required("fraction", 0.1, "share of clients, for `fraction`");
         let count = || Param::required("count", 10, "clients, for `count`");
         let participants = match kind {
@@ -111,7 +111,7 @@ impl ParticipationSection {
             }
             Kind::Count => Participants::Count { count: table.get(&count().at_least(1.0)) },
         };
-        let over = Param::new("over_selection", over_selection, "asked for each that is wanted");
+        let over = Param::new("over_selection", over_selection, "sampled for each that is wanted");
         let over = over.at_least(1.0).at_most(1e6).source("FedScale");
         let over_selection = (kind != Kind::All).then(|| table.get(&over));
         table.foreign(

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::StudyError;
 use super::axes::{Axis, Pick, read_picks};
 use super::clash::{refuse_clashes, refuse_seeds};
@@ -10,7 +12,7 @@ use super::run_section::RunSection;
 use super::seeds::Replicate;
 use super::wishes::ReportWishes;
 use crate::files::{self, Kind};
-use crate::scenario::reader::{Param, TableReader, read_document};
+use crate::scenario::reader::{Param, TableReader, explore, json_schema, read_document};
 use crate::scenario::{Changes, Origin};
 
 /// The schema this program reads; a file says `schema = 1`.
@@ -116,6 +118,21 @@ impl Study {
             extras,
             origin,
         }
+    }
+
+    /// The file format as JSON Schema.
+    pub fn json_schema() -> serde_json::Value {
+        let (name, text, folder) = (String::new(), String::new(), PathBuf::new());
+        let origin = Origin { name, text, folder };
+        let catalogue = explore(|table| Study::read(table, "", origin.clone()));
+        let required = ["schema", "base"];
+        let mut schema = json_schema(&catalogue, "a study of fedcast", &required, None);
+        // Names of axes, arms and changes are the writer's own.
+        let own = json!({ "type": "object" });
+        schema["properties"]["axes"] = json!({ "type": "object", "additionalProperties": own });
+        schema["properties"]["exclude"] = json!({ "type": "array", "items": own });
+        schema["properties"]["compare"]["properties"]["against"] = own;
+        schema
     }
 
     /// `studies/<name>`, below the current folder.

@@ -6,8 +6,29 @@ use crate::command::{tell, tiny_run};
 fn help_teaches() {
     let folder = tempfile::tempdir().unwrap();
     let commands = [
-        "", "run", "check", "plan", "direct", "resume", "replay", "study", "compare", "report",
-        "runs", "methods", "columns", "export", "fork", "fetch", "weights",
+        "",
+        "run",
+        "check",
+        "plan",
+        "direct",
+        "resume",
+        "replay",
+        "study",
+        "compare",
+        "report",
+        "runs",
+        "methods",
+        "columns",
+        "export",
+        "new",
+        "keys",
+        "schema",
+        "doctor",
+        "completions",
+        "man",
+        "fork",
+        "fetch",
+        "weights",
     ];
     for command in commands {
         let arguments: Vec<&str> =

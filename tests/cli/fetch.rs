@@ -200,6 +200,13 @@ fn what_is_not_as_published_is_removed() {
     {
         assert!(told.err.contains(said), "{}", told.err);
     }
+    // What somebody has put there is not removed.
+    let cub = folder.join("data/cub200");
+    fs::create_dir_all(&cub).unwrap();
+    fs::write(cub.join("CUB_200_2011.tgz"), "of another").unwrap();
+    let told = fetch(folder, &server, &["cub200"]);
+    assert!(told.code == 6 && told.err.contains("is there already and has MD5"), "{}", told.err);
+    assert_eq!(read(cub.join("CUB_200_2011.tgz")), "of another");
     let left: Vec<_> = fs::read_dir(folder.join("data/cifar100")).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -296,6 +303,19 @@ fn files_of_the_hub_lie_where_its_own_clients_look() {
     fs::write(other.join("snapshots/123/pytorch_model.bin"), "x").unwrap();
     let told = fetch(folder, &near, &["hf:owner/other", "hf:owner/other@123:pytorch_model.bin"]);
     assert!(told.code == 0 && told.out.matches("snapshots/123").count() == 2, "{}", told.err);
+}
+
+#[test]
+fn a_data_set_of_the_hub_stays_in_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = Server::new(|_, stream| {
+        let json = br#"{"sha": "c0ffee", "siblings": [{"rfilename": "a.parquet"}, {"rfilename": "../../evil"}]}"#;
+        send(stream, "200 OK", &["Content-Type: application/json".to_owned()], json);
+    });
+    let told = fetch(folder, &server, &["hf:datasets/owner/repo"]);
+    assert!(told.code == 6 && told.err.contains("../../evil would lie outside"), "{}", told.err);
+    assert_eq!(server.asked(), ["/api/datasets/owner/repo/revision/main"]);
 }
 
 #[test]

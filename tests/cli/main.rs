@@ -21,18 +21,24 @@ mod extractors;
 mod feature_cache;
 mod fedhaf;
 mod fetch;
+mod first_hour;
 #[cfg(unix)]
 mod foreign_files;
 mod fork;
+mod ignored;
 #[cfg(unix)]
 mod interrupt;
+mod lora;
 mod manifest;
+mod mistakes;
+mod new;
 mod own_data;
 mod participation_table;
 mod partition_table;
 mod plan_bytes;
 mod profile;
 mod readme;
+mod reference;
 mod replay;
 mod report;
 mod restart;

@@ -52,7 +52,7 @@ fn the_shares_of_the_wall_time_add_up() {
     let conductor = spent(&|span| span["worker"].is_null());
     assert!(conductor <= total && conductor > 0.5 * total, "conductor: {conductor} of {total}");
 
-    let words = ["training", "evaluation", "codec", "folding", "journal", "waiting"];
+    let words = ["training", "evaluation", "codec", "aggregation", "journal", "waiting"];
     for word in words {
         assert!(run.out.contains(&format!("{word} ")), "{word}: {}", run.out);
     }

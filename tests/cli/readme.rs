@@ -6,7 +6,7 @@
 //! scripts) every name must be there.
 
 mod links;
-mod markdown;
+pub mod markdown;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -54,8 +54,8 @@ fn works(mut words: Vec<String>, folder: &Path, line: &str) {
         if let Some(out) = words.iter().position(|word| word == "-o") {
             words.drain(out..out + 2);
         }
-        // Nor does it train anything alone first.
-        words.retain(|word| !["--direct", "--resume"].contains(&word.as_str()));
+        // Nor does it train anything alone first, or ask the network.
+        words.retain(|word| !["--direct", "--resume", "--fetch"].contains(&word.as_str()));
     }
     // A study is planned, too.
     if words[0] == "study" {
@@ -135,7 +135,9 @@ fn every_command_works() {
         assert_eq!(made.code, 0, "{}", made.err);
     }
     let (mut done, mut others) = (BTreeSet::new(), 0);
-    for page in markdown::pages() {
+    // The first hour is spent in a folder of its own, by a test of its own.
+    let elsewhere = |page: &Page| page.name.ends_with("/first_hour.md");
+    for page in markdown::pages().into_iter().filter(|page| !elsewhere(page)) {
         for line in page.shell_lines() {
             let line = line.replace("$rate", "0.1");
             match arguments(&line) {

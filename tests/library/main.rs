@@ -26,6 +26,7 @@ mod published;
 mod restart;
 mod resume;
 mod scenario_errors;
+mod schema;
 mod server_time;
 mod services;
 mod shaker;

@@ -81,7 +81,7 @@ fn an_unknown_word_gets_a_suggestion() {
 
 #[test]
 fn everything_is_said_at_once_in_the_order_of_the_file() {
-    let text = changed("source = \"digits\"", "source = \"cifar100\"\nsize = 32")
+    let text = changed("source = \"digits\"", "source = \"folder\"\nsize = 32")
         .replace("count = 5", "count = 5\nsizes = [50, 50]")
         .replace("clients = 10", "clients = 0\nround = 5");
     insta::assert_snapshot!(refusal(&text, &["client.epochs=none"]));

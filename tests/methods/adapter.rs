@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
 use fedcast::learning::Classifier;
-use fedcast::methods::adapter::Adapter;
+use fedcast::methods::adapter::adapters;
 use fedcast::methods::averaged::Weights;
+use fedcast::methods::fedavg::FedAvg;
 use fedcast::model::CosineHead;
 use fedcast::policy::{Method, parameters_of};
 use fedcast::wire::Kind;
@@ -14,8 +15,8 @@ use crate::gradients::every_variable_has_a_gradient;
 use crate::toys::{CLASSES, deal, facts, lab, rows_of};
 use crate::{built, engine, mean_of};
 
-fn adapter_of(change: impl Fn(&mut Adapter)) -> Arc<dyn Method> {
-    let mut method = Adapter { bottleneck: 4, ..Adapter::default() };
+fn adapter_of(change: impl Fn(&mut FedAvg)) -> Arc<dyn Method> {
+    let mut method = FedAvg { bottleneck: 4, ..adapters() };
     change(&mut method);
     built(method, &facts())
 }

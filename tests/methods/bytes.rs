@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::learning::losses::ClassReduction;
 use fedcast::methods::HeadForm;
-use fedcast::methods::adapter::Adapter;
+use fedcast::methods::adapter::adapters;
 use fedcast::methods::averaged::{Averaged, Keeper};
 use fedcast::methods::ccvr::Ccvr;
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
@@ -16,7 +16,10 @@ use fedcast::methods::fedproto::FedProto;
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::methods::gradma::GradMa;
 use fedcast::methods::hgp::{Hgp, Learns};
+use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::{Lesson, Lwf};
+use fedcast::methods::pilora::{Compete, PiLora};
+use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
 use fedcast::model::{BackboneConfig, VitConfig};
 use fedcast::policy::{ClassCounts, Holdings, Method, ModelFacts, SketchFacts, WireForm};
@@ -279,7 +282,7 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
 /// sample count.
 #[test]
 fn adapters_send_the_bytes_of_their_card() {
-    let sketch = on_cifar100(1, WireForm::Full, Adapter::default());
+    let sketch = on_cifar100(1, WireForm::Full, adapters());
     assert_eq!((payload(&sketch.down), payload(&sketch.up)), (4_789_252, 4_789_256));
     let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
     assert_eq!((kinds.get(Kind::Weights).0, kinds.get(Kind::Head).0), (4 * 1_189_632, 4 * 7_681));
@@ -322,4 +325,80 @@ fn lean_and_growing_messages_change_no_result() {
     assert_eq!(run(WireForm::Lean, HeadForm::Fixed), full);
     assert_eq!(run(WireForm::Full, HeadForm::Growing), full);
     assert_eq!(run(WireForm::Lean, HeadForm::Growing), full);
+}
+
+/// PILoRA card, section 4; up with the sample count and a count for each of ten classes.
+#[test]
+fn pilora_sends_the_bytes_of_its_card() {
+    let bytes = |compete: Compete, task: usize| {
+        let method = PiLora { compete, ..PiLora::default() };
+        let sketch = on_cifar100(task, WireForm::Lean, method);
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    let up = 110_592 + 4 + 40;
+    assert_eq!(bytes(Compete::Seen, 1), (79_872, up));
+    assert_eq!(bytes(Compete::All, 1), (356_352, up));
+    for compete in [Compete::Seen, Compete::All] {
+        assert_eq!(bytes(compete, 10), (798_720, up));
+    }
+    let sketch = on_cifar100(1, WireForm::Lean, PiLora::default());
+    let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
+    let of = |kind| kinds.get(kind).0;
+    assert_eq!((of(Kind::Weights), of(Kind::Head)), (4 * 12_288, 4 * 7_680));
+}
+
+/// RegMean card, section 4.
+#[test]
+fn regmean_sends_the_bytes_of_its_card() {
+    let bytes = |change: &dyn Fn(&mut RegMean), task: usize| {
+        let mut method = RegMean::default();
+        change(&mut method);
+        let sketch = on_cifar100(task, WireForm::Full, method);
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    assert_eq!(bytes(&|_| (), 10), (343_502_224, 883_781_012));
+    assert_eq!(bytes(&|own| own.statistics.symmetric = true, 1), (343_502_224, 613_772_180));
+    let growing = bytes(&|own| own.fedavg.head = HeadForm::Growing, 1);
+    assert_eq!(growing, (343_502_224 - 276_840, 883_781_012 - 276_840));
+    let diagonal = |own: &mut RegMean| {
+        (own.statistics.gamma_backbone, own.statistics.gamma_head) = (0.0, 0.0);
+    };
+    assert_eq!(bytes(&diagonal, 1).1, 343_502_224 + 4 + 4 * 65_280);
+}
+
+/// LoRM card, section 4: by which factor a round trains; of earlier tasks their pairs; and at a task's end the moments of
+/// the blocks.
+#[test]
+fn lorm_sends_the_bytes_of_its_card() {
+    let of = |rank: u32, round: u32, task: usize| {
+        let sketch = in_round(round, task, WireForm::Full, Lorm { rank, ..Lorm::default() });
+        let assets = sketch.assets.iter().map(payload).sum::<u64>();
+        (payload(&sketch.down), assets, payload(&sketch.up))
+    };
+    assert_eq!(of(1, 0, 1), (897_424, 0, 3_256_724));
+    assert_eq!(of(1, 1, 1), (897_424, 0, 3_182_996));
+    assert_eq!(of(1, 2, 10), (897_424, 5_308_416, 3_256_724));
+    assert_eq!(of(16, 0, 10), (9_744_784, 84_934_656, 8_233_364));
+    assert_eq!(of(16, 3, 10).2, 7_053_716);
+    let vit = cifar100(VitConfig::preset("vit-base").unwrap().into(), WireForm::Full);
+    let method = built(Lorm::default(), &vit);
+    let view = Arc::new(fedcast::data::TaskView {
+        task: fedcast::quantity::TaskId(1),
+        rows: 10..20,
+        classes: (10..20).collect(),
+    });
+    let counts: ClassCounts = (10..20).map(|row| (row, 50)).collect();
+    let facts = SketchFacts {
+        model: &vit,
+        view: &view,
+        period: view.task,
+        phase: 1,
+        round_in_phase: 0,
+        role: Default::default(),
+        counts: &counts,
+    };
+    assert_eq!(payload(&method.up(&facts).body()), 258_048);
+    // The server keeps pairs and sums, no network.
+    let held = method.holdings(&vit).unwrap();
+    assert!(held.client == 0 && held.server < 400_000_000, "{held:?}");
 }

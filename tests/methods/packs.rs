@@ -130,6 +130,7 @@ fn packable() -> Vec<Arc<dyn Method>> {
         crate::fishers::held(),
         fedavg_of(Train::Head),
         fedavg_of(Train::Prompt),
+        fedavg_of(Train::Lora),
         adapter(),
         fedavg_prompt(),
         hepco_with(|_| ()),
@@ -170,7 +171,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
 #[test]
 fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
     let lab = lab(3, ClassOrder::Native);
-    for method in beside_teachers() {
+    for method in beside_teachers().into_iter().chain(crate::regression::pairs()) {
         assert!(method.largest_pack(&lab.curriculum.tasks[1], 0) >= SHARDS.len());
         let mut apart = late_members(&method, &lab);
         let alone: Vec<Sent> =

@@ -54,34 +54,40 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     let period = Period::of(Arc::clone(view), facts.tasks);
     let mut text = String::new();
     for (phase, listed) in method.phases(&period, 1).iter().enumerate() {
-        if listed.rounds == 0 {
-            continue;
+        let exchanges = if listed.rounds == 0 { Vec::new() } else { method.roles() };
+        for (role, word) in exchanges {
+            let of = SketchFacts {
+                model: facts,
+                view,
+                period: view.task,
+                phase,
+                round_in_phase: 0,
+                role,
+                counts,
+            };
+            let comma = if word.is_empty() { "" } else { ", " };
+            text.push_str(&format!("    {}{comma}{word}\n", listed.name));
+            text.push_str(&exchange(&method.down(&of), &method.up(&of)));
         }
-        let of = SketchFacts {
-            model: facts,
-            view,
-            period: view.task,
-            phase,
-            round_in_phase: 0,
-            role: Default::default(),
-            counts,
-        };
-        let (down, up) = (method.down(&of), method.up(&of));
-        text.push_str(&format!("    {}\n", listed.name));
-        text.push_str(&message("down", &down));
-        for asset in &down.assets {
-            let values: u64 =
-                asset.body.sections.iter().flat_map(|s| &s.tensors).map(|t| t.elements()).sum();
-            text.push_str(&format!("            asset `{}`, {values} values, once\n", asset.name));
-        }
-        text.push_str(&message("up", &up));
-        let size = match up.size {
-            UpSize::Static => continue,
-            UpSize::FromShard => "its size follows from the classes that a client holds",
-            UpSize::FromValues => "its size depends on what was learnt",
-        };
-        text.push_str(&format!("            {size}\n"));
     }
+    text
+}
+
+/// Both messages of an exchange.
+fn exchange(down: &Layout, up: &Layout) -> String {
+    let mut text = message("down", down);
+    for asset in &down.assets {
+        let tensors = asset.body.sections.iter().flat_map(|s| &s.tensors);
+        let values: u64 = tensors.map(|tensor| tensor.elements()).sum();
+        text.push_str(&format!("            asset `{}`, {values} values, once\n", asset.name));
+    }
+    text.push_str(&message("up", up));
+    let size = match up.size {
+        UpSize::Static => return text,
+        UpSize::FromShard => "its size follows from the classes that a client holds",
+        UpSize::FromValues => "its size depends on what was learnt",
+    };
+    text.push_str(&format!("            {size}\n"));
     text
 }
 

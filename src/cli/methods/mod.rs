@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use crate::cli::failure::CliError;
 use crate::cli::{Exit, Format, print};
 use crate::methods::{Family, MethodEntry, Registry};
+use crate::report::wrapped;
 
 /// List the methods, or explain one: idea, source, messages, state, parameters
 #[derive(Debug, Args)]
@@ -138,22 +139,4 @@ fn json(methods: &Registry, entry: &MethodEntry) -> serde_json::Value {
         "messages": messages, "state": entry.state, "services": services,
         "parameters": entry.params(),
     })
-}
-
-/// Lines of at most 96 characters, indented.
-fn wrapped(text: &str, indent: usize) -> String {
-    let (mut lines, mut line) = (String::new(), String::new());
-    let pad = " ".repeat(indent);
-    for word in text.split_whitespace() {
-        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > 96 {
-            lines.push_str(&format!("{pad}{line}\n"));
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push_str(&format!("{pad}{line}\n"));
-    lines
 }

@@ -57,7 +57,7 @@ fn render(run: &RunRecord) -> String {
         line("when", format!("{started} to {ended}"));
     }
     if !manifest.provenance.command.is_empty() {
-        line("asked by", format!("fedcast {}", manifest.provenance.command.join(" ")));
+        line("command", format!("fedcast {}", manifest.provenance.command.join(" ")));
     }
     if let Some(digests) = &manifest.digests {
         line("digests", digests.to_string());

@@ -117,7 +117,7 @@ fn a_squash_stands_in_place_of_the_resize_and_jitter_comes_last() {
 
 #[test]
 fn a_data_set_without_a_path_says_so() {
-    let section = DataSection { source: DataSource::Cifar100, ..digits_section() };
+    let section = DataSection { source: DataSource::Folder, ..digits_section() };
     let message = Dataset::open(&section, &Tokeniser::Characters).unwrap_err().to_string();
     assert!(message.contains("give data.path"), "{message}");
 }

@@ -13,6 +13,14 @@ use crate::experiment::machine::Machine;
 use crate::experiment::run_directory::write_atomically;
 use crate::scenario::Scenario;
 
+/// Where this user's caches are: in the folder that `FEDCAST_CACHE` names, else in the platform's.
+pub fn cache_folder() -> Option<PathBuf> {
+    match env::var_os("FEDCAST_CACHE") {
+        Some(folder) => Some(PathBuf::from(folder)),
+        None => Some(dirs::cache_dir()?.join("fedcast")),
+    }
+}
+
 /// Costs by [`cost_key`].
 #[derive(Clone, Debug)]
 pub struct KeptCosts {
@@ -24,11 +32,7 @@ impl KeptCosts {
     /// Those of this user: in the folder that `FEDCAST_CACHE` names, else in the platform's folder of caches. Without
     /// either nothing is kept. A file that cannot be read is as good as none: it is measured again.
     pub fn of_this_user() -> Option<KeptCosts> {
-        let folder = match env::var_os("FEDCAST_CACHE") {
-            Some(folder) => PathBuf::from(folder),
-            None => dirs::cache_dir()?.join("fedcast"),
-        };
-        Some(KeptCosts::in_folder(&folder))
+        Some(KeptCosts::in_folder(&cache_folder()?))
     }
 
     /// Those in a folder.

@@ -15,7 +15,7 @@ mod trial;
 use serde::Serialize;
 
 pub use costs::Costs;
-pub use kept::{KeptCosts, cost_key};
+pub use kept::{KeptCosts, cache_folder, cost_key};
 pub use trial::trial;
 
 use super::plan::{Plan, PlannedPhase};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Classifier;
 use super::head_rows::with_rows;
 use crate::learning::prompting::is_prompt;
-use crate::model::{ModelError, Parameter, ParameterSet};
+use crate::model::{ModelError, Parameter, ParameterSet, is_lora};
 
 impl Classifier {
     /// Where the numbers of a variable lie, flat, among those of the whole parameter.
@@ -25,6 +25,8 @@ impl Classifier {
     fn trained_rows(&self, name: &str, whole: &Parameter) -> Range<usize> {
         match &self.pool {
             Some(pool) if is_prompt(name) => pool.prompting().trained(name, whole.shape[0]),
+            // The last of several pairs.
+            _ if is_lora(name) => whole.rows() - 1..whole.rows(),
             _ => self.rows.clone(),
         }
     }

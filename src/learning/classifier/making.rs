@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use candle_core::{Device, Tensor};
 
-use super::{Classifier, Copies, head_rows};
+use super::{Classifier, Copies, head_rows, pairs};
 use crate::learning::prompting::{PromptPool, Prompting, is_prompt};
 use crate::model::{
     Adaptation, Adjustment, Backbone, ByBatch, ClassHead, ModelError, Norms, Parameter,
@@ -47,7 +47,8 @@ impl Classifier {
         let (rows, variables) = (0..head.classes()?, Variables::new());
         let named = |name: &str| received.get(name).map(|parameter| parameter.tensor(device));
         let adapters = adapters_of(named)?;
-        let adaptation = Adaptation { adapters, ..Adaptation::prompts(&prompts)? };
+        let loras = pairs::frozen(received, device)?;
+        let adaptation = Adaptation { adapters, loras, ..Adaptation::prompts(&prompts)? };
         let received = vec![received.clone()];
         Ok(Classifier {
             backbone,
@@ -113,9 +114,24 @@ impl Classifier {
         prompting: Option<Arc<dyn Prompting>>,
         norms: Norms,
     ) -> Result<Self, ModelError> {
+        Classifier::pack_but(backbone, received, rows, prompting, norms, &|_| false)
+    }
+
+    /// [`Classifier::pack_normed`] in which those factors of LoRA pairs do not train that are to stay.
+    ///
+    /// # Errors
+    /// As [`Classifier::pack`].
+    pub fn pack_but(
+        backbone: &Arc<Backbone>,
+        received: Vec<ParameterSet>,
+        rows: Range<usize>,
+        prompting: Option<Arc<dyn Prompting>>,
+        norms: Norms,
+        stays: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, ModelError> {
         let own = Backbone::trainable_here;
         let by_batch = ByBatch::training(Trains::BOTH, norms);
-        Classifier::over_variables(backbone, received, rows, prompting, (own, by_batch))
+        Classifier::over_variables(backbone, received, rows, prompting, (own, by_batch, stays))
     }
 
     /// [`Classifier::pack`] that evaluates: over variables, and batch norms use their running statistics. For gradients
@@ -128,8 +144,9 @@ impl Classifier {
         received: Vec<ParameterSet>,
         rows: Range<usize>,
     ) -> Result<Self, ModelError> {
-        let own = Backbone::evaluating_here;
-        Classifier::over_variables(backbone, received, rows, None, (own, ByBatch::NOTHING))
+        let nothing: &dyn Fn(&str) -> bool = &|_| false;
+        let how = (Backbone::evaluating_here as OwnBackbone, ByBatch::NOTHING, nothing);
+        Classifier::over_variables(backbone, received, rows, None, how)
     }
 
     fn over_variables(
@@ -137,7 +154,7 @@ impl Classifier {
         received: Vec<ParameterSet>,
         rows: Range<usize>,
         prompting: Option<Arc<dyn Prompting>>,
-        (own, by_batch): (OwnBackbone, ByBatch),
+        (own, by_batch, stays): (OwnBackbone, ByBatch, &dyn Fn(&str) -> bool),
     ) -> Result<Self, ModelError> {
         let stacked = ParameterSet::stacked(&received)?;
         if !Classifier::packs(backbone, &received[0]) && received.len() > 1 {
@@ -175,6 +192,9 @@ impl Classifier {
         };
         adaptation.adapters = adapters_of(named)?;
         variables.extend(adapter_variables);
+        let (loras, of_loras) = pairs::trainable(&stacked, received.len(), stays, device)?;
+        adaptation.loras = loras;
+        variables.extend(of_loras);
         let adjustment = adjustment(&received[0], Trains::BOTH, by_batch, device)?;
         variables.extend(adjustment.iter().flat_map(|own| own.variables().iter().cloned()));
         let heads: Vec<ParameterSet> =

@@ -1,10 +1,13 @@
 //! What a pass over the samples of a pack computes: each member on its own samples.
 
+use std::sync::Arc;
+
 use candle_core::{Device, Tensor};
 
 use super::{Classifier, drops};
+use crate::data::Batch;
 use crate::learning::{LearningError, PackBatch};
-use crate::model::{Adaptation, Dropout, FrozenPart, ops};
+use crate::model::{Adaptation, Dropout, FrozenPart, Tap, ops};
 
 /// What a pass over the samples of a pack gives.
 #[derive(Clone, Debug)]
@@ -54,6 +57,22 @@ impl Classifier {
         let queries = self.queries_of(&step.batch, device)?;
         let adaptation = self.adaptation_for(queries.as_ref(), Some(&step.groups))?;
         self.adapted_features(&step.batch, device, &adaptation)
+    }
+
+    /// [`batch_features`](Classifier::batch_features) while somebody looks at what enters the linear layers of blocks
+    /// that nothing froze.
+    ///
+    /// # Errors
+    /// When the batch does not fit the backbone, and those of the tap.
+    pub fn tapped_features(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        tap: Arc<dyn Tap>,
+    ) -> Result<Tensor, LearningError> {
+        let queries = self.queries_of(batch, device)?;
+        let adaptation = self.adaptation_for(queries.as_ref(), None)?;
+        self.adapted_features(batch, device, &Adaptation { tap: Some(tap), ..adaptation })
     }
 
     /// [`pack_features`](Classifier::pack_features) from these `pixels` of the samples, with `tokens` `(b, n, d)`

@@ -49,6 +49,17 @@ impl<A: Averaged> Base<A> {
         cut.places(&self.method, &self.model, &self.parameters, view, direction)
     }
 
+    /// Assets that the Downs of an exchange name.
+    fn assets(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let mut assets: Vec<AssetSketch> = match is_closing(facts.phase) {
+            true if !self.method.closing_names_assets() => return Vec::new(),
+            true => Vec::new(),
+            false => self.previous(facts.view, facts.role).into_iter().collect(),
+        };
+        assets.extend(self.method.also_named(facts));
+        assets
+    }
+
     fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSketch> {
         let taught = self.method.teaches() && self.method.is_taught(role);
         let before = view.task.0.checked_sub(1).filter(|_| taught)?;
@@ -71,7 +82,9 @@ impl<A: Averaged> Base<A> {
     ) -> Result<Outcome, PolicyError> {
         let (method, model, view) = (&self.method, &*self.model, &member.seat.view);
         let cut = self.cut(view, Direction::Up);
-        let travels = |name: &str| method.travels(model, name, Direction::Up);
+        let round = method.round_told(member.down);
+        let travels =
+            |name: &str| method.travels(model, name, Direction::Up) && method.uploads(round, name);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
         let counts = lab.held_counts(member.shard);
         let facts = SketchFacts {
@@ -79,7 +92,7 @@ impl<A: Averaged> Base<A> {
             view,
             period: view.task,
             phase: 0,
-            round_in_phase: 0,
+            round_in_phase: round,
             role: member.seat.role,
             counts: &counts,
         };
@@ -183,16 +196,19 @@ impl<A: Averaged> Method for Base<A> {
         self.method.seats(round, cohort)
     }
 
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        self.method.roles()
+    }
+
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {
         let view = facts.view;
         let cut = self.cut(view, Direction::Down);
         let parameters = self.places(&cut, view, Direction::Down);
-        if is_closing(facts.phase) {
-            return Layout::of(parameters);
-        }
-        let mut assets: Vec<AssetSketch> = self.previous(view, facts.role).into_iter().collect();
-        assets.extend(self.method.also_named(facts));
+        let assets = self.assets(facts);
         let mut control = vec![0; DIGEST_BYTES * assets.len()];
+        if is_closing(facts.phase) {
+            return Layout { control, assets, ..Layout::of(parameters) };
+        }
         control.extend(self.method.hears_fields(facts));
         Layout { control, parameters, extra: self.method.hears(facts), assets, ..Layout::default() }
     }
@@ -202,7 +218,8 @@ impl<A: Averaged> Method for Base<A> {
             return Layout { extra: self.method.reports(facts), ..Layout::default() };
         }
         let cut = self.cut(facts.view, Direction::Up);
-        let parameters = self.places(&cut, facts.view, Direction::Up);
+        let mut parameters = self.places(&cut, facts.view, Direction::Up);
+        parameters.retain(|place| self.method.uploads(facts.round_in_phase, &place.name));
         let weights = parameters.iter().filter_map(Place::weights);
         let extra = self.method.says(facts).into_iter().chain(weights).collect();
         Layout {
@@ -214,16 +231,24 @@ impl<A: Averaged> Method for Base<A> {
         }
     }
 
+    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
+        match is_closing(facts.phase) {
+            true => self.up(facts),
+            false => self.method.folds(facts, self.up(facts)),
+        }
+    }
+
     fn lift(
         &self,
         facts: &SketchFacts<'_>,
-        _sent: &Message,
+        sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
-        if !is_closing(facts.phase) {
-            self.method.accepts(&update)?;
+        if is_closing(facts.phase) {
+            return Ok(update);
         }
-        Ok(update)
+        self.method.accepts(&update)?;
+        self.method.lift(facts, sent, update)
     }
 
     fn vetoes(&self) -> Vec<Veto> {

@@ -56,8 +56,8 @@ use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
 use crate::model::{Norms, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Asset, AssetSketch, ClientState, Figures, Holdings, Lab, ModelFacts, Period, Place,
-    PolicyError, Predictor, Role, RoundContext, Seat, SketchFacts, UpSize, Veto, Weight,
+    Asset, AssetSketch, ClientState, Figures, Holdings, Lab, Layout, Message, ModelFacts, Period,
+    Place, PolicyError, Predictor, Role, RoundContext, Seat, SketchFacts, UpSize, Veto, Weight,
     one_seat_each,
 };
 use crate::quantity::ClientId;
@@ -130,6 +130,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         one_seat_each(&round.period, cohort)
     }
 
+    /// What seats may do, with a word for each.
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        vec![(Role::default(), "")]
+    }
+
     // ---- what travels
 
     /// Rows of parameters by task that travel, or that answers after the task depend on. Tasks count from 0.
@@ -142,6 +147,18 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     fn travels(&self, model: &ModelFacts, name: &str, direction: Direction) -> bool {
         let _ = (model, name, direction);
         true
+    }
+
+    /// Whether the Ups of a round hold a parameter that [travels](Averaged::travels); rounds of a task count from 0.
+    fn uploads(&self, round_in_phase: u32, name: &str) -> bool {
+        let _ = (round_in_phase, name);
+        true
+    }
+
+    /// The round that a Down belongs to, where [Ups](Averaged::uploads) depend on it; its control fields say it.
+    fn round_told(&self, down: &Message) -> u32 {
+        let _ = down;
+        0
     }
 
     /// Whether a Down carries nothing but what its receiver trains.
@@ -296,6 +313,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         None
     }
 
+    /// Whether the Downs of that exchange name [assets](Averaged::also_named), too.
+    fn closing_names_assets(&self) -> bool {
+        false
+    }
+
     /// What an Up of that exchange holds.
     fn reports(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let _ = facts;
@@ -365,6 +387,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// Factor on the learning rate of a parameter.
     fn rate_factor(&self, name: &str) -> f64 {
         self.fedavg().map_or(1.0, |fedavg| fedavg.rate_factor(name))
+    }
+
+    /// Whether a factor of a LoRA pair that a client received stays as it is.
+    fn stays(&self, member: &Client<'_, Self::State>, name: &str) -> bool {
+        let _ = (member, name);
+        false
     }
 
     /// The loss of the members of a pack, from what they received. The classifier is the one that trains.
@@ -474,9 +502,29 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// Why it cannot.
-    fn accepts(&self, update: &crate::policy::Message) -> Result<(), PolicyError> {
+    fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
         let _ = update;
         Ok(())
+    }
+
+    /// What becomes of an Up of training with this layout, where the server [lifts](Averaged::lift) it.
+    fn folds(&self, facts: &SketchFacts<'_>, up: Layout) -> Layout {
+        let _ = facts;
+        up
+    }
+
+    /// What such an Up contributes, where that is not what travels.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        update: Message,
+    ) -> Result<Message, PolicyError> {
+        let _ = (facts, sent);
+        Ok(update)
     }
 
     /// A task starts: the server prepares its rows. Called once for each, where its memory knows which have
@@ -561,6 +609,16 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 /// The place of the sample count in an upload.
 pub fn sample_count() -> Place {
     Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)
+}
+
+/// Rows of the head that travel in a direction between the server and a client with this view.
+pub(super) fn head_rows_of<A: Averaged>(
+    method: &A,
+    model: &ModelFacts,
+    view: &TaskView,
+    direction: Direction,
+) -> Range<usize> {
+    cut::Cut::of(method, model, view, direction).head
 }
 
 /// The weight of a parameter in the mean of a method. Statistics that no optimiser moves have no importance.

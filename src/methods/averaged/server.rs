@@ -53,13 +53,18 @@ impl<A: Averaged> BaseServer<A> {
         let Base { method, model, .. } = &self.base;
         let travels = |name: &str| method.travels(model, name, Direction::Down);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
-        if is_closing(round.phase) {
-            return Ok(Message::of(parameters));
-        }
-        let previous = self.previous.iter().filter(|_| method.is_taught(seat.role)).cloned();
-        let own = method.assets(&self.memory, seat, lab)?;
+        let closes = is_closing(round.phase);
+        let taught = !closes && method.is_taught(seat.role);
+        let previous = self.previous.iter().filter(|_| taught).cloned();
+        let own = match closes && !method.closing_names_assets() {
+            true => Vec::new(),
+            false => method.assets(&self.memory, seat, lab)?,
+        };
         let assets: Vec<Arc<Asset>> = previous.chain(own).collect();
         let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
+        if closes {
+            return Ok(Message { control: named.collect(), assets, ..Message::of(parameters) });
+        }
         let mut extra = method.tell(&self.memory, round)?;
         extra.extend(method.tell_seat(model, &self.memory, seat)?);
         Ok(Message {

@@ -120,7 +120,9 @@ pub fn train_by<'o, A: Averaged>(
     let prompting = method.prompting(model, view.task.index(), true);
     let rows = method.trained_rows(model, view);
     let norms = method.norms(view);
-    let network = Classifier::pack_normed(&lab.backbone, received, rows, prompting, norms)?;
+    // A pack is of one round, in which the same stays for all.
+    let stays = |name: &str| method.stays(first, name);
+    let network = Classifier::pack_but(&lab.backbone, received, rows, prompting, norms, &stays)?;
     let loader = |member: &Client<'_, A::State>| {
         let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
         match method.query() {

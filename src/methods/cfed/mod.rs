@@ -237,6 +237,10 @@ impl Averaged for Cfed {
         self.division.seats(round, cohort)
     }
 
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        vec![(Role::default(), "learner"), (REVIEWER, "reviewer")]
+    }
+
     fn teaches(&self) -> bool {
         self.reviews()
     }

@@ -78,7 +78,8 @@ impl Default for FedDc {
 impl FedDc {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> FedDc {
-        let alpha = Param::new("alpha", 0.01, "strength of the pull, for a client of mean size");
+        let alpha =
+            Param::new("alpha", 0.01, "weight of the proximal term, for a client of mean size");
         let rates = Param::new("rates", Rates::First, "learning rates in a client's variate");
         FedDc {
             fedavg: FedAvg { weights: Weights::Uniform, ..FedAvg::unweighted(table) },

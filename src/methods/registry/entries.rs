@@ -5,7 +5,7 @@ use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
     fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, glfc, gradma, hepco,
-    hgp, icarl, joint, l2p, lwf, oracle, pip, powder, scaffold, stsa,
+    hgp, icarl, joint, l2p, lorm, lwf, oracle, pilora, pip, powder, regmean, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -45,5 +45,8 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         glfc::entry().of_family(Rehearsal),
         glfc::lga_entry().of_family(Rehearsal),
         cfed::entry().of_family(Distillation),
+        pilora::entry().of_family(Adapters),
+        lorm::entry().of_family(Adapters),
+        regmean::entry().of_family(Averaging),
     ]
 }

@@ -3,8 +3,8 @@
 use candle_core::{Result, Tensor};
 
 use super::VitConfig;
-use crate::model::Adaptation;
 use crate::model::ops::{self, Groups};
+use crate::model::{Adaptation, LinearLayer};
 
 /// Weight and bias of a linear layer or a layer norm.
 #[derive(Clone, Debug)]
@@ -48,16 +48,19 @@ impl Block {
         queries: usize,
     ) -> Result<Tensor> {
         let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
-        let packed = self.qkv.linear(&self.norm1.norm(x, config.norm_eps)?, groups)?;
+        let linear = |layer: LinearLayer, own: &Affine, x: &Tensor| {
+            adaptation.linear((block, layer), x, |x| own.linear(x, groups))
+        };
+        let packed = linear(LinearLayer::Qkv, &self.qkv, &self.norm1.norm(x, config.norm_eps)?)?;
         let mixed = match groups.filter(|_| !adaptation.per_sample) {
             None => ops::attention(&packed, config.heads, prefix, queries)?,
             Some(groups) => ops::grouped_attention(&packed, config.heads, prefix, queries, groups)?,
         };
-        let mixed = self.proj.linear(&mixed, groups)?;
+        let mixed = linear(LinearLayer::Proj, &self.proj, &mixed)?;
         let x = if queries == x.dim(1)? { x.clone() } else { x.narrow(1, 0, queries)? };
         let x = (x + mixed)?;
-        let hidden = self.fc1.linear(&self.norm2.norm(&x, config.norm_eps)?, groups)?;
-        let changed = (&x + self.fc2.linear(&ops::gelu(&hidden)?, groups)?)?;
+        let hidden = linear(LinearLayer::Fc1, &self.fc1, &self.norm2.norm(&x, config.norm_eps)?)?;
+        let changed = (&x + linear(LinearLayer::Fc2, &self.fc2, &ops::gelu(&hidden)?)?)?;
         match adaptation.adapter_output(block, &x)? {
             Some(adapted) => changed + adapted,
             None => Ok(changed),

@@ -247,7 +247,10 @@ impl Vit {
         let outputs = if first <= last && !self.blocks.is_empty() {
             // In the last block only what makes a feature needs queries, projection and perceptron.
             let tokens = self.advance(tokens, first..last, adaptation)?;
-            self.block(&adaptation.joined(last, &tokens)?, last, adaptation, needed)?
+            let tokens = adaptation.joined(last, &tokens)?;
+            // A tap is promised all tokens.
+            let queries = if adaptation.tap.is_some() { tokens.dim(1)? } else { needed };
+            self.block(&tokens, last, adaptation, queries)?.narrow(1, 0, needed)?
         } else {
             tokens.narrow(1, 0, needed)?
         };

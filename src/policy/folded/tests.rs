@@ -56,7 +56,7 @@ fn heads() -> impl Strategy<Value = HeadKind> {
 fn shapes(kind: HeadKind) -> [(&'static str, Vec<usize>); 3] {
     let other = match kind {
         HeadKind::Linear => (LinearHead::BIAS, vec![ROWS]),
-        HeadKind::Cosine => (CosineHead::SIGMA, vec![]),
+        HeadKind::Cosine | HeadKind::Distance => (CosineHead::SIGMA, vec![]),
     };
     [(PROMPT, vec![2]), (LinearHead::WEIGHT, vec![ROWS, WIDTH]), other]
 }

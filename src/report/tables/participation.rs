@@ -22,7 +22,7 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
     TASK,
     PHASE,
     CLIENT,
-    int("sampled", "", "1 where the round asked the client, 0 for a load client"),
+    int("sampled", "", "1 where the client was sampled in the round, 0 for a load client"),
     text(
         "outcome",
         "`aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certainly late, not \

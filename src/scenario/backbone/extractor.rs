@@ -18,9 +18,10 @@ pub struct ExtractorSection {
 }
 
 impl ExtractorSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> ExtractorSection {
+    /// Of a kind, whose name is that of the file in examples.
+    pub(super) fn read(table: &mut TableReader<'_>, kind: &str) -> ExtractorSection {
         let weights = "a file in torchvision's names, relative to this file, or `hf:OWNER/REPO`";
-        let weights = Param::required("weights", "resnet152.safetensors".to_owned(), weights);
+        let weights = Param::required("weights", format!("{kind}.safetensors"), weights);
         let weights = PathBuf::from(table.get(&weights));
         ExtractorSection { weights, ignore: ignore::read(table, true) }
     }

@@ -85,7 +85,7 @@ impl BackboneSection {
             Kind::ResNet50 | Kind::ResNet152 => {
                 let foreign = ["architecture", "resolution", "heads", "width", "stem"];
                 table.foreign(&foreign, &format!("kind = \"{}\"", kind.word()));
-                let section = ExtractorSection::read(table);
+                let section = ExtractorSection::read(table, &kind.word());
                 match kind {
                     Kind::ResNet50 => BackboneSection::ResNet50(section),
                     _ => BackboneSection::ResNet152(section),

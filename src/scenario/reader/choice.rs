@@ -9,6 +9,9 @@ use super::node::{Node, Value};
 use super::readable::{Fault, Readable};
 use super::suggest::{alternatives, nearest};
 
+/// So many words are told even where one of them is near.
+const FEW: usize = 4;
+
 /// A closed set of words in a scenario file: a word is a variant's name, its meaning the first paragraph
 /// of the variant's documentation.
 pub trait Choice: ValueEnum + Copy + PartialEq + 'static {
@@ -30,9 +33,13 @@ impl<T: Choice> Readable for T {
         };
         let found = words().zip(T::value_variants()).find(|(word, _)| word == typed);
         found.map(|(_, value)| *value).ok_or_else(|| {
+            let possible = alternatives(words());
             let help = match nearest(typed, words()) {
+                Some(word) if words().count() <= FEW => {
+                    format!("did you mean \"{word}\"? There are {possible}")
+                }
                 Some(word) => format!("did you mean \"{word}\"?"),
-                None => format!("possible values are {}", alternatives(words())),
+                None => format!("possible values are {possible}"),
             };
             Fault::new(node, format!("`{typed}` is not a value of {{key}}"), "unknown value")
                 .help(help)

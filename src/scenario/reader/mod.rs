@@ -46,15 +46,20 @@
 
 mod choice;
 mod diagnostic;
+mod explore;
+mod json_schema;
 mod node;
 mod param;
 mod readable;
 mod report;
+mod slips;
 mod suggest;
 mod table;
 
 pub use choice::Choice;
 pub use diagnostic::{Diagnostic, Place};
+pub use explore::{Catalogue, KnownKey, TableDoc, explore};
+pub use json_schema::{json_schema, table_schema};
 pub use param::{KeyDoc, Param};
 pub use readable::{Fault, Readable};
 pub use suggest::nearest;
@@ -63,6 +68,8 @@ pub use table::TableReader;
 pub(super) use diagnostic::is_tame;
 pub(super) use node::{Entry, Node, Span, Table, Value};
 pub(super) use report::{Report, Source};
+pub(super) use slips::requoted;
+pub(super) use table::DECIDES;
 
 use super::ScenarioError;
 

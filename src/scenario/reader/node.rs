@@ -66,6 +66,15 @@ impl Node {
             DeValue::String(text) => Value::String(text.to_string()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
                 .map_or(Value::Unrepresentable, Value::Integer),
+            // Whole, and written so: `1e9` is as good as all its zeros.
+            DeValue::Float(number)
+                if !number.as_str().contains('.') && is_whole(number.as_str()) =>
+            {
+                number
+                    .as_str()
+                    .parse()
+                    .map_or(Value::Unrepresentable, |n: f64| Value::Integer(n as i64))
+            }
             DeValue::Float(number) => {
                 number.as_str().parse().map_or(Value::Unrepresentable, Value::Float)
             }
@@ -173,6 +182,12 @@ impl Node {
             }
         })
     }
+}
+
+/// Whether a number is an integer that a float holds exactly.
+fn is_whole(number: &str) -> bool {
+    const EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+    number.parse::<f64>().is_ok_and(|value| value.fract() == 0.0 && value.abs() <= EXACT)
 }
 
 fn entries(source: usize, table: &DeTable<'_>) -> Table {

@@ -125,11 +125,20 @@ impl<T: Readable> Param<T> {
             example: shown.filter(|_| self.required),
             required: self.required,
             range: self.range(),
+            bounds: Bounds { least: self.least, most: self.most },
+            entries: T::ENTRIES,
             doc: self.doc,
             source: self.source,
             choices: T::choices(),
         }
     }
+}
+
+/// The bounds of numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Bounds {
+    pub least: Option<(f64, Edge)>,
+    pub most: Option<(f64, Edge)>,
 }
 
 /// The description of a key, as text.
@@ -147,6 +156,11 @@ pub struct KeyDoc {
     pub required: bool,
     /// `above 0 and at most 1`.
     pub range: Option<String>,
+    /// The same for programs.
+    #[serde(skip)]
+    pub(super) bounds: Bounds,
+    /// What the entries of a list are.
+    pub entries: Option<&'static str>,
     /// What it does.
     pub doc: &'static str,
     /// Where the default comes from.

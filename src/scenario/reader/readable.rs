@@ -3,7 +3,10 @@
 // Closed on purpose: read here, named everywhere.
 #![allow(private_interfaces)]
 
+use toml::de::DeValue;
+
 use super::node::{Node, Span, Value};
+use super::slips::meant;
 
 /// Why a value cannot be read. `{key}` in the message becomes the key's dotted path.
 #[derive(Clone, Debug)]
@@ -48,6 +51,9 @@ impl Fault {
 pub trait Readable: Clone + PartialEq + Sized {
     /// For "must be ..." and for documentation.
     const WHAT: &'static str;
+
+    /// What the entries are, of a list.
+    const ENTRIES: Option<&'static str> = None;
 
     /// The value, or why not.
     #[doc(hidden)]
@@ -157,6 +163,7 @@ whole_number!(u32, u64, usize);
 
 impl<T: Readable> Readable for Vec<T> {
     const WHAT: &'static str = "a list";
+    const ENTRIES: Option<&'static str> = Some(T::WHAT);
 
     fn read(node: &Node) -> Result<Self, Fault> {
         match &node.value {
@@ -180,6 +187,7 @@ impl<T: Readable> Readable for Vec<T> {
 
 impl<T: Readable, const N: usize> Readable for [T; N] {
     const WHAT: &'static str = "a list";
+    const ENTRIES: Option<&'static str> = Some(T::WHAT);
 
     fn read(node: &Node) -> Result<Self, Fault> {
         let items = Vec::<T>::read(node)?;
@@ -209,12 +217,15 @@ fn shortened(text: String) -> String {
     }
 }
 
-/// A number or boolean in quotes is the commonest slip.
+/// A number or boolean in quotes is the commonest slip; one that is not written as TOML has it comes next.
 fn unquote(node: &Node, fault: Fault) -> Fault {
-    match &node.value {
-        Value::String(text) if text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok() => {
-            fault.help(format!("write `{text}`, without quotes"))
-        }
-        _ => fault,
+    let Value::String(text) = &node.value else { return fault };
+    let plain = DeValue::parse(text).is_ok_and(|value| {
+        matches!(value.get_ref(), DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_))
+    });
+    match (plain, meant(text)) {
+        (true, _) => fault.help(format!("write `{text}`, without quotes")),
+        (false, Some(meant)) => fault.help(format!("write `{meant}`")),
+        (false, None) => fault,
     }
 }

@@ -4,14 +4,23 @@ use toml::de::DeTable;
 
 use super::diagnostic::{Diagnostic, Place};
 use super::node::{Node, Span};
+use super::param::KeyDoc;
 use super::readable::Fault;
+use super::slips::{meant, other_format};
+use super::suggest::alternatives;
 use crate::scenario::ScenarioError;
 
 /// So many errors are told.
 pub(in crate::scenario) const SHOWN: usize = 50;
 
+/// A key that has more places than this is not advised about.
+const MOST_PLACES: usize = 3;
+
 /// So many are remembered; what comes behind them is only counted.
 const KEPT: usize = 1_000;
+
+/// What overrides are called in errors.
+const OVERRIDE: &str = "--set";
 
 /// One text that was read.
 #[derive(Clone, Debug)]
@@ -28,6 +37,11 @@ impl Source {
         Source { name: name.to_owned(), text: text.to_owned(), foreign: false }
     }
 
+    /// An override from the command line.
+    pub fn override_of(text: &str) -> Source {
+        Source::new(OVERRIDE, text)
+    }
+
     /// A file that a key names.
     pub fn table(name: &str, text: &str) -> Source {
         Source { foreign: true, ..Source::new(name, text) }
@@ -41,6 +55,8 @@ pub(in crate::scenario) struct Report {
     found: Vec<Fault>,
     /// How many more there are than are kept.
     more: usize,
+    /// Which of them are of a key that has no place where it stands.
+    strays: Vec<(usize, String)>,
 }
 
 impl Report {
@@ -55,13 +71,30 @@ impl Report {
         let index = self.add(source);
         let text = self.sources[index].text.clone();
         let (document, errors) = DeTable::parse_recoverable(&text);
-        for error in errors {
-            let span = Span::new(index, error.span().unwrap_or(0..0));
+        let other = match errors.is_empty() {
+            true => None,
+            false => other_format(&self.sources[index].name, &text),
+        };
+        if let Some(other) = other {
             self.fault(Fault {
-                span,
+                span: Span::new(index, 0..0),
+                message: format!("this is {other}, and files of fedcast are TOML"),
+                label: String::new(),
+                help: Some(
+                    "write `[table]` and `key = value` below it; `fedcast new` writes a scenario"
+                        .into(),
+                ),
+            });
+            return Node::document(index, document.get_ref());
+        }
+        for error in errors {
+            let range = error.span().unwrap_or(0..0);
+            let help = advice(&text, range.start, error.message());
+            self.fault(Fault {
+                span: Span::new(index, range),
                 message: format!("this is not TOML: {}", error.message()),
                 label: "here".into(),
-                help: None,
+                help,
             });
         }
         Node::document(index, document.get_ref())
@@ -74,6 +107,29 @@ impl Report {
         } else {
             self.more += 1;
         }
+    }
+
+    /// One more error: a key that is unknown where it stands.
+    pub fn stray(&mut self, fault: Fault, key: &str) {
+        self.strays.push((self.found.len(), key.to_owned()));
+        self.fault(fault);
+    }
+
+    /// Advises where unknown keys belong, once all keys are known by their paths.
+    pub fn place_strays(&mut self, known: &[KeyDoc]) {
+        for (index, key) in std::mem::take(&mut self.strays) {
+            let last = |doc: &&KeyDoc| doc.key.rsplit('.').next() == Some(&key);
+            let mut paths: Vec<&str> = known.iter().filter(last).map(|doc| &*doc.key).collect();
+            paths.dedup();
+            if let (1..=MOST_PLACES, Some(fault)) = (paths.len(), self.found.get_mut(index)) {
+                fault.help = Some(format!("did you mean {}?", alternatives(paths)));
+            }
+        }
+    }
+
+    /// Whether a place is in an override.
+    pub fn is_override(&self, span: Span) -> bool {
+        self.sources.get(span.source).is_some_and(|source| source.name == OVERRIDE)
     }
 
     fn place(&self, span: Span) -> Option<Place> {
@@ -116,4 +172,25 @@ impl Report {
         }
         told
     }
+}
+
+/// What to write at the place of a syntax error, where that is a slip that is known.
+fn advice(text: &str, place: usize, message: &str) -> Option<String> {
+    let rest = text.get(place.min(text.len())..)?;
+    let token = rest.split([',', '}', ']', '#', '\n', '\r', ' ']).next().unwrap_or_default();
+    let value = meant(token).or_else(|| meant(value_around(text, place)?));
+    let quoted = || {
+        let unquoted = message.starts_with("string values must be quoted") && !token.is_empty();
+        unquoted.then(|| format!("\"{token}\""))
+    };
+    value.or_else(quoted).map(|value| format!("write `{value}`"))
+}
+
+/// What stands behind the `=` of the line of a place, without its comment.
+fn value_around(text: &str, place: usize) -> Option<&str> {
+    let place = place.min(text.len());
+    let start = text.get(..place)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(start..)?.lines().next()?;
+    let (_, value) = line.split_once('=')?;
+    Some(value.split('#').next().unwrap_or_default())
 }

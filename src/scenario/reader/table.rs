@@ -1,10 +1,30 @@
 //! Reading one table, key by key.
 
-use super::node::{Node, Table, Value};
+use std::cell::RefCell;
+
+use super::explore::TableDoc;
+use super::node::{Entry, Node, Table, Value};
 use super::param::{KeyDoc, Param};
 use super::readable::{Fault, Readable};
 use super::report::Report;
 use super::suggest::{alternatives, nearest};
+
+/// Keys that say of which kind a table is, and so which others it has.
+pub(in crate::scenario) const DECIDES: [&str; 4] = ["kind", "name", "source", "dist"];
+
+/// Keys that a table may be written for in short, the first that takes the value.
+const LEADING: [&str; 7] = ["kind", "name", "source", "dist", "preset", "run", "count"];
+
+/// The key of a table that somebody means who writes this value in its place.
+fn leading_key(node: &Node, keys: &[KeyDoc]) -> Option<&'static str> {
+    let takes = |kind: &str| match node.value {
+        Value::String(_) => ["a word", "a string"].contains(&kind),
+        Value::Integer(_) => kind == "an integer",
+        _ => false,
+    };
+    let has = |name: &&str| keys.iter().any(|doc| doc.key == **name && takes(doc.kind));
+    LEADING.into_iter().find(|name| has(&name))
+}
 
 /// Reads the keys of one table. What is wrong is reported and read as its default, so that one
 /// reading finds every error; a key that nobody asked for is an error, too.
@@ -17,6 +37,8 @@ pub struct TableReader<'a> {
     /// Keys that exist, but not here, and why not.
     foreign: Vec<(&'static str, String)>,
     open: bool,
+    /// Keys of which a reader wanted to know whether they are there.
+    probed: RefCell<Vec<String>>,
     /// What the outermost table is called in errors.
     document: &'static str,
     read: Readout,
@@ -29,6 +51,12 @@ pub(in crate::scenario) struct Readout {
     pub effective: toml::Table,
     /// Every key that was asked for.
     pub keys: Vec<KeyDoc>,
+    /// Every table that was asked for.
+    pub tables: Vec<TableDoc>,
+    /// Paths of which it was asked whether they are there.
+    pub probed: Vec<String>,
+    /// Whether keys are names that the writer of the file invents.
+    pub open: bool,
 }
 
 impl<'a> TableReader<'a> {
@@ -48,7 +76,9 @@ impl<'a> TableReader<'a> {
         report: &mut Report,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
-        TableReader::nested(node, (document, String::new()), report, read)
+        let (value, readout) = TableReader::nested(node, (document, String::new()), report, read);
+        report.place_strays(&readout.keys);
+        (value, readout)
     }
 
     fn nested<C>(
@@ -64,11 +94,13 @@ impl<'a> TableReader<'a> {
             known: Vec::new(),
             foreign: Vec::new(),
             open: false,
+            probed: RefCell::default(),
             document,
             read: Readout::default(),
         };
         let value = read(&mut reader);
         reader.refuse_unknown();
+        reader.read.probed.append(reader.probed.get_mut());
         (value, reader.read)
     }
 
@@ -146,12 +178,18 @@ impl<'a> TableReader<'a> {
         let path = self.path_of(name);
         let (value, readout) = match written {
             Some(node) if node.as_table().is_none() => {
+                // Its keys are not missing, they are unreadable: say nothing more.
+                let place = (self.document, path.clone());
+                let (value, readout) =
+                    TableReader::nested(&absent, place, &mut Report::default(), read);
                 let mut fault = Fault::wrong_type(node, "a table");
                 fault.message = format!("`{path}` must be a table");
-                self.report.fault(fault.help(format!("write `[{path}]` and its keys below it")));
-                // Its keys are not missing, they are unreadable: say nothing more.
-                let place = (self.document, path);
-                TableReader::nested(&absent, place, &mut Report::default(), read)
+                let below = format!("write `[{path}]` and its keys below it");
+                self.report.fault(fault.help(match leading_key(node, &readout.keys) {
+                    Some(key) => format!("did you mean `{path}.{key}`? Or {below}"),
+                    None => below,
+                }));
+                (value, readout)
             }
             written => {
                 let place = (self.document, path);
@@ -177,8 +215,7 @@ impl<'a> TableReader<'a> {
             &mut Report::default(),
             &mut read,
         );
-        let prefixed = |doc: KeyDoc| KeyDoc { key: format!("{name}.{}", doc.key), ..doc };
-        self.read.keys.extend(readout.keys.into_iter().map(prefixed));
+        self.know(name, true, readout);
         let Some(node) = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node) else {
             return absent;
         };
@@ -201,7 +238,9 @@ impl<'a> TableReader<'a> {
                 continue;
             }
             let place = (self.document, path.clone());
-            entries.push(TableReader::nested(item, place, self.report, &mut read).0);
+            let (entry, readout) = TableReader::nested(item, place, self.report, &mut read);
+            self.know(name, true, readout);
+            entries.push(entry);
         }
         entries
     }
@@ -213,7 +252,11 @@ impl<'a> TableReader<'a> {
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> Option<C> {
         self.known.push(name);
-        self.given(name).then(|| self.table(name, read))
+        if !self.given(name) {
+            self.know(name, false, Readout::default());
+            return None;
+        }
+        Some(self.table(name, read))
     }
 
     /// A table that must be there; where it is not, that is the one error.
@@ -244,17 +287,32 @@ impl<'a> TableReader<'a> {
         value
     }
 
-    fn keep(&mut self, name: &'static str, readout: Readout) {
-        let prefixed = |doc: KeyDoc| KeyDoc { key: format!("{name}.{}", doc.key), ..doc };
-        self.read.keys.extend(readout.keys.into_iter().map(prefixed));
-        self.read.effective.insert(name.to_owned(), readout.effective.into());
+    fn keep(&mut self, name: &'static str, mut readout: Readout) {
+        let effective = std::mem::take(&mut readout.effective);
+        self.read.effective.insert(name.to_owned(), effective.into());
+        self.know(name, false, readout);
+    }
+
+    /// Writes down what was asked for in a table inside this one.
+    fn know(&mut self, name: &str, list: bool, readout: Readout) {
+        let Readout { keys, tables, probed, open, .. } = readout;
+        let below = |path: &str| format!("{name}.{path}");
+        self.read.probed.extend(probed.iter().map(|path| below(path)));
+        self.read.tables.push(TableDoc { path: name.to_owned(), list, open });
+        let tables = tables.into_iter().map(|table| TableDoc { path: below(&table.path), ..table });
+        self.read.tables.extend(tables);
+        self.read.keys.extend(keys.into_iter().map(|doc| KeyDoc { key: below(&doc.key), ..doc }));
     }
 
     /// The required key `name`: one of `known`, or any where none are known.
     pub(in crate::scenario) fn name_of(&mut self, known: &[String]) -> Option<String> {
         let doc = "the method; `fedcast methods` lists them";
         let example = known.first().map_or("hgp", String::as_str).to_owned();
-        let name = self.require(&Param::required("name", example, doc))?;
+        let name = self.require(&Param::required("name", example, doc));
+        if let Some(key) = self.read.keys.last_mut() {
+            key.choices = known.iter().map(|name| (name.clone(), String::new())).collect();
+        }
+        let name = name?;
         if known.is_empty() || known.contains(&name) {
             return Some(name);
         }
@@ -268,16 +326,19 @@ impl<'a> TableReader<'a> {
 
     /// Whether the key is written.
     pub fn given(&self, name: &str) -> bool {
+        self.probed.borrow_mut().push(name.to_owned());
         self.entries().is_some_and(|table| table.contains_key(name))
     }
 
     /// Whether the key is written and holds a table.
     pub fn given_table(&self, name: &str) -> bool {
+        self.probed.borrow_mut().push(name.to_owned());
         self.entries().and_then(|t| t.get(name)).is_some_and(|e| e.node.as_table().is_some())
     }
 
     /// Whether the key is written and holds a string.
     pub fn given_string(&self, name: &str) -> bool {
+        self.probed.borrow_mut().push(name.to_owned());
         let written = self.entries().and_then(|t| t.get(name));
         written.is_some_and(|e| matches!(e.node.value, Value::String(_)))
     }
@@ -323,6 +384,7 @@ impl<'a> TableReader<'a> {
     /// whose keys are names that the writer of the file invents.
     pub fn rest<T: Readable>(&mut self) -> Vec<(String, T)> {
         self.open = true;
+        self.read.open = true;
         let mut read = Vec::new();
         for (name, node) in self.in_order() {
             match T::read(node) {
@@ -343,6 +405,7 @@ impl<'a> TableReader<'a> {
         mut read: impl FnMut(&str, &mut TableReader<'_>) -> C,
     ) -> Vec<C> {
         self.open = true;
+        self.read.open = true;
         let mut tables = Vec::new();
         for (name, node) in self.in_order() {
             let path = self.path_of(&name);
@@ -398,18 +461,28 @@ impl<'a> TableReader<'a> {
     fn refuse_unknown(&mut self) {
         let Some(table) = self.entries().filter(|_| !self.open) else { return };
         for (key, entry) in table.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
+            let replace = self.replacement(table, entry);
             if let Some((_, beside)) = self.foreign.iter().find(|(name, _)| name == key) {
+                let help = replace.unwrap_or_else(|| format!("remove it, or change `{beside}`"));
                 self.report.fault(Fault {
                     span: entry.key,
                     message: format!("`{}` has no meaning with `{beside}`", self.path_of(key)),
                     label: "no effect here".into(),
-                    help: Some(format!("remove it, or change `{beside}`")),
+                    help: Some(help),
                 });
                 continue;
             }
             let all = self.known.iter().chain(self.foreign.iter().map(|(name, _)| name)).copied();
+            let within = self.read.keys.iter().map(|doc| &*doc.key);
+            let mut within =
+                within.filter(|path| path.rsplit_once('.').is_some_and(|(_, k)| k == key));
+            let placed = replace.is_some();
             let help = match nearest(key, all) {
+                _ if replace.is_some() => replace.unwrap_or_default(),
                 Some(word) => format!("did you mean `{word}`?"),
+                None if let Some(path) = within.next() => {
+                    format!("did you mean `{}`?", self.path_of(path))
+                }
                 None if self.known.is_empty() => "there are no keys here".to_owned(),
                 None => {
                     let mut known = self.known.clone();
@@ -418,12 +491,30 @@ impl<'a> TableReader<'a> {
                     format!("possible keys are {}", alternatives(known))
                 }
             };
-            self.report.fault(Fault {
+            let fault = Fault {
                 span: entry.key,
                 message: format!("unknown key `{key}` in {}", self.title()),
                 label: "no such key".into(),
                 help: Some(help),
-            });
+            };
+            match placed {
+                true => self.report.fault(fault),
+                false => self.report.stray(fault, key),
+            }
         }
+    }
+
+    /// What to write where an override changed of which kind this table is and left a key of the other kind in it.
+    fn replacement(&self, table: &Table, left: &Entry) -> Option<String> {
+        let changed = |key: &&&str| {
+            let kind = table.get(**key).filter(|kind| self.report.is_override(kind.node.span));
+            kind.is_some() && !self.report.is_override(left.key)
+        };
+        let key = DECIDES.iter().find(changed)?;
+        let value = table.get(*key)?.node.to_toml()?;
+        let path = &self.path;
+        Some(format!(
+            "it belongs to another `{path}.{key}`; replace the whole table: --set '{path}={{{key}={value}}}'"
+        ))
     }
 }

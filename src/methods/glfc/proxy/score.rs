@@ -14,7 +14,7 @@ use super::Seen;
 use crate::data::Shard;
 use crate::learning::Classifier;
 use crate::learning::evaluation::argmax;
-use crate::methods::herded::features_by_row;
+use crate::methods::herded::{Candidates, features_by_row};
 use crate::model::ParameterSet;
 use crate::numerics::distributions::standard_normal;
 use crate::numerics::streams::StreamKey;
@@ -167,7 +167,7 @@ pub fn trace(
 ) -> Result<Vec<(u32, f64, u32)>, PolicyError> {
     let model = Classifier::frozen(&lab.backbone, parameters)?;
     let classes = features_by_row(shard, &model, lab)?;
-    let of = |(row, class): (u32, crate::methods::herded::Choice)| {
+    let of = |(row, class): (u32, Candidates)| {
         let rows: Vec<Vec<f32>> =
             class.features.chunks(class.dim().max(1)).map(<[f32]>::to_vec).collect();
         let spread = variances(&rows.iter().collect::<Vec<_>>());

@@ -1,0 +1,218 @@
+//! `fedcast doctor`: what this machine has for fedcast. A part that is missing is said, never an error.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::failure::CliError;
+use super::{Exit, Format, print};
+use crate::experiment::estimate::cache_folder;
+use crate::experiment::{Machine, commit};
+use crate::model::{GpuMemory, Place};
+use crate::quantity::Bytes;
+use crate::scenario::{Compute, DeviceName};
+
+/// Show what this machine has: kernels, threads, memory, GPUs, caches, free disk, data and weights
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast doctor
+  fedcast doctor --format json        to be sent with a report of a problem
+
+Nothing is changed, and a part that is missing is no error. Data and weights are looked for in the
+folders `data` and `weights` of the current folder, where the shipped scenarios expect them.")]
+pub struct DoctorArgs {
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    version: &'static str,
+    /// Where the build said so.
+    commit: Option<String>,
+    machine: Machine,
+    memory_bytes: Option<u64>,
+    memory_free_bytes: Option<u64>,
+    /// Whether the program can use GPUs at all.
+    gpu_build: bool,
+    gpus: Vec<Gpu>,
+    caches: Option<Caches>,
+    disk_free_bytes: Option<u64>,
+    data: Vec<Item>,
+    weights: Vec<Item>,
+}
+
+#[derive(Debug, Serialize)]
+struct Gpu {
+    name: String,
+    memory_bytes: Option<u64>,
+}
+
+/// The folder of caches of this user.
+#[derive(Debug, Serialize)]
+struct Caches {
+    folder: PathBuf,
+    parts: Vec<Item>,
+    disk_free_bytes: Option<u64>,
+}
+
+/// A file or folder and what it weighs.
+#[derive(Debug, Serialize)]
+struct Item {
+    name: String,
+    bytes: u64,
+}
+
+/// Looks and tells.
+pub fn execute(args: &DoctorArgs) -> Result<Exit, CliError> {
+    let found = look();
+    let text = match args.format {
+        Format::Human => told(&found),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&found);
+            format!("{}\n", text.map_err(|error| CliError::Unexpected(error.to_string()))?)
+        }
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn look() -> Found {
+    let caches = cache_folder().map(|folder| Caches {
+        parts: items(&folder),
+        disk_free_bytes: free(&folder),
+        folder,
+    });
+    Found {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: commit(),
+        machine: Machine::here(),
+        memory_bytes: memory("MemTotal:"),
+        memory_free_bytes: memory("MemAvailable:"),
+        gpu_build: cfg!(feature = "cuda"),
+        gpus: gpus(),
+        caches,
+        disk_free_bytes: free(Path::new(".")),
+        data: items(Path::new("data")),
+        weights: items(Path::new("weights")),
+    }
+}
+
+/// A line of the system's account of memory, in bytes; Linux has one.
+fn memory(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// Those that can be opened, one after another.
+fn gpus() -> Vec<Gpu> {
+    if !cfg!(feature = "cuda") {
+        return Vec::new();
+    }
+    let open = |index| Place::open(DeviceName::Cuda(index), Compute::Auto).ok();
+    let places = (0..).map_while(|index| Some((index, open(index)?)));
+    let gpu = |(index, place): (usize, Place)| Gpu {
+        name: DeviceName::Cuda(index).to_string(),
+        memory_bytes: GpuMemory::of(&place.device).and_then(|memory| memory.total().ok()),
+    };
+    places.map(gpu).collect()
+}
+
+/// Bytes that this user may still write where a path is, or would be.
+fn free(path: &Path) -> Option<u64> {
+    let path = std::path::absolute(path).ok()?;
+    let there = path.ancestors().find(|folder| folder.exists())?;
+    free_at(there)
+}
+
+#[cfg(unix)]
+fn free_at(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+#[cfg(not(unix))]
+fn free_at(_: &Path) -> Option<u64> {
+    None
+}
+
+/// What lies in a folder, by name; nothing where there is no folder.
+fn items(folder: &Path) -> Vec<Item> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let item = |entry: std::fs::DirEntry| Item {
+        name: entry.file_name().to_string_lossy().into_owned(),
+        bytes: weight(&entry.path()),
+    };
+    let mut items: Vec<Item> = entries.flatten().map(item).collect();
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    items
+}
+
+/// Bytes of a file, or of everything in a folder; links are not followed.
+fn weight(path: &Path) -> u64 {
+    let Ok(about) = std::fs::symlink_metadata(path) else { return 0 };
+    if !about.is_dir() {
+        return about.len();
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    entries.flatten().map(|entry| weight(&entry.path())).sum()
+}
+
+fn told(found: &Found) -> String {
+    let mut text = String::new();
+    let mut line = |word: &str, says: String| {
+        let _ = writeln!(text, "{word:12}{says}");
+    };
+    let commit = found.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"));
+    line("fedcast", format!("{}{commit}, {}", found.version, found.machine.platform));
+    let Machine { cpu, cores, features, gemm, .. } = &found.machine;
+    line("processor", format!("{cpu}, {cores} threads"));
+    line("kernels", format!("{gemm}; instruction sets: {}", words(features)));
+    let amount = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |b| Bytes(b).to_string());
+    let (all, left) = (amount(found.memory_bytes), amount(found.memory_free_bytes));
+    line("memory", format!("{all}, {left} available"));
+    line(
+        "gpus",
+        match (found.gpu_build, found.gpus.is_empty()) {
+            (false, _) => {
+                "not in this build; `cargo build --features cuda` makes one with them".to_owned()
+            }
+            (true, true) => "none that can be opened".to_owned(),
+            (true, false) => {
+                let each = found
+                    .gpus
+                    .iter()
+                    .map(|gpu| format!("{} ({})", gpu.name, amount(gpu.memory_bytes)));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        },
+    );
+    line("disk", format!("{} free here", amount(found.disk_free_bytes)));
+    match &found.caches {
+        None => line("caches", "no folder; name one in FEDCAST_CACHE".to_owned()),
+        Some(Caches { folder, parts, disk_free_bytes }) => {
+            let free = amount(*disk_free_bytes);
+            line("caches", format!("{}, {free} free: {}", folder.display(), listed(parts)));
+        }
+    }
+    line("data", listed(&found.data));
+    line("weights", listed(&found.weights));
+    text.push_str("1 MB is 10^6 bytes.\n");
+    text
+}
+
+fn words(features: &[String]) -> String {
+    if features.is_empty() { "none that matter".to_owned() } else { features.join(", ") }
+}
+
+fn listed(items: &[Item]) -> String {
+    let each = items.iter().map(|item| format!("{} {}", item.name, Bytes(item.bytes)));
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { "nothing yet".to_owned() } else { each.join(", ") }
+}

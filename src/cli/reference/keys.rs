@@ -1,0 +1,159 @@
+//! `fedcast keys`: every key of a scenario, from the descriptions by which it is read.
+
+use clap::Args;
+
+use crate::cli::failure::CliError;
+use crate::cli::{Exit, Format, print};
+use crate::methods::Registry;
+use crate::report::{TextTable, wrapped};
+use crate::scenario::reader::{KnownKey, nearest};
+use crate::scenario::{Scenario, below, sections};
+
+/// List the keys of scenarios, or explain those of a section: type, values, default, meaning, source
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast keys                        every key in a line
+  fedcast keys participation          a section, with the meaning of every value
+  fedcast keys client.optimiser.lr    one key
+  fedcast keys method.hgp             the keys of [method] with name = \"hgp\"
+  fedcast keys --format json          for programs
+
+`fedcast schema` gives the same to editors. Any key is set with --set KEY=VALUE.")]
+pub struct KeysArgs {
+    /// A section, a table inside one, a key, or method.NAME [default: all]
+    pub section: Option<String>,
+    /// How results are written to stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Lists or explains.
+pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
+    let keys = asked(args.section.as_deref())?;
+    if args.format == Format::Json {
+        let all: Vec<serde_json::Value> = keys.iter().map(json).collect();
+        print(&format!("{:#}\n", serde_json::Value::from(all)))?;
+        return Ok(Exit::Done);
+    }
+    let text = match args.section {
+        None => listed(&keys),
+        Some(_) => keys.iter().map(explained).collect(),
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The keys that a word of the command line means.
+fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
+    let methods = Registry::builtin();
+    let method = section.and_then(|section| section.strip_prefix("method."));
+    if let Some(name) = method.filter(|name| *name != "name") {
+        let name = name.split('.').next().unwrap_or_default();
+        methods.find(name).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
+        let mut keys = Scenario::method_keys(&methods, name).keys;
+        for key in &mut keys {
+            key.doc.key = format!("method.{}", key.doc.key);
+        }
+        return Ok(keys);
+    }
+    let catalogue = Scenario::catalogue();
+    let Some(section) = section else { return Ok(catalogue.keys) };
+    let path = section.trim_matches(['[', ']']);
+    let found: Vec<KnownKey> = below(&catalogue, path).into_iter().cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let leaf = |key: &&KnownKey| key.doc.key.rsplit('.').next() == Some(path);
+    let elsewhere: Vec<&str> =
+        catalogue.keys.iter().filter(leaf).map(|key| &*key.doc.key).collect();
+    let help = match (&elsewhere[..], nearest(path, sections().map(|(name, _)| name))) {
+        ([], Some(word)) => format!("did you mean `{word}`?"),
+        ([], None) => "`fedcast keys` lists all".to_owned(),
+        (keys, _) => format!("did you mean {}?", keys.join(" or ")),
+    };
+    Err(CliError::Usage(format!("a scenario has no key or section `{section}`; {help}")))
+}
+
+/// Every key in a line, section by section.
+fn listed(keys: &[KnownKey]) -> String {
+    let mut text = String::new();
+    let top = |key: &KnownKey| key.doc.key.split_once('.').map(|(top, _)| top.to_owned());
+    for group in keys.chunk_by(|a, b| top(a) == top(b)) {
+        let section = top(&group[0]);
+        let about = sections().find(|(name, _)| Some(*name) == section.as_deref());
+        text.push_str(&match about {
+            Some((name, about)) => format!("[{name}]  {about}\n"),
+            None => "at the top\n".to_owned(),
+        });
+        let mut table = TextTable::new(["key", "value", "default", "meaning"]).left(4);
+        for key in group {
+            table.row([key.doc.key.clone(), values(key), default(key), key.doc.doc.to_owned()]);
+        }
+        text.push_str(&table.render());
+        if section.as_deref() == Some("method") {
+            text.push_str("the others depend on the name: `fedcast keys method.NAME`\n");
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "`fedcast keys SECTION` explains values, conditions and where defaults come from.\n",
+    );
+    text
+}
+
+fn values(key: &KnownKey) -> String {
+    let words: Vec<&str> = key.doc.choices.iter().map(|(word, _)| word.as_str()).collect();
+    let kind = match (key.doc.entries, words.is_empty()) {
+        (Some(entries), true) => format!("list, each {entries}"),
+        (Some(_), false) => format!("list of {}", words.join(", ")),
+        (None, true) => key.doc.kind.to_owned(),
+        (None, false) => words.join(", "),
+    };
+    match &key.doc.range {
+        Some(range) => format!("{kind}, {range}"),
+        None => kind,
+    }
+}
+
+fn default(key: &KnownKey) -> String {
+    match (&key.doc.default, key.doc.required) {
+        (Some(default), _) => default.clone(),
+        (None, true) => "required".to_owned(),
+        (None, false) => "-".to_owned(),
+    }
+}
+
+/// A key with everything that is known of it.
+fn explained(key: &KnownKey) -> String {
+    let default = match default(key).as_str() {
+        "required" => "required".to_owned(),
+        "-" => "optional".to_owned(),
+        default => format!("default {default}"),
+    };
+    let mut text = format!("{}   ({}; {default})\n", key.doc.key, kind(key));
+    text.push_str(&wrapped(key.doc.doc, 4));
+    for (word, meaning) in key.doc.choices.iter().filter(|(_, meaning)| !meaning.is_empty()) {
+        text.push_str(&wrapped(&format!("{word}: {meaning}"), 6));
+    }
+    for (other, words) in &key.with {
+        text.push_str(&wrapped(&format!("only with {other} = {}", words.join(" or ")), 4));
+    }
+    if let Some(source) = key.doc.source {
+        text.push_str(&wrapped(&format!("default from: {source}"), 4));
+    }
+    text
+}
+
+fn kind(key: &KnownKey) -> String {
+    let meanings = key.doc.choices.iter().any(|(_, meaning)| !meaning.is_empty());
+    if meanings { key.doc.kind.to_owned() } else { values(key) }
+}
+
+fn json(key: &KnownKey) -> serde_json::Value {
+    let with: serde_json::Map<String, serde_json::Value> =
+        key.with.iter().map(|(other, words)| (other.clone(), words.clone().into())).collect();
+    let mut document = serde_json::json!(key.doc);
+    document["with"] = with.into();
+    document
+}

@@ -1,0 +1,35 @@
+//! `fedcast man`: manual pages of all commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+
+use crate::cli::failure::CliError;
+use crate::cli::{Cli, Exit, print};
+
+/// Write manual pages of all commands into a folder
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast man --out ~/.local/share/man/man1        then: man fedcast, man fedcast-run")]
+pub struct ManArgs {
+    /// Where they go; made where it is not there
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// Writes a page of the program and one of every command.
+pub fn execute(args: &ManArgs) -> Result<Exit, CliError> {
+    let out = &args.out;
+    let refused = |error: std::io::Error| {
+        CliError::Usage(format!("cannot write manual pages into {}: {error}", out.display()))
+    };
+    std::fs::create_dir_all(out).map_err(refused)?;
+    clap_mangen::generate_to(Cli::command(), out).map_err(refused)?;
+    print(&format!(
+        "manual pages are in {}; man {}/fedcast.1 shows the first\n",
+        out.display(),
+        out.display()
+    ))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,44 @@
+//! The LoRA pairs of a classifier: frozen, or the last of every place over variables.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor, Var};
+
+use crate::model::{
+    LoraBlock, ModelError, Parameter, ParameterSet, Variables, is_lora, lora_pairs, loras_of,
+};
+
+type Blocks = Vec<Option<LoraBlock>>;
+
+fn of_set(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
+    set.iter().filter(|(name, _)| is_lora(name))
+}
+
+/// All pairs of a set, frozen.
+pub(super) fn frozen(set: &ParameterSet, device: &Device) -> Result<Blocks, ModelError> {
+    let mut factors = Vec::new();
+    for (name, parameter) in of_set(set) {
+        factors.push((Arc::clone(name), lora_pairs(&parameter.tensor(device)?, 1)?));
+    }
+    loras_of(factors)
+}
+
+/// The pairs of a pack, of which the last at every place trains but for factors that are to stay.
+pub(super) fn trainable(
+    stacked: &ParameterSet,
+    members: usize,
+    stays: &dyn Fn(&str) -> bool,
+    device: &Device,
+) -> Result<(Blocks, Variables), ModelError> {
+    let (mut factors, mut variables) = (Vec::new(), Variables::new());
+    for (name, parameter) in of_set(stacked) {
+        let mut pairs: Vec<Tensor> = lora_pairs(&parameter.tensor(device)?, members)?;
+        if let Some(last) = pairs.last_mut().filter(|_| !stays(name)) {
+            let variable = Var::from_tensor(last)?;
+            *last = variable.as_tensor().clone();
+            variables.push((Arc::clone(name), variable));
+        }
+        factors.push((Arc::clone(name), pairs));
+    }
+    Ok((loras_of(factors)?, variables))
+}

@@ -1,0 +1,85 @@
+//! Second moments of what enters linear layers, `sum X^T X` over all tokens of all samples, whole or their diagonals.
+//!
+//! A batch's moments are computed in f32, as activations are, and added up in f64; nothing but the sums is kept.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::{DType, Result, Tensor};
+
+use super::LearningError;
+use crate::model::{LinearLayer, Tap, ops};
+use crate::numerics::regression_mean::Moments;
+use crate::numerics::symmetric::Symmetric;
+
+/// Which moments of a layer's inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MomentForm {
+    /// Of every input alone: a number for each.
+    Diagonal,
+    /// Of every pair: a symmetric matrix.
+    Full,
+}
+
+/// Growing sums, by the name of a layer's weight. As a [`Tap`] it sees the layers of a transformer's blocks.
+#[derive(Debug)]
+pub struct InputMoments {
+    form: MomentForm,
+    sums: Mutex<BTreeMap<String, Tensor>>,
+}
+
+impl InputMoments {
+    /// No sums yet.
+    pub fn new(form: MomentForm) -> InputMoments {
+        InputMoments { form, sums: Mutex::default() }
+    }
+
+    /// Adds inputs `(.., in)` of the layer with this weight.
+    ///
+    /// # Errors
+    /// Inputs of another width than before.
+    pub fn add(&self, weight: String, x: &Tensor) -> Result<()> {
+        let inputs = x.dim(candle_core::D::Minus1)?;
+        let rows = x.detach().reshape(((), inputs))?.to_dtype(DType::F32)?;
+        let own = match self.form {
+            MomentForm::Diagonal => rows.to_dtype(DType::F64)?.sqr()?.sum(0)?,
+            MomentForm::Full => {
+                let columns = rows.t()?.contiguous()?;
+                ops::linear(&columns, &columns, None)?.to_dtype(DType::F64)?
+            }
+        };
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = match sums.get(&weight) {
+            Some(sum) => (sum + own)?,
+            None => own,
+        };
+        sums.insert(weight, sum);
+        Ok(())
+    }
+
+    /// The sums by name of weight.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn finish(&self) -> std::result::Result<BTreeMap<String, Moments>, LearningError> {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(name, sum): (&String, &Tensor)| {
+            let values = sum.flatten_all()?.to_vec1::<f64>()?;
+            let moments = match self.form {
+                MomentForm::Diagonal => Moments::Diagonal(values),
+                MomentForm::Full => {
+                    let matrix = Symmetric::from_full(sum.dim(0)?, &values);
+                    Moments::Full(matrix.expect("a square of its own order"))
+                }
+            };
+            Ok((name.clone(), moments))
+        };
+        sums.iter().map(of).collect()
+    }
+}
+
+impl Tap for InputMoments {
+    fn input(&self, block: usize, layer: LinearLayer, x: &Tensor) -> Result<()> {
+        self.add(layer.weight(block), x)
+    }
+}

@@ -1,0 +1,253 @@
+//! What the server knows of finished tasks: their pairs, and what their clients' inputs make of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::methods::averaged::Memory;
+use crate::methods::regression::Layer;
+use crate::model::{Factor, LoraPlace, ModelError, Parameter, ParameterSet, lora_name};
+use crate::numerics::regression_mean::{Moments, NotFinite, regression_mean};
+use crate::numerics::symmetric::Symmetric;
+use crate::policy::{Asset, parameter_sections, parameters_of};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// Name of the asset that holds the pairs of earlier tasks.
+pub(super) const EARLIER: &str = "earlier";
+
+/// Finished tasks.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    begun: Option<usize>,
+    /// Of every task its pairs.
+    pairs: Vec<ParameterSet>,
+    /// `A_s G_s` of every task, by name of weight; none where nobody reported.
+    products: Vec<Option<BTreeMap<String, Vec<f64>>>>,
+    /// `sum_s G_s`, by name of weight.
+    total: BTreeMap<String, Moments>,
+    /// The pairs of the tasks before the one at hand.
+    earlier: Option<Arc<Asset>>,
+}
+
+/// The pairs of several tasks as one set, with an axis of tasks in front; `B` times `scale`.
+///
+/// # Errors
+/// When they are of different shapes.
+pub(super) fn stacked(pairs: &[ParameterSet], scale: f32) -> Result<ParameterSet, ModelError> {
+    let mut stack = ParameterSet::new();
+    let Some(first) = pairs.first() else { return Ok(stack) };
+    for (name, one) in first.iter() {
+        let factor = if Factor::of(name) == Some(Factor::B) { scale } else { 1.0 };
+        let mut values = Vec::with_capacity(pairs.len() * one.values.len());
+        for set in pairs {
+            let own = set.get(name).filter(|own| own.shape == one.shape);
+            let reason = format!("a task lacks `{name}`");
+            let own = own.ok_or(ModelError::Input { reason })?;
+            values.extend(own.values.iter().map(|value| factor * value));
+        }
+        let shape = [&[pairs.len()], one.shape.as_slice()].concat();
+        stack.insert(Arc::clone(name), Parameter { shape, values: values.into() });
+    }
+    Ok(stack)
+}
+
+/// The tasks of such a set, one by one.
+///
+/// # Errors
+/// When it has no axis of tasks.
+pub(super) fn by_task(stack: &ParameterSet) -> Result<Vec<ParameterSet>, ModelError> {
+    let tasks = stack.iter().next().map_or(0, |(_, parameter)| parameter.rows());
+    let of = |task: usize| {
+        let pair = |(name, parameter): (&Arc<str>, &Parameter)| {
+            let Parameter { mut shape, values } = parameter.cut(task..task + 1)?;
+            shape.remove(0);
+            Ok((Arc::clone(name), Parameter { shape, values }))
+        };
+        stack.iter().map(pair).collect()
+    };
+    (0..tasks).map(of).collect()
+}
+
+impl Tasks {
+    /// Whether the task at hand is over.
+    pub fn is_over(&self) -> bool {
+        self.pairs.len() > self.begun.unwrap_or(0)
+    }
+
+    /// How many tasks are over.
+    pub fn finished(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// The pairs of the tasks before the one at hand.
+    pub fn earlier(&self) -> &[ParameterSet] {
+        &self.pairs[..self.pairs.len().min(self.begun.unwrap_or(0))]
+    }
+
+    /// The asset that clients of the task at hand need.
+    pub fn asset(&self) -> Option<&Arc<Asset>> {
+        self.earlier.as_ref()
+    }
+
+    /// Adds what reports of the task at hand say: of every layer `A_t G_t` and `G_t`.
+    pub fn report(&mut self, layers: impl IntoIterator<Item = (String, Vec<f64>, Moments)>) {
+        let mut products = BTreeMap::new();
+        for (weight, product, moments) in layers {
+            match self.total.get_mut(&weight) {
+                Some(total) => total.add(&moments),
+                None => drop(self.total.insert(weight.clone(), moments)),
+            }
+            products.insert(weight, product);
+        }
+        self.products.resize(self.begun.unwrap_or(0), None);
+        self.products.push(Some(products));
+    }
+
+    /// The task at hand is over with these pairs.
+    pub fn finish(&mut self, pairs: ParameterSet) {
+        let task = self.begun.unwrap_or(0);
+        if self.pairs.len() == task {
+            self.pairs.push(pairs);
+            self.products.resize(task + 1, None);
+        }
+    }
+
+    /// The merged network after the last task: `B_s` and `A_s G_s V^+` of every task, which add up to `U V^+`. None where
+    /// a task had no reports.
+    ///
+    /// # Errors
+    /// When a sum is not finite.
+    pub(super) fn merged(
+        &self,
+        layers: &[(usize, LoraPlace, Layer)],
+    ) -> Result<Option<Vec<ParameterSet>>, NotFinite> {
+        let mut tasks = Vec::with_capacity(self.pairs.len());
+        for (pairs, products) in self.pairs.iter().zip(&self.products) {
+            let (Some(products), mut merged) = (products, pairs.clone()) else { return Ok(None) };
+            for (block, place, layer) in layers {
+                let found = (products.get(&layer.weight), self.total.get(&layer.weight));
+                let (Some(product), Some(total)) = found else { return Ok(None) };
+                let name = lora_name(*block, *place, Factor::A);
+                let Some(shape) = pairs.get(&name).map(|a| a.shape.clone()) else {
+                    return Ok(None);
+                };
+                let values = regression_mean(product, total)?;
+                let values = values.into_iter().map(|value| value as f32).collect();
+                merged.insert(name, Parameter { shape, values });
+            }
+            tasks.push(merged);
+        }
+        Ok(Some(tasks))
+    }
+
+    /// The asset of the task at hand, from the pairs there are.
+    fn make_asset(&mut self) {
+        let task = self.begun.unwrap_or(0);
+        let earlier = stacked(self.earlier(), 1.0);
+        let earlier = earlier.ok().filter(|set| !set.is_empty());
+        self.earlier = earlier.map(|set| {
+            let body = Body::new(Vec::new(), parameter_sections(&set));
+            Arc::new(Asset::new(EARLIER, task as u32, Kind::Weights, body))
+        });
+    }
+}
+
+const PAIR: &str = "pair";
+const PRODUCT: &str = "product";
+const TOTAL: &str = "total";
+
+impl Memory for Tasks {
+    fn save_into(&self, body: &mut Body) {
+        let reported: Vec<u32> = self.products.iter().map(|own| u32::from(own.is_some())).collect();
+        let mut meta = MetaWriter::new();
+        meta.u64(self.begun.map_or(0, |task| task as u64 + 1));
+        meta.u64(self.pairs.len() as u64).u32s(&reported);
+        body.meta = meta.finish();
+        let mut tensors = Vec::new();
+        let fills = "a tensor fills its shape";
+        for (task, pairs) in self.pairs.iter().enumerate() {
+            for (name, Parameter { shape, values }) in pairs.iter() {
+                let name = format!("{PAIR}/{task}/{name}");
+                tensors.push(NamedTensor::f32(name, &**shape, Arc::clone(values)).expect(fills));
+            }
+        }
+        let vector = |name: String, values: &[f64]| {
+            NamedTensor::f64(name, [values.len()], values.to_vec()).expect(fills)
+        };
+        for (task, products) in self.products.iter().enumerate() {
+            for (weight, product) in products.iter().flatten() {
+                tensors.push(vector(format!("{PRODUCT}/{task}/{weight}"), product));
+            }
+        }
+        for (weight, total) in &self.total {
+            let (form, values) = match total {
+                Moments::Diagonal(diagonal) => ("diagonal", diagonal.as_slice()),
+                Moments::Full(matrix) => ("full", matrix.packed()),
+            };
+            tensors.push(vector(format!("{TOTAL}/{form}/{weight}"), values));
+        }
+        body.sections.push(Section::new(Kind::Statistics, tensors));
+    }
+
+    fn load_from(saved: &Body) -> Result<(Tasks, ParameterSet), WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (begun, pairs, reported) = (meta.u64()?, meta.u64()? as usize, meta.u32s()?);
+        meta.finish()?;
+        let mut tasks = Tasks {
+            begun: begun.checked_sub(1).map(|task| task as usize),
+            pairs: vec![ParameterSet::new(); pairs],
+            products: reported.iter().map(|is| (*is == 1).then(BTreeMap::new)).collect(),
+            ..Tasks::default()
+        };
+        let strange = |name: &str| WireError::Malformed(format!("a saved server holds `{name}`"));
+        for tensor in saved.of_kind(Kind::Statistics) {
+            let name = &**tensor.name();
+            let mut parts = name.splitn(3, '/');
+            let (Some(what), Some(which), Some(of)) = (parts.next(), parts.next(), parts.next())
+            else {
+                return Err(strange(name));
+            };
+            let task = || which.parse::<usize>().map_err(|_| strange(name));
+            match what {
+                PAIR => {
+                    let (shape, values) = (tensor.shape().to_vec(), Arc::clone(tensor.as_f32()?));
+                    let pairs = tasks.pairs.get_mut(task()?).ok_or_else(|| strange(name))?;
+                    pairs.insert(of, Parameter { shape, values });
+                }
+                PRODUCT => {
+                    let own = tasks.products.get_mut(task()?).and_then(Option::as_mut);
+                    let own = own.ok_or_else(|| strange(name))?;
+                    own.insert(of.to_owned(), tensor.as_f64()?.to_vec());
+                }
+                TOTAL => {
+                    let values = tensor.as_f64()?.to_vec();
+                    let total = match which {
+                        "diagonal" => Moments::Diagonal(values),
+                        _ => full_of(values).ok_or_else(|| strange(name))?,
+                    };
+                    tasks.total.insert(of.to_owned(), total);
+                }
+                _ => return Err(strange(name)),
+            }
+        }
+        tasks.make_asset();
+        Ok((tasks, parameters_of(saved)?))
+    }
+
+    fn begins(&mut self, task: usize) -> bool {
+        let new = self.begun.replace(task) != Some(task);
+        if new {
+            self.make_asset();
+        }
+        new
+    }
+
+    fn task(&self) -> usize {
+        self.begun.unwrap_or(0)
+    }
+}
+
+/// A matrix of whichever order has so many numbers in its triangle.
+fn full_of(packed: Vec<f64>) -> Option<Moments> {
+    let order = (((8 * packed.len() + 1) as f64).sqrt() as usize).saturating_sub(1) / 2;
+    Symmetric::from_packed(order, packed).map(Moments::Full)
+}

@@ -1,0 +1,194 @@
+//! The loss of a client, and the mean features that it meets on the way.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use candle_core::{Device, Tensor};
+
+use super::PiLora;
+use crate::data::TaskView;
+use crate::learning::{Classifier, LearningError, head_rows};
+use crate::methods::averaged::{Client, Objective, Pass};
+use crate::methods::class_statistics::ClassMean;
+use crate::model::ops::{self, Groups};
+use crate::model::{Factor, ModelError, Parameter, ParameterSet, PrototypeHead, lora_pairs};
+use crate::policy::PolicyError;
+
+/// Sums of the features of every class that a client trained on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Met(BTreeMap<u32, (u64, Vec<f64>)>);
+
+impl Met {
+    fn add(&mut self, row: u32, feature: &[f32]) {
+        let (count, sum) = self.0.entry(row).or_insert_with(|| (0, vec![0.0; feature.len()]));
+        *count += 1;
+        sum.iter_mut().zip(feature).for_each(|(sum, value)| *sum += f64::from(*value));
+    }
+
+    /// Counts and means of these classes as vectors beside the parameters; zeros for a class that was never met.
+    pub fn beside(&self, rows: &[u32], dim: usize) -> ParameterSet {
+        let (mut counts, mut means) = (Vec::new(), Vec::new());
+        for row in rows {
+            let (count, sum) = self.0.get(row).cloned().unwrap_or_else(|| (0, vec![0.0; dim]));
+            counts.push(count as f32);
+            means.extend(sum.into_iter().map(|value| (value / count.max(1) as f64) as f32));
+        }
+        let vector = |shape, values: Vec<f32>| Parameter { shape, values: values.into() };
+        let counts = vector(vec![rows.len()], counts);
+        let means = vector(vec![rows.len(), dim], means);
+        [(COUNTS, counts), (MEANS, means)].into_iter().collect()
+    }
+
+    /// What [`beside`](Met::beside) says of these classes.
+    pub fn told(rows: &[u32], beside: &ParameterSet) -> Vec<ClassMean> {
+        let (Some(counts), Some(means)) = (beside.get(COUNTS), beside.get(MEANS)) else {
+            return Vec::new();
+        };
+        let width = means.width().max(1);
+        let classes = rows.iter().zip(counts.values.iter()).zip(means.values.chunks(width));
+        let class = |((row, count), mean): ((&u32, &f32), &[f32])| ClassMean {
+            row: *row,
+            count: *count as u64,
+            mean: mean.iter().map(|value| f64::from(*value)).collect(),
+        };
+        classes.map(class).collect()
+    }
+}
+
+const COUNTS: &str = "counts";
+const MEANS: &str = "means";
+
+/// The cross-entropy over distances, the pull towards the own prototype, and what keeps `A` apart from earlier ones and
+/// sparse.
+pub(super) struct OfPrototypes<'o> {
+    method: PiLora,
+    view: TaskView,
+    /// Prototypes of other classes that compete: of those before the task's, and of those behind them.
+    others: [Option<PrototypeHead>; 2],
+    /// Those before the task's.
+    before: u32,
+    /// Of every name of an `A`, those of earlier tasks.
+    earlier: BTreeMap<String, Vec<Tensor>>,
+    met: &'o mut [Met],
+}
+
+impl<'o> OfPrototypes<'o> {
+    /// All members of a pack were sent the same.
+    pub fn new(
+        method: &PiLora,
+        first: &Client<'_, ()>,
+        met: &'o mut [Met],
+        device: &Device,
+    ) -> Result<OfPrototypes<'o>, PolicyError> {
+        let view = TaskView::clone(&first.seat.view);
+        let received = &first.received;
+        let compete = method.compete.rows(&view, rows_of(received));
+        let part = |rows: Range<usize>| -> Result<_, ModelError> {
+            if rows.is_empty() {
+                return Ok(None);
+            }
+            let set = head_rows(received, rows)?;
+            PrototypeHead::frozen_at(&set, device).map(Some)
+        };
+        let (before, behind) = (compete.start..view.rows.start, view.rows.end..compete.end);
+        let mut earlier = BTreeMap::new();
+        for (name, parameter) in
+            received.iter().filter(|(name, _)| Factor::of(name) == Some(Factor::A))
+        {
+            let mut pairs = lora_pairs(&parameter.tensor(device)?, 1)?;
+            pairs.pop();
+            earlier.insert(name.to_string(), pairs);
+        }
+        Ok(OfPrototypes {
+            method: method.clone(),
+            others: [part(before.clone())?, part(behind)?],
+            before: before.len() as u32,
+            view,
+            earlier,
+            met,
+        })
+    }
+
+    /// Logits of all classes that compete, and labels among them.
+    fn competing(
+        &self,
+        features: &Tensor,
+        own: &Tensor,
+        groups: &Groups,
+    ) -> Result<Tensor, LearningError> {
+        let [before, behind] = &self.others;
+        let of = |head: &Option<PrototypeHead>| {
+            head.as_ref().map(|head| head.pack_logits(features, groups)).transpose()
+        };
+        let all: Vec<Tensor> =
+            [of(before)?, Some(own.clone()), of(behind)?].into_iter().flatten().collect();
+        Ok((Tensor::cat(&all, 1)? / self.method.temperature)?)
+    }
+
+    /// What is added for the `A` and the other numbers of each member, whatever its samples.
+    fn of_parameters(&self, network: &Classifier) -> Result<Option<Tensor>, LearningError> {
+        let PiLora { orthogonality, sparsity, decay, .. } = self.method;
+        let members = network.members();
+        let mut sums: Vec<Tensor> = Vec::with_capacity(members);
+        for member in 0..members {
+            let mut terms: Vec<Tensor> = Vec::new();
+            for (name, variable) in network.variables() {
+                let own = match members {
+                    1 => variable.as_tensor().clone(),
+                    _ => variable.get(member)?,
+                };
+                if decay > 0.0 {
+                    terms.push((own.sqr()?.sum_all()? * (0.5 * decay))?);
+                }
+                if Factor::of(name) != Some(Factor::A) {
+                    continue;
+                }
+                if sparsity > 0.0 {
+                    terms.push((own.abs()?.sum_all()? * sparsity)?);
+                }
+                let earlier = self.earlier.get(&**name).filter(|_| orthogonality > 0.0);
+                for other in earlier.into_iter().flatten() {
+                    let products = ops::linear(&own, other, None)?;
+                    terms.push((products.abs()?.sum_all()? * orthogonality)?);
+                }
+            }
+            let Some(first) = terms.first().cloned() else { return Ok(None) };
+            let sum = terms[1..].iter().try_fold(first, |sum, term| sum + term)?;
+            sums.push(sum);
+        }
+        Ok(Some(Tensor::stack(&sums, 0)?))
+    }
+}
+
+/// Rows of the head in a set.
+fn rows_of(set: &ParameterSet) -> usize {
+    set.get(PrototypeHead::PROTOTYPES).map_or(0, |prototypes| prototypes.rows())
+}
+
+impl Objective for OfPrototypes<'_> {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let outputs = pass.pack_logits()?;
+        let (batch, groups) = (&pass.step.batch, &pass.step.groups);
+        let features = outputs.features.detach().to_vec2::<f32>()?;
+        for (run, met) in groups.runs().zip(self.met.iter_mut()) {
+            run.for_each(|at| met.add(batch.labels()[at], &features[at]));
+        }
+        let start = self.view.rows.start as u32;
+        let own: Vec<u32> = batch.labels().iter().map(|row| row - start).collect();
+        let logits = self.competing(&outputs.features, &outputs.logits, groups)?;
+        let labels: Vec<u32> = own.iter().map(|row| row + self.before).collect();
+        let columns = 0..logits.dim(1)?;
+        let mut losses = ops::grouped_cross_entropy(&logits, &labels, columns, groups)?;
+        if self.method.pull > 0.0 {
+            let column = Tensor::from_vec(own, (batch.len(), 1), pass.device)?;
+            let distances = outputs.logits.gather(&column, 1)?.squeeze(1)?.neg()?;
+            let pull =
+                pass.by_member(|run| Ok(distances.narrow(0, run.start, run.len())?.mean_all()?))?;
+            losses = (losses + (pull * self.method.pull)?)?;
+        }
+        match self.of_parameters(pass.model)? {
+            Some(terms) => Ok((losses + terms)?),
+            None => Ok(losses),
+        }
+    }
+}

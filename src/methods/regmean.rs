@@ -1,0 +1,212 @@
+//! **RegMean** (Jin et al., ICLR 2023): FedAvg whose server merges every linear layer so that it answers on each client's
+//! inputs as that client's own layer does, in the sense of least squares. Nothing is done against forgetting.
+//!
+//! ```text
+//! client   theta_m <- FedAvg's training;  one more pass over its samples, without gradients:
+//!          G_m = sum X^T X of the inputs of every linear layer;  off-diagonals times gamma
+//! server   W <- (sum_m W_m G_m) (sum_m G_m)^+  of every linear layer;  everything else as FedAvg
+//! ```
+//! Linear layers are those of a transformer's blocks, where `train = "all"`, and the head; patch embeddings, norms, biases
+//! and convolutions are averaged. How much a client counts is in `G`, which grows with its samples. Samples of the pass are
+//! augmented as in training. Where nobody has inputs the pseudo-inverse gives weight zero, as the public code has it;
+//! `unseen = "keep"` leaves what was there.
+//!
+//! On ViT-B/16 the matrices are 540 MB of an upload (270 MB with `symmetric = true`); the server adds up
+//! products and matrices as uploads arrive and keeps no upload.
+
+use std::ops::Range;
+
+use super::averaged::{Averaged, Client, Closing, Direction, Trained, head_rows_of, sample_count};
+use super::fedavg::{FedAvg, Train};
+use super::registry::MethodEntry;
+use super::regression::{InputStatistics, Layer, Unseen, answers, answers_place, multiplications};
+use crate::data::TaskView;
+use crate::learning::{Classifier, TrainingPlan};
+use crate::model::{HeadKind, LinearHead, ParameterSet};
+use crate::policy::{
+    Figures, Holdings, Lab, Layout, Message, ModelFacts, Place, PolicyError, RoundContext, Service,
+    SketchFacts, Veto,
+};
+use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::wire::{Kind, Section, WireError};
+
+/// The `[method]` table of RegMean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegMean {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// What is sent of inputs.
+    pub statistics: InputStatistics,
+    /// What happens where nobody has inputs.
+    pub unseen: Unseen,
+}
+
+impl Default for RegMean {
+    fn default() -> Self {
+        defaults(RegMean::read)
+    }
+}
+
+impl RegMean {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> RegMean {
+        let fedavg = FedAvg::read(table);
+        if fedavg.train == Train::Module || fedavg.classifier != HeadKind::Linear {
+            let key = if fedavg.train == Train::Module { "train" } else { "classifier" };
+            let message =
+                "the regression mean solves least squares for a linear head upon features";
+            table.reject(key, message, "no linear head", "set a linear classifier and no module");
+        }
+        let source = "HGP's tables for CIFAR-100; 0.1 for its other data sets";
+        let unseen = Param::new("unseen", Unseen::Zero, "what gets a direction without inputs");
+        RegMean {
+            fedavg,
+            statistics: InputStatistics::read(table, (0.5, 0.5), source),
+            unseen: table.get(&unseen.source("the public code: a pseudo-inverse")),
+        }
+    }
+
+    /// The layers that are merged, in the order in which their moments travel.
+    fn layers(&self, model: &ModelFacts) -> Vec<Layer> {
+        let blocks = Layer::of_blocks(model).map(|(_, _, layer)| layer);
+        let blocks = blocks.filter(|_| self.fedavg.train == Train::All);
+        blocks.chain([Layer::head(model)]).collect()
+    }
+
+    /// Rows of a layer's weight that an upload holds, of so many.
+    fn rows(&self, model: &ModelFacts, view: &TaskView, layer: &Layer, all: usize) -> Range<usize> {
+        match layer.weight.as_str() {
+            LinearHead::WEIGHT => head_rows_of(self, model, view, Direction::Up),
+            _ => 0..all,
+        }
+    }
+}
+
+impl Averaged for RegMean {
+    type State = ();
+    type Memory = ();
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        let why = "its server multiplies the weights of each client by that client's own moments";
+        let mut vetoes = self.fedavg.vetoes();
+        vetoes.extend(Veto::against(&[Service::Secure], why));
+        vetoes
+    }
+
+    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let layers = self.layers(facts.model);
+        let moments = layers.iter().map(|layer| self.statistics.place(layer));
+        [sample_count()].into_iter().chain(moments).collect()
+    }
+
+    /// Moments of the inputs of the model as it was just trained here.
+    fn describe(
+        &self,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let network = Classifier::frozen(&lab.backbone, &trained.parameters)?;
+        let moments = self.statistics.measure(&network, member, lab)?;
+        let layers = self.layers(&lab.facts(1));
+        let mut said = trained.sample_count()?;
+        said.tensors.extend(self.statistics.tensors(&layers, &moments)?);
+        Ok(vec![said])
+    }
+
+    fn folds(&self, facts: &SketchFacts<'_>, mut up: Layout) -> Layout {
+        for layer in self.layers(facts.model) {
+            let place = up.parameters.iter_mut().find(|place| *place.name == *layer.weight);
+            let Some(place) = place else { continue };
+            place.fold.mean = None;
+            let outputs = place.shape.first().copied().unwrap_or(0);
+            up.extra.push(answers_place(&layer, outputs));
+        }
+        up
+    }
+
+    fn lift(
+        &self,
+        facts: &SketchFacts<'_>,
+        _sent: &Message,
+        mut update: Message,
+    ) -> Result<Message, PolicyError> {
+        let mut products = Vec::new();
+        for layer in self.layers(facts.model) {
+            let moments = self.statistics.sent(&layer, &update)?;
+            let missing = || WireError::Malformed(format!("an upload without `{}`", layer.weight));
+            let weight = update.parameters.get(&layer.weight).ok_or_else(missing)?;
+            let values: Vec<f64> = weight.values.iter().map(|value| f64::from(*value)).collect();
+            products.push(answers(&layer, (&values, weight.rows()), &moments)?);
+        }
+        update.extra.push(Section::new(Kind::Statistics, products));
+        Ok(update)
+    }
+
+    fn after_mean(
+        &self,
+        _memory: &mut (),
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        let (model, view) = (closing.model, &closing.round.period.view);
+        for layer in self.layers(model) {
+            let Some(whole) = closing.before.get(&layer.weight).cloned() else { continue };
+            let rows = self.rows(model, view, &layer, whole.rows());
+            let mut part = whole.cut(rows.clone())?;
+            let merged =
+                self.statistics.merged(&layer, self.unseen, &part.values, &closing.folded)?;
+            part.values = merged.into();
+            theta.insert(layer.weight.as_str(), whole.with_rows(&part, rows.start)?);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Training, and one forward pass for the moments.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        self.fedavg.work(samples, plan) + samples as f64 / 3.0
+    }
+
+    fn server_work(&self, model: &ModelFacts, _round: &RoundContext, _updates: usize) -> f64 {
+        let of = |layer: Layer| {
+            let full = self.statistics.numbers(&layer) > layer.inputs;
+            multiplications(full, layer.inputs, self.outputs(model, &layer))
+        };
+        model.passes(self.layers(model).into_iter().map(of).sum())
+    }
+
+    /// The parameters, and in a round the sums of products and moments, in f64.
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let parameters: usize =
+            self.parameters(model).iter().map(|one| one.shape.iter().product::<usize>()).sum();
+        let sums = self.layers(model).into_iter().map(|layer| {
+            self.statistics.numbers(&layer) + layer.inputs * self.outputs(model, &layer)
+        });
+        Some(Holdings { server: 4 * parameters as u64 + 8 * sums.sum::<usize>() as u64, client: 0 })
+    }
+}
+
+impl RegMean {
+    /// Rows of a layer's whole weight.
+    fn outputs(&self, model: &ModelFacts, layer: &Layer) -> usize {
+        let all = self.parameters(model);
+        let found = all.iter().find(|parameter| parameter.name == layer.weight);
+        found.and_then(|parameter| parameter.shape.first().copied()).unwrap_or(0)
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose server merges every linear layer by least squares, so that it answers \
+               on each client's inputs as that client's own layer does.",
+        source: "Jin, Ren, Preotiuc-Pietro, Cheng: Dataless Knowledge Fusion by Merging Weights of \
+                 Language Models, ICLR 2023; HGP's benchmark",
+        state: "server: the parameters; client: nothing",
+        ..MethodEntry::averaging("regmean", RegMean::read)
+    }
+}

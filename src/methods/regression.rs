@@ -1,0 +1,265 @@
+//! Linear layers that a server merges by the regression mean: what clients send of their inputs, and what it makes of it
+//! (RegMean, LoRM).
+//!
+//! ```text
+//! client   G = sum X^T X of a layer's inputs over its samples; off-diagonals times gamma     (measure)
+//! message  "moments/<weight>": all of G, its lower triangle, or with gamma = 0 its diagonal   (places)
+//! server   "answers/<weight>" = W G, as an upload arrives; then sums of both, in f64          (lift, merged)
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use super::averaged::Client;
+use crate::learning::{Classifier, InputMoments, MomentForm};
+use crate::model::{LinearHead, LinearLayer};
+use crate::numerics::regression_mean::{Moments, regression_mean};
+use crate::numerics::streams::Domain;
+use crate::numerics::symmetric::{Symmetric, packed_len};
+use crate::policy::{Folded, Lab, Message, ModelFacts, Place, PolicyError, Stale};
+use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::wire::{Dtype, Kind, NamedTensor, WireError};
+
+/// What a direction in which nobody has inputs gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Unseen {
+    /// Weight zero, by the pseudo-inverse.
+    Zero,
+    /// What it had before the round.
+    Keep,
+}
+
+impl Choice for Unseen {}
+
+/// A layer that is merged so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layer {
+    /// Name of its weight.
+    pub weight: String,
+    /// Width of its input.
+    pub inputs: usize,
+}
+
+impl Layer {
+    /// The linear layers of all blocks, by block and then in the order of a forward pass; none where there are no blocks.
+    pub fn of_blocks(model: &ModelFacts) -> impl Iterator<Item = (usize, LinearLayer, Layer)> {
+        let vit = model.backbone.vit().copied();
+        vit.into_iter().flat_map(|vit| {
+            (0..vit.depth).flat_map(move |block| {
+                LinearLayer::ALL.map(|layer| {
+                    let (weight, inputs) = (layer.weight(block), layer.inputs(&vit));
+                    (block, layer, Layer { weight, inputs })
+                })
+            })
+        })
+    }
+
+    /// The head upon features.
+    pub fn head(model: &ModelFacts) -> Layer {
+        Layer { weight: LinearHead::WEIGHT.to_owned(), inputs: model.backbone.dim() }
+    }
+
+    /// Name of its moments.
+    pub fn moments(&self) -> String {
+        format!("moments/{}", self.weight)
+    }
+
+    /// Name of the products with them.
+    pub fn answers(&self) -> String {
+        format!("answers/{}", self.weight)
+    }
+
+    fn is_head(&self) -> bool {
+        self.weight == LinearHead::WEIGHT
+    }
+}
+
+/// How moments are made and travel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputStatistics {
+    /// Factor on off-diagonals of layers below the head; 0 leaves the diagonal alone.
+    pub gamma_backbone: f64,
+    /// Of the head's.
+    pub gamma_head: f64,
+    /// Whether matrices travel as lower triangles.
+    pub symmetric: bool,
+}
+
+impl InputStatistics {
+    /// Reads its keys, with these defaults of the two factors.
+    pub(super) fn read(
+        table: &mut TableReader<'_>,
+        (backbone, head): (f64, f64),
+        source: &'static str,
+    ) -> InputStatistics {
+        let backbone =
+            Param::new("gamma_backbone", backbone, "off-diagonal moments below the head");
+        let head = Param::new("gamma_head", head, "off-diagonal moments of the head's inputs");
+        let symmetric =
+            Param::new("symmetric", false, "send the lower triangle of second moments only");
+        InputStatistics {
+            gamma_backbone: table.get(&backbone.source(source).at_least(0.0).at_most(1.0)),
+            gamma_head: table.get(&head.source(source).at_least(0.0).at_most(1.0)),
+            symmetric: table.get(&symmetric.source("the public code: all of the matrix")),
+        }
+    }
+
+    fn gamma(&self, layer: &Layer) -> f64 {
+        if layer.is_head() { self.gamma_head } else { self.gamma_backbone }
+    }
+
+    /// Numbers in the moments of a layer, as they are added up.
+    pub(super) fn numbers(&self, layer: &Layer) -> usize {
+        match self.gamma(layer) == 0.0 {
+            true => layer.inputs,
+            false => packed_len(layer.inputs),
+        }
+    }
+
+    /// The place of a layer's moments in an upload. Sums of a round are of its own models.
+    pub(super) fn place(&self, layer: &Layer) -> Place {
+        let of = |shape: &[usize]| {
+            Place::new(Kind::Statistics, layer.moments(), shape, Dtype::F32).summed(Stale::Refuse)
+        };
+        match (self.gamma(layer) == 0.0, self.symmetric) {
+            (true, _) => of(&[layer.inputs]),
+            (false, true) => of(&[packed_len(layer.inputs)]).symmetric(),
+            (false, false) => of(&[layer.inputs, layer.inputs]).symmetric(),
+        }
+    }
+
+    /// The tensors of these layers; moments that were not measured are zero.
+    pub(super) fn tensors(
+        &self,
+        layers: &[Layer],
+        moments: &BTreeMap<String, Moments>,
+    ) -> Result<Vec<NamedTensor>, WireError> {
+        let tensor = |layer: &Layer| {
+            let place = self.place(layer);
+            match moments.get(&layer.weight) {
+                Some(Moments::Diagonal(diagonal)) => place.tensor(diagonal),
+                Some(Moments::Full(matrix)) => place.tensor(matrix.packed()),
+                None => place.tensor(&vec![0.0; self.numbers(layer)]),
+            }
+        };
+        layers.iter().map(tensor).collect()
+    }
+
+    /// The moments that an upload holds of a layer.
+    pub(super) fn sent(&self, layer: &Layer, update: &Message) -> Result<Moments, WireError> {
+        let tensor = update.tensor(Kind::Statistics, &layer.moments())?;
+        let numbers = tensor.numbers();
+        match tensor.shape() {
+            [rows, columns] if rows == columns => {
+                let matrix = Symmetric::from_full(*rows, &numbers);
+                matrix.map(Moments::Full).ok_or_else(|| misshapen(layer))
+            }
+            _ => self.added(layer, &numbers),
+        }
+    }
+
+    /// The moments of a layer as they were added up.
+    fn added(&self, layer: &Layer, numbers: &[f64]) -> Result<Moments, WireError> {
+        match self.gamma(layer) == 0.0 {
+            true if numbers.len() == layer.inputs => Ok(Moments::Diagonal(numbers.to_vec())),
+            true => Err(misshapen(layer)),
+            false => {
+                let matrix = Symmetric::from_packed(layer.inputs, numbers.to_vec());
+                matrix.map(Moments::Full).ok_or_else(|| misshapen(layer))
+            }
+        }
+    }
+
+    /// What the moments of a round folded to.
+    ///
+    /// # Errors
+    /// When no upload had them.
+    pub(super) fn total(&self, layer: &Layer, folded: &Folded) -> Result<Moments, PolicyError> {
+        Ok(self.added(layer, folded.sum(&layer.moments())?)?)
+    }
+
+    /// One pass of a client's samples, as they are augmented in training, through a frozen network.
+    ///
+    /// # Errors
+    /// When samples cannot be read, or do not fit.
+    pub(super) fn measure<S>(
+        &self,
+        network: &Classifier,
+        member: &Client<'_, S>,
+        lab: &Lab,
+    ) -> Result<BTreeMap<String, Moments>, PolicyError> {
+        let form = |gamma: f64| match gamma == 0.0 {
+            true => MomentForm::Diagonal,
+            false => MomentForm::Full,
+        };
+        let blocks = Arc::new(InputMoments::new(form(self.gamma_backbone)));
+        let head = InputMoments::new(form(self.gamma_head));
+        let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
+        let key = member.key.domain(Domain::Augment).named("moments");
+        for batch in loader.in_order_drawn(lab.evaluation_batch, key) {
+            let tap = Arc::clone(&blocks);
+            let features = network.tapped_features(&batch?, &lab.device, tap)?;
+            head.add(LinearHead::WEIGHT.to_owned(), &features)?;
+        }
+        let of_blocks =
+            blocks.finish()?.into_iter().map(|(name, own)| (name, own, self.gamma_backbone));
+        let of_head = head.finish()?.into_iter().map(|(name, own)| (name, own, self.gamma_head));
+        let all = of_blocks.chain(of_head);
+        Ok(all.map(|(name, moments, gamma)| (name, moments.shrunk(gamma))).collect())
+    }
+
+    /// The merged weight of a layer that was `before`, `(rows, inputs)`; `rows` of it were sent.
+    ///
+    /// # Errors
+    /// When no upload had it, or a sum is not finite.
+    pub(super) fn merged(
+        &self,
+        layer: &Layer,
+        unseen: Unseen,
+        before: &[f32],
+        folded: &Folded,
+    ) -> Result<Vec<f32>, PolicyError> {
+        let total = self.total(layer, folded)?;
+        let mut answers = folded.sum(&layer.answers())?.to_vec();
+        let before: Vec<f64> = before.iter().map(|value| f64::from(*value)).collect();
+        if unseen == Unseen::Keep {
+            // Of the differences to what was sent: where nobody has inputs there is none.
+            answers.iter_mut().zip(total.after(&before)).for_each(|(sum, own)| *sum -= own);
+        }
+        let mut merged = regression_mean(&answers, &total)?;
+        if unseen == Unseen::Keep {
+            merged.iter_mut().zip(&before).for_each(|(value, before)| *value += before);
+        }
+        Ok(merged.into_iter().map(|value| value as f32).collect())
+    }
+}
+
+/// What a server adds of a layer: the weights of a client after its moments.
+pub(super) fn answers(
+    layer: &Layer,
+    (weights, outputs): (&[f64], usize),
+    moments: &Moments,
+) -> Result<NamedTensor, WireError> {
+    NamedTensor::f64(layer.answers(), [outputs, layer.inputs], moments.after(weights))
+}
+
+/// The place of these sums.
+pub(super) fn answers_place(layer: &Layer, outputs: usize) -> Place {
+    let shape = [outputs, layer.inputs];
+    Place::new(Kind::Statistics, layer.answers(), &shape, Dtype::F64).summed(Stale::Refuse)
+}
+
+/// Multiplications of a merge: products with a matrix, and its eigenvectors.
+pub(super) fn multiplications(full: bool, inputs: usize, outputs: usize) -> f64 {
+    let (inputs, outputs) = (inputs as f64, outputs as f64);
+    match full {
+        true => 10.0 * inputs.powi(3) + outputs * inputs.powi(2),
+        false => 2.0 * outputs * inputs,
+    }
+}
+
+fn misshapen(layer: &Layer) -> WireError {
+    WireError::Malformed(format!("`{}` has another shape", layer.moments()))
+}

@@ -1,0 +1,268 @@
+//! Low-rank pairs beside linear layers of a transformer (LoRA, Hu et al. 2022).
+//!
+//! ```text
+//! y = W x + b + B_0 (A_0 x) + B_1 (A_1 x) + ...        A (r, in), B (out, r); no factor alpha / r
+//! ```
+//! A pair may stand at any linear layer of a block, or at the queries or values alone. Several pairs at one place are in
+//! order: those of earlier tasks, which are frozen, and behind them the one that trains. `B` starts at zero, and what a
+//! pair with `B = 0` adds is zero to the bit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use candle_core::{D, Result, Tensor};
+use clap::ValueEnum;
+
+use super::ops::{self, Groups};
+use super::parameters::{Parameter, ParameterSet};
+use super::tap::LinearLayer;
+use super::{ModelError, VitConfig};
+use crate::numerics::distributions::uniform;
+use crate::numerics::streams::StreamKey;
+use crate::scenario::reader::Choice;
+
+/// Where a pair stands in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub enum LoraPlace {
+    /// The layer of queries, keys and values together.
+    Qkv,
+    /// Queries alone.
+    Q,
+    /// Values alone.
+    V,
+    /// The layer behind attention.
+    Proj,
+    /// The first layer of the perceptron.
+    Fc1,
+    /// Its second layer.
+    Fc2,
+}
+
+impl Choice for LoraPlace {}
+
+impl LoraPlace {
+    /// The layer whose input it has.
+    pub fn layer(self) -> LinearLayer {
+        match self {
+            LoraPlace::Qkv | LoraPlace::Q | LoraPlace::V => LinearLayer::Qkv,
+            LoraPlace::Proj => LinearLayer::Proj,
+            LoraPlace::Fc1 => LinearLayer::Fc1,
+            LoraPlace::Fc2 => LinearLayer::Fc2,
+        }
+    }
+
+    /// Of a linear layer as a whole.
+    pub fn at(layer: LinearLayer) -> LoraPlace {
+        match layer {
+            LinearLayer::Qkv => LoraPlace::Qkv,
+            LinearLayer::Proj => LoraPlace::Proj,
+            LinearLayer::Fc1 => LoraPlace::Fc1,
+            LinearLayer::Fc2 => LoraPlace::Fc2,
+        }
+    }
+
+    fn outputs(self, vit: &VitConfig) -> usize {
+        match self {
+            LoraPlace::Q | LoraPlace::V => vit.dim,
+            _ => self.layer().outputs(vit),
+        }
+    }
+
+    fn named(word: &str) -> Option<LoraPlace> {
+        LoraPlace::value_variants().iter().find(|place| place.word() == word).copied()
+    }
+}
+
+/// One of the two factors of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// From the input down.
+    A,
+    /// Up to the output.
+    B,
+}
+
+impl Factor {
+    /// The factor that a parameter is, where it is one.
+    pub fn of(name: &str) -> Option<Factor> {
+        match name.strip_prefix(PREFIX)?.rsplit_once('.')?.1 {
+            "a" => Some(Factor::A),
+            "b" => Some(Factor::B),
+            _ => None,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Factor::A => "a",
+            Factor::B => "b",
+        }
+    }
+}
+
+const PREFIX: &str = "lora.";
+
+/// Whether a parameter of this name belongs to a pair.
+pub fn is_lora(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// Name of a factor; names sort as blocks do.
+pub fn lora_name(block: usize, place: LoraPlace, factor: Factor) -> String {
+    format!("{PREFIX}{block:02}.{}.{}", place.word(), factor.word())
+}
+
+/// One pair; for a pack both have a leading axis of members, or neither.
+#[derive(Clone, Debug)]
+pub struct LoraPair {
+    /// `(r, in)`.
+    pub a: Tensor,
+    /// `(out, r)`.
+    pub b: Tensor,
+}
+
+impl LoraPair {
+    /// `B A x` for `x` `(b, n, in)`.
+    fn forward(&self, x: &Tensor, groups: Option<&Groups>) -> Result<Tensor> {
+        let linear = |x: &Tensor, weight: &Tensor| match groups {
+            None => ops::linear(x, weight, None),
+            Some(groups) => ops::grouped_linear(x, weight, None, groups),
+        };
+        linear(&linear(x, &self.a)?, &self.b)
+    }
+}
+
+/// All pairs of a block.
+#[derive(Clone, Debug, Default)]
+pub struct LoraBlock {
+    /// By place, in the order in which they are added.
+    pub pairs: BTreeMap<LoraPlace, Vec<LoraPair>>,
+}
+
+impl LoraBlock {
+    /// The output `y` of a layer with what pairs add to it; `x` is its input.
+    pub(super) fn added(
+        &self,
+        layer: LinearLayer,
+        y: Tensor,
+        x: &Tensor,
+        groups: Option<&Groups>,
+    ) -> Result<Tensor> {
+        let mut y = y;
+        for (place, pairs) in self.pairs.iter().filter(|(place, _)| place.layer() == layer) {
+            for pair in pairs {
+                let own = pair.forward(x, groups)?;
+                let others = y.dim(D::Minus1)? - own.dim(D::Minus1)?;
+                let own = match place {
+                    LoraPlace::Q => own.pad_with_zeros(D::Minus1, 0, others)?,
+                    LoraPlace::V => own.pad_with_zeros(D::Minus1, others, 0)?,
+                    _ => own,
+                };
+                y = (y + own)?;
+            }
+        }
+        Ok(y)
+    }
+}
+
+/// Pairs for some blocks of a transformer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoraShape {
+    /// The transformer.
+    pub vit: VitConfig,
+    /// How many of its blocks have pairs, from the first on.
+    pub blocks: usize,
+    /// At which places of a block.
+    pub places: Vec<LoraPlace>,
+    /// `r`.
+    pub rank: usize,
+    /// How many pairs there are at each place, one per task; without, there is one, and no axis of tasks.
+    pub tasks: Option<usize>,
+}
+
+impl LoraShape {
+    /// Names and shapes of all factors: `(r, in)` and `(out, r)`, behind an axis of tasks where there is one.
+    pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let behind_tasks =
+            |shape: [usize; 2]| self.tasks.into_iter().chain(shape).collect::<Vec<usize>>();
+        let of_place = |block: usize, place: LoraPlace| {
+            let (inputs, outputs) = (place.layer().inputs(&self.vit), place.outputs(&self.vit));
+            [
+                (lora_name(block, place, Factor::A), behind_tasks([self.rank, inputs])),
+                (lora_name(block, place, Factor::B), behind_tasks([outputs, self.rank])),
+            ]
+        };
+        let mut places = self.places.clone();
+        places.sort();
+        places.dedup();
+        let of_block = |block| places.iter().flat_map(move |place| of_place(block, *place));
+        (0..self.blocks.min(self.vit.depth)).flat_map(of_block).collect()
+    }
+
+    /// Start values: `A` Kaiming-uniform with a = sqrt 5, that is uniform on `±1/sqrt(in)`; `B` zero. Every factor has a
+    /// stream of its own.
+    pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
+        let draw = |(name, shape): (String, Vec<usize>)| {
+            let mut values = vec![0f32; shape.iter().product()];
+            if Factor::of(&name) == Some(Factor::A) {
+                let inputs = shape.last().copied().unwrap_or(1).max(1);
+                let bound = 1.0 / (inputs as f64).sqrt();
+                let mut rng = key.named(&name).rng();
+                values.fill_with(|| uniform(&mut rng, -bound, bound) as f32);
+            }
+            (name, Parameter { shape, values: values.into() })
+        };
+        self.shapes().into_iter().map(draw).collect()
+    }
+}
+
+/// The pairs of some factors, by block; empty where there are none. Of every factor its tensors in order
+/// ([`lora_pairs`]).
+///
+/// # Errors
+/// When a factor lacks its partner, or the two are not of as many pairs.
+pub fn loras_of(
+    factors: impl IntoIterator<Item = (Arc<str>, Vec<Tensor>)>,
+) -> std::result::Result<Vec<Option<LoraBlock>>, ModelError> {
+    let input = |reason: String| ModelError::Input { reason };
+    let mut factors: BTreeMap<Arc<str>, Vec<Tensor>> = factors.into_iter().collect();
+    let mut blocks: Vec<Option<LoraBlock>> = Vec::new();
+    while let Some((name, tensors)) = factors.pop_first() {
+        let place = place_of(&name);
+        let (block, place, factor) =
+            place.ok_or_else(|| input(format!("`{name}` is no factor of a LoRA")))?;
+        let partner = lora_name(block, place, Factor::B);
+        let others = factors.remove(&*partner).filter(|_| factor == Factor::A);
+        let others = others.ok_or_else(|| input(format!("`{name}` lacks its partner")))?;
+        if tensors.len() != others.len() {
+            let (own, others) = (tensors.len(), others.len());
+            return Err(input(format!("`{name}` is of {own} pairs, `{partner}` of {others}")));
+        }
+        if blocks.len() <= block {
+            blocks.resize(block + 1, None);
+        }
+        let pairs = tensors.into_iter().zip(others).map(|(a, b)| LoraPair { a, b }).collect();
+        blocks[block].get_or_insert_default().pairs.insert(place, pairs);
+    }
+    Ok(blocks)
+}
+
+/// The tensors of single pairs in a factor: it has the shape of one pair, or an axis of pairs in front of that, and
+/// where it is a pack's the axis of its members in front of all.
+///
+/// # Errors
+/// What the device reports.
+pub fn lora_pairs(factor: &Tensor, members: usize) -> std::result::Result<Vec<Tensor>, ModelError> {
+    let axis = usize::from(members > 1);
+    if factor.rank() <= axis + 2 {
+        return Ok(vec![factor.clone()]);
+    }
+    let pair = |at| Ok(factor.narrow(axis, at, 1)?.squeeze(axis)?.contiguous()?);
+    (0..factor.dim(axis)?).map(pair).collect()
+}
+
+fn place_of(name: &str) -> Option<(usize, LoraPlace, Factor)> {
+    let (block, rest) = name.strip_prefix(PREFIX)?.split_once('.')?;
+    let (place, _) = rest.rsplit_once('.')?;
+    Some((block.parse().ok()?, LoraPlace::named(place)?, Factor::of(name)?))
+}

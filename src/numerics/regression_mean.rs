@@ -1,0 +1,171 @@
+//! The regression mean: the linear layer that answers on everybody's inputs as their own layers do (RegMean, Jin et al. 2023).
+//!
+//! ```text
+//! W = (sum_m W_m G_m) (sum_m G_m)^+        minimises  sum_m |X_m (W - W_m)^T|^2,   G_m = X_m^T X_m
+//! ```
+//! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal, and the pseudo-inverse cuts off what is
+//! below a share of its largest eigenvalue: a direction in which nobody has inputs gets weight zero.
+//!
+//! ```
+//! use fedcast::numerics::regression_mean::{Moments, regression_mean};
+//! // One output, two inputs: clients of weights (1, 5) and (3, 7) that saw them with energies (1, 1) and (3, 0).
+//! let (one, other) = (Moments::Diagonal(vec![1.0, 1.0]), Moments::Diagonal(vec![3.0, 0.0]));
+//! let mut sum = one.after(&[1.0, 5.0]);
+//! sum.iter_mut().zip(other.after(&[3.0, 7.0])).for_each(|(sum, own)| *sum += own);
+//! let total = Moments::Diagonal(vec![4.0, 1.0]);
+//! assert_eq!(regression_mean(&sum, &total)?, [2.5, 5.0]);
+//! # Ok::<(), fedcast::numerics::regression_mean::NotFinite>(())
+//! ```
+
+use faer::{Mat, MatRef, Side};
+
+use super::symmetric::Symmetric;
+
+/// Eigenvalues below this share of the largest one count as none, times the order of the matrix: what rounding in f64
+/// leaves of them.
+const CUT_OFF: f64 = 1e-15;
+
+/// A sum holds NaN or infinity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "second moments or weights hold a value that is not finite; look for a client that diverged"
+)]
+pub struct NotFinite;
+
+/// Second moments of the inputs of a layer, summed and not divided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Moments {
+    /// Of every input alone.
+    Diagonal(Vec<f64>),
+    /// Of every pair.
+    Full(Symmetric),
+}
+
+impl Moments {
+    /// Inputs.
+    pub fn order(&self) -> usize {
+        match self {
+            Moments::Diagonal(diagonal) => diagonal.len(),
+            Moments::Full(matrix) => matrix.order(),
+        }
+    }
+
+    /// What is off the diagonal times `gamma`; with 0 the diagonal alone.
+    pub fn shrunk(self, gamma: f64) -> Moments {
+        match self {
+            Moments::Full(matrix) if gamma == 0.0 => {
+                Moments::Diagonal((0..matrix.order()).map(|i| matrix.at(i, i)).collect())
+            }
+            Moments::Full(matrix) if gamma != 1.0 => {
+                let order = matrix.order();
+                let entry = |i: usize, j: usize| match i == j {
+                    true => matrix.at(i, j),
+                    false => gamma * matrix.at(i, j),
+                };
+                let packed = (0..order).flat_map(|i| (0..=i).map(move |j| (i, j)));
+                let packed = packed.map(|(i, j)| entry(i, j)).collect();
+                let shrunk = Symmetric::from_packed(order, packed);
+                Moments::Full(shrunk.expect("a triangle of the same order"))
+            }
+            other => other,
+        }
+    }
+
+    /// `W G`, `(out, in)`.
+    pub fn after(&self, weights: &[f64]) -> Vec<f64> {
+        match self {
+            Moments::Diagonal(diagonal) => {
+                let energies = diagonal.iter().cycle();
+                weights.iter().zip(energies).map(|(weight, energy)| weight * energy).collect()
+            }
+            Moments::Full(matrix) => product(weights, full(matrix).as_ref()),
+        }
+    }
+
+    /// Those of what `A` `(r, in)`, row-major, makes of the inputs: `A G A^T`. With them the regression mean is of the
+    /// layers behind a common `A`, as LoRM needs it: `B = (sum_m B_m A G_m A^T) (A G A^T)^+`.
+    pub fn through(&self, a: &[f64]) -> Moments {
+        let inputs = self.order();
+        let a_rows = MatRef::from_row_major_slice(a, a.len() / inputs.max(1), inputs);
+        let through = product(&self.after(a), a_rows.transpose());
+        let matrix = Symmetric::from_full(a_rows.nrows(), &through);
+        Moments::Full(matrix.expect("a square matrix of the rank"))
+    }
+
+    /// Adds others of the same form and order.
+    ///
+    /// # Panics
+    /// Where they are of another.
+    pub fn add(&mut self, other: &Moments) {
+        match (self, other) {
+            (Moments::Diagonal(own), Moments::Diagonal(other)) if own.len() == other.len() => {
+                own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+            }
+            (Moments::Full(own), Moments::Full(other)) => own.add(other),
+            _ => panic!("moments of one layer are of one form"),
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        match self {
+            Moments::Diagonal(diagonal) => diagonal.iter().all(|value| value.is_finite()),
+            Moments::Full(matrix) => matrix.packed().iter().all(|value| value.is_finite()),
+        }
+    }
+}
+
+/// `numerator G^+`, `(out, in)`, where the numerator is the sum of everybody's `W G`.
+///
+/// # Errors
+/// Values that are not finite.
+pub fn regression_mean(numerator: &[f64], moments: &Moments) -> Result<Vec<f64>, NotFinite> {
+    if !moments.is_finite() || numerator.iter().any(|value| !value.is_finite()) {
+        return Err(NotFinite);
+    }
+    match moments {
+        Moments::Diagonal(diagonal) => {
+            let least = least(diagonal.iter().copied(), diagonal.len());
+            let inverse = |energy: &f64| if *energy > least { 1.0 / energy } else { 0.0 };
+            let inverse: Vec<f64> = diagonal.iter().map(inverse).collect();
+            let inverses = inverse.iter().cycle();
+            Ok(numerator.iter().zip(inverses).map(|(sum, inverse)| sum * inverse).collect())
+        }
+        Moments::Full(matrix) => Ok(product(numerator, pseudo_inverse(matrix)?.as_ref())),
+    }
+}
+
+/// What counts as zero beside the largest of some numbers.
+fn least(values: impl Iterator<Item = f64>, order: usize) -> f64 {
+    values.fold(0.0, f64::max) * CUT_OFF * order as f64
+}
+
+fn pseudo_inverse(matrix: &Symmetric) -> Result<Mat<f64>, NotFinite> {
+    let order = matrix.order();
+    let eigen = matrix.lower().self_adjoint_eigen(Side::Lower).map_err(|_| NotFinite)?;
+    let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
+    let least = least(values.iter().map(|value| value.abs()), order);
+    let vectors = eigen.U();
+    let scaled = Mat::from_fn(order, order, |i, k| match values[k] > least {
+        true => vectors[(i, k)] / values[k],
+        false => 0.0,
+    });
+    Ok(scaled * vectors.transpose())
+}
+
+fn full(matrix: &Symmetric) -> Mat<f64> {
+    Mat::from_fn(matrix.order(), matrix.order(), |i, j| matrix.at(i, j))
+}
+
+/// Rows `(out, n)`, row-major, times an `(n, m)` matrix.
+fn product(rows: &[f64], matrix: MatRef<'_, f64>) -> Vec<f64> {
+    let inner = matrix.nrows();
+    let rows = MatRef::from_row_major_slice(rows, rows.len() / inner.max(1), inner);
+    rows_of((rows * matrix).as_ref())
+}
+
+fn rows_of(matrix: MatRef<'_, f64>) -> Vec<f64> {
+    matrix.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect()
+}
+
+#[cfg(test)]
+mod tests;

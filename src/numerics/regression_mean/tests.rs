@@ -1,0 +1,156 @@
+use super::*;
+use crate::golden::Golden;
+use crate::numerics::symmetric::Gram;
+
+fn gram(rows: &[f64], order: usize) -> Moments {
+    let mut gram = Gram::new(order);
+    gram.add(rows);
+    Moments::Full(gram.finish())
+}
+
+/// Means of weights by moments: numerators and moments summed.
+fn merged(of: &[(Vec<f64>, Moments)]) -> (Vec<f64>, Moments) {
+    let mut clients = of.iter();
+    let (weights, moments) = clients.next().expect("a client");
+    let (mut sum, mut total) = (moments.after(weights), moments.clone());
+    for (weights, moments) in clients {
+        sum.iter_mut().zip(moments.after(weights)).for_each(|(sum, own)| *sum += own);
+        total.add(moments);
+    }
+    (sum, total)
+}
+
+fn mean(of: &[(Vec<f64>, Moments)]) -> Vec<f64> {
+    let (sum, total) = merged(of);
+    regression_mean(&sum, &total).unwrap()
+}
+
+fn near(a: &[f64], b: &[f64], within: f64) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < within)
+}
+
+/// Three clients of `reg.*`: inputs of each, and moments shrunk so.
+fn clients(golden: &Golden, gamma: f64, dead: bool) -> Vec<Moments> {
+    let mut all = golden.f64("reg.X");
+    if dead {
+        all.iter_mut().enumerate().filter(|(at, _)| at % 8 == 3).for_each(|(_, x)| *x = 0.0);
+    }
+    let mut rest = all.as_slice();
+    let rows = golden.i64("reg.rows");
+    let of = |rows: i64| {
+        let (own, others) = rest.split_at(8 * rows as usize);
+        rest = others;
+        gram(own, 8).shrunk(gamma)
+    };
+    rows.into_iter().map(of).collect()
+}
+
+fn chunk(values: &[f64], of: usize, at: usize) -> Vec<f64> {
+    let width = values.len() / of;
+    values[at * width..(at + 1) * width].to_vec()
+}
+
+#[test]
+fn golden_regression_means() {
+    let Some(golden) = Golden::open("statistics") else { return };
+    let weights = golden.f64("reg.W");
+    let with = |moments: Vec<Moments>| -> Vec<(Vec<f64>, Moments)> {
+        moments.into_iter().enumerate().map(|(m, g)| (chunk(&weights, 3, m), g)).collect()
+    };
+    for (name, gamma) in [("1.0", 1.0), ("0.5", 0.5), ("0.1", 0.1), ("0.0", 0.0)] {
+        let found = mean(&with(clients(&golden, gamma, false)));
+        golden.assert_close(&format!("reg.merged_g{name}"), &found);
+    }
+    let dead = mean(&with(clients(&golden, 1.0, true)));
+    golden.assert_close("reg.merged_dead", &dead);
+    assert!(dead.iter().skip(3).step_by(8).all(|value| value.abs() < 1e-12));
+    // Biases are means by rows.
+    let (bias, rows) = (golden.f64("reg.bias"), golden.i64("reg.rows"));
+    let all: i64 = rows.iter().sum();
+    let of =
+        |at: usize| (0..3).map(|m| rows[m] as f64 * bias[6 * m + at]).sum::<f64>() / all as f64;
+    golden.assert_close("reg.bias_merged", &(0..6).map(of).collect::<Vec<f64>>());
+}
+
+#[test]
+fn golden_factors_and_tasks() {
+    let Some(golden) = Golden::open("statistics") else { return };
+    let (a, b) = (golden.f64("lorm.A"), golden.f64("lorm.B"));
+    let (a0, b0) = (golden.f64("lorm.A0"), golden.f64("lorm.B0"));
+    assert_eq!(b0.len(), 12, "the common B cancels");
+    let times = |b: &[f64], a: &[f64]| product(b, MatRef::from_row_major_slice(a, 2, 8));
+    for (name, gamma, dead) in [("", 1.0, false), ("_diag", 0.0, false), ("_dead", 0.0, true)] {
+        let moments = clients(&golden, gamma, dead);
+        let of = |weights: &dyn Fn(usize) -> Vec<f64>| -> Vec<(Vec<f64>, Moments)> {
+            moments.iter().enumerate().map(|(m, g)| (weights(m), g.clone())).collect()
+        };
+        golden.assert_close(&format!("lorm.A_merged{name}"), &mean(&of(&|m| chunk(&a, 3, m))));
+        if dead {
+            continue;
+        }
+        let behind: Vec<_> =
+            moments.iter().enumerate().map(|(m, g)| (chunk(&b, 3, m), g.through(&a0))).collect();
+        golden.assert_close(&format!("lorm.B_merged{name}"), &mean(&behind));
+        let tasks = if gamma == 0.0 { "lorm.tasks_diag" } else { "lorm.tasks_full" };
+        let found = mean(&of(&|m| times(&chunk(&b, 3, m), &chunk(&a, 3, m))));
+        golden.assert_close(tasks, &found);
+    }
+}
+
+fn wave(count: usize, phase: f64) -> Vec<f64> {
+    (0..count).map(|at| (1.7 * at as f64 + phase).sin() + 0.3 * (0.3 * at as f64).cos()).collect()
+}
+
+/// Cards of RegMean and LoRM, invariants 1 to 5.
+#[test]
+fn equal_moments_are_means_one_client_changes_nothing_and_diagonals_are_convex() {
+    let (one, other) = (wave(12, 0.0), wave(12, 2.0));
+    let moments = gram(&wave(40, 1.0), 4);
+    let plain: Vec<f64> = one.iter().zip(&other).map(|(a, b)| 0.5 * (a + b)).collect();
+    let two = [(one.clone(), moments.clone()), (other.clone(), moments.clone())];
+    assert!(near(&mean(&two), &plain, 1e-10));
+    // Three times the inputs, three times the say.
+    let mut thrice = moments.clone();
+    (0..2).for_each(|_| thrice.add(&moments));
+    let by: Vec<f64> = one.iter().zip(&other).map(|(a, b)| 0.25 * a + 0.75 * b).collect();
+    let uneven = [(one.clone(), moments.clone()), (other.clone(), thrice)];
+    assert!(near(&mean(&uneven), &by, 1e-10));
+    assert!(near(&mean(&two[..1]), &one, 1e-9));
+    let turned = [two[1].clone(), two[0].clone()];
+    assert!(near(&mean(&turned), &mean(&two), 1e-10));
+
+    let unlike = [(one.clone(), moments.clone()), (other.clone(), gram(&wave(40, 4.0), 4))];
+    let diagonal: Vec<_> = unlike.iter().map(|(w, g)| (w.clone(), g.clone().shrunk(0.0))).collect();
+    for (at, found) in mean(&diagonal).iter().enumerate() {
+        let (low, high) = (one[at].min(other[at]), one[at].max(other[at]));
+        assert!(low - 1e-12 <= *found && *found <= high + 1e-12);
+    }
+    // Normal equations.
+    let found = mean(&unlike);
+    let mut left = vec![0.0; 12];
+    for (weights, moments) in &unlike {
+        let gap: Vec<f64> = found.iter().zip(weights).map(|(w, own)| w - own).collect();
+        left.iter_mut().zip(moments.after(&gap)).for_each(|(left, own)| *left += own);
+    }
+    assert!(left.iter().all(|left| left.abs() < 1e-9), "{left:?}");
+}
+
+/// Card of RegMean, invariants 2 and 6: clients of orthogonal inputs both get their own answers, and directions that
+/// nobody sees get none.
+#[test]
+fn orthogonal_inputs_keep_both_answers_and_unseen_ones_get_none() {
+    let (first, second) = ([1.0, 2.0, 0.0, 0.0, 0.5, -1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]);
+    let (one, other) = (wave(8, 0.0), wave(8, 3.0));
+    let found = mean(&[(one.clone(), gram(&first, 4)), (other.clone(), gram(&second, 4))]);
+    assert!(near(
+        &[found[0], found[1], found[4], found[5]],
+        &[one[0], one[1], one[4], one[5]],
+        1e-9
+    ));
+    assert!(near(&[found[2], found[6]], &[other[2], other[6]], 1e-9));
+    assert!(near(&[found[3], found[7]], &[0.0, 0.0], 1e-12));
+    let broken = Moments::Diagonal(vec![f64::NAN, 1.0]);
+    assert_eq!(regression_mean(&[1.0, 1.0], &broken), Err(NotFinite));
+    assert_eq!(regression_mean(&[f64::INFINITY], &Moments::Diagonal(vec![1.0])), Err(NotFinite));
+    assert_eq!(regression_mean(&[5.0], &Moments::Diagonal(vec![0.0])), Ok(vec![0.0]));
+}

@@ -1,0 +1,311 @@
+//! Every key that a reader may ask for, found by reading.
+//!
+//! Which keys a table has depends on what stands in it: `partition.beta` is one with `kind = "dirichlet"` only. So the
+//! reader is run over and over: with nothing, then with every word of every key that has a few, and with every key and
+//! table that may be there or not. What it asks for is written down. Nothing is listed by hand, so a key that somebody
+//! adds to a section is in `fedcast keys` and in the schema.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::node::{Entry, Node, Span, Table, Value};
+use super::param::KeyDoc;
+use super::report::Report;
+use super::table::{Readout, TableReader};
+
+/// Every key and table that a document may have.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// Table by table. A key that may be of several types is there once for each.
+    pub keys: Vec<KnownKey>,
+    /// Tables inside the document.
+    pub tables: Vec<TableDoc>,
+}
+
+/// A key, and when it is one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownKey {
+    /// With its whole path.
+    pub doc: KeyDoc,
+    /// What must stand beside it: a key and the words of it that allow this one.
+    pub with: Vec<(String, Vec<String>)>,
+}
+
+/// A table that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableDoc {
+    /// Its path.
+    pub path: String,
+    /// Whether it is a list of tables.
+    pub list: bool,
+    /// Whether its keys are names that the writer of the file invents.
+    pub open: bool,
+}
+
+/// What is put at a path to see what is asked for then.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Shape {
+    Word(String),
+    Text,
+    Number,
+    Yes(bool),
+    List,
+    Table,
+}
+
+impl Shape {
+    fn node(&self) -> Node {
+        let value = match self {
+            Shape::Word(word) => Value::String(word.clone()),
+            Shape::Text => Value::String("x".to_owned()),
+            Shape::Number => Value::Integer(1),
+            Shape::Yes(yes) => Value::Boolean(*yes),
+            Shape::List => Value::Array(vec![Shape::Number.node()]),
+            Shape::Table => Value::Table(Table::new()),
+        };
+        Node { value, span: Span::default() }
+    }
+
+    /// Those worth a try at a key: words and truths decide about others, and so may whether there is one that has no
+    /// default. Which keys' being there matters otherwise, readers ask and tell.
+    fn of(doc: &KeyDoc) -> Vec<Shape> {
+        let words = doc.choices.iter().map(|(word, _)| Shape::Word(word.clone()));
+        let optional = doc.default.is_none() && !doc.required;
+        match doc.kind {
+            "true or false" => vec![Shape::Yes(true), Shape::Yes(false)],
+            "a list" => optional.then_some(Shape::List).into_iter().collect(),
+            "a string" if doc.choices.is_empty() => {
+                optional.then_some(Shape::Text).into_iter().collect()
+            }
+            "an integer" | "a number" => optional.then_some(Shape::Number).into_iter().collect(),
+            _ => words.collect(),
+        }
+    }
+}
+
+/// Paths with what stands there.
+type Setting = Vec<(String, Shape)>;
+
+/// Reads until nothing new is asked for.
+pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
+    let mut found = Found::default();
+    let mut waiting: VecDeque<Setting> = VecDeque::from([Setting::new()]);
+    let mut tried: BTreeSet<(String, Shape)> = BTreeSet::new();
+    while let Some(setting) = waiting.pop_front() {
+        let root = found.document(&setting);
+        let (_, readout) = TableReader::of(&root, &mut Report::default(), &read);
+        for (path, shape) in found.take(&setting, readout) {
+            // Only one table is exchanged at a time: what stands inside it goes.
+            if tried.insert((path.clone(), shape.clone())) {
+                let inside = format!("{path}.");
+                let keep = |(key, _): &&(String, Shape)| *key != path && !key.starts_with(&inside);
+                let mut next: Setting = setting.iter().filter(keep).cloned().collect();
+                next.push((path, shape));
+                waiting.push_back(next);
+            }
+        }
+    }
+    found.catalogue()
+}
+
+/// One description of a key that two readings describe: whatever either allows.
+fn merge(known: &mut KeyDoc, doc: KeyDoc) {
+    known.required &= doc.required;
+    if known.bounds.least != doc.bounds.least {
+        known.bounds.least = None;
+    }
+    if known.bounds.most != doc.bounds.most {
+        known.bounds.most = None;
+    }
+    for choice in doc.choices {
+        if !known.choices.contains(&choice) {
+            known.choices.push(choice);
+        }
+    }
+}
+
+/// What was asked for so far.
+#[derive(Default)]
+struct Found {
+    keys: Vec<KeyDoc>,
+    tables: Vec<TableDoc>,
+    /// Of every word of every key, the paths that were asked for beside it.
+    beside: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+}
+
+impl Found {
+    /// Writes down what is new, and answers what to try because of it.
+    fn take(&mut self, setting: &Setting, readout: Readout) -> Vec<(String, Shape)> {
+        let mut next = Vec::new();
+        if let Some((path, Shape::Word(word))) = setting.last() {
+            let words = self.beside.entry(path.clone()).or_default();
+            let paths = words.entry(word.clone()).or_default();
+            paths.extend(readout.keys.iter().map(|doc| doc.key.clone()));
+        }
+        for doc in readout.keys {
+            let same = |known: &KeyDoc| known.key == doc.key && known.kind == doc.kind;
+            match self.keys.iter_mut().find(|known| same(known)) {
+                Some(known) => merge(known, doc),
+                None => {
+                    next.extend(Shape::of(&doc).into_iter().map(|shape| (doc.key.clone(), shape)));
+                    self.keys.push(doc);
+                }
+            }
+        }
+        for table in readout.tables {
+            match self.tables.iter_mut().find(|known| known.path == table.path) {
+                Some(known) => known.open |= table.open,
+                None => {
+                    let shapes = if table.list {
+                        vec![Shape::Table]
+                    } else {
+                        vec![Shape::Table, Shape::Text, Shape::Number]
+                    };
+                    next.extend(shapes.into_iter().map(|shape| (table.path.clone(), shape)));
+                    self.tables.push(table);
+                }
+            }
+        }
+        // Asked for only where they are there.
+        for path in readout.probed {
+            let shapes = [Shape::Text, Shape::Number, Shape::List, Shape::Table];
+            next.extend(shapes.into_iter().map(|shape| (path.clone(), shape)));
+        }
+        next
+    }
+
+    /// A document in which this stands.
+    fn document(&self, setting: &Setting) -> Node {
+        let mut root = Node::empty_table();
+        for (path, shape) in setting {
+            let parts: Vec<&str> = path.split('.').collect();
+            self.put(&mut root, "", &parts, shape.node());
+        }
+        root
+    }
+
+    fn put(&self, node: &mut Node, above: &str, parts: &[&str], value: Node) {
+        let Some((first, rest)) = parts.split_first() else { return };
+        let path = if above.is_empty() { (*first).to_owned() } else { format!("{above}.{first}") };
+        let is_list = self.tables.iter().any(|table| table.list && table.path == path);
+        let Value::Table(table) = &mut node.value else { return };
+        let empty = || Entry { key: Span::default(), node: Node::empty_table() };
+        let entry = table.entry((*first).to_owned()).or_insert_with(empty);
+        if is_list && !matches!(entry.node.value, Value::Array(_)) {
+            entry.node.value = Value::Array(vec![Node::empty_table()]);
+        }
+        let inner = match &mut entry.node.value {
+            Value::Array(items) if is_list => items.first_mut(),
+            _ => Some(&mut entry.node),
+        };
+        let Some(inner) = inner else { return };
+        match rest.is_empty() {
+            true => *inner = value,
+            false => {
+                if inner.as_table().is_none() {
+                    *inner = Node::empty_table();
+                }
+                self.put(inner, &path, rest, value);
+            }
+        }
+    }
+
+    /// The keys, tables together in the order in which they were met.
+    fn catalogue(self) -> Catalogue {
+        let table_of = |path: &str| path.rsplit_once('.').map_or("", |(table, _)| table).to_owned();
+        let mut order: Vec<String> = Vec::new();
+        for doc in &self.keys {
+            let table = table_of(&doc.key);
+            if !order.contains(&table) {
+                order.push(table);
+            }
+        }
+        let first = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
+        let sections: Vec<String> = order.iter().map(|table| first(table)).collect();
+        let place = |doc: &KeyDoc| {
+            let table = table_of(&doc.key);
+            let section = sections.iter().position(|section| *section == first(&table));
+            (section, order.iter().position(|known| *known == table))
+        };
+        let mut keys: Vec<KnownKey> = Vec::new();
+        for doc in &self.keys {
+            keys.push(KnownKey { with: self.conditions(&doc.key), doc: doc.clone() });
+        }
+        keys.sort_by_key(|key| place(&key.doc));
+        Catalogue { keys, tables: self.tables }
+    }
+
+    /// The keys of its own table and of those around it that must have certain words.
+    fn conditions(&self, path: &str) -> Vec<(String, Vec<String>)> {
+        let mut conditions = Vec::new();
+        for (key, words) in &self.beside {
+            let table = key.rsplit_once('.').map_or("", |(table, _)| table);
+            // The top of a document and presets decide about defaults only.
+            let inside = path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+            let preset = key.rsplit('.').next() == Some("preset");
+            if table.is_empty() || preset || !inside || key == path {
+                continue;
+            }
+            let allow: Vec<String> = words
+                .iter()
+                .filter(|(_, paths)| paths.contains(path))
+                .map(|(word, _)| word.clone())
+                .collect();
+            if !allow.is_empty() && allow.len() < words.len() {
+                conditions.push((key.clone(), allow));
+            }
+        }
+        conditions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+    use crate::scenario::reader::{Choice, Param};
+
+    #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+    enum Kind {
+        /// Nothing more.
+        Plain,
+        /// With a table.
+        Deep,
+    }
+
+    impl Choice for Kind {}
+
+    fn read(table: &mut TableReader<'_>) {
+        table.get(&Param::new("top", 1_u32, "always"));
+        table.table("inner", |inner| {
+            let kind: Kind = inner.get(&Param::new("kind", Kind::Plain, "which"));
+            if kind == Kind::Deep {
+                inner.optional_table("more", |more| {
+                    more.get(&Param::new("far", 0.5, "deep down").above(0.0));
+                });
+            }
+            if inner.given("size") {
+                inner.get(&Param::new("size", 3_u32, "how large"));
+                inner.get(&Param::new("scale", 3_u32, "beside a size"));
+            }
+        });
+        table.tables("items", Vec::new(), |item| {
+            item.get(&Param::required("label", "a".to_owned(), "its name"))
+        });
+    }
+
+    #[test]
+    fn keys_behind_words_and_tables_are_found_with_what_they_need() {
+        let catalogue = explore(read);
+        let mut paths: Vec<&str> = catalogue.keys.iter().map(|key| &*key.doc.key).collect();
+        paths.sort_unstable();
+        let all =
+            ["inner.kind", "inner.more.far", "inner.scale", "inner.size", "items.label", "top"];
+        assert_eq!(paths, all);
+        let far = catalogue.keys.iter().find(|key| key.doc.key == "inner.more.far").unwrap();
+        assert_eq!(far.with, [("inner.kind".to_owned(), vec!["deep".to_owned()])]);
+        let tables: Vec<(&str, bool)> =
+            catalogue.tables.iter().map(|table| (&*table.path, table.list)).collect();
+        assert_eq!(tables, [("inner", false), ("items", true), ("inner.more", false)]);
+    }
+}

@@ -1,0 +1,152 @@
+//! What a scenario may hold, for `fedcast keys` and for editors: found by reading, so nothing is listed twice.
+
+use serde_json::{Map, Value, json};
+
+use super::reader::{Catalogue, KnownKey, TableReader, explore, json_schema, table_schema};
+use super::{AnyMethod, MethodCatalogue, Scenario};
+
+/// What every table at the top is about.
+const SECTIONS: [(&str, &str); 20] = [
+    ("seed", "the three seeds"),
+    ("data", "which samples, and what is done to them"),
+    ("tasks", "how classes arrive"),
+    ("partition", "who holds which samples"),
+    ("backbone", "what turns a sample into features"),
+    ("method", "what is learnt, and how; its keys depend on its name"),
+    ("federation", "how many clients and rounds"),
+    ("participation", "who is sampled in a round"),
+    ("round", "when a round closes"),
+    ("availability", "when clients can be reached"),
+    ("client", "local training"),
+    ("time", "how long training takes on the simulated clock"),
+    ("links", "how long messages take on the simulated clock"),
+    ("faults", "what goes wrong; a list of tables"),
+    ("wire", "how messages are encoded"),
+    ("privacy", "what the server may see of uploads"),
+    ("cache", "what is computed once and kept"),
+    ("devices", "what computes"),
+    ("record", "what is measured and written down"),
+    ("expected", "published numbers, to be shown beside the measured ones"),
+];
+
+/// Names and abouts of the tables at the top, in the order of a file.
+pub fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SECTIONS.into_iter()
+}
+
+impl Scenario {
+    /// Every key that a scenario may have but those of methods, with when it is one.
+    pub fn catalogue() -> Catalogue {
+        explore(|table| Scenario::read(table, "", &AnyMethod))
+    }
+
+    /// Every key that `[method]` may have with this name.
+    pub fn method_keys(methods: &dyn MethodCatalogue, name: &str) -> Catalogue {
+        explore(|table: &mut TableReader<'_>| methods.read(name, "vit", table))
+    }
+
+    /// The file format as JSON Schema. What a method's keys are depends on its name, which the schema says as
+    /// conditions.
+    pub fn json_schema(methods: &dyn MethodCatalogue) -> Value {
+        let mut catalogue = Scenario::catalogue();
+        catalogue.keys.retain(|key| !key.doc.key.starts_with("method."));
+        let required = ["schema", "data", "tasks", "partition", "method"];
+        let mut schema =
+            json_schema(&catalogue, "a scenario of fedcast", &required, Some("extends"));
+        let properties = &mut schema["properties"];
+        properties["method"] = method_schema(methods);
+        // `wire = "verify"` is short for a table.
+        let table = properties["wire"].take();
+        properties["wire"] = json!({ "anyOf": [{ "const": "verify" }, table] });
+        for (name, about) in sections() {
+            properties[name]["description"] = about.into();
+        }
+        schema
+    }
+}
+
+/// `[method]`: for editors every key of every method, and strictly those of the one that is named.
+fn method_schema(methods: &dyn MethodCatalogue) -> Value {
+    let names = methods.names();
+    let mut all: Map<String, Value> = Map::new();
+    let mut conditions = Vec::new();
+    for name in &names {
+        let mut form = table_schema(&Scenario::method_keys(methods, name));
+        if let Some(properties) = form["properties"].as_object_mut() {
+            for (key, form) in &*properties {
+                // What it means depends on the name; that there is such a key does not.
+                let about = form["description"].as_str().unwrap_or_default();
+                let lines = format!("{name}: {about}");
+                match all.get_mut(key) {
+                    None => _ = all.insert(key.clone(), json!({ "description": lines })),
+                    Some(known) => {
+                        let before = known["description"].as_str().unwrap_or_default();
+                        known["description"] = format!("{before}\n{lines}").into();
+                    }
+                }
+            }
+            properties.insert("name".to_owned(), json!(true));
+            if properties.contains_key("first") {
+                properties.insert("first".to_owned(), json!({ "type": "object" }));
+            }
+        }
+        let named = json!({ "properties": { "name": { "const": name } }, "required": ["name"] });
+        conditions.push(json!({ "if": named, "then": form }));
+    }
+    let about = "the method; `fedcast methods` lists them";
+    all.insert("name".to_owned(), json!({ "type": "string", "enum": names, "description": about }));
+    json!({ "type": "object", "properties": all, "allOf": conditions })
+}
+
+/// Keys of a table and of those inside it, by the path of the table; of the path of a key that key alone.
+pub fn below<'a>(catalogue: &'a Catalogue, path: &str) -> Vec<&'a KnownKey> {
+    let inside = |key: &&KnownKey| {
+        let rest = key.doc.key.strip_prefix(path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    catalogue.keys.iter().filter(inside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_table_at_the_top_is_told_about() {
+        let catalogue = Scenario::catalogue();
+        let tops = catalogue.tables.iter().filter(|table| !table.path.contains('.'));
+        let tops: BTreeSet<&str> = tops.map(|table| &*table.path).collect();
+        let told: BTreeSet<&str> = sections().map(|(name, _)| name).collect();
+        assert_eq!(tops, told);
+    }
+
+    #[test]
+    fn keys_that_a_word_brings_are_known_with_that_word() {
+        let catalogue = Scenario::catalogue();
+        let of = |path: &str| below(&catalogue, path);
+        let beta = of("partition.beta");
+        assert_eq!(beta.len(), 1);
+        let (key, words) = &beta[0].with[0];
+        assert_eq!(key, "partition.kind");
+        assert!(words.contains(&"dirichlet".to_owned()) && !words.contains(&"iid".to_owned()));
+        for path in [
+            "tasks.sizes",
+            "tasks.count",
+            "participation.fraction",
+            "privacy.noise.scale",
+            "links.up_mb_per_s.median",
+            "faults.rate",
+            "wire.up.kinds.head",
+            "backbone.architecture.depth",
+            "client.optimiser.momentum",
+            "data.nominal.classes",
+        ] {
+            assert!(!of(path).is_empty(), "{path} is not found");
+        }
+        let kinds = |path: &str| of(path).iter().map(|key| key.doc.kind).collect::<Vec<_>>();
+        assert_eq!(kinds("devices.workers"), ["a word", "an integer"]);
+        assert!(kinds("links.rtt_ms").contains(&"a number"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Promise: methods of LoRA and of regression means run on a few digits and learn, verify from their checkpoints to the
+//! same events, and say at their key what a scenario cannot have.
+
+use std::path::Path;
+
+use crate::command::{read, tell};
+use serde_json::Value;
+
+/// Two tasks of five digits over three clients.
+const SCENARIO: &str = r#"schema = 1
+data = { source = "digits", subset = 20 }
+tasks = { sizes = [5, 5] }
+partition = { kind = "iid", min_samples = 2 }
+federation = { clients = 3, rounds = 2 }
+client = { epochs = 3, batch = 8, optimiser = { kind = "adamw", lr = 0.01 } }
+checkpoint = { every = 1, keep = 9 }
+record = { evaluate = "task" }
+"#;
+
+/// Methods, and what they are to reach on all digits after both tasks, in percent: far more than chance, which is 10.
+const METHODS: [(&str, f64); 6] = [
+    ("name = \"fedavg\"\ntrain = \"lora\"", 40.0),
+    ("name = \"fedavg\"\ntrain = \"adapter\"\nbottleneck = 8", 40.0),
+    ("name = \"pilora\"\nprototype_lr = 20", 30.0),
+    ("name = \"lorm\"\nrank = 2", 30.0),
+    ("name = \"regmean\"\ntrain = \"head\"", 30.0),
+    (
+        "name = \"stsa\"\nwidth = 200\nlambda = 1e-3\nlambda_scale = \"trace\"\nfirst = { name = \"pilora\" }",
+        60.0,
+    ),
+];
+
+fn write(folder: &Path, method: &str) {
+    std::fs::write(folder.join("s.toml"), format!("{SCENARIO}\n[method]\n{method}\n")).unwrap();
+}
+
+#[test]
+fn they_learn_and_verify_from_a_checkpoint() {
+    for (method, least) in METHODS {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write(folder, method);
+        let ran = tell(folder, &["run", "s.toml", "-q", "-o", "run"]);
+        assert_eq!(ran.code, 0, "{method}: {}", ran.err);
+        let summary: Value = serde_json::from_str(&read(folder.join("run/summary.json"))).unwrap();
+        let faa = summary["final_average_accuracy"].as_f64().unwrap();
+        assert!(faa >= least, "{method}: {faa}");
+        for more in [&["--from-round", "3"][..], &["--workers", "2"]] {
+            let again = [&["replay", "run", "--verify"][..], more].concat();
+            let verified = tell(folder, &again);
+            assert_eq!(verified.code, 0, "{method} {more:?}: {}{}", verified.out, verified.err);
+        }
+    }
+}
+
+#[test]
+fn plans_say_what_the_server_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "name = \"regmean\"");
+    let told = tell(folder.path(), &["plan", "s.toml", "--format", "json"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let held = plan["holdings"]["server"].as_u64().expect("what a server holds");
+    write(folder.path(), "name = \"regmean\"\ngamma_backbone = 0\ngamma_head = 0");
+    let told = tell(folder.path(), &["plan", "s.toml", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    assert!(plan["holdings"]["server"].as_u64().unwrap() < held);
+}
+
+#[test]
+fn what_cannot_be_is_told_at_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |method: &str, more: &str| {
+        write(folder.path(), method);
+        let text = read(folder.path().join("s.toml"));
+        std::fs::write(folder.path().join("s.toml"), format!("{text}{more}")).unwrap();
+        let told = tell(folder.path(), &["check", "s.toml"]);
+        assert_eq!(told.code, 3, "{}{}", told.out, told.err);
+        told.err + &told.out
+    };
+    for (method, more, why) in [
+        ("name = \"fedavg\"\ntrain = \"lora\"\nlora_at = []", "", "s.toml:13:11"),
+        ("name = \"fedavg\"\ntrain = \"lora\"\nlora_at = [\"k\"]", "", "is not a value"),
+        ("name = \"pilora\"\nrank = 0", "", "rank"),
+        ("name = \"regmean\"\nclassifier = \"cosine\"", "", "least squares"),
+        ("name = \"pilora\"", "[backbone]\nkind = \"pixels\"", "lives in the blocks"),
+        ("name = \"lorm\"", "[privacy]\nsecure_aggregation = true", "own moments"),
+        ("name = \"regmean\"", "[privacy]\nsecure_aggregation = true", "own moments"),
+    ] {
+        let told = refused(method, more);
+        assert!(told.contains(why), "{method}: {told}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Promise: a common mistake gets a documented exit code and is told what to write instead.
+//!
+//! Every line of the table is typed at a shell, in a folder with a scenario, a run and the files of other programs; what
+//! is said, and the code, are one snapshot.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Told, read, tell, tiny, tiny_run};
+
+/// Command lines, a word each behind `|`.
+const MISTAKES: &[&str] = &[
+    // Overrides that a shell has taken apart.
+    "check|t.toml|--set|method={name=fedavg}",
+    "check|t.toml|--set|client.optimiser={kind=sgd, lr=0.1}",
+    "check|t.toml|--set|method=name=stsa",
+    "run|t.toml|--set|method=name=stsa|method=width=256",
+    "run|t.toml|--set|client.epochs|=|5",
+    "run|t.toml|--set|client.epochs|5",
+    "check|t.toml|--set|client.epochs",
+    // Tables written in short, and tables of another kind.
+    "check|t.toml|--set|method=fedavg",
+    "check|t.toml|--set|seed=3",
+    "check|t.toml|--set|tasks=5",
+    "check|t.toml|--set|links=mobile",
+    "check|t.toml|--set|backbone=pixels",
+    "check|t.toml|--set|method.name=stsa",
+    "check|t.toml|--set|partition.kind=iid",
+    // Values as TOML does not have them.
+    "check|t.toml|--set|client.optimiser.lr=.003",
+    "check|t.toml|--set|client.optimiser.lr=\"0.1\"",
+    "check|t.toml|--set|wire.verify=True",
+    "check|t.toml|--set|wire.verify=yes",
+    "check|t.toml|--set|federation.clients=1,000",
+    "check|t.toml|--set|federation.clients=3.5",
+    "check|t.toml|--set|federation.rounds=1e1",
+    "check|slips.toml",
+    // Keys and words.
+    "check|t.toml|--set|client.lr=0.1",
+    "check|t.toml|--set|clients=5",
+    "check|t.toml|--set|federation.epochs=5",
+    "check|t.toml|--set|client.optimiser.kind=Adam",
+    "check|t.toml|--set|data.source=csf",
+    "check|t.toml|--set|backbone.kind=resnet50",
+    "check|t.toml|--set|availability={kind=\"trace\",file=\"available.csv\"}",
+    // Options that are keys.
+    "run|t.toml|--clients|5",
+    "run|t.toml|--rounds=5",
+    "run|t.toml|--method|fedavg",
+    "run|t.toml|--seed|abc",
+    // Files of other formats, and no files.
+    "check|a.yaml",
+    "check|a.json",
+    "run|nowhere.toml",
+    "replay|nosuch",
+    "replay|run|--verify|--from-round|99",
+    "run|t.toml|-q|-o|run",
+    "methods|show|hpg",
+    // The same for programs.
+    "run|nowhere.toml|--format|json",
+    "plan|t.toml|--format=json|--set|client.epoch=3",
+    "run|t.toml|--format|json|--clients|5",
+    "methods|show|hpg|--format|json",
+];
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("t.toml", &read(tiny()));
+    write("a.yaml", "schema: 1\ndata:\n  source: digits\n");
+    write("a.json", "{\"schema\": 1}");
+    write("available.csv", "client,time_s,available\n0,1,1\n");
+    let slips = "schema = 1\nname = tiny\n[federation]\nrounds = 1,000\n[wire]\nverify = True\n\
+                 [client]\noptimiser = { kind = \"sgd\", lr = .003 }\n";
+    write("slips.toml", slips);
+    assert_eq!(tiny_run(folder.path(), &[]).code, 0);
+    folder
+}
+
+fn typed(folder: &Path, line: &str) -> Told {
+    tell(folder, &line.split('|').collect::<Vec<_>>())
+}
+
+#[test]
+fn common_mistakes_are_told_what_to_write_instead() {
+    let folder = folder();
+    let place = folder.path().display().to_string();
+    let mut text = String::new();
+    for line in MISTAKES {
+        let Told { code, out, err } = typed(folder.path(), line);
+        let said = err.replace(&place, "FOLDER");
+        text.push_str(&format!("$ fedcast {}\n{said}{out}=> {code}\n\n", line.replace('|', " ")));
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn an_error_that_is_json_has_one_form_and_leaves_stdout_empty() {
+    let folder = folder();
+    for line in MISTAKES.iter().filter(|line| line.contains("json") && line.contains("--format")) {
+        let Told { code, out, err } = typed(folder.path(), line);
+        assert_eq!(out, "", "{line}");
+        let document: serde_json::Value = serde_json::from_str(&err).unwrap();
+        assert_eq!(document["error"]["exit"], code, "{line}");
+        assert!(document["error"]["message"].as_str().is_some_and(|text| text.len() > 10));
+        assert!(document["error"]["diagnostics"].is_array());
+    }
+}
+
+#[test]
+fn a_directory_is_never_hidden_whatever_the_name() {
+    let folder = folder();
+    let told = typed(folder.path(), "run|t.toml|-q|--set|name=../../evil");
+    assert_eq!(told.code, 0, "{}", told.err);
+    let made = fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap();
+    assert!(made.file_name().to_string_lossy().starts_with("evil-"), "{:?}", made.file_name());
+}
+
+/// What a new user does twice must not cost what the first time computed.
+#[test]
+fn a_run_that_is_there_is_not_computed_again_by_the_same_command() {
+    let folder = folder();
+    let before = read(folder.path().join("run/manifest.json"));
+    let told = typed(folder.path(), "run|t.toml|-q|-o|run");
+    assert_eq!(told.code, 4, "{}", told.err);
+    assert_eq!(read(folder.path().join("run/manifest.json")), before);
+}

@@ -1,0 +1,81 @@
+//! Promise: the program describes itself: keys for people, a schema for editors, completions for shells, manual pages.
+
+use std::fs;
+
+use crate::command::{read, tell};
+
+#[test]
+fn a_section_is_explained_with_values_conditions_and_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tell(folder.path(), &["keys", "participation"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    insta::assert_snapshot!(told.out);
+    let one = tell(folder.path(), &["keys", "client.optimiser.momentum"]);
+    assert!(one.out.contains("only with client.optimiser.kind = sgd"), "{}", one.out);
+}
+
+#[test]
+fn all_keys_are_listed_with_defaults_and_methods_have_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = tell(folder.path(), &["keys"]);
+    for must in ["[federation]", "federation.clients", "partition.beta", "faults.kind", "[record]"]
+    {
+        assert!(all.out.contains(must), "{must}");
+    }
+    let hgp = tell(folder.path(), &["keys", "method.hgp", "--format", "json"]);
+    let keys: serde_json::Value = serde_json::from_str(&hgp.out).unwrap();
+    let of = |name: &str| keys.as_array().unwrap().iter().find(|key| key["key"] == name).cloned();
+    assert_eq!(of("method.prompt_len").unwrap()["default"], "200");
+    assert!(of("method.width").is_none(), "that is stsa's");
+}
+
+#[test]
+fn a_key_in_the_wrong_place_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let lost = tell(folder.path(), &["keys", "epochs"]);
+    assert_eq!(lost.code, 2);
+    assert!(lost.err.contains("did you mean client.epochs?"), "{}", lost.err);
+    let near = tell(folder.path(), &["keys", "participations"]);
+    assert!(near.err.contains("did you mean `participation`?"), "{}", near.err);
+}
+
+#[test]
+fn schemas_completions_and_manual_pages_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for of in ["scenario", "study"] {
+        let schema = tell(folder.path(), &["schema", of]);
+        let schema: serde_json::Value = serde_json::from_str(&schema.out).unwrap();
+        assert_eq!(schema["type"], "object", "{of}");
+    }
+    for (shell, word) in
+        [("bash", "complete "), ("zsh", "#compdef"), ("fish", "complete -c fedcast")]
+    {
+        let script = tell(folder.path(), &["completions", shell]);
+        assert!(script.out.contains(word) && script.out.contains("doctor"), "{shell}");
+    }
+    let man = tell(folder.path(), &["man", "--out", "man/man1"]);
+    assert_eq!(man.code, 0, "{}", man.err);
+    for page in ["fedcast.1", "fedcast-run.1", "fedcast-methods-show.1"] {
+        assert!(read(folder.path().join("man/man1").join(page)).contains(".TH"), "{page}");
+    }
+    fs::write(folder.path().join("file"), "").unwrap();
+    assert_eq!(tell(folder.path(), &["man", "--out", "file/x"]).code, 2);
+}
+
+#[test]
+fn a_doctor_tells_what_is_there_and_misses_nothing_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("weights")).unwrap();
+    fs::write(folder.path().join("weights/vit.safetensors"), vec![0; 1_500_000]).unwrap();
+    let told = tell(folder.path(), &["doctor"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    for word in ["processor", "kernels", "memory", "gpus", "disk", "caches", "data"] {
+        assert!(told.out.lines().any(|line| line.starts_with(word)), "{word}\n{}", told.out);
+    }
+    assert!(told.out.contains("vit.safetensors 1.50 MB"), "{}", told.out);
+    let json = tell(folder.path(), &["doctor", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["weights"][0]["bytes"], 1_500_000);
+    assert_eq!(json["data"], serde_json::json!([]));
+    assert!(json["machine"]["cores"].as_u64() >= Some(1));
+}
