@@ -156,7 +156,6 @@ impl Needs {
             }
             Needs::Images { otherwise, .. } => Some(format!("images, not text (or {otherwise})")),
             Needs::WholeMessages { .. } => Some("whole messages: wire.form = \"full\"".to_owned()),
-            Needs::Images { what, .. } => Some(format!("images, not text: {what} looks at them")),
             Needs::BlocksBehind { .. }
             | Needs::EachTask { .. }
             | Needs::Orthogonal { .. }

@@ -287,17 +287,15 @@ fn ratios(table: &mut TableReader<'_>) -> PartitionKind {
 pub(super) fn lines(text: &str, clients: u32) -> Result<Vec<OwnedSample>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
-    let place = |name: &str| {
-        csv::column(&header, name).map_err(|mut fault| {
-            if header.iter().any(|cell| cell.text == "samples") {
-                fault.help = "a run's partition.csv counts samples and does not name them; write a line `sample,client` \
-                              per training sample"
-                    .to_owned();
-            }
-            fault
-        })
-    };
-    let (sample, client) = (place("sample")?, place("client")?);
+    let places = csv::columns(&header, ["sample", "client"]).map_err(|mut fault| {
+        if header.iter().any(|cell| cell.text == "samples") {
+            fault.help = "a run's partition.csv counts samples and does not name them; write a line `sample,client` \
+                          per training sample"
+                .to_owned();
+        }
+        fault
+    });
+    let [sample, client] = places?;
     let whole = |value: f64, end: f64| value.fract() == 0.0 && (0.0..end).contains(&value);
     let who = format!("a client below {clients}, as `federation.clients` says");
     let mut lines = Vec::new();
