@@ -13,6 +13,7 @@ pub fn noise(classes: usize, train: u32, test: u32, shape: [usize; 3]) -> Datase
         class_names: (0..classes).map(|class| class.to_string()).collect(),
         train: Arc::new(split(classes, train, shape, 1)),
         test: Arc::new(split(classes, test, shape, 2)),
+        notes: Vec::new(),
     }
 }
 

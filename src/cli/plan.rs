@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::run::Overrides;
+use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::{assemble, blueprint, load};
 use crate::experiment::estimate::Estimate;
@@ -31,7 +32,8 @@ Examples:
 A plan is a run in which layouts answer in place of training: sizes come from the method's own
 declarations through the real encoder, so they are what a run sends, to the byte. Clients that
 cannot be reached are missing as in the run; faults are left out unless --faults asks for them.
-Where the data set has fixed class sizes no file is opened.
+Where the data set has fixed class sizes, or data.nominal says them, no file is opened; otherwise
+the files of the data set are listed, without decoding an image.
 
 --estimate adds seconds, memory and disk on this machine. It runs the beginning of the scenario for about
 ten seconds (at least one client trains) and keeps what a unit of work took in the folder of caches
@@ -83,10 +85,11 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
     if args.partition {
         return partition(args, &scenario, &methods);
     }
-    let plan = plan::plan(
-        &blueprint(&scenario, &methods)?,
-        if args.faults { Faults::On } else { Faults::Off },
-    )?;
+    let blueprint = blueprint(&scenario, &methods)?;
+    for note in &blueprint.notes {
+        tell(&format!("note: {note}"));
+    }
+    let plan = plan::plan(&blueprint, if args.faults { Faults::On } else { Faults::Off })?;
     let estimate = match args.estimate {
         true => Estimator::new(Some(TRIAL), args.measure_again).estimate(
             &scenario,

@@ -8,6 +8,7 @@ use super::failure::CliError;
 use super::run::drive;
 use super::tell::tell;
 use super::{Exit, Format, print};
+use crate::data::show_loading;
 use crate::experiment::{self, Resumed, read_summary};
 use crate::methods::Registry;
 use crate::report::Summary;
@@ -56,6 +57,7 @@ pub(super) fn go_on(
     format: Format,
 ) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
+    show_loading(!quiet);
     let resumed = experiment::resume(path, &methods, workers, force)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {

@@ -10,6 +10,7 @@ use super::failure::{CliError, colour};
 use super::interrupt::on_interrupt;
 use super::tell::{show, tell};
 use super::{Exit, Format, direct, fetch, print, resume};
+use crate::data::show_loading;
 use crate::experiment::{
     ExperimentError, Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing,
     default_directory, names, restore_scenario, standing,
@@ -136,6 +137,7 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let provenance = provenance(&args.overrides, Origin::of(&args.file));
     let (workers, out) = (args.workers, args.out.clone());
     let options = RunOptions { workers, out, force: args.force, provenance };
+    show_loading(!args.quiet);
     let run = Run::prepare(&scenario, &methods, &options)?;
     drive(run, &scenario, 0, args.quiet, args.format)
 }
@@ -194,6 +196,9 @@ pub(super) fn drive_until(
     if !quiet {
         let word = workers_word(workers);
         tell(&format!("{}: {workers} {word}, into {}", scenario.name, into.display()));
+    }
+    for note in run.notes() {
+        tell(&format!("note: {note}"));
     }
     let summary = Shared::new(Summary::about(scenario));
     let profile = Shared::new(Profile::create(run.directory())?);

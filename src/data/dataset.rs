@@ -35,6 +35,8 @@ pub struct Dataset {
     pub train: Arc<Split>,
     /// What the server measures accuracy on.
     pub test: Arc<Split>,
+    /// What people should know of how it was read: what stood in for something else, what was passed over.
+    pub notes: Vec<String>,
 }
 
 impl Dataset {
@@ -143,6 +145,7 @@ impl Split {
             Store::Buffer { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
+            | Store::Rows { .. }
             | Store::Tokens { .. } => Arc::clone(self),
         }
     }
@@ -154,6 +157,7 @@ impl Split {
             Store::Buffer { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
+            | Store::Rows { .. }
             | Store::Tokens { .. } => sample,
         }
     }
@@ -161,6 +165,18 @@ impl Split {
     /// The same, whose samples belong to somebody by nature: one number per sample.
     pub(crate) fn with_owners(self, owners: Vec<u32>) -> Split {
         Split { owners: Some(owners), ..self }
+    }
+
+    /// The same samples, held as `owners` says, whoever has them by nature.
+    pub(crate) fn owned_by(self: Arc<Split>, owners: Vec<u32>) -> Result<Arc<Split>, DataError> {
+        let split = match Arc::try_unwrap(self) {
+            Ok(split) => split,
+            Err(shared) => {
+                let samples = (0..shared.len() as u32).collect();
+                Split::chosen(&shared, samples, shared.labels.clone(), shared.by_class.len())?
+            }
+        };
+        Ok(Arc::new(split.with_owners(owners)))
     }
 
     /// Who each sample belongs to by nature, such as the speaker of a line; `None` where the data say nothing.
@@ -173,7 +189,37 @@ impl Split {
         match &self.store {
             Store::Tokens { .. } => true,
             Store::Chosen { of, .. } => of.is_text(),
-            Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => false,
+            Store::Buffer { .. }
+            | Store::Ragged { .. }
+            | Store::Files { .. }
+            | Store::Rows { .. } => false,
+        }
+    }
+
+    /// Whether its samples are images, and so have pixels.
+    pub fn has_pixels(&self) -> bool {
+        match &self.store {
+            Store::Tokens { .. } | Store::Rows { .. } => false,
+            Store::Chosen { of, .. } => of.has_pixels(),
+            Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => true,
+        }
+    }
+
+    /// The rows of some samples of a table, one behind the other, and their width; `None` where samples are no rows.
+    pub fn rows(&self, samples: &[u32]) -> Option<(Vec<f32>, usize)> {
+        match &self.store {
+            Store::Rows { values, width } => {
+                let of = |sample: &u32| &values[*sample as usize * width..][..*width];
+                Some((samples.iter().flat_map(of).copied().collect(), *width))
+            }
+            Store::Chosen { of, .. } => {
+                let origins: Vec<u32> = samples.iter().map(|sample| self.origin(*sample)).collect();
+                of.rows(&origins)
+            }
+            Store::Buffer { .. }
+            | Store::Ragged { .. }
+            | Store::Files { .. }
+            | Store::Tokens { .. } => None,
         }
     }
 
@@ -188,12 +234,15 @@ impl Split {
                 let origins: Vec<u32> = samples.iter().map(|sample| self.origin(*sample)).collect();
                 of.tokens(&origins)
             }
-            Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => None,
+            Store::Buffer { .. }
+            | Store::Ragged { .. }
+            | Store::Files { .. }
+            | Store::Rows { .. } => None,
         }
     }
 
-    /// What a network reads of some samples: pixels `(b, c, h, w)` after a deterministic transform, or tokens
-    /// `(b, n)`.
+    /// What a network reads of some samples: pixels `(b, c, h, w)` after a deterministic transform, tokens `(b, n)`, or
+    /// rows of a table `(b, n, 1, 1)`.
     ///
     /// # Errors
     /// A sample that cannot be read, samples of different shapes, or a transform that draws.
@@ -270,6 +319,7 @@ impl Split {
             }
             Store::Files { .. } | Store::Ragged { .. } => None,
             Store::Chosen { of, .. } => of.image_shape(),
+            Store::Rows { width, .. } => Some([*width, 1, 1]),
             Store::Tokens { .. } => None,
         }
     }
@@ -281,6 +331,7 @@ impl Split {
     pub fn sample_bytes(&self) -> Result<u64, DataError> {
         match &self.store {
             Store::Tokens { length, .. } => return Ok(4 * *length as u64),
+            Store::Rows { width, .. } => return Ok(4 * *width as u64),
             Store::Chosen { of, .. } => return of.sample_bytes(),
             Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => {}
         }

@@ -43,6 +43,7 @@ pub fn embedded() -> Result<Dataset, DataError> {
         class_names: (0..CLASSES).map(|c| c.to_string()).collect(),
         train: Arc::new(split(train)?),
         test: Arc::new(split(test)?),
+        notes: Vec::new(),
     })
 }
 

@@ -57,21 +57,23 @@ impl Dataset {
                 part.push(*sample);
             }
         }
-        let validation = part(&self.train, out)?;
-        Ok((Dataset { train: part(&self.train, kept)?, ..self }, validation))
+        let validation = self.train.part(out)?;
+        Ok((Dataset { train: self.train.part(kept)?, ..self }, validation))
     }
 }
 
-/// Some samples of a split, in its order, with their labels and owners.
-fn part(of: &Arc<Split>, mut samples: Vec<u32>) -> Result<Arc<Split>, DataError> {
-    samples.sort_unstable();
-    let each = |values: &[u32]| samples.iter().map(|sample| values[*sample as usize]).collect();
-    let (labels, owners) = (each(of.labels()), of.owners().map(each));
-    let split = Split::chosen(of, samples, labels, of.by_class().len())?;
-    Ok(Arc::new(match owners {
-        Some(owners) => split.with_owners(owners),
-        None => split,
-    }))
+impl Split {
+    /// Some samples, in the order of the split, with their labels and owners.
+    pub(super) fn part(self: &Arc<Split>, mut samples: Vec<u32>) -> Result<Arc<Split>, DataError> {
+        samples.sort_unstable();
+        let each = |values: &[u32]| samples.iter().map(|sample| values[*sample as usize]).collect();
+        let (labels, owners) = (each(self.labels()), self.owners().map(each));
+        let split = Split::chosen(self, samples, labels, self.by_class().len())?;
+        Ok(Arc::new(match owners {
+            Some(owners) => split.with_owners(owners),
+            None => split,
+        }))
+    }
 }
 
 #[cfg(test)]

@@ -208,6 +208,10 @@ impl Batches<'_> {
             let shape = [samples.len(), tokens.len() / samples.len().max(1)];
             return Ok(Batch::Tokens { tokens, shape, labels, samples });
         }
+        if let Some((pixels, width)) = split.rows(&samples) {
+            let shape = [samples.len(), width, 1, 1];
+            return Ok(Batch::Images { pixels, shape, labels, samples });
+        }
         let view = View { split, transform, prepared: self.prepared.as_deref() };
         let (augment, epoch) = (self.augment_key, self.epoch << 32);
         let key = |sample: u32| augment.step(epoch | u64::from(sample));

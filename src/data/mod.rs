@@ -1,7 +1,8 @@
-//! Data: images or text, and labels, the classes' order and tasks, who holds which sample, and batches.
+//! Data: images, rows or text, and labels, the classes' order and tasks, who holds which sample, and batches.
 //!
 //! ```text
-//! Dataset { train, test }      u8 images or tokens, class ids    (cifar, folder, digits, text)
+//! Parts                        as files have them: labels, owners, a share to test (labels, parts, undivided)
+//! Dataset { train, test }      u8 images, rows or tokens, class ids (cifar, digits, folder, idx, leaf, packed, table, text)
 //! Curriculum                   class ids -> head rows, tasks     (curriculum)
 //! Partitioner                  task -> one Shard per client      (partition)
 //! Slots                        tasks of a client's own           (slots)
@@ -16,6 +17,7 @@ mod archive;
 mod auxiliary;
 mod batch;
 pub mod cifar;
+mod columns;
 mod curriculum;
 mod dataset;
 pub mod digits;
@@ -23,15 +25,24 @@ mod error;
 pub mod folder;
 mod from_scenario;
 mod held_out;
+pub mod idx;
+mod labels;
+pub mod leaf;
 mod loader;
+mod loading;
+pub mod packed;
 pub mod partition;
+mod parts;
+mod pickle;
 mod prepared;
 mod rows;
 mod slots;
 mod stack;
 mod store;
+pub mod table;
 pub mod text;
 pub(crate) mod transform;
+mod undivided;
 pub mod units;
 
 use std::sync::Arc;
@@ -44,9 +55,10 @@ pub use dataset::{Dataset, Image, Split};
 pub use error::DataError;
 pub use folder::{FolderOptions, StoredSize};
 pub(crate) use from_scenario::shards as auxiliary_shards;
-pub use from_scenario::{Transforms, nominal_class_sizes};
+pub use from_scenario::{Transforms, is_at_hand, nominal_class_sizes};
 pub use held_out::Purpose;
 pub use loader::{Batches, Loader};
+pub use loading::show_loading;
 pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};
@@ -54,6 +66,7 @@ pub use slots::{SliceBy, Slot, SlotRules, Slots};
 pub use stack::Stacked;
 pub use text::Tokeniser;
 pub use transform::{Jitter, Kernel, Normalisation, Step, Transform, Workspace};
+pub use undivided::TestShare;
 
 /// The samples a client holds for a task: indices into the train split, ascending.
 pub type Shard = Arc<[u32]>;

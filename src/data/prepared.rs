@@ -15,6 +15,9 @@ impl Prepared {
     /// `None` when an image fails (the caller meets the error again on its own path), shapes
     /// differ, or the result would exceed `budget` bytes.
     pub(super) fn make(split: &Split, transform: &Transform, budget: usize) -> Option<Prepared> {
+        if !split.has_pixels() {
+            return None;
+        }
         let mut workspace = Workspace::default();
         let mut pixels = Vec::new();
         let mut shape = [0; 3];

@@ -73,6 +73,9 @@ impl Split {
                 "use a transform without random crop and flip",
             ));
         }
+        if let Some((pixels, width)) = self.rows(samples) {
+            return Ok(Stacked { pixels, shape: [samples.len(), width, 1, 1] });
+        }
         let view = View { split: self, transform, prepared: None };
         // Never drawn from.
         let key = StreamKey::new(0, Domain::Augment);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::{self, StoredSize};
@@ -16,11 +16,13 @@ pub(crate) enum Store {
     /// Images of different sizes, one behind the other.
     Ragged { bytes: Vec<u8>, shapes: Shapes },
     /// Decoded at each access, and brought to `size`.
-    Files { paths: Vec<PathBuf>, size: StoredSize },
+    Files { images: Vec<Encoded>, size: StoredSize },
     /// Samples of another split, perhaps the same one more than once.
     Chosen { of: Arc<Split>, samples: Vec<u32> },
     /// Sequences of tokens, one behind the other, all of one length.
     Tokens { ids: Vec<u32>, length: usize },
+    /// Rows of numbers, one behind the other, all of one width.
+    Rows { values: Vec<f32>, width: usize },
 }
 
 impl Store {
@@ -41,11 +43,15 @@ impl Store {
                 let pixels = Cow::Borrowed(&bytes[place]);
                 Ok(Image { channels, height, width, pixels })
             }
-            Store::Files { paths, size } => folder::decode(&paths[i], *size),
+            Store::Files { images, size } => folder::decode(&images[i], *size),
             Store::Chosen { of, samples } => of.image(samples[i] as usize),
             Store::Tokens { .. } => Err(DataError::unfit(
                 "text has no pixels",
                 "choose `backbone.kind = \"bert\"`, which reads text",
+            )),
+            Store::Rows { .. } => Err(DataError::unfit(
+                "rows of a table have no pixels",
+                "choose `backbone.kind = \"pixels\"`, which passes rows on as they are",
             )),
         }
     }
@@ -64,8 +70,8 @@ impl Store {
                 let bytes = places.into_iter().flat_map(|place| &bytes[place]).copied().collect();
                 Store::Ragged { bytes, shapes: shapes.into() }
             }
-            Store::Files { paths, size } => Store::Files {
-                paths: kept.iter().map(|&i| paths[i].clone()).collect(),
+            Store::Files { images, size } => Store::Files {
+                images: kept.iter().map(|&i| images[i].clone()).collect(),
                 size: *size,
             },
             Store::Chosen { of, samples } => Store::Chosen {
@@ -75,6 +81,10 @@ impl Store {
             Store::Tokens { ids, length } => Store::Tokens {
                 ids: kept.iter().flat_map(|i| &ids[i * length..][..*length]).copied().collect(),
                 length: *length,
+            },
+            Store::Rows { values, width } => Store::Rows {
+                values: kept.iter().flat_map(|i| &values[i * width..][..*width]).copied().collect(),
+                width: *width,
             },
         }
     }
@@ -97,17 +107,22 @@ impl Store {
                     hasher.update(&token.to_le_bytes());
                 });
             }
+            Store::Rows { values, width } => {
+                hasher.update(&(*width as u64).to_le_bytes());
+                values.iter().for_each(|value| {
+                    hasher.update(&value.to_le_bytes());
+                });
+            }
             Store::Ragged { bytes, shapes } => {
                 for extent in shapes.list.iter().flatten() {
                     hasher.update(&(*extent as u64).to_le_bytes());
                 }
                 hasher.update(bytes);
             }
-            Store::Files { paths, size } => {
+            Store::Files { images, size } => {
                 hasher.update(words_of(*size).as_bytes());
-                for path in paths {
-                    let bytes = crate::files::read(path, crate::files::Kind::Image)
-                        .map_err(|error| DataError::io(path, "an image", error))?;
+                for image in images {
+                    let bytes = image.bytes()?;
                     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
                 }
             }
@@ -119,6 +134,38 @@ impl Store {
             }
         }
         Ok(())
+    }
+}
+
+/// An image as a file has it, PNG or JPEG.
+#[derive(Clone, Debug)]
+pub(crate) enum Encoded {
+    /// A file of its own.
+    File(PathBuf),
+    /// A row of a table.
+    Packed { bytes: Arc<[u8]>, table: Arc<Path>, row: u32 },
+}
+
+impl Encoded {
+    /// Where it is, for errors.
+    pub fn place(&self) -> PathBuf {
+        match self {
+            Encoded::File(path) => path.clone(),
+            Encoded::Packed { table, row, .. } => format!("{} row {row}", table.display()).into(),
+        }
+    }
+
+    /// What the file has.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn bytes(&self) -> Result<Cow<'_, [u8]>, DataError> {
+        match self {
+            Encoded::File(path) => crate::files::read(path, crate::files::Kind::Image)
+                .map(Cow::Owned)
+                .map_err(|error| DataError::io(path, "an image", error)),
+            Encoded::Packed { bytes, .. } => Ok(Cow::Borrowed(bytes)),
+        }
     }
 }
 

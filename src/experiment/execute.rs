@@ -222,6 +222,11 @@ impl Run {
         holdings(&self.setup)
     }
 
+    /// What people should know of how the data were read.
+    pub fn notes(&self) -> &[String] {
+        &self.setup.lab.dataset.notes
+    }
+
     /// Worker threads.
     pub fn workers(&self) -> usize {
         self.setup.workers.count()

@@ -5,6 +5,7 @@
 //! | [running] | results, files of a run, resume, verify, what if |
 //! | [running_studies] | many runs from one file: grid, seeds, shards, tables |
 //! | [scenarios] | every key of a scenario file, how-tos, what is shipped |
+//! | [data] | own data: what lies where, own splits and clients, features from elsewhere |
 //! | [weights] | own weights: files and names that are read, what is refused, fetching data and weights by name |
 //! | [methods] | what methods there are, what travels, where papers and code differ |
 //! | [architecture] | the layers, the life of a round and of an upload, how replay works |
@@ -40,6 +41,10 @@ pub mod clusters {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("comparing.md")]
 pub mod comparing {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("data.md")]
+pub mod data {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("first_hour.md")]

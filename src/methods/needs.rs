@@ -241,10 +241,10 @@ impl Needs {
                 format!("set `wire.form = \"full\"`, or {otherwise}"),
             ),
             Needs::Images { what, otherwise } => complain(
-                scenario.data.source == DataSource::Play,
+                matches!(scenario.data.source, DataSource::Play | DataSource::Table),
                 "method.old_model",
                 format!("{what} looks at images"),
-                "not of text".to_owned(),
+                "these data are none".to_owned(),
                 format!("set {otherwise}"),
             ),
             Needs::ConstantRate { key, otherwise } => complain(

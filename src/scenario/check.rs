@@ -1,5 +1,6 @@
 //! Combinations of sections that cannot work, found before anything is loaded.
 
+mod rows;
 mod text;
 
 use super::contradiction::Together;
@@ -38,7 +39,8 @@ impl Scenario {
         self.check_slots(&mut checker);
         self.check_partition(&mut checker);
         self.check_text(&mut checker);
-        if self.data.text.is_none() {
+        self.check_rows(&mut checker);
+        if self.data.text.is_none() && self.data.source != DataSource::Table {
             self.check_sizes(&mut checker);
         }
         self.check_privacy(&mut checker);
@@ -156,6 +158,15 @@ impl Scenario {
                 "set `round.close = \"first\"`, or remove `over_selection`",
             );
         }
+        let listed = matches!(self.partition.kind, PartitionKind::File { .. });
+        if listed && self.data.subset.is_some() {
+            checker.reject(
+                &["data.subset"],
+                "`partition.file` counts all training samples, and `data.subset` leaves some out",
+                "not beside a file",
+                "remove this line; `partition.unlisted = \"drop\"` leaves out what the file does not name",
+            );
+        }
         let ratios = matches!(self.partition.kind, PartitionKind::Ratios { .. });
         if ratios && self.partition.samples_per_client.is_some() {
             checker.reject(
@@ -221,6 +232,7 @@ impl Scenario {
             PartitionKind::Capped { .. }
                 | PartitionKind::Lda { .. }
                 | PartitionKind::Natural { .. }
+                | PartitionKind::File { .. }
                 | PartitionKind::Extended { .. }
                 | PartitionKind::Quantity { .. }
         );

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::reader::{Choice, Param, TableReader};
-use super::{AuxiliarySection, SplitSection, StoredSize, TextSection, TransformSection};
+use super::{AuxiliarySection, SplitSection, StoredSize, TestShare, TextSection, TransformSection};
 use crate::fetch::{Name, entry};
 use crate::numerics::share::floor;
 
@@ -34,6 +34,21 @@ pub struct DataSection {
     /// What every image of a folder is first resized to. Default `224`, a square,
     /// as the HGP benchmark's loader does.
     pub store: StoredSize,
+    /// The part of data that nobody has divided which is tested; `test_share` and `test_seed` in a file.
+    #[serde(flatten)]
+    pub test_share: Option<TestShare>,
+    /// Numbers in a row of a table. Required there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    /// The column or array that holds the images (default `image`) or the rows of a table (default `features`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    /// The column or array that holds classes. Default `label`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The column or array that says whose a sample is; of a folder [`ABOVE`]. Default: nothing says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// Which images of a folder are trained on. Default: those in its folder `train`; those in `test` are tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitSection>,
@@ -62,15 +77,26 @@ pub struct DataSection {
 pub enum DataSource {
     /// The embedded handwritten digits: 10 classes, 8x8 grey pixels.
     Digits,
-    /// CIFAR-10 in the official binary layout, folder or .tar.gz.
+    /// CIFAR-10 in the official binary or Python layout, folder or .tar.gz.
     Cifar10,
-    /// CIFAR-100 in the official binary layout, folder or .tar.gz.
+    /// CIFAR-100 in the official binary or Python layout, folder or .tar.gz.
     Cifar100,
-    /// `train/CLASS/*` and `test/CLASS/*`, png or jpg; with `data.split` undivided images.
+    /// Image files: `train/CLASS/*` and `test/CLASS/*`, Tiny-ImageNet, CUB, DomainNet, or undivided.
     Folder,
+    /// The IDX files of MNIST and its family, gzipped or not: 28x28 grey pixels.
+    Idx,
+    /// Parquet files of images, as on the Hugging Face hub.
+    Parquet,
+    /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv.
+    Table,
+    /// LEAF's JSON files of users and their images (FEMNIST): 28x28 grey pixels.
+    Leaf,
     /// A play as plain text, speakers' lines under their names.
     Play,
 }
+
+/// What `data.client` says of a folder: the folder above that of the class, `train/CLIENT/CLASS/*`.
+pub const ABOVE: &str = "folder";
 
 /// What accuracies are measured on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -147,7 +173,7 @@ impl DataSection {
             DataSource::Digits => Some((10, 1433, 364)),
             DataSource::Cifar10 => Some((10, 50_000, 10_000)),
             DataSource::Cifar100 => Some((100, 50_000, 10_000)),
-            DataSource::Folder | DataSource::Play => None,
+            _ => None,
         };
         let known = known.map(|(classes, train, test)| NominalSizes { classes, train, test });
         let sizes = self.nominal.or(known)?;
@@ -186,14 +212,26 @@ impl DataSection {
         match self.source {
             DataSource::Digits => Some(8),
             DataSource::Cifar10 | DataSource::Cifar100 => Some(32),
-            DataSource::Folder => self.store.side(),
-            DataSource::Play => Some(1),
+            DataSource::Folder | DataSource::Parquet => self.store.side(),
+            DataSource::Idx | DataSource::Leaf => Some(28),
+            DataSource::Play | DataSource::Table => Some(1),
         }
+    }
+
+    /// Whether its images are files, packed or not, which are brought to one size as they are read.
+    pub fn is_encoded(&self) -> bool {
+        matches!(self.source, DataSource::Folder | DataSource::Parquet)
     }
 
     /// Whether all its images are squares before any transform.
     pub fn is_square(&self) -> bool {
-        self.source != DataSource::Folder || matches!(self.store, StoredSize::Square(_))
+        !self.is_encoded() || matches!(self.store, StoredSize::Square(_))
+    }
+
+    /// Whether the data say whose a sample is.
+    pub fn has_owners(&self) -> bool {
+        let always = matches!(self.source, DataSource::Play | DataSource::Leaf);
+        always || self.client.is_some()
     }
 
     /// Classes, where they are known without opening it.
@@ -204,11 +242,13 @@ impl DataSection {
         }
     }
 
-    /// Colour channels of its images.
+    /// Colour channels of its images; of a table, the numbers in a row.
     pub fn channels(&self) -> u32 {
         match self.source {
-            DataSource::Digits | DataSource::Play => 1,
-            DataSource::Cifar10 | DataSource::Cifar100 | DataSource::Folder => 3,
+            DataSource::Digits | DataSource::Play | DataSource::Idx | DataSource::Leaf => 1,
+            DataSource::Cifar10 | DataSource::Cifar100 => 3,
+            DataSource::Folder | DataSource::Parquet => 3,
+            DataSource::Table => self.width.unwrap_or(1),
         }
     }
 
@@ -231,30 +271,31 @@ impl Choice for StatisticsTransform {}
 impl DataSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {
         let source = Param::required("source", DataSource::Digits, "which images or text");
-        let source: DataSource = table.get(&source);
-        let path = Param::<String>::unset(
-            "path",
-            "folder, .tar.gz or text, relative to this file, or a name that was fetched",
-        );
+        let known: Option<DataSource> = table.require(&source);
+        // Where it cannot be read, what depends on it is not judged.
+        let source = known.unwrap_or(DataSource::Digits);
+        let path = "folder or file, relative to this file, or a name that was fetched";
+        let path = Param::<String>::unset("path", path);
         let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
-        let file = match source {
-            DataSource::Play => "the text",
-            _ => "the folder or the .tar.gz",
-        };
-        match (source, &path) {
-            (DataSource::Digits, Some(_)) => table.reject(
+        match (known, &path) {
+            (Some(DataSource::Digits), Some(_)) => table.reject(
                 "path",
                 "the digits are inside the program and have no path",
                 "not needed",
                 "remove this line, or set `data.source`",
             ),
-            (DataSource::Folder | DataSource::Play, None) if table.given("source") => table.reject(
+            (Some(DataSource::Digits) | None, _) | (_, Some(_)) => {}
+            // They can be fetched by their names.
+            (Some(DataSource::Cifar10 | DataSource::Cifar100), None) => {}
+            (Some(source), None) => table.reject(
                 "source",
                 &format!("`data.source = \"{}\"` needs `data.path`", source.word()),
                 "where is it?",
-                &format!("add `path = \"...\"` with {file}, relative to this file"),
+                &format!("add `path = \"...\"` with {}, relative to this file", source.place()),
             ),
-            _ => {}
+        }
+        if known.is_none() {
+            table.accept_rest();
         }
         let subset = Param::unset("subset", "training samples kept of every class").at_least(1.0);
         let text = match source {
@@ -276,13 +317,32 @@ impl DataSection {
                 "add `validation = 0.2`: a fifth of every class's training samples",
             );
         }
+        let beside = format!("source = \"{}\"", source.word());
         let split = match source {
             DataSource::Folder => table.optional_table("split", SplitSection::read),
             _ => {
-                table.foreign(&["split"], &format!("source = \"{}\"", source.word()));
+                table.foreign(&["split"], &beside);
                 None
             }
         };
+        let test_share = match source {
+            DataSource::Folder | DataSource::Parquet | DataSource::Table | DataSource::Leaf => {
+                TestShare::read(table)
+            }
+            _ => {
+                table.foreign(&["test_share", "test_seed"], &beside);
+                None
+            }
+        };
+        if test_share.is_some() && split.is_some() {
+            table.reject(
+                "test_share",
+                "`data.split` says already what is tested",
+                "not beside `split`",
+                "remove one of the two",
+            );
+        }
+        let columns = Columns::read(table, source);
         let nominal = table.optional_table("nominal", NominalSizes::read);
         let auxiliary = table.optional_table("auxiliary", |t| AuxiliarySection::read(t, source));
         let train = table.table("train", |t| TransformSection::read(t, None));
@@ -293,6 +353,11 @@ impl DataSection {
             validation,
             evaluate,
             store: StoredSize::read(table),
+            test_share,
+            width: columns.width,
+            input: columns.input,
+            label: columns.label,
+            client: columns.client,
             split,
             nominal,
             auxiliary,
@@ -306,6 +371,73 @@ impl DataSection {
                 ))
             }),
             text,
+        }
+    }
+}
+
+/// Which columns, arrays or folders hold what.
+#[derive(Default)]
+struct Columns {
+    width: Option<u32>,
+    input: Option<String>,
+    label: Option<String>,
+    client: Option<String>,
+}
+
+impl Columns {
+    fn read(table: &mut TableReader<'_>, source: DataSource) -> Columns {
+        let beside = format!("source = \"{}\"", source.word());
+        let doc = "column or array of the images or rows";
+        let input = |default: &str| Param::new("input", default.to_owned(), doc);
+        let label = Param::new("label", "label".to_owned(), "column or array of the classes");
+        let client = "column or array that says whose a sample is; of a folder \"folder\", the one above the class";
+        let client = Param::unset("client", client);
+        let width = Param::required("width", 768, "numbers in a row");
+        match source {
+            DataSource::Table => Columns {
+                width: Some(table.get(&width.at_least(1.0).at_most(1e6))),
+                input: Some(table.get(&input("features"))),
+                label: Some(table.get(&label)),
+                client: table.optional(&client),
+            },
+            DataSource::Parquet => {
+                table.foreign(&["width"], &beside);
+                Columns {
+                    width: None,
+                    input: Some(table.get(&input("image"))),
+                    label: Some(table.get(&label)),
+                    client: table.optional(&client),
+                }
+            }
+            DataSource::Folder => {
+                table.foreign(&["width", "input", "label"], &beside);
+                let client: Option<String> = table.optional(&client);
+                if client.as_ref().is_some_and(|client| client != ABOVE) {
+                    table.reject(
+                        "client",
+                        "image files have no columns",
+                        "not a column",
+                        "write `client = \"folder\"`: the folder above that of the class, train/CLIENT/CLASS/*",
+                    );
+                }
+                Columns { client, ..Columns::default() }
+            }
+            _ => {
+                table.foreign(&["width", "input", "label", "client"], &beside);
+                Columns::default()
+            }
+        }
+    }
+}
+
+impl DataSource {
+    /// What lies at its path.
+    fn place(self) -> &'static str {
+        match self {
+            DataSource::Play => "the text",
+            DataSource::Cifar10 | DataSource::Cifar100 => "the folder or the .tar.gz",
+            DataSource::Table => "the file, or the folder of train and test files",
+            _ => "the folder",
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    AvailabilityPattern, CachePlace, ExpectedSection, Models, Scenario, ShapeSection, SplitSection,
-    Workers,
+    AvailabilityPattern, CachePlace, ExpectedSection, Models, OwnedSample, PartitionKind, Scenario,
+    ShapeSection, SplitSection, Workers,
 };
 use crate::fetch::Name;
 
@@ -52,6 +52,11 @@ impl Scenario {
         {
             let lines: String = transitions.iter().map(|line| format!("{line:?}\n")).collect();
             *file = PathBuf::from(blake3::hash(lines.as_bytes()).to_hex().as_str());
+        }
+        if let PartitionKind::File { file, lines, .. } = &mut content.partition.kind {
+            let held = |line: &OwnedSample| [line.sample.to_le_bytes(), line.client.to_le_bytes()];
+            let bytes = lines.iter().flat_map(held).flatten().collect::<Vec<u8>>();
+            *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
         }
         for (_, _, law) in content.laws_mut() {
             if let ShapeSection::Empirical { file, values, .. } = &mut law.shape {

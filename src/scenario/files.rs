@@ -7,7 +7,8 @@ use super::csv::{self, CsvFault};
 use super::law::{Bound, LawSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
 use super::{
-    ArrivalChoice, LinksSection, Scenario, ShapeSection, SplitSection, TimeSection, arrival, direct,
+    ArrivalChoice, LinksSection, PartitionKind, Scenario, ShapeSection, SplitSection, TimeSection,
+    arrival, direct, partition,
 };
 use crate::fetch::{Name, Settings};
 use crate::files::{Kind, read_text};
@@ -49,13 +50,17 @@ impl Scenario {
 
     /// Every path with its key.
     pub(super) fn paths_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
-        let Scenario { data, tasks, backbone, time, links, cache, availability, record, .. } = self;
+        let Scenario { data, tasks, partition, backbone, time, links, cache, .. } = self;
+        let (availability, record) = (&mut self.availability, &mut self.record);
         let mut paths: Vec<(String, &mut PathBuf)> = Vec::new();
         paths.extend(data.path.as_mut().map(|path| ("data.path".to_owned(), path)));
         let auxiliary = data.auxiliary.as_mut().and_then(|section| section.path.as_mut());
         paths.extend(auxiliary.map(|path| ("data.auxiliary.path".to_owned(), path)));
         let lists = data.split.iter_mut().flat_map(SplitSection::files_mut);
         paths.extend(lists.map(|(key, path)| (key.to_owned(), path)));
+        if let PartitionKind::File { file, .. } = &mut partition.kind {
+            paths.push(("partition.file".to_owned(), file));
+        }
         paths.extend(backbone.files_mut());
         paths.extend(cache.folder.as_mut().map(|path| ("cache.folder".to_owned(), path)));
         paths.extend(record.direct.as_mut().map(|path| ("record.direct".to_owned(), path)));
@@ -114,6 +119,12 @@ impl Scenario {
         if let ArrivalChoice::File { file, lines } = &mut self.tasks.arrival
             && let Some(read) =
                 open("tasks.file", file, root, report, |text| arrival::lines(text, clients, tasks))
+        {
+            *lines = read.into();
+        }
+        if let PartitionKind::File { file, lines, .. } = &mut self.partition.kind
+            && let Some(read) =
+                open("partition.file", file, root, report, |text| partition::lines(text, clients))
         {
             *lines = read.into();
         }

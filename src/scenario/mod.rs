@@ -95,7 +95,9 @@ pub use check::MOST_FAULTS;
 pub use checkpoint::{Cadence, CheckpointSection};
 pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};
 pub use contradiction::{Contradiction, Together};
-pub use data::{DataSection, DataSource, Evaluated, HeldOut, NominalSizes, StatisticsTransform};
+pub use data::{
+    ABOVE, DataSection, DataSource, Evaluated, HeldOut, NominalSizes, StatisticsTransform,
+};
 pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Pack, Workers};
 pub use direct::DirectLine;
@@ -109,14 +111,14 @@ pub use load::Loaded;
 pub use method::MethodSection;
 pub use overrides::Override;
 pub use participation::{Participants, ParticipationSection, Population, Unit};
-pub use partition::{Leftover, PartitionKind, PartitionSection, SliceBy};
+pub use partition::{Leftover, OwnedSample, PartitionKind, PartitionSection, SliceBy, Unlisted};
 pub use preset::Preset;
 pub use privacy::{Modulus, NoiseSection, PrivacySection};
 pub use record::{Compared, Curve, Metric, Models, RecordSection, SlotsKnown};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use sections::{below, sections};
 pub use seeds::Seeds;
-pub use split::{FolderLayout, SplitSection};
+pub use split::{FolderLayout, SplitSection, TestShare};
 pub use stored_size::StoredSize;
 pub use tasks::{ClassOrder, TaskSizes, TasksSection};
 pub use text::{CHARACTER_TOKENS, TextSection};

@@ -4,9 +4,14 @@
 //! (arXiv 2406.02447 and the public framework of the same group), HePCo's three ratios, the
 //! allocation of the MFCL line, and what the data themselves say (LEAF).
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::csv::{self, CsvFault};
 use super::reader::{Choice, Param, TableReader};
 
 /// Who holds which samples.
@@ -15,8 +20,8 @@ pub struct PartitionSection {
     /// The rule. Required.
     #[serde(flatten)]
     pub kind: PartitionKind,
-    /// Samples every client must have in every task; otherwise the task is drawn again. Of a natural partition,
-    /// samples of all tasks together; with less there is no run. Default 6.
+    /// Samples every client must have in every task; otherwise the task is drawn again. Of a natural partition and of
+    /// one from a file, samples of all tasks together; with less there is no run. Default 6, of a file 1.
     pub min_samples: u32,
     /// Draws before giving up. Default 9999.
     pub attempts: u32,
@@ -48,6 +53,16 @@ pub enum PartitionKind {
     Natural {
         /// What becomes of those that are no client, because there are more of them. Default `drop`.
         rest: Leftover,
+    },
+    /// As a file says.
+    File {
+        /// A CSV file with columns `sample` and `client`. Required.
+        file: PathBuf,
+        /// What becomes of training samples that it does not name. Default `refuse`.
+        unlisted: Unlisted,
+        /// What it says; in a file of a scenario only its name stands.
+        #[serde(skip)]
+        lines: Arc<[OwnedSample]>,
     },
     /// Shuffled and dealt evenly.
     Iid,
@@ -87,6 +102,29 @@ pub enum PartitionKind {
     },
 }
 
+/// A line of a partition's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnedSample {
+    /// The number of a training sample, from 0, in the order of the data set.
+    pub sample: u32,
+    /// Who holds it.
+    pub client: u32,
+    /// Where it stands in the file, from 1.
+    pub line: u32,
+}
+
+/// What becomes of training samples that a partition's file does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unlisted {
+    /// There must be none.
+    Refuse,
+    /// Nobody holds them.
+    Drop,
+}
+
+impl Choice for Unlisted {}
+
 /// Which of the slices of its classes a slot has: always a number modulo how many slices there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -122,8 +160,10 @@ enum Kind {
     Capped,
     /// Equal sizes, proportions of every client by `alpha` (MFCL, FedHAF).
     Lda,
-    /// Every client is a speaker of the play, those who say most first.
+    /// Every client is somebody in the data (a speaker, a user, a folder), those who hold most first.
     Natural,
+    /// A CSV file says who holds which sample.
+    File,
     /// Shuffled and dealt evenly.
     Iid,
     /// Every client draws `classes_per_client` classes.
@@ -161,6 +201,17 @@ impl PartitionSection {
                 let rest = Param::new("rest", Leftover::Drop, "speakers who are no client");
                 PartitionKind::Natural { rest: table.get(&rest) }
             }
+            Some(Kind::File) => {
+                let doc = "a CSV file with columns sample and client, relative to this file";
+                let file = Param::required("file", "clients.csv".to_owned(), doc);
+                let doc = "training samples that the file does not name";
+                let unlisted = Param::new("unlisted", Unlisted::Refuse, doc);
+                PartitionKind::File {
+                    file: PathBuf::from(table.get(&file)),
+                    unlisted: table.get(&unlisted),
+                    lines: Arc::default(),
+                }
+            }
             Some(Kind::Iid) => PartitionKind::Iid,
             Some(Kind::Quantity) => {
                 let classes = Param::required("classes_per_client", 2, "classes a client draws");
@@ -189,6 +240,8 @@ impl PartitionSection {
         let of_other_kinds = [
             "alpha",
             "rest",
+            "file",
+            "unlisted",
             "beta",
             "classes_per_client",
             "picks",
@@ -201,7 +254,10 @@ impl PartitionSection {
             "by",
         ];
         table.foreign(&of_other_kinds, &format!("kind = \"{word}\""));
-        let min_samples = Param::new("min_samples", 6, "samples every client has of every task");
+        let listed = matches!(kind, PartitionKind::File { .. });
+        let least = if listed { 1 } else { 6 };
+        let min_samples =
+            Param::new("min_samples", least, "samples every client has of every task");
         let attempts = Param::new("attempts", 9_999, "draws before giving up").at_least(1.0);
         let fresh = Param::unset("samples_per_client", "shard size of a fresh population");
         PartitionSection {
@@ -224,5 +280,82 @@ fn ratios(table: &mut TableReader<'_>) -> PartitionKind {
         category: table.get(&share("category", 0.6, "share of the classes held (kappa)")),
         imbalance: table.get(&share("imbalance", 1.0, "last held class against the first (beta)")),
         counts_only: table.get(&counts_only.source("two classes of HePCo's release")),
+    }
+}
+
+/// The lines of a partition's file for so many clients: every sample at most once, every client at least once.
+pub(super) fn lines(text: &str, clients: u32) -> Result<Vec<OwnedSample>, CsvFault> {
+    let mut rows = csv::rows(text);
+    let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
+    let places = csv::columns(&header, ["sample", "client"]).map_err(|mut fault| {
+        if header.iter().any(|cell| cell.text == "samples") {
+            fault.help = "a run's partition.csv counts samples and does not name them; write a line `sample,client` \
+                          per training sample"
+                .to_owned();
+        }
+        fault
+    });
+    let [sample, client] = places?;
+    let whole = |value: f64, end: f64| value.fract() == 0.0 && (0.0..end).contains(&value);
+    let who = format!("a client below {clients}, as `federation.clients` says");
+    let mut lines = Vec::new();
+    let mut held = vec![false; clients as usize];
+    // Lines are counted as cells are met, so that the whole text is looked through once.
+    let (mut line, mut counted) = (1, 0);
+    let mut first_of = HashMap::new();
+    for row in rows {
+        let cell = |place| csv::cell(&row, place, header.len());
+        let (id, holder) = (cell(sample)?, cell(client)?);
+        line += text[counted..row[0].start].matches('\n').count() as u32;
+        counted = row[0].start;
+        let number =
+            csv::number(id, |id| whole(id, f64::from(u32::MAX)), "a number of a sample, from 0")?;
+        let owner = csv::number(holder, |id| whole(id, f64::from(clients)), &who)?;
+        let (sample, client) = (number as u32, owner as u32);
+        if let Some(first) = first_of.insert(sample, line) {
+            let message = format!("sample {sample} stands in line {first} already");
+            let help = "let every sample have one client";
+            return Err(CsvFault::at(id, message, "once more", help));
+        }
+        held[client as usize] = true;
+        lines.push(OwnedSample { sample, client, line });
+    }
+    if lines.is_empty() {
+        return Err(csv::nothing(text, "samples"));
+    }
+    if let Some(client) = held.iter().position(|held| !held) {
+        let message = format!("client {client} of {clients} has no sample");
+        let help = "count clients from 0 without a gap, or lower `federation.clients`";
+        return Err(CsvFault::at(header[0], message, "in this file", help));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_name_samples_and_clients_with_their_places() {
+        let read = lines("# who\nsample, client\n\n7,1\n0,0\r\n3,1", 2).unwrap();
+        let of = |sample, client, line| OwnedSample { sample, client, line };
+        assert_eq!(read, [of(7, 1, 4), of(0, 0, 5), of(3, 1, 6)]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_where_it_is() {
+        let fault = |text: &str| {
+            let fault = lines(text, 2).unwrap_err();
+            (text[fault.start..fault.end].to_owned(), fault.message, fault.help)
+        };
+        let (cell, message, _) = fault("sample,client\n5,0\n6,1\n5,1\n");
+        assert_eq!((cell.as_str(), message.as_str()), ("5", "sample 5 stands in line 2 already"));
+        assert_eq!(fault("sample,client\n5,2\n").0, "2");
+        assert!(fault("sample,client\n5,2\n").1.contains("a client below 2"));
+        assert_eq!(fault("sample,client\n-5,0\n").0, "-5");
+        assert_eq!(fault("sample,client\n1.5,0\n").0, "1.5");
+        assert!(fault("sample,client\n5,1\n").1.contains("client 0 of 2 has no sample"));
+        assert!(fault("sample,client\n").1.contains("no samples"));
+        assert!(fault("task,client,class,samples\n1,0,2,30\n").2.contains("counts samples"));
     }
 }

@@ -34,6 +34,38 @@ pub enum SplitSection {
     },
 }
 
+/// A part of the samples of every class, to be tested: for data that nobody has divided.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TestShare {
+    /// Of every class, rounded down; one at least and never all.
+    #[serde(rename = "test_share")]
+    pub share: f64,
+    /// Of the draw. Default 0. Not the run's: the split belongs to the benchmark.
+    #[serde(rename = "test_seed")]
+    pub seed: u64,
+}
+
+impl TestShare {
+    /// `test_share` and `test_seed` of `[data]`.
+    pub(super) fn read(table: &mut TableReader<'_>) -> Option<TestShare> {
+        let share = Param::unset("test_share", "part of every class that is tested, drawn");
+        let share = table.optional(&share.above(0.0).below(1.0));
+        let seed = Param::new("test_seed", 0, "of that draw; not the run's");
+        match share {
+            Some(share) => Some(TestShare { share, seed: table.get(&seed) }),
+            None if table.given("test_share") => {
+                // It is wrong by itself; its seed is not.
+                table.get(&seed);
+                None
+            }
+            None => {
+                table.foreign(&["test_seed"], "no `test_share`");
+                None
+            }
+        }
+    }
+}
+
 /// Where images lie that nobody has divided yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]

@@ -32,6 +32,7 @@ mod lora;
 mod manifest;
 mod mistakes;
 mod new;
+mod own_data;
 mod participation_table;
 mod partition_table;
 mod plan_bytes;

@@ -67,13 +67,13 @@ fn whole_sets_open_alike_from_folder_and_archive() {
 #[test]
 fn a_path_that_is_not_there() {
     let root = tempfile::tempdir().unwrap();
-    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: not found; expected the binary version of cifar-100 (train.bin, test.bin, fine_label_names.txt). Check the data path of the scenario (relative paths start at the scenario file)");
+    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: not found; expected the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta). Check the data path of the scenario (relative paths start at the scenario file)");
 }
 
 #[test]
 fn a_folder_of_something_else() {
     let root = tempfile::tempdir().unwrap();
-    insta::assert_snapshot!(open_folder(&root), @"[root]/train.bin: not found; expected one of the files of the binary version of cifar-100 (train.bin, test.bin, fine_label_names.txt). Check the data path of the scenario (relative paths start at the scenario file)");
+    insta::assert_snapshot!(open_folder(&root), @"[root]/train.bin: not found; expected the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta). Check the data path of the scenario (relative paths start at the scenario file)");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_truncated_archive() {
     let path = root.path().join("cifar.tar.gz");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 4]).unwrap();
-    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary version of cifar-100 (train.bin, test.bin, fine_label_names.txt), found an archive that breaks off at its end. Fetch or unpack the data set again");
+    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta), found an archive that breaks off at its end. Fetch or unpack the data set again");
     // Wherever it is cut, it is an error.
     for percent in [0, 1, 20, 50, 80, 99] {
         fs::write(&path, &whole[..whole.len() * percent / 100]).unwrap();
@@ -99,13 +99,13 @@ fn a_damaged_archive() {
     let end = bytes.len();
     bytes[end - 6] ^= 1; // in gzip's checksum
     fs::write(&path, &bytes).unwrap();
-    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary version of cifar-100 (train.bin, test.bin, fine_label_names.txt), found damage at its end: corrupt gzip stream does not have a matching checksum. Fetch or unpack the data set again");
+    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta), found damage at its end: corrupt gzip stream does not have a matching checksum. Fetch or unpack the data set again");
     fs::write(&path, "this is no archive, whatever its name says").unwrap();
-    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary version of cifar-100 (train.bin, test.bin, fine_label_names.txt), found damage at its beginning: invalid gzip header. Fetch or unpack the data set again");
+    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta), found damage at its beginning: invalid gzip header. Fetch or unpack the data set again");
 }
 
 #[test]
-fn an_archive_of_another_version() {
+fn an_archive_with_a_part_of_a_version() {
     let root = tempfile::tempdir().unwrap();
     let file = fs::File::create(root.path().join("cifar.tar.gz")).unwrap();
     let gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
@@ -115,7 +115,7 @@ fn an_archive_of_another_version() {
     header.set_cksum();
     archive.append_data(&mut header, "cifar-100-python/train", &b"abc"[..]).unwrap();
     archive.into_inner().unwrap().finish().unwrap();
-    insta::assert_snapshot!(open_archive(&root), @r#"[root]/cifar.tar.gz/train.bin: not found; expected the binary version of cifar-100 (train.bin, test.bin, fine_label_names.txt). Take the "binary version" of the data set, not the Python or Matlab one"#);
+    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz/test: not found; expected the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta). Take the binary or the Python version of the data set, not the Matlab one");
 }
 
 #[test]
@@ -174,14 +174,14 @@ fn a_missing_class_folder() {
     fs::remove_dir_all(root.path().join("test/dog")).unwrap();
     insta::assert_snapshot!(open_images(&root), @"[root]/test/dog: not found; expected images of class `dog`, which the other split has. train/ and test/ must hold the same class folders");
     fs::remove_dir_all(root.path().join("test")).unwrap();
-    insta::assert_snapshot!(open_images(&root), @"[root]/test: not found; expected a folder with one sub-folder of images per class. Check the data path of the scenario (relative paths start at the scenario file)");
+    insta::assert_snapshot!(open_images(&root), @"[root]/test: not found; expected a folder with one sub-folder of images per class, or `val` in its place. Add it, or draw a part of train/ to test on: data.test_share = 0.2");
 }
 
 #[test]
 fn an_empty_class_folder() {
     let root = image_folder();
     fs::remove_file(root.path().join("train/cat/1.png")).unwrap();
-    insta::assert_snapshot!(open_images(&root), @"[root]/train/cat: expected at least one .png, .jpg or .jpeg file, found none. Fetch or unpack the data set again");
+    insta::assert_snapshot!(open_images(&root), @"[root]/train/cat: expected at least one image (png, jpg, jpeg, bmp, webp), found none. Fetch or unpack the data set again");
 }
 
 #[test]
@@ -190,11 +190,11 @@ fn a_corrupt_image() {
     let path = root.path().join("train/dog/1.png");
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    insta::assert_snapshot!(open_images(&root), @"[root]/train/dog/1.png: expected a PNG or JPEG image, found unexpected end of file. Fetch or unpack the data set again");
+    insta::assert_snapshot!(open_images(&root), @"[root]/train/dog/1.png: expected an image (PNG, JPEG, BMP or WebP), found unexpected end of file. Fetch or unpack the data set again");
     // Without room in memory the image is met later, with the same message.
     let options = FolderOptions { budget: 0, ..FolderOptions::default() };
     let data = folder::open(root.path(), &options).unwrap();
-    insta::assert_snapshot!(message(root.path(), data.train.image(1)), @"[root]/train/dog/1.png: expected a PNG or JPEG image, found unexpected end of file. Fetch or unpack the data set again");
+    insta::assert_snapshot!(message(root.path(), data.train.image(1)), @"[root]/train/dog/1.png: expected an image (PNG, JPEG, BMP or WebP), found unexpected end of file. Fetch or unpack the data set again");
     fs::write(&path, "").unwrap();
-    insta::assert_snapshot!(open_images(&root), @"[root]/train/dog/1.png: expected a PNG or JPEG image, found an empty file. Fetch or unpack the data set again");
+    insta::assert_snapshot!(open_images(&root), @"[root]/train/dog/1.png: expected an image (PNG, JPEG, BMP or WebP), found an empty file. Fetch or unpack the data set again");
 }

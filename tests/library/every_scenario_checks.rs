@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fedcast::experiment::assemble::{class_sizes, curriculum, holders};
+use fedcast::experiment::assemble::{at_hand, class_sizes, curriculum, holders_of};
 use fedcast::methods::Registry;
 use fedcast::scenario::{AnyMethod, Loaded, MethodCatalogue, Override, Scenario, ScenarioError};
 use proptest::prelude::*;
@@ -248,9 +248,11 @@ fn every_file_has_a_partition() {
     for file in scenario_files() {
         let scenario = load(&file, &[]);
         let drawn = || -> Result<(), Box<dyn std::error::Error>> {
-            let sizes = class_sizes(&scenario)?;
+            let data = at_hand(&scenario)?;
+            let sizes = class_sizes(&scenario, data.as_ref())?;
             let curriculum = curriculum(&scenario, sizes.len())?;
-            let holders = holders(&scenario, scenario.federation.clients, &curriculum)?;
+            let clients = scenario.federation.clients;
+            let holders = holders_of(&scenario, clients, &curriculum, data.as_ref())?;
             let sizes = curriculum.class_sizes(sizes);
             holders.counts(&curriculum, &sizes)?;
             Ok(())

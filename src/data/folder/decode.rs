@@ -1,37 +1,47 @@
 //! Files become images, at their stored size.
 
-use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::io::{BufReader, Cursor};
 
-use super::{FolderOptions, StoredSize};
-use crate::data::store::Store;
+use super::StoredSize;
+use crate::data::loading::Loading;
+use crate::data::store::{Encoded, Store};
 use crate::data::transform::{Kernel, Table, resize_u8, shorter_to};
 use crate::data::{DataError, Image};
+use crate::files::{self, Kind};
 
 /// Images in memory where they fit the budget, otherwise only where they are.
-pub(super) fn store(paths: Vec<PathBuf>, options: &FolderOptions) -> Result<Store, DataError> {
-    let size = options.size;
+pub(in crate::data) fn store(
+    images: Vec<Encoded>,
+    size: StoredSize,
+    budget: usize,
+) -> Result<Store, DataError> {
+    if budget == 0 {
+        // They are only listed.
+        return Ok(Store::Files { images, size });
+    }
+    let stay = |images: Vec<Encoded>| {
+        Loading::begin(images.len(), None);
+        Ok(Store::Files { images, size })
+    };
     if let StoredSize::Square(side) = size {
         let shape = [3, side as usize, side as usize];
         let image = shape.iter().product();
-        if paths.len() * image > options.budget {
-            return Ok(Store::Files { paths, size });
+        if images.len() * image > budget {
+            return stay(images);
         }
-        let bytes = decode_all(&paths, size, &vec![image; paths.len()])?;
+        let bytes = decode_all(&images, size, &vec![image; images.len()])?;
         return Ok(Store::Buffer { bytes, shape });
     }
     // Sizes of files come first: an image too many must not be decoded.
-    let (mut shapes, mut left) = (Vec::with_capacity(paths.len()), options.budget);
-    for path in &paths {
-        let (height, width) = stored(size, dimensions(path)?);
-        let Some(rest) = left.checked_sub(3 * height * width) else {
-            return Ok(Store::Files { paths, size });
-        };
+    let (mut shapes, mut left) = (Vec::with_capacity(images.len()), budget);
+    for image in &images {
+        let (height, width) = stored(size, dimensions(image)?);
+        let Some(rest) = left.checked_sub(3 * height * width) else { return stay(images) };
         left = rest;
         shapes.push([3, height, width]);
     }
     let sizes: Vec<usize> = shapes.iter().map(|shape| shape.iter().product()).collect();
-    let bytes = decode_all(&paths, size, &sizes)?;
+    let bytes = decode_all(&images, size, &sizes)?;
     Ok(Store::Ragged { bytes, shapes: shapes.into() })
 }
 
@@ -46,30 +56,34 @@ fn stored(size: StoredSize, (height, width): (usize, usize)) -> (usize, usize) {
 
 /// All images in one buffer, decoded by as many threads as there are cores. Each image has its
 /// place, so the result does not depend on them. `sizes` are their bytes as stored.
-fn decode_all(paths: &[PathBuf], size: StoredSize, sizes: &[usize]) -> Result<Vec<u8>, DataError> {
+fn decode_all(images: &[Encoded], size: StoredSize, sizes: &[usize]) -> Result<Vec<u8>, DataError> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let share = paths.len().div_ceil(threads).max(1);
+    let share = images.len().div_ceil(threads).max(1);
+    let loading = Loading::begin(images.len(), Some(sizes.iter().sum()));
     let mut bytes = vec![0; sizes.iter().sum()];
-    let decode_share = |paths: &[PathBuf], sizes: &[usize], mut places: &mut [u8]| {
-        for (path, bytes) in paths.iter().zip(sizes) {
+    let decode_share = |images: &[Encoded], sizes: &[usize], mut places: &mut [u8]| {
+        for (encoded, bytes) in images.iter().zip(sizes) {
             let (place, rest) = places.split_at_mut(*bytes);
-            let image = decode(path, size)?;
+            let image = decode(encoded, size)?;
             if image.pixels.len() != place.len() {
                 let found = format!("{} bytes", image.pixels.len());
-                return Err(DataError::corrupt(path, format!("{} bytes", place.len()), found));
+                let expected = format!("{} bytes", place.len());
+                return Err(DataError::corrupt(&encoded.place(), expected, found));
             }
             place.copy_from_slice(&image.pixels);
             places = rest;
+            loading.one();
         }
         Ok::<(), DataError>(())
     };
     std::thread::scope(|scope| {
         let mut places = bytes.as_mut_slice();
         let mut running = Vec::new();
-        for (paths, sizes) in paths.chunks(share).zip(sizes.chunks(share)) {
+        let decode_share = &decode_share;
+        for (images, sizes) in images.chunks(share).zip(sizes.chunks(share)) {
             let (place, rest) = places.split_at_mut(sizes.iter().sum());
             places = rest;
-            running.push(scope.spawn(move || decode_share(paths, sizes, place)));
+            running.push(scope.spawn(move || decode_share(images, sizes, place)));
         }
         // In the order of the files: of several damaged ones the first is reported.
         running
@@ -79,35 +93,47 @@ fn decode_all(paths: &[PathBuf], size: StoredSize, sizes: &[usize]) -> Result<Ve
     Ok(bytes)
 }
 
-/// A file as an image that is still to be decoded.
-fn opened(path: &Path) -> Result<image::ImageReader<Cursor<Vec<u8>>>, DataError> {
-    let bytes = crate::files::read(path, crate::files::Kind::Image)
-        .map_err(|e| DataError::io(path, "an image", e))?;
-    if bytes.is_empty() {
-        return Err(damaged(path, "an empty file"));
-    }
-    let reader = image::ImageReader::new(Cursor::new(bytes));
-    reader.with_guessed_format().map_err(|e| damaged(path, e))
+fn damaged(image: &Encoded, found: impl ToString) -> DataError {
+    DataError::corrupt(&image.place(), "an image (PNG, JPEG, BMP or WebP)", found.to_string())
 }
 
-fn damaged(path: &Path, found: impl ToString) -> DataError {
-    DataError::corrupt(path, "a PNG or JPEG image", found.to_string())
-}
-
-/// Rows and columns of a file, from its head.
-fn dimensions(path: &Path) -> Result<(usize, usize), DataError> {
-    let (width, height) = opened(path)?.into_dimensions().map_err(|e| damaged(path, e))?;
+/// Rows and columns of an image, from its head.
+fn dimensions(image: &Encoded) -> Result<(usize, usize), DataError> {
+    let reader: Box<dyn Source + '_> = match image {
+        Encoded::File(path) => {
+            let file = files::open(path, Kind::Image);
+            Box::new(BufReader::new(file.map_err(|e| DataError::io(path, "an image", e))?))
+        }
+        Encoded::Packed { bytes, .. } => Box::new(Cursor::new(bytes)),
+    };
+    let reader = image::ImageReader::new(reader).with_guessed_format();
+    let reader = reader.map_err(|error| damaged(image, error))?;
+    let (width, height) = reader.into_dimensions().map_err(|error| damaged(image, error))?;
     Ok((height as usize, width as usize))
 }
 
-/// Reads one file as red, green, blue (grey is repeated, transparency dropped), in its stored size.
-pub fn decode(path: &Path, size: StoredSize) -> Result<Image<'static>, DataError> {
-    let decoded = opened(path)?.decode().map_err(|e| damaged(path, e))?.into_rgb8();
+/// What a head is read from.
+trait Source: std::io::BufRead + std::io::Seek {}
+
+impl<S: std::io::BufRead + std::io::Seek> Source for S {}
+
+/// Reads one image as red, green, blue (grey is repeated, transparency dropped), in its stored size.
+pub fn decode(encoded: &Encoded, size: StoredSize) -> Result<Image<'static>, DataError> {
+    let bytes = encoded.bytes()?;
+    if bytes.is_empty() {
+        return Err(damaged(encoded, "an empty file"));
+    }
+    let reader = image::ImageReader::new(Cursor::new(bytes.as_ref())).with_guessed_format();
+    let reader = reader.map_err(|error| damaged(encoded, error))?;
+    let decoded = reader.decode().map_err(|error| damaged(encoded, error))?.into_rgb8();
     let (width, height) = (decoded.width() as usize, decoded.height() as usize);
     let interleaved = decoded.into_raw();
-    let mut planes = Vec::with_capacity(interleaved.len());
-    for channel in 0..3 {
-        planes.extend(interleaved.iter().skip(channel).step_by(3));
+    let mut planes = vec![0; interleaved.len()];
+    let (red, others) = planes.split_at_mut(width * height);
+    let (green, blue) = others.split_at_mut(width * height);
+    let places = red.iter_mut().zip(green).zip(blue);
+    for (pixel, ((red, green), blue)) in interleaved.as_chunks::<3>().0.iter().zip(places) {
+        [*red, *green, *blue] = *pixel;
     }
     let image = Image { channels: 3, height, width, pixels: planes.into() };
     let to = stored(size, (height, width));

@@ -3,59 +3,120 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{FolderLayout, SplitSection, list};
+use super::entries::{Census, folders_in, sub_folders};
+use super::{FolderLayout, FolderOptions, SplitSection, list, published};
 use crate::data::DataError;
+use crate::data::undivided::TestShare;
 use crate::numerics::distributions::shuffle;
 use crate::numerics::share::floor;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// The images of a folder, divided.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Division {
     /// Class id -> name.
     pub class_names: Vec<String>,
     /// Path and class.
     pub train: Vec<(PathBuf, u32)>,
     pub test: Vec<(PathBuf, u32)>,
+    /// For people.
+    pub notes: Vec<String>,
 }
 
+/// Folders that stand for `test/` where that is missing, in this order.
+const VALIDATION: [&str; 3] = ["val", "valid", "validation"];
+
 impl Division {
-    /// The division that `split` describes; without one that of the folders `train` and `test`.
+    /// The division that the options describe; where they say nothing, that of a published form which is recognised by
+    /// its files, or of the folders `train` and `test`.
     ///
     /// # Errors
     /// Missing folders and images, lists that contradict themselves, classes in one part only.
-    pub fn of(root: &Path, split: Option<&SplitSection>) -> Result<Division, DataError> {
-        match split {
-            None => by_folders(root),
-            Some(SplitSection::List { list }) => list::read(root, list, list),
-            Some(SplitSection::Lists { train, test }) => list::read(root, train, test),
-            Some(SplitSection::Share { share, seed, layout }) => {
-                drawn(root, *share, *seed, *layout)
+    pub fn of(root: &Path, options: &FolderOptions) -> Result<Division, DataError> {
+        match (&options.split, options.test_share) {
+            (Some(SplitSection::List { list }), _) => list::read(root, list, list),
+            (Some(SplitSection::Lists { train, test }), _) => list::read(root, train, test),
+            (Some(SplitSection::Share { share, seed, layout }), _) => {
+                let layout = if options.clients { FolderLayout::Domains } else { *layout };
+                drawn(root, *share, *seed, layout)
             }
+            (None, Some(share)) => by_class(root, share, options.layout()),
+            (None, None) => match published::recognised(root)? {
+                Some(division) => Ok(division),
+                None => by_folders(root, options.layout()),
+            },
         }
     }
 }
 
-/// `train/CLASS/*` and `test/CLASS/*`.
-fn by_folders(root: &Path) -> Result<Division, DataError> {
-    let (train, test) = (root.join("train"), root.join("test"));
-    let class_names = sub_folders(&train)?;
-    let others = sub_folders(&test)?;
-    agree(&class_names, &others, &test)?;
-    agree(&others, &class_names, &train)?;
-    let images = |part: &Path| {
-        let mut images = Vec::new();
-        for (class, name) in (0..).zip(&class_names) {
-            images.extend(images_in(&part.join(name))?.into_iter().map(|path| (path, class)));
+/// `train/CLASS/*` and `test/CLASS/*`, or `val/CLASS/*` where there is no `test` with classes.
+fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> {
+    let train = root.join("train");
+    if !train.is_dir() {
+        return Err(undivided(root));
+    }
+    let (test, mut notes) = measured(root)?;
+    let mut census = Census::default();
+    let learnt = classes(&train, layout, &mut census)?;
+    let tested = classes(&test, layout, &mut census)?;
+    agree(&learnt, &tested, &test)?;
+    agree(&tested, &learnt, &train)?;
+    notes.extend(census.notes()?);
+    let class_names = learnt.keys().cloned().collect();
+    Ok(Division { class_names, train: numbered(learnt), test: numbered(tested), notes })
+}
+
+/// The folder that accuracies are measured on, and what to say of it.
+fn measured(root: &Path) -> Result<(PathBuf, Vec<String>), DataError> {
+    let test = root.join("test");
+    let has_classes = test.is_dir() && !folders_in(&test)?.is_empty();
+    let other = VALIDATION.into_iter().find(|name| root.join(name).is_dir());
+    let note = match (has_classes, other) {
+        (true, None) => return Ok((test, Vec::new())),
+        (false, None) => {
+            return Err(DataError::Missing {
+                path: test,
+                expected: "a folder with one sub-folder of images per class, or `val` in its place"
+                    .to_owned(),
+                advice: "Add it, or draw a part of train/ to test on: data.test_share = 0.2"
+                    .to_owned(),
+            });
         }
-        Ok::<_, DataError>(images)
+        (true, Some(name)) => format!("accuracies are measured on test/; {name}/ is not used"),
+        (false, Some(name)) if test.is_dir() => {
+            format!("accuracies are measured on {name}/: test/ has no folders of classes")
+        }
+        (false, Some(name)) => format!("accuracies are measured on {name}/: there is no test/"),
     };
-    Ok(Division { train: images(&train)?, test: images(&test)?, class_names })
+    let folder = if has_classes { test } else { root.join(other.unwrap_or("test")) };
+    Ok((folder, vec![note]))
+}
+
+/// A folder without `train` and without any published list that is known.
+fn undivided(root: &Path) -> DataError {
+    match folders_in(root) {
+        Err(error) => error,
+        Ok(folders) if folders.is_empty() => DataError::corrupt(
+            root,
+            "train/CLASS/* and test/CLASS/*, or a folder of images per class",
+            "no sub-folder",
+        ),
+        Ok(folders) => DataError::Unfit {
+            what: format!(
+                "{}: there is no train/ and test/, and {} other folders",
+                root.display(),
+                folders.len()
+            ),
+            advice: "draw a part to test on (data.test_share = 0.2: of every class a fifth), or name the published \
+                     lists in data.split"
+                .to_owned(),
+        },
+    }
 }
 
 /// Every class of one split must be a folder of the other, `there`.
-fn agree(classes: &[String], others: &[String], there: &Path) -> Result<(), DataError> {
-    match classes.iter().find(|c| others.binary_search(c).is_err()) {
+fn agree(classes: &Classes, others: &Classes, there: &Path) -> Result<(), DataError> {
+    match classes.keys().find(|class| !others.contains_key(*class)) {
         None => Ok(()),
         Some(class) => Err(DataError::Missing {
             path: there.join(class),
@@ -65,10 +126,12 @@ fn agree(classes: &[String], others: &[String], there: &Path) -> Result<(), Data
     }
 }
 
-/// All images in a drawn order; the first `share` of them, rounded down, are trained on. As HePCo's release draws
-/// (over all images, not class by class), though from our own stream: not the same images.
-fn drawn(root: &Path, share: f64, seed: u64, layout: FolderLayout) -> Result<Division, DataError> {
-    let mut classes: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+/// Images by the name of their class.
+type Classes = BTreeMap<String, Vec<PathBuf>>;
+
+/// The images of a folder.
+fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Classes, DataError> {
+    let mut classes = Classes::new();
     let above = match layout {
         FolderLayout::Classes => vec![root.to_owned()],
         FolderLayout::Domains => {
@@ -76,15 +139,58 @@ fn drawn(root: &Path, share: f64, seed: u64, layout: FolderLayout) -> Result<Div
         }
     };
     for folder in above {
+        census.beside_classes(&folder)?;
         for class in sub_folders(&folder)? {
-            let images = images_in(&folder.join(&class))?;
+            let images = census.images(&folder.join(&class))?;
             classes.entry(class).or_default().extend(images);
         }
     }
-    let (class_names, images): (Vec<String>, Vec<Vec<PathBuf>>) = classes.into_iter().unzip();
+    Ok(classes)
+}
+
+/// Class by class, with their numbers.
+fn numbered(classes: Classes) -> Vec<(PathBuf, u32)> {
     let of_class =
         |(class, images): (u32, Vec<PathBuf>)| images.into_iter().map(move |i| (i, class));
-    let images: Vec<(PathBuf, u32)> = (0..).zip(images).flat_map(of_class).collect();
+    (0..).zip(classes.into_values()).flat_map(of_class).collect()
+}
+
+/// Of every class a share is tested: of the folders in `train` where there are no others, else of those in `root`.
+fn by_class(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Division, DataError> {
+    let train = root.join("train");
+    let folder = if train.is_dir() { train } else { root.to_owned() };
+    let others = ["test"].into_iter().chain(VALIDATION).map(|name| root.join(name));
+    if let Some(other) = others.into_iter().find(|other| folder != root && other.is_dir()) {
+        return Err(DataError::unfit(
+            format!(
+                "{} is there already, and data.test_share would draw another one",
+                other.display()
+            ),
+            "remove data.test_share to measure on it, or set data.path to the folder `train`",
+        ));
+    }
+    let mut census = Census::default();
+    let classes = classes(&folder, layout, &mut census)?;
+    let notes = census.notes()?;
+    let class_names: Vec<String> = classes.keys().cloned().collect();
+    let images = numbered(classes);
+    let mut samples = vec![Vec::new(); class_names.len()];
+    for (sample, (_, class)) in (0..).zip(&images) {
+        samples[*class as usize].push(sample);
+    }
+    let (train, test) = share.divide(&samples, &class_names)?;
+    let part = |chosen: Vec<u32>| chosen.iter().map(|i| images[*i as usize].clone()).collect();
+    Ok(Division { train: part(train), test: part(test), class_names, notes })
+}
+
+/// All images in a drawn order; the first `share` of them, rounded down, are trained on. As HePCo's release draws
+/// (over all images, not class by class), though from our own stream: not the same images.
+fn drawn(root: &Path, share: f64, seed: u64, layout: FolderLayout) -> Result<Division, DataError> {
+    let mut census = Census::default();
+    let classes = classes(root, layout, &mut census)?;
+    let notes = census.notes()?;
+    let class_names: Vec<String> = classes.keys().cloned().collect();
+    let images = numbered(classes);
     let mut order: Vec<usize> = (0..images.len()).collect();
     shuffle(&mut StreamKey::new(seed, Domain::HoldOut).rng(), &mut order);
     let (train, test) = order.split_at(floor(share * images.len() as f64).min(images.len()));
@@ -104,48 +210,7 @@ fn drawn(root: &Path, share: f64, seed: u64, layout: FolderLayout) -> Result<Div
             ));
         }
     }
-    Ok(Division { class_names, train, test })
-}
-
-/// Names of the folders in a folder, sorted.
-fn sub_folders(path: &Path) -> Result<Vec<String>, DataError> {
-    let expected = "a folder with one sub-folder of images per class";
-    let mut names: Vec<String> = entries(path, expected)?
-        .into_iter()
-        .filter(|entry| entry.is_dir())
-        .filter_map(|entry| Some(entry.file_name()?.to_string_lossy().into_owned()))
-        .filter(|name| !name.starts_with('.'))
-        .collect();
-    if names.is_empty() {
-        return Err(DataError::corrupt(path, expected, "no sub-folder"));
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
-/// The images in a folder, sorted.
-fn images_in(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let expected = "at least one .png, .jpg or .jpeg file";
-    let mut files = entries(folder, expected)?;
-    files.retain(|file| is_image(file));
-    if files.is_empty() {
-        return Err(DataError::corrupt(folder, expected, "none"));
-    }
-    files.sort_unstable();
-    Ok(files)
-}
-
-fn entries(path: &Path, expected: &str) -> Result<Vec<PathBuf>, DataError> {
-    let failed = |e| DataError::io(path, expected, e);
-    std::fs::read_dir(path)
-        .map_err(failed)?
-        .map(|entry| Ok(entry.map_err(failed)?.path()))
-        .collect()
-}
-
-fn is_image(path: &Path) -> bool {
-    let extension = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
-    matches!(extension.as_deref(), Some("png" | "jpg" | "jpeg"))
+    Ok(Division { class_names, train, test, notes })
 }
 
 #[cfg(test)]
@@ -165,17 +230,17 @@ mod tests {
         root
     }
 
-    fn share(share: f64, seed: u64, layout: FolderLayout) -> SplitSection {
-        SplitSection::Share { share, seed, layout }
+    fn share(share: f64, seed: u64, layout: FolderLayout) -> FolderOptions {
+        let split = Some(SplitSection::Share { share, seed, layout });
+        FolderOptions { split, ..FolderOptions::default() }
     }
 
     #[test]
     fn domains_are_pooled_class_by_class_and_every_image_is_in_one_part() {
         let counts = [("clipart/cat", 60), ("clipart/dog", 40), ("real/cat", 15), ("real/emu", 38)];
         let root = folder(&counts);
-        let division = |seed| {
-            Division::of(root.path(), Some(&share(0.8, seed, FolderLayout::Domains))).unwrap()
-        };
+        let division =
+            |seed| Division::of(root.path(), &share(0.8, seed, FolderLayout::Domains)).unwrap();
         let made = division(0);
         assert_eq!(made.class_names, ["cat", "dog", "emu"]);
         // 153 images: 122.4 of them.
@@ -199,11 +264,69 @@ mod tests {
     fn undivided_classes_are_drawn_too_and_none_may_be_missing_in_a_part() {
         let root = folder(&[("a", 30), ("b", 30)]);
         let split = share(0.5, 3, FolderLayout::Classes);
-        let made = Division::of(root.path(), Some(&split)).unwrap();
+        let made = Division::of(root.path(), &split).unwrap();
         assert_eq!((made.train.len(), made.test.len()), (30, 30));
         assert!(made.train.is_sorted() && made.test.is_sorted());
         let root = folder(&[("a", 30), ("b", 1)]);
-        let error = Division::of(root.path(), Some(&split)).unwrap_err().to_string();
+        let error = Division::of(root.path(), &split).unwrap_err().to_string();
         assert!(error.contains("no image of class `b` is"), "{error}");
+    }
+
+    fn tested(share: TestShare) -> FolderOptions {
+        FolderOptions { test_share: Some(share), ..FolderOptions::default() }
+    }
+
+    #[test]
+    fn a_share_of_every_class_is_tested_and_whole_domains_can_be_clients() {
+        let root = folder(&[("clipart/cat", 10), ("clipart/emu", 5), ("real/cat", 10)]);
+        let options = FolderOptions { clients: true, ..tested(TestShare { share: 0.2, seed: 0 }) };
+        let made = Division::of(root.path(), &options).unwrap();
+        assert_eq!(made.class_names, ["cat", "emu"]);
+        let of = |class| made.test.iter().filter(|(_, c)| *c == class).count();
+        assert_eq!((of(0), of(1), made.train.len()), (4, 1, 20));
+        // Without domains these folders would be classes, of folders.
+        let error =
+            Division::of(root.path(), &tested(TestShare { share: 0.2, seed: 0 })).unwrap_err();
+        assert!(error.to_string().contains("clipart/cat"), "{error}");
+    }
+
+    #[test]
+    fn a_part_that_is_there_is_not_drawn_again() {
+        let root = folder(&[("train/a", 4), ("val/a", 2)]);
+        let error =
+            Division::of(root.path(), &tested(TestShare { share: 0.5, seed: 0 })).unwrap_err();
+        assert!(error.to_string().contains("remove data.test_share"), "{error}");
+        std::fs::remove_dir_all(root.path().join("val")).unwrap();
+        let made = Division::of(root.path(), &tested(TestShare { share: 0.5, seed: 0 })).unwrap();
+        assert_eq!((made.class_names, made.test.len()), (vec!["a".to_owned()], 2));
+    }
+
+    #[test]
+    fn val_stands_for_test_where_that_has_no_classes_and_it_is_said() {
+        let plain = FolderOptions::default();
+        let root = folder(&[("train/a", 4), ("val/a", 2)]);
+        let made = Division::of(root.path(), &plain).unwrap();
+        assert_eq!(made.test.len(), 2);
+        assert_eq!(made.notes, ["accuracies are measured on val/: there is no test/"]);
+        std::fs::create_dir(root.path().join("test")).unwrap();
+        std::fs::write(root.path().join("test/1.jpg"), "").unwrap();
+        let made = Division::of(root.path(), &plain).unwrap();
+        assert!(made.notes[0].contains("test/ has no folders of classes"), "{:?}", made.notes);
+        let root = folder(&[("train/a", 4), ("val/a", 2), ("test/a", 1)]);
+        let made = Division::of(root.path(), &plain).unwrap();
+        assert_eq!((made.test.len(), made.notes.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_folder_that_nobody_divided_says_what_to_do() {
+        let root = folder(&[("a", 4), ("b", 2)]);
+        let error = Division::of(root.path(), &FolderOptions::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("2 other folders") && error.contains("data.test_share = 0.2"),
+            "{error}"
+        );
+        let root = folder(&[("train/a", 4)]);
+        let error = Division::of(root.path(), &FolderOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("test: not found") && error.contains("test_share"), "{error}");
     }
 }

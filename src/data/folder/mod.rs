@@ -1,5 +1,12 @@
-//! Image folders: `train/CLASS/*.png|jpg` and `test/CLASS/*.png|jpg`, or undivided images with a
-//! [split](SplitSection): a published list, or a share that is drawn.
+//! Image folders.
+//!
+//! | what lies there | recognised by |
+//! |---|---|
+//! | `train/CLASS/*` and `test/CLASS/*` (or `val/CLASS/*`) | the folder `train` |
+//! | Tiny-ImageNet as it is downloaded | `val/val_annotations.txt` |
+//! | CUB-200-2011 as it is downloaded | `train_test_split.txt` beside `images.txt` |
+//! | DomainNet as it is downloaded | `DOMAIN_train.txt` and `DOMAIN_test.txt` |
+//! | anything undivided | a [split](SplitSection) (a published list, or a share that is drawn), or a [share of every class](TestShare) |
 //!
 //! Class ids are the class folders sorted by name (byte order), samples the files sorted by class, then name, so a
 //! copy of the folder on another system gives the same data set; a published list brings its own classes and order.
@@ -10,14 +17,19 @@
 
 mod decode;
 mod division;
+mod entries;
 mod list;
+mod published;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::store::Encoded;
+pub use super::undivided::TestShare;
 use super::{DataError, Dataset, Split};
 pub use crate::scenario::{FolderLayout, SplitSection, StoredSize};
-pub(super) use decode::decode;
+pub(super) use decode::{decode, store};
 use division::Division;
 
 /// How to read and keep a folder.
@@ -27,6 +39,10 @@ pub struct FolderOptions {
     pub size: StoredSize,
     /// Who is trained on and who is tested; `None`: the folders `train` and `test` say it.
     pub split: Option<SplitSection>,
+    /// What is tested of images that nobody has divided.
+    pub test_share: Option<TestShare>,
+    /// Whether the folder above that of a class says whose its images are: `train/CLIENT/CLASS/*`.
+    pub clients: bool,
     /// Keep only the first so many training images of every class.
     pub subset: Option<usize>,
     /// Keep decoded images in memory up to this many bytes per split.
@@ -36,7 +52,21 @@ pub struct FolderOptions {
 impl Default for FolderOptions {
     /// Own sizes, divided by folders, all images; 4 GiB per split.
     fn default() -> Self {
-        FolderOptions { size: StoredSize::Original, split: None, subset: None, budget: 4 << 30 }
+        FolderOptions {
+            size: StoredSize::Original,
+            split: None,
+            test_share: None,
+            clients: false,
+            subset: None,
+            budget: 4 << 30,
+        }
+    }
+}
+
+impl FolderOptions {
+    /// Where images lie.
+    fn layout(&self) -> FolderLayout {
+        if self.clients { FolderLayout::Domains } else { FolderLayout::Classes }
     }
 }
 
@@ -44,19 +74,35 @@ impl Default for FolderOptions {
 ///
 /// # Errors
 /// Missing folders, lists that contradict the folder, classes that differ between the splits, empty classes, damaged
-/// images.
+/// images, files that may be images and are not read.
 pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> {
-    let Division { class_names, train, test } = Division::of(path, options.split.as_ref())?;
+    let Division { class_names, train, test, notes } = Division::of(path, options)?;
     let name = path.file_name().map_or("images".into(), |n| n.to_string_lossy().into_owned());
     let train = match options.subset {
         Some(most) => first_of_each_class(train, most, class_names.len()),
         None => train,
     };
     let split = |images: Vec<(PathBuf, u32)>| {
-        let (paths, labels) = images.into_iter().unzip();
-        Split::new(decode::store(paths, options)?, labels, class_names.len()).map(Arc::new)
+        let (paths, labels): (Vec<PathBuf>, Vec<u32>) = images.into_iter().unzip();
+        let owners = options.clients.then(|| owners(&paths));
+        let images = paths.into_iter().map(Encoded::File).collect();
+        let store = decode::store(images, options.size, options.budget)?;
+        let split = Split::new(store, labels, class_names.len())?;
+        Ok::<_, DataError>(Arc::new(match owners {
+            Some(owners) => split.with_owners(owners),
+            None => split,
+        }))
     };
-    Ok(Dataset { name, train: split(train)?, test: split(test)?, class_names })
+    Ok(Dataset { name, train: split(train)?, test: split(test)?, class_names, notes })
+}
+
+/// Whose every image is, by the folder above that of its class: numbers in the order of names.
+fn owners(paths: &[PathBuf]) -> Vec<u32> {
+    let folder = |path: &PathBuf| path.parent().and_then(Path::parent).map(Path::to_owned);
+    let folders: Vec<Option<PathBuf>> = paths.iter().map(folder).collect();
+    let mut numbers: BTreeMap<&Option<PathBuf>, u32> = folders.iter().map(|f| (f, 0)).collect();
+    (0..).zip(numbers.values_mut()).for_each(|(number, value)| *value = number);
+    folders.iter().map(|folder| numbers[folder]).collect()
 }
 
 fn first_of_each_class(

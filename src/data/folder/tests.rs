@@ -104,3 +104,19 @@ fn a_list_divides_a_folder_and_a_subset_keeps_its_first_images() {
     assert_eq!(few.train.image(0).unwrap().pixels, all.train.image(0).unwrap().pixels);
     assert_eq!(few.train.image(0).unwrap().pixels[0], 2);
 }
+
+#[test]
+fn the_folder_above_that_of_the_class_is_the_client() {
+    let root = tempfile::tempdir().unwrap();
+    let train = ["train/w2/cat/1.png", "train/w1/emu/1.png", "train/w1/cat/1.png"];
+    for name in train.into_iter().chain(["test/w3/cat/1.png", "test/w3/emu/1.png"]) {
+        write(root.path(), name, 3, 3, 1);
+    }
+    let options = FolderOptions { clients: true, ..FolderOptions::default() };
+    let data = open(root.path(), &options).unwrap();
+    assert_eq!(data.class_names, ["cat", "emu"]);
+    assert_eq!((data.train.labels(), data.test.labels()), (&[0, 0, 1][..], &[0, 1][..]));
+    assert_eq!(data.train.owners().unwrap(), [0, 1, 0], "class by class; w1, w2, w1");
+    let plain = open(sample_folder().path(), &FolderOptions::default()).unwrap();
+    assert!(plain.train.owners().is_none());
+}

@@ -34,6 +34,12 @@ impl Partitioner {
             }
             // To plan with while the data are not there, see `NaturalClients::from_scenario`.
             KindKey::Natural { .. } => PartitionKind::Iid,
+            KindKey::File { .. } => {
+                return Err(DataError::unfit(
+                    "a file says who holds which sample, and the data are not at hand",
+                    "check data.path",
+                ));
+            }
             KindKey::Ratios { .. } => {
                 return Err(DataError::unfit(
                     "these shards are drawn client by client, for clients that do not come back",
@@ -56,8 +62,15 @@ impl NaturalClients {
         clients: u32,
         split: &Split,
     ) -> Result<Option<NaturalClients>, DataError> {
-        let KindKey::Natural { rest } = section.kind else { return Ok(None) };
-        NaturalClients::new(split, clients, section.min_samples, rest).map(Some)
+        match section.kind {
+            KindKey::Natural { rest } => {
+                NaturalClients::new(split, clients, section.min_samples, rest).map(Some)
+            }
+            KindKey::File { .. } => {
+                NaturalClients::listed(split, clients, section.min_samples).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 }
 
@@ -82,6 +95,7 @@ impl FreshClients {
             | KindKey::Capped { .. }
             | KindKey::Lda { .. }
             | KindKey::Natural { .. }
+            | KindKey::File { .. }
             | KindKey::Quantity { .. }
             | KindKey::Extended { .. } => {
                 return Err(DataError::unfit(

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions};
+use crate::data::packed::{self, PackedOptions};
+use crate::data::table::{self, TableNames};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
-use crate::data::{DataError, Dataset, Purpose, Split, digits};
+use crate::data::{DataError, Dataset, Purpose, Split, digits, idx, leaf};
 use crate::fetch::Settings;
 use crate::scenario::{
     BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
@@ -30,21 +32,40 @@ impl Dataset {
         scenario: &Scenario,
         tokeniser: &Tokeniser,
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+        let section = &scenario.data;
+        let (data, taken) = Dataset::open(section, tokeniser)?.as_learnt(scenario)?;
+        let other = section.auxiliary.as_ref().and_then(|of_nobody| of_nobody.as_data(section));
+        let auxiliary = match other {
+            Some(other) => Some(Dataset::open(&other, tokeniser)?.train),
+            None => taken,
+        };
+        Ok((data, auxiliary))
+    }
+
+    /// What a scenario learns from with labels and owners only, for those who count: images are neither read nor
+    /// decoded where they can be listed.
+    ///
+    /// # Errors
+    /// Whatever is missing or damaged; classes too small to hold samples out.
+    pub fn listed_from_scenario(scenario: &Scenario) -> Result<Dataset, DataError> {
+        let data = Dataset::opened(&scenario.data, &Tokeniser::Characters, 0)?;
+        Ok(data.as_learnt(scenario)?.0)
+    }
+
+    /// Held as a file says, less the samples of nobody, which come second, and less what is held out.
+    fn as_learnt(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let (section, seed) = (&scenario.data, scenario.seed.partition);
-        let data = Dataset::open(section, tokeniser)?;
-        let (data, auxiliary) = match &section.auxiliary {
+        let data = self.held_as_listed(&scenario.partition)?;
+        let (data, taken) = match section.auxiliary.as_ref().filter(|of| of.source.is_none()) {
             None => (data, None),
-            Some(of_nobody) => match of_nobody.as_data(section) {
-                Some(other) => (data, Some(Dataset::open(&other, tokeniser)?.train)),
-                None => {
-                    let share = |samples| of_nobody.of_class(samples);
-                    let (data, taken) = data.hold_out(share, (seed, Purpose::Auxiliary))?;
-                    (data, Some(taken))
-                }
-            },
+            Some(of_nobody) => {
+                let share = |samples| of_nobody.of_class(samples);
+                let (data, taken) = data.hold_out(share, (seed, Purpose::Auxiliary))?;
+                (data, Some(taken))
+            }
         };
         if section.validation.is_none() {
-            return Ok((data, auxiliary));
+            return Ok((data, taken));
         }
         let held = |samples| section.held_out(samples);
         let (data, validation) = data.hold_out(held, (seed, Purpose::Validation))?;
@@ -52,7 +73,7 @@ impl Dataset {
             Evaluated::Test => data,
             Evaluated::Validation => Dataset { test: validation, ..data },
         };
-        Ok((data, auxiliary))
+        Ok((data, taken))
     }
 
     /// Opens what `[data]` names, all of it; `tokeniser` is for text.
@@ -60,18 +81,35 @@ impl Dataset {
     /// # Errors
     /// Whatever is missing or damaged.
     pub fn open(section: &DataSection, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
+        Dataset::opened(section, tokeniser, IN_MEMORY)
+    }
+
+    fn opened(
+        section: &DataSection,
+        tokeniser: &Tokeniser,
+        budget: usize,
+    ) -> Result<Dataset, DataError> {
         let subset = section.subset.map(|n| n as usize);
+        let (size, test_share) = (section.store, section.test_share);
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
             DataSource::Cifar10 => cifar::open(Cifar::Ten, &path(section)?)?,
             DataSource::Cifar100 => cifar::open(Cifar::Hundred, &path(section)?)?,
+            DataSource::Idx => idx::open(&path(section)?)?,
+            DataSource::Leaf => leaf::open(&path(section)?, test_share)?,
+            DataSource::Table => table::open(&path(section)?, &table_names(section), test_share)?,
+            DataSource::Parquet => {
+                let TableNames { input, label, client, .. } = table_names(section);
+                let options = PackedOptions { size, input, label, client, test_share, budget };
+                packed::open(&path(section)?, &options)?
+            }
             DataSource::Play => {
                 let text = section.text.clone().unwrap_or_default();
                 play::open(&path(section)?, &play_options(&text), tokeniser)?
             }
             DataSource::Folder => {
-                let (size, split) = (section.store, section.split.clone());
-                let options = FolderOptions { size, split, subset, ..FolderOptions::default() };
+                let (split, clients) = (section.split.clone(), section.client.is_some());
+                let options = FolderOptions { size, split, test_share, clients, subset, budget };
                 return folder::open(&path(section)?, &options);
             }
         };
@@ -79,6 +117,19 @@ impl Dataset {
             data.train = Arc::new(data.train.first_of_each_class(most)?);
         }
         Ok(data)
+    }
+}
+
+/// Decoded images are kept up to this many bytes per split.
+const IN_MEMORY: usize = 4 << 30;
+
+fn table_names(section: &DataSection) -> TableNames {
+    let word = |name: &Option<String>| name.clone().unwrap_or_default();
+    TableNames {
+        width: section.width.unwrap_or(1) as usize,
+        input: word(&section.input),
+        label: word(&section.label),
+        client: section.client.clone(),
     }
 }
 
@@ -117,6 +168,11 @@ impl Tokeniser {
         }
         Ok(tokeniser)
     }
+}
+
+/// Whether the data are here, so that they can be listed; those inside the program always are.
+pub fn is_at_hand(section: &DataSection) -> bool {
+    section.source == DataSource::Digits || path(section).is_ok_and(|path| path.exists())
 }
 
 /// Where the data is: at its path, or where it was fetched to by name.

@@ -6,11 +6,12 @@
 mod auxiliary;
 mod clients;
 mod dataset;
+mod holders;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod transforms;
 
 pub(crate) use auxiliary::shards;
-pub use dataset::nominal_class_sizes;
+pub use dataset::{is_at_hand, nominal_class_sizes};
 pub use transforms::Transforms;

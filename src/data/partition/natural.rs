@@ -74,6 +74,32 @@ impl NaturalClients {
         Ok(NaturalClients { client_of, labels: split.labels().to_vec(), clients })
     }
 
+    /// The owners of a split as clients of the same numbers; samples of others are nobody's.
+    ///
+    /// # Errors
+    /// Data without owners, too little for one of them.
+    pub fn listed(
+        split: &Split,
+        clients: u32,
+        min_samples: u32,
+    ) -> Result<NaturalClients, DataError> {
+        let owners = split.owners().unwrap_or_default();
+        let mut held = vec![0u32; clients as usize];
+        let client_of = owners.iter().map(|owner| {
+            let of_owner = held.get_mut(*owner as usize)?;
+            *of_owner += 1;
+            Some(*owner)
+        });
+        let client_of: Vec<Option<u32>> = client_of.collect();
+        if let Some(client) = held.iter().position(|held| *held < min_samples) {
+            return Err(DataError::unfit(
+                format!("client {client} holds {} samples of {min_samples}", held[client]),
+                "give it more in partition.file, or set a smaller partition.min_samples",
+            ));
+        }
+        Ok(NaturalClients { client_of, labels: split.labels().to_vec(), clients })
+    }
+
     /// The shard of every client for one task. A client may hold nothing of a task.
     pub fn shards(&self, view: &TaskView) -> Vec<Shard> {
         let mut shards = vec![Vec::new(); self.clients as usize];
@@ -125,6 +151,14 @@ mod tests {
         // Owner 2 goes to client 1, which holds 3; then owner 3 to client 0, which holds 4.
         assert_eq!(shards(2, Leftover::Merge), [vec![0, 1, 2, 3, 9], vec![4, 5, 6, 7, 8]]);
         assert_eq!(shards(4, Leftover::Merge), shards(4, Leftover::Drop));
+    }
+
+    #[test]
+    fn listed_clients_keep_their_numbers_and_others_are_nobody() {
+        let natural = NaturalClients::listed(&split(), 3, 2).unwrap();
+        assert_eq!(natural.counts(&everything()), [[3, 1], [2, 1], [1, 1]]);
+        let error = NaturalClients::listed(&split(), 3, 3).unwrap_err().to_string();
+        assert!(error.contains("client 2 holds 2 samples of 3"), "{error}");
     }
 
     #[test]

@@ -83,6 +83,7 @@ impl Dataset {
             class_names: (0..slots.rows()).map(name).collect(),
             train: split(&self.train, false)?,
             test: split(&self.test, true)?,
+            notes: self.notes.clone(),
         })
     }
 }

@@ -94,6 +94,7 @@ pub fn open(
         class_names: symbols.into_iter().map(word).collect(),
         train: Arc::new(train.split(options)?),
         test: Arc::new(test.split(options)?),
+        notes: Vec::new(),
     })
 }
 

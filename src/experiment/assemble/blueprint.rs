@@ -1,19 +1,18 @@
 //! What follows from a scenario alone: classes, tasks, who holds how many samples of what, the
-//! backbone's dimensions, the method. `plan` needs nothing else: no data, no weights. A play is read where it is
-//! at hand, for nothing else says who speaks how much.
+//! backbone's dimensions, the method. `plan` needs nothing else: no data, no weights. Only where nothing else says how
+//! large classes are, or whose the samples are, data that are at hand are listed, without decoding an image.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::data::{
     Curriculum, DataError, Dataset, FreshClients, NaturalClients, Partitioner, Slot, Slots,
-    TaskView, Tokeniser, nominal_class_sizes,
+    TaskView, is_at_hand, nominal_class_sizes,
 };
 use crate::experiment::ExperimentError;
 use crate::federation::{CountSource, by_row};
 use crate::policy::ClassCounts;
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::{DataSource, Population, Scenario};
+use crate::scenario::{DataSource, PartitionKind, Population, Scenario};
 
 /// Who holds which samples.
 #[derive(Clone, Debug)]
@@ -28,18 +27,9 @@ pub enum Holders {
     Slots(Arc<Slots>),
 }
 
-/// Who holds which samples, of so many clients. Of a play that is not at hand nobody knows who speaks how much:
-/// then all speak as much.
-pub fn holders(
-    scenario: &Scenario,
-    clients: u32,
-    curriculum: &Curriculum,
-) -> Result<Holders, DataError> {
-    holders_of(scenario, clients, curriculum, play_at_hand(scenario)?.as_ref())
-}
-
-/// The same, with the data where they are at hand.
-pub(super) fn holders_of(
+/// Who holds which samples, of so many clients; `data` are those at hand. Of natural clients whose data are not, nobody
+/// knows who has how much: then all have as much.
+pub fn holders_of(
     scenario: &Scenario,
     clients: u32,
     curriculum: &Curriculum,
@@ -60,28 +50,34 @@ pub(super) fn holders_of(
     })
 }
 
-/// Training samples of every class id of the data set without opening files, except for a play; see
+/// The data of a scenario, listed, where a plan needs them and they are there: labels and owners, no images. A partition
+/// that a file gives cannot do without.
+pub fn at_hand(scenario: &Scenario) -> Result<Option<Dataset>, DataError> {
+    let data = &scenario.data;
+    let listed = matches!(scenario.partition.kind, PartitionKind::File { .. });
+    let natural = matches!(scenario.partition.kind, PartitionKind::Natural { .. });
+    let needed = data.source == DataSource::Play || natural || data.sizes().is_none();
+    match listed || (needed && is_at_hand(data)) {
+        true => Dataset::listed_from_scenario(scenario).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Training samples of every class id of the data set: of those at hand, or as they are known without; see
 /// [`Curriculum::class_sizes`].
-pub fn class_sizes(scenario: &Scenario) -> Result<Vec<usize>, ExperimentError> {
-    if let Some(data) = play_at_hand(scenario)? {
+pub fn class_sizes(
+    scenario: &Scenario,
+    data: Option<&Dataset>,
+) -> Result<Vec<usize>, ExperimentError> {
+    if let Some(data) = data {
         return Ok(data.class_sizes());
     }
     nominal_class_sizes(&scenario.data).ok_or_else(|| {
         ExperimentError::unsupported(
-            "the sizes of these data are not known without opening them",
-            "give data.nominal = { classes = .., train = .., test = .. } to plan with",
+            "the data are not at hand, and nothing else says how large their classes are",
+            "check data.path, or give data.nominal = { classes = .., train = .., test = .. } to plan with",
         )
     })
-}
-
-/// The play of a scenario, where its file is there.
-fn play_at_hand(scenario: &Scenario) -> Result<Option<Dataset>, DataError> {
-    let there = scenario.data.path.as_deref().is_some_and(Path::exists);
-    if scenario.data.source != DataSource::Play || !there {
-        return Ok(None);
-    }
-    // Who says what does not depend on how it becomes tokens.
-    Dataset::from_scenario(scenario, &Tokeniser::Characters).map(Some)
 }
 
 /// Classes and tasks of a data set of so many classes.

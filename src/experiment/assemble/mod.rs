@@ -12,7 +12,7 @@ mod workforce;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use blueprint::{Holders, class_sizes, curriculum, holders};
+pub use blueprint::{Holders, at_hand, class_sizes, curriculum, holders_of};
 pub use inputs::{Assembly, assemble};
 pub use rules::rules;
 pub use training::training_plan;
@@ -65,15 +65,17 @@ fn facts(
 
 /// Everything that follows from the scenario alone.
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
-    let class_sizes = class_sizes(scenario)?;
+    let data = at_hand(scenario)?;
+    let class_sizes = class_sizes(scenario, data.as_ref())?;
     let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
     let class_sizes = curriculum.class_sizes(class_sizes);
     let auxiliary = AuxiliaryFacts::from_scenario(scenario)?;
     let clients = scenario.federation.clients;
     Ok(Blueprint {
         name: scenario.name.clone(),
-        holders: holders(scenario, clients, &curriculum)?,
+        holders: holders_of(scenario, clients, &curriculum, data.as_ref())?,
         class_sizes,
+        notes: data.map(|data| data.notes).unwrap_or_default(),
         validation: scenario.data.validation_set(),
         ignored: scenario.ignored(),
         terms: terms(scenario, (backbone_config(scenario), auxiliary), curriculum, methods)?,

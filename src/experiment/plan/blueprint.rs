@@ -18,6 +18,8 @@ pub struct Blueprint {
     pub terms: Terms,
     /// Training samples of every class id.
     pub class_sizes: Vec<usize>,
+    /// What people should know of how the data were listed.
+    pub notes: Vec<String>,
     /// What is held out of them before.
     pub validation: Option<HeldOut>,
     /// What of the scenario has no meaning for its method.
@@ -41,7 +43,7 @@ pub enum Faults {
 /// # Errors
 /// What would end it: nobody can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentError> {
-    let Blueprint { name, terms, class_sizes, holders, validation, ignored } = blueprint;
+    let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
     let Terms { facts, curriculum, .. } = terms;
     let mut sized = terms.clone();
     if faults == Faults::Off {

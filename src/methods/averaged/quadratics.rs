@@ -87,6 +87,7 @@ impl<A: Averaged> World<A> {
             class_names: vec!["only".into()],
             train: split(samples),
             test: split(1),
+            notes: Vec::new(),
         };
         let backbone = Backbone::Pixels(PixelShape { channels: 5, image: 1 });
         let curriculum = Curriculum::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();

@@ -23,12 +23,13 @@ impl Scenario {
                 help,
             );
         }
-        if matches!(self.partition.kind, PartitionKind::Natural { .. }) && text.is_none() {
+        if matches!(self.partition.kind, PartitionKind::Natural { .. }) && !self.data.has_owners() {
             checker.reject(
                 &["partition.kind"],
-                "images do not say whose they are",
+                "these data do not say whose they are",
                 "nobody to be a client",
-                "set `data.source = \"play\"`, or divide them: \"iid\", \"dirichlet\", \"lda\"",
+                "set `data.client` (a column, or \"folder\"), divide them (\"iid\", \"dirichlet\", \"lda\"), or name \
+                 a list: `kind = \"file\"`",
             );
         }
         if let Some(text) = text {
@@ -42,23 +43,26 @@ impl Scenario {
 
     /// Text is neither resized nor augmented, and thinned by its stride.
     fn check_keys_of_images(&self, checker: &mut Checker<'_>) {
+        let help = "remove it; [data.text] says how a play becomes samples";
+        self.refuse_transforms(checker, "a play is text", help);
+        if self.data.subset.is_some() {
+            refuse_key(checker, "data.subset", "a play is text", help);
+        }
+    }
+
+    /// Refuses what is done to images, of samples that are none.
+    pub(super) fn refuse_transforms(&self, checker: &mut Checker<'_>, why: &str, help: &str) {
         let train = TransformSection::default();
         let test = defaults(|table| TransformSection::read(table, Some(&train)));
         let data = &self.data;
         for (key, given) in [
             ("data.store", data.store != StoredSize::Square(224)),
-            ("data.subset", data.subset.is_some()),
             ("data.train", data.train != train),
             ("data.test", data.test != test),
             ("data.statistics", data.statistics != StatisticsTransform::Test),
         ] {
             if given {
-                checker.reject(
-                    &[key],
-                    &format!("`{key}` is for images, and a play is text"),
-                    "no effect here",
-                    "remove it; [data.text] says how a play becomes samples",
-                );
+                refuse_key(checker, key, why, help);
             }
         }
     }
@@ -77,6 +81,11 @@ impl Scenario {
             "give both the same",
         );
     }
+}
+
+fn refuse_key(checker: &mut Checker<'_>, key: &str, why: &str, help: &str) {
+    let message = format!("`{key}` is for images, and {why}");
+    checker.reject(&[key], &message, "no effect here", help);
 }
 
 fn check_tokens(checker: &mut Checker<'_>, text: &TextSection, bert: &BertSection) {

@@ -69,6 +69,7 @@ fn dataset() -> Dataset {
         class_names: (0..CLASSES).map(|class| format!("picture {class}")).collect(),
         train: split(TRAIN_PER_CLASS, 1),
         test: split(TEST_PER_CLASS, 2),
+        notes: Vec::new(),
     }
 }
 

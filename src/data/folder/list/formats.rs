@@ -6,7 +6,7 @@ use super::{Line, Part, at, wrong};
 use crate::data::DataError;
 
 /// The lines of one part, `train` or `test`; a file of one part only has no name for it.
-pub(super) fn part(file: &Path, part: &str) -> Result<Part, DataError> {
+pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<Part, DataError> {
     let text = crate::files::read_text(file, crate::files::Kind::Table)
         .map_err(|error| DataError::io(file, "the list of a split", error))?;
     let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());

@@ -125,7 +125,7 @@ fn what_is_wrong_with_a_list_is_shown_with_its_line() {
             "txt",
             "a/1.jpg 0\na/2.jpg 1".to_owned(),
             "a/2.jpg 0".to_owned(),
-            "class 0 for `a`, as on line 1",
+            "train.txt:1, found",
             "train.txt:2",
         ),
         (

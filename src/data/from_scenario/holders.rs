@@ -1,0 +1,88 @@
+//! Who holds which sample, as a file says.
+
+use std::path::Path;
+
+use crate::data::{DataError, Dataset, Split};
+use crate::scenario::{OwnedSample, PartitionKind, PartitionSection, Unlisted};
+
+/// The number of nobody.
+const NOBODY: u32 = u32::MAX;
+
+impl Dataset {
+    /// The same data, whose training samples belong to whom the file of `[partition]` says, where it names one.
+    ///
+    /// # Errors
+    /// A line for a sample that there is not; samples that no line names.
+    pub(super) fn held_as_listed(self, section: &PartitionSection) -> Result<Dataset, DataError> {
+        let PartitionKind::File { file, unlisted, lines } = &section.kind else { return Ok(self) };
+        let owners = owners(&self.train, lines, *unlisted, file)?;
+        Ok(Dataset { train: self.train.owned_by(owners)?, ..self })
+    }
+}
+
+fn owners(
+    train: &Split,
+    lines: &[OwnedSample],
+    unlisted: Unlisted,
+    file: &Path,
+) -> Result<Vec<u32>, DataError> {
+    let mut owners = vec![NOBODY; train.len()];
+    for OwnedSample { sample, client, line } in lines {
+        let owner = owners.get_mut(*sample as usize).ok_or_else(|| DataError::Corrupt {
+            path: format!("{}:{line}", file.display()).into(),
+            expected: format!("a training sample from 0 to {}", train.len().saturating_sub(1)),
+            found: format!("sample {sample}"),
+            advice: "Correct the line; samples are counted in the order of the data set".to_owned(),
+        })?;
+        *owner = *client;
+    }
+    let missing = owners.iter().filter(|owner| **owner == NOBODY).count();
+    match owners.iter().position(|owner| *owner == NOBODY).filter(|_| unlisted == Unlisted::Refuse)
+    {
+        None => Ok(owners),
+        Some(first) => Err(DataError::Corrupt {
+            path: file.to_owned(),
+            expected: format!("a client for each of {} training samples", train.len()),
+            found: format!("none for {missing} of them, the first is sample {first}"),
+            advice: "Add lines for them, or leave them out: partition.unlisted = \"drop\""
+                .to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split() -> Split {
+        Split::from_buffer(vec![0; 4], [1, 1, 1], vec![0, 1, 0, 1], 2).unwrap()
+    }
+
+    fn told(lines: &[(u32, u32)], unlisted: Unlisted) -> Result<Vec<u32>, String> {
+        let line = |(at, (sample, client)): (usize, &(u32, u32))| OwnedSample {
+            sample: *sample,
+            client: *client,
+            line: at as u32 + 2,
+        };
+        let lines: Vec<OwnedSample> = lines.iter().enumerate().map(line).collect();
+        owners(&split(), &lines, unlisted, Path::new("who.csv")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_sample_has_the_client_of_its_line() {
+        let all = [(3, 0), (1, 2), (0, 1), (2, 2)];
+        assert_eq!(told(&all, Unlisted::Refuse), Ok(vec![1, 2, 2, 0]));
+        assert_eq!(told(&all[..3], Unlisted::Drop), Ok(vec![1, 2, NOBODY, 0]));
+    }
+
+    #[test]
+    fn samples_that_are_not_there_or_not_listed_are_named() {
+        let error = told(&[(1, 0), (4, 0)], Unlisted::Drop).unwrap_err();
+        assert!(
+            error.contains("who.csv:3: expected a training sample from 0 to 3, found sample 4"),
+            "{error}"
+        );
+        let error = told(&[(0, 0), (2, 1)], Unlisted::Refuse).unwrap_err();
+        assert!(error.contains("none for 2 of them, the first is sample 1"), "{error}");
+    }
+}

@@ -1,0 +1,197 @@
+//! LEAF's JSON files, as its preprocessing of FEMNIST writes them: users are natural clients.
+//!
+//! `train/*.json` and `test/*.json` hold `users`, and for each in `user_data` a list `x` of 784 numbers from 0 to 1, row
+//! by row (ink is dark, as published: nothing is turned or inverted), and a list `y` of classes. A user of several files
+//! is one. Source: Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018, <https://leaf.cmu.edu>.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::labels::Labels;
+use super::parts::{Part, Parts};
+use super::store::Store;
+use super::{DataError, Dataset, TestShare};
+use crate::files::{self, Kind};
+
+/// Pixels of both sides.
+const SIDE: usize = 28;
+
+/// What is read of a file.
+#[derive(Deserialize)]
+struct File {
+    users: Vec<String>,
+    user_data: BTreeMap<String, User>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    x: Vec<Vec<f32>>,
+    y: Vec<i64>,
+}
+
+/// Reads `train` and `test` of a folder (or of its folder `data`); with a share the files of one folder.
+///
+/// # Errors
+/// Missing files, JSON of another form, images of another size.
+pub fn open(path: &Path, share: Option<TestShare>) -> Result<Dataset, DataError> {
+    let name = path.file_name().map_or("leaf".into(), |name| name.to_string_lossy().into_owned());
+    let inner = path.join("data");
+    let root = if inner.join("train").is_dir() { inner.as_path() } else { path };
+    let (train, test) = match root.join("train").is_dir() {
+        true => {
+            let test = root.join("test");
+            let test = test.is_dir().then(|| part(&test)).transpose()?;
+            (part(&root.join("train"))?, test)
+        }
+        false => (part(root)?, None),
+    };
+    Parts { name, class_names: None, train, test, notes: Vec::new() }.into_dataset(share)
+}
+
+fn part(folder: &Path) -> Result<Part, DataError> {
+    let (mut bytes, mut labels, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    for path in listed(folder)? {
+        for (user, of_user) in read(&path)? {
+            for (at, image) in of_user.x.iter().enumerate() {
+                if image.len() != SIDE * SIDE {
+                    let found = format!("{} in image {at} of user `{user}`", image.len());
+                    return Err(DataError::corrupt(&path, "784 numbers for every image", found));
+                }
+                if let Some(value) = image.iter().find(|value| !(0.0..=1.0).contains(*value)) {
+                    let found = format!("{value} in image {at} of user `{user}`");
+                    return Err(DataError::corrupt(&path, "numbers from 0 to 1", found));
+                }
+                bytes.extend(image.iter().map(|value| (value * 255.0).round() as u8));
+            }
+            if of_user.x.len() != of_user.y.len() {
+                let found = format!("{} for {} of user `{user}`", of_user.y.len(), of_user.x.len());
+                return Err(DataError::corrupt(&path, "a class for every image", found));
+            }
+            owners.extend(std::iter::repeat_n(user, of_user.y.len()));
+            labels.extend(of_user.y);
+        }
+    }
+    Ok(Part {
+        place: folder.to_owned(),
+        samples: Store::Buffer { bytes, shape: [1, SIDE, SIDE] },
+        labels: Labels::Numbers(labels),
+        owners: Some(Labels::Words(owners)),
+    })
+}
+
+/// The users of a file in its order.
+fn read(path: &Path) -> Result<Vec<(String, User)>, DataError> {
+    let file =
+        files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a file of LEAF", e))?;
+    let read: Result<File, _> = serde_json::from_reader(std::io::BufReader::new(file));
+    let mut file = read.map_err(|error| {
+        let expected = "`users` and `user_data` with `x` and `y` of each, as LEAF writes them";
+        DataError::corrupt(path, expected, error.to_string())
+    })?;
+    let data = |user: String| match file.user_data.remove(&user) {
+        Some(found) => Ok((user, found)),
+        None => Err(DataError::corrupt(
+            path,
+            "`user_data` of every user, once",
+            format!("none of `{user}`"),
+        )),
+    };
+    file.users.into_iter().map(data).collect()
+}
+
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let failed = |e| DataError::io(folder, "a folder with LEAF's JSON files", e);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|ending| ending == "json") {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    if files.is_empty() {
+        return Err(DataError::Missing {
+            path: folder.join("*.json"),
+            expected: "LEAF's files, in train and test".to_owned(),
+            advice: "Run LEAF's preprocess.sh and name its folder `data` in data.path".to_owned(),
+        });
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(users: &[(&str, &[(u8, i64)])]) -> String {
+        let data: BTreeMap<&str, serde_json::Value> = users
+            .iter()
+            .map(|(user, samples)| {
+                let x: Vec<Vec<f32>> = samples
+                    .iter()
+                    .map(|(ink, _)| vec![f32::from(*ink) / 255.0; SIDE * SIDE])
+                    .collect();
+                let y: Vec<i64> = samples.iter().map(|(_, class)| *class).collect();
+                (*user, serde_json::json!({ "x": x, "y": y }))
+            })
+            .collect();
+        let names: Vec<&str> = users.iter().map(|(user, _)| *user).collect();
+        let counts: Vec<usize> = users.iter().map(|(_, samples)| samples.len()).collect();
+        serde_json::json!({ "users": names, "num_samples": counts, "user_data": data }).to_string()
+    }
+
+    fn sample(train: &[String], test: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (part, texts) in [("train", train), ("test", &[test.to_owned()])] {
+            std::fs::create_dir(root.path().join(part)).unwrap();
+            for (number, text) in texts.iter().enumerate() {
+                let name = format!("{part}/all_data_{number}_niid_0.json");
+                std::fs::write(root.path().join(name), text).unwrap();
+            }
+        }
+        root
+    }
+
+    #[test]
+    fn users_are_owners_whatever_file_they_are_in() {
+        let first = file(&[("w2", &[(7, 1), (9, 0)]), ("w1", &[(255, 1)])]);
+        let root = sample(
+            &[first, file(&[("w2", &[(0, 3)])])],
+            &file(&[("w1", &[(1, 0), (2, 1), (3, 3)])]),
+        );
+        let data = open(root.path(), None).unwrap();
+        assert_eq!(data.class_names, ["0", "1", "3"]);
+        assert_eq!(data.train.labels(), [1, 0, 1, 2]);
+        assert_eq!(data.train.owners().unwrap(), [1, 1, 0, 1], "numbers in the order of names");
+        let inks: Vec<u8> = (0..4).map(|at| data.train.image(at).unwrap().pixels[0]).collect();
+        assert_eq!(inks, [7, 9, 255, 0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_user() {
+        let right = file(&[("w1", &[(1, 0), (2, 1)])]);
+        let error = |train: String| {
+            let root = sample(&[train], &right);
+            open(root.path(), None).unwrap_err().to_string()
+        };
+        let cases = [
+            (
+                right.replace("\"y\":[0,1]", "\"y\":[0]"),
+                "a class for every image, found 1 for 2 of user `w1`",
+            ),
+            (right.replace("\"y\":[0,1]", "\"z\":[0,1]"), "missing field `y`"),
+            (right.replace("\"users\":[\"w1\"]", "\"users\":[\"w1\",\"w3\"]"), "none of `w3`"),
+            (right[..right.len() / 2].to_owned(), "EOF"),
+            (right.replacen("[0.00", "[7,0.00", 1), "785 in image 0 of user `w1`"),
+            (right.replacen("[0.00", "[7.00", 1), "numbers from 0 to 1"),
+        ];
+        for (text, expected) in cases {
+            let found = error(text);
+            assert!(found.contains(expected), "{found}\ninstead of\n{expected}");
+        }
+        let empty = tempfile::tempdir().unwrap();
+        assert!(open(empty.path(), None).unwrap_err().to_string().contains("preprocess.sh"));
+    }
+}

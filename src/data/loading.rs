@@ -1,0 +1,62 @@
+//! What people see while many images are decoded: how much memory they take, said before it is taken, and how far it is.
+//!
+//! A library is silent: nothing is shown until a program asks with [`show_loading`].
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::quantity::Bytes;
+
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// So many images are decoded before anybody wonders.
+const MANY: usize = 2_000;
+
+/// Whether the decoding of many images is shown on stderr from now on. It changes no result.
+pub fn show_loading(shown: bool) {
+    SHOWN.store(shown, Ordering::Relaxed);
+}
+
+/// Images that are being decoded.
+pub(super) struct Loading(Option<ProgressBar>);
+
+impl Loading {
+    /// Says how many images there are and what they take; `None`: they stay where they are.
+    pub fn begin(images: usize, bytes: Option<usize>) -> Loading {
+        if images < MANY || !SHOWN.load(Ordering::Relaxed) {
+            return Loading(None);
+        }
+        let Some(bytes) = bytes else {
+            say(&format!(
+                "{images} images stay on the disk and are decoded whenever they are read"
+            ));
+            return Loading(None);
+        };
+        say(&format!("decoding {images} images, {} of memory", Bytes(bytes as u64)));
+        let bar = ProgressBar::new(images as u64);
+        let style = ProgressStyle::with_template("{pos}/{len} images  {wide_bar}  {eta} left");
+        Loading(Some(style.map_or(bar.clone(), |style| bar.with_style(style))))
+    }
+
+    /// One more is decoded.
+    pub fn one(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn say(line: &str) {
+    use std::io::Write;
+    // Nobody can be told when even this fails.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,172 @@
+use std::io::Cursor;
+
+use parquet::basic::{Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+
+use super::*;
+
+/// An image of one colour.
+fn png(colour: u8, width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    let image = image::RgbImage::from_pixel(width, height, image::Rgb([colour, 0, 255]));
+    image.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    bytes.into_inner()
+}
+
+/// As the hub writes: a structure of bytes and path, a label, a writer.
+fn hub(rows: &[(Vec<u8>, i64, i64)], named: bool) -> Vec<u8> {
+    let leaf = |name, kind, repetition| {
+        let leaf = Type::primitive_type_builder(name, kind).with_repetition(repetition);
+        Arc::new(leaf.build().unwrap())
+    };
+    let bytes =
+        ["bytes", "path"].map(|name| leaf(name, Physical::BYTE_ARRAY, Repetition::OPTIONAL));
+    let image = Type::group_type_builder("image").with_repetition(Repetition::OPTIONAL);
+    let image = Arc::new(image.with_fields(bytes.to_vec()).build().unwrap());
+    let fields = vec![
+        image,
+        leaf("label", Physical::INT64, Repetition::OPTIONAL),
+        leaf("writer", Physical::INT64, Repetition::OPTIONAL),
+    ];
+    let schema = Type::group_type_builder("schema").with_fields(fields).build().unwrap();
+    let note = r#"{"info": {"features": {"image": {"_type": "Image"}, "label": {"names": ["emu", "cat"], "_type": "ClassLabel"}}}}"#;
+    let note = KeyValue::new("huggingface".to_owned(), note.to_owned());
+    let properties =
+        WriterProperties::builder().set_key_value_metadata(named.then(|| vec![note])).build();
+    let mut file = SerializedFileWriter::new(Vec::new(), schema.into(), properties.into()).unwrap();
+    let mut group = file.next_row_group().unwrap();
+    let given = |level: i16| vec![level; rows.len()];
+    let mut at = 0;
+    while let Some(mut column) = group.next_column().unwrap() {
+        match at {
+            0 | 1 => {
+                let path = |_| ByteArray::from("x.png");
+                let values: Vec<ByteArray> = match at {
+                    0 => rows.iter().map(|row| ByteArray::from(row.0.clone())).collect(),
+                    _ => rows.iter().map(path).collect(),
+                };
+                column
+                    .typed::<ByteArrayType>()
+                    .write_batch(&values, Some(&given(2)), None)
+                    .unwrap();
+            }
+            _ => {
+                let values: Vec<i64> =
+                    rows.iter().map(|r| if at == 2 { r.1 } else { r.2 }).collect();
+                column.typed::<Int64Type>().write_batch(&values, Some(&given(1)), None).unwrap();
+            }
+        }
+        column.close().unwrap();
+        at += 1;
+    }
+    group.close().unwrap();
+    file.into_inner().unwrap()
+}
+
+fn options() -> PackedOptions {
+    PackedOptions {
+        size: StoredSize::Square(4),
+        input: "image".into(),
+        label: "label".into(),
+        client: Some("writer".into()),
+        test_share: None,
+        budget: 1 << 20,
+    }
+}
+
+fn sample(named: bool) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("data")).unwrap();
+    let write = |name: &str, rows: &[(Vec<u8>, i64, i64)]| {
+        std::fs::write(root.path().join("data").join(name), hub(rows, named)).unwrap();
+    };
+    write("train-00001-of-00002.parquet", &[(png(30, 8, 4), 1, 9)]);
+    write("train-00000-of-00002.parquet", &[(png(10, 4, 4), 0, 7), (png(20, 4, 4), 1, 9)]);
+    write("validation-00000-of-00001.parquet", &[(png(40, 5, 5), 1, 7), (png(50, 5, 5), 0, 7)]);
+    root
+}
+
+#[test]
+fn files_are_read_in_order_with_the_names_of_the_hub() {
+    let root = sample(true);
+    let data = open(root.path(), &options()).unwrap();
+    assert_eq!(data.class_names, ["emu", "cat"]);
+    assert_eq!((data.train.labels(), data.test.labels()), (&[0, 1, 1][..], &[1, 0][..]));
+    assert_eq!(data.train.owners().unwrap(), [0, 1, 1]);
+    for (sample, colour) in [10, 20, 30].into_iter().enumerate() {
+        let image = data.train.image(sample).unwrap();
+        assert_eq!((image.height, image.width, image.pixels[0]), (4, 4, colour));
+    }
+    assert!(data.notes[0].contains("validation*.parquet"), "{:?}", data.notes);
+    assert_eq!(open(sample(false).path(), &options()).unwrap().class_names, ["0", "1"]);
+}
+
+#[test]
+fn memory_and_packed_images_give_the_same_pixels_and_lists_need_none() {
+    let root = sample(true);
+    let open = |budget| open(root.path(), &PackedOptions { budget, ..options() }).unwrap();
+    let (kept, packed, listed) = (open(1 << 20), open(1), open(0));
+    for sample in 0..3 {
+        assert_eq!(
+            kept.train.image(sample).unwrap().pixels,
+            packed.train.image(sample).unwrap().pixels
+        );
+    }
+    assert!(matches!(packed.train.image(0).unwrap().pixels, std::borrow::Cow::Owned(_)));
+    assert_eq!(
+        (listed.train.labels(), listed.class_names),
+        (kept.train.labels(), kept.class_names)
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let told = |root: &tempfile::TempDir, options: &PackedOptions| {
+        let error = open(root.path(), options).unwrap_err().to_string();
+        error.replace(&root.path().display().to_string(), "[root]")
+    };
+    let root = sample(true);
+    let error = told(&root, &PackedOptions { label: "fine_label".into(), ..options() });
+    assert!(
+        error.contains("expected a column `fine_label`, found the columns image, label, writer"),
+        "{error}"
+    );
+    let error = told(&root, &PackedOptions { input: "label".into(), ..options() });
+    assert!(error.contains("bytes in the column `label`, found values of type INT64"), "{error}");
+    let share = Some(TestShare { share: 0.5, seed: 0 });
+    assert!(
+        told(&root, &PackedOptions { test_share: share, ..options() })
+            .contains("remove data.test_share")
+    );
+    let bad = hub(&[(png(1, 4, 4), 0, 1), (vec![1, 2, 3], 1, 1)], true);
+    std::fs::write(root.path().join("data/train-00001-of-00002.parquet"), bad).unwrap();
+    let error = told(&root, &options());
+    assert!(error.contains("train-00001-of-00002.parquet row 1: expected an image"), "{error}");
+    let high = hub(&[(png(1, 4, 4), 2, 1)], true);
+    std::fs::write(root.path().join("data/train-00001-of-00002.parquet"), high).unwrap();
+    let error = told(&root, &options());
+    assert!(error.contains("labels from 0 to 1, found label 2 of sample 2"), "{error}");
+    let empty = tempfile::tempdir().unwrap();
+    assert!(told(&empty, &options()).contains("[root]/train*.parquet: not found"));
+}
+
+#[test]
+fn one_file_is_divided_by_a_share() {
+    let root = tempfile::tempdir().unwrap();
+    let rows: Vec<_> = (0..8).map(|i| (png(i * 9, 4, 4), i64::from(i % 2), 1)).collect();
+    std::fs::write(root.path().join("all.parquet"), hub(&rows, true)).unwrap();
+    let share = Some(TestShare { share: 0.25, seed: 0 });
+    let options = PackedOptions { test_share: share, ..options() };
+    let data = open(&root.path().join("all.parquet"), &options).unwrap();
+    assert_eq!((data.train.len(), data.test.len()), (6, 2));
+    for split in [&data.train, &data.test] {
+        for (sample, label) in split.labels().iter().enumerate() {
+            let colour = split.image(sample).unwrap().pixels[0];
+            assert_eq!(u32::from(colour / 9 % 2), *label);
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! Python's pickles, as far as data sets are kept in them: lists, dictionaries, texts, numbers and NumPy's arrays.
+//!
+//! A pickle is a program for a machine with a stack. This one only builds values: whatever a pickle asks to import or to
+//! call stays the name of it, so reading one from a stranger runs nothing. Only what it holds is copied, and a value that
+//! is remembered is shared. Opcodes of protocols 0 to 3 that such files use are known; any other is an error.
+
+use std::collections::HashMap;
+use std::io::{Error, ErrorKind, Result};
+use std::rc::Rc;
+
+/// What a pickle holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// `None`, a number with a fraction: nothing that data are made of.
+    Other,
+    Bool(bool),
+    Int(i64),
+    /// A text or bytes, which files of Python 2 do not tell apart.
+    Bytes(Rc<[u8]>),
+    List(Rc<Vec<Value>>),
+    Tuple(Rc<Vec<Value>>),
+    Dict(Rc<Vec<(Value, Value)>>),
+    /// `module name`.
+    Name(Rc<str>),
+    /// What is made by calling a name with arguments, and the state that it was given.
+    Made {
+        name: Rc<str>,
+        state: Rc<Value>,
+    },
+}
+
+impl Value {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        let Value::Dict(pairs) = self else { return None };
+        let is_key = |(found, _): &&(Value, Value)| matches!(found, Value::Bytes(text) if **text == *key.as_bytes());
+        pairs.iter().rev().find(is_key).map(|(_, value)| value)
+    }
+
+    /// Whole numbers of a list.
+    pub fn ints(&self) -> Option<Vec<i64>> {
+        let Value::List(list) = self else { return None };
+        let int = |value: &Value| if let Value::Int(int) = value { Some(*int) } else { None };
+        list.iter().map(int).collect()
+    }
+
+    /// Texts of a list.
+    pub fn texts(&self) -> Option<Vec<String>> {
+        let Value::List(list) = self else { return None };
+        let text = |value: &Value| match value {
+            Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            _ => None,
+        };
+        list.iter().map(text).collect()
+    }
+
+    /// Shape and bytes of an array of bytes (`u1`) in rows.
+    pub fn byte_array(&self) -> Option<(Vec<usize>, &[u8])> {
+        // The state of an array: version, shape, type, whether by columns, bytes.
+        let Value::Made { name, state } = self else { return None };
+        let Value::Tuple(state) = state.as_ref() else { return None };
+        let [
+            _,
+            Value::Tuple(shape),
+            Value::Made { name: kind, .. },
+            by_column,
+            Value::Bytes(bytes),
+        ] = state.as_slice()
+        else {
+            return None;
+        };
+        let is_array = name.ends_with(" _reconstruct") && &**kind == "numpy dtype u1";
+        let by_row = matches!(by_column, Value::Bool(false) | Value::Int(0));
+        let extent = |value: &Value| match value {
+            Value::Int(extent) => usize::try_from(*extent).ok(),
+            _ => None,
+        };
+        let shape: Vec<usize> = shape.iter().map(extent).collect::<Option<_>>()?;
+        (is_array && by_row).then_some((shape, bytes))
+    }
+}
+
+fn wrong(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidData, what.into())
+}
+
+/// The value of a pickle.
+///
+/// # Errors
+/// Bytes that end too early, an opcode that is not known, a program that does not fit its stack.
+pub(super) fn read(bytes: &[u8]) -> Result<Value> {
+    let mut machine =
+        Machine { bytes, at: 0, stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+    loop {
+        if let Some(value) = machine.step()? {
+            return Ok(value);
+        }
+    }
+}
+
+struct Machine<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    stack: Vec<Value>,
+    /// Heights of the stack.
+    marks: Vec<usize>,
+    memo: HashMap<u32, Value>,
+}
+
+impl<'a> Machine<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
+        let end =
+            end.ok_or_else(|| wrong(format!("it breaks off behind {} bytes", self.bytes.len())))?;
+        let taken = &self.bytes[self.at..end];
+        self.at = end;
+        Ok(taken)
+    }
+
+    /// A number of so many bytes, the lowest first.
+    fn number(&mut self, count: usize) -> Result<u64> {
+        let bytes = self.take(count)?.iter().rev();
+        Ok(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn line(&mut self) -> Result<&'a str> {
+        let rest = &self.bytes[self.at..];
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let line = self.take(end.map_or(rest.len() + 1, |end| end + 1))?;
+        std::str::from_utf8(&line[..line.len() - 1]).map_err(|_| wrong("a name that is no text"))
+    }
+
+    /// The number of a place to keep values at, in letters.
+    fn place(&mut self) -> Result<u64> {
+        let line = self.line()?;
+        line.parse().map_err(|_| wrong(format!("the place `{line}`")))
+    }
+
+    fn pop(&mut self) -> Result<Value> {
+        let floor = self.marks.last().copied().unwrap_or(0);
+        match self.stack.len() > floor {
+            true => self.stack.pop().ok_or_else(|| wrong("an empty stack")),
+            false => Err(wrong(format!("an empty stack at byte {}", self.at))),
+        }
+    }
+
+    fn from_mark(&mut self) -> Result<Vec<Value>> {
+        let mark = self.marks.pop().ok_or_else(|| wrong(format!("no mark at byte {}", self.at)))?;
+        Ok(self.stack.split_off(mark))
+    }
+
+    fn some(&mut self, count: usize) -> Result<Value> {
+        let mut values = (0..count).map(|_| self.pop()).collect::<Result<Vec<_>>>()?;
+        values.reverse();
+        Ok(Value::Tuple(values.into()))
+    }
+
+    fn push_bytes(&mut self, length: u64) -> Result<()> {
+        let bytes = self.take(usize::try_from(length).unwrap_or(usize::MAX))?;
+        self.stack.push(Value::Bytes(bytes.into()));
+        Ok(())
+    }
+
+    /// One opcode; the value at the end.
+    fn step(&mut self) -> Result<Option<Value>> {
+        let place = self.at;
+        match self.take(1)?[0] {
+            b'.' => return self.pop().map(Some),
+            0x80 => {
+                let protocol = self.take(1)?[0];
+                if protocol > 3 {
+                    return Err(wrong(format!("a pickle of protocol {protocol}; up to 3 is read")));
+                }
+            }
+            b'(' => self.marks.push(self.stack.len()),
+            b'N' => self.stack.push(Value::Other),
+            code @ (0x88 | 0x89) => self.stack.push(Value::Bool(code == 0x88)),
+            b'G' => {
+                self.take(8)?;
+                self.stack.push(Value::Other);
+            }
+            b'J' => {
+                let number = self.number(4)?;
+                self.stack.push(Value::Int(i64::from(number as u32 as i32)));
+            }
+            b'K' => {
+                let number = self.number(1)?;
+                self.stack.push(Value::Int(number as i64));
+            }
+            b'M' => {
+                let number = self.number(2)?;
+                self.stack.push(Value::Int(number as i64));
+            }
+            0x8a => {
+                let count = self.number(1)? as usize;
+                if count > 8 {
+                    return Err(wrong(format!("a number of {count} bytes")));
+                }
+                let (number, unused) = (self.number(count)?, 64 - 8 * count as u32);
+                let signed = if count == 0 { 0 } else { (number as i64) << unused >> unused };
+                self.stack.push(Value::Int(signed));
+            }
+            b'I' => {
+                let line = self.line()?;
+                let number = line.parse().map_err(|_| wrong(format!("the number `{line}`")))?;
+                self.stack.push(Value::Int(number));
+            }
+            b'S' => {
+                let line = self.line()?.trim_matches(['\'', '"']);
+                if line.contains('\\') {
+                    return Err(wrong(format!("a text with escapes, `{line}`")));
+                }
+                self.stack.push(Value::Bytes(line.as_bytes().into()));
+            }
+            b'U' | b'C' => {
+                let length = self.number(1)?;
+                self.push_bytes(length)?;
+            }
+            b'T' | b'B' | b'X' => {
+                let length = self.number(4)?;
+                self.push_bytes(length)?;
+            }
+            b']' => self.stack.push(Value::List(Rc::default())),
+            b'}' => self.stack.push(Value::Dict(Rc::default())),
+            b')' => self.stack.push(Value::Tuple(Rc::default())),
+            b'l' => {
+                let values = self.from_mark()?;
+                self.stack.push(Value::List(values.into()));
+            }
+            b't' => {
+                let values = self.from_mark()?;
+                self.stack.push(Value::Tuple(values.into()));
+            }
+            b'd' => {
+                let values = self.from_mark()?;
+                self.stack.push(Value::Dict(pairs(values)?.into()));
+            }
+            code @ 0x85..=0x87 => {
+                let tuple = self.some(usize::from(code - 0x84))?;
+                self.stack.push(tuple);
+            }
+            b'a' => {
+                let value = self.pop()?;
+                self.extend(vec![value])?;
+            }
+            b'e' => {
+                let values = self.from_mark()?;
+                self.extend(values)?;
+            }
+            b's' => {
+                let (value, key) = (self.pop()?, self.pop()?);
+                self.set(vec![key, value])?;
+            }
+            b'u' => {
+                let values = self.from_mark()?;
+                self.set(values)?;
+            }
+            b'c' => {
+                let name = format!("{} {}", self.line()?, self.line()?);
+                self.stack.push(Value::Name(name.into()));
+            }
+            b'R' => {
+                let (arguments, called) = (self.pop()?, self.pop()?);
+                self.stack.push(made(&called, &arguments)?);
+            }
+            b'b' => {
+                let (state, object) = (self.pop()?, self.pop()?);
+                let Value::Made { name, .. } = object else {
+                    return Err(wrong(format!("a state of nothing at byte {place}")));
+                };
+                self.stack.push(Value::Made { name, state: state.into() });
+            }
+            b'q' => {
+                let number = self.number(1)?;
+                self.remember(number)?;
+            }
+            b'r' => {
+                let number = self.number(4)?;
+                self.remember(number)?;
+            }
+            b'p' => {
+                let number = self.place()?;
+                self.remember(number)?;
+            }
+            code @ (b'h' | b'j' | b'g') => {
+                let number = match code {
+                    b'h' => self.number(1)?,
+                    b'j' => self.number(4)?,
+                    _ => self.place()?,
+                };
+                let value = self.memo.get(&(number as u32)).cloned();
+                self.stack.push(value.ok_or_else(|| wrong(format!("no value {number} was kept")))?);
+            }
+            code => {
+                return Err(wrong(format!(
+                    "opcode {code:#04x} at byte {place}, which data sets do not use"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    fn remember(&mut self, number: u64) -> Result<()> {
+        let value = self.stack.last().cloned().ok_or_else(|| wrong("nothing to keep"))?;
+        // What is filled later is looked up by nobody: lists and dictionaries of data sets are not shared.
+        if !matches!(value, Value::List(_) | Value::Dict(_) | Value::Made { .. }) {
+            self.memo.insert(number as u32, value);
+        }
+        Ok(())
+    }
+
+    fn extend(&mut self, values: Vec<Value>) -> Result<()> {
+        match self.stack.last_mut() {
+            Some(Value::List(list)) => Rc::make_mut(list).extend(values),
+            _ => return Err(wrong(format!("values for no list at byte {}", self.at))),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, values: Vec<Value>) -> Result<()> {
+        let pairs = pairs(values)?;
+        match self.stack.last_mut() {
+            Some(Value::Dict(dict)) => Rc::make_mut(dict).extend(pairs),
+            _ => return Err(wrong(format!("keys for no dictionary at byte {}", self.at))),
+        }
+        Ok(())
+    }
+}
+
+fn pairs(values: Vec<Value>) -> Result<Vec<(Value, Value)>> {
+    let mut values = values.into_iter();
+    let mut pairs = Vec::with_capacity(values.len() / 2);
+    while let Some(key) = values.next() {
+        let value = values.next().ok_or_else(|| wrong("a key without a value"))?;
+        pairs.push((key, value));
+    }
+    Ok(pairs)
+}
+
+/// What a call stands for: an array, the type of one with its letters, or bytes that Python 3 wrote for Python 2.
+fn made(called: &Value, arguments: &Value) -> Result<Value> {
+    let (Value::Name(name), Value::Tuple(arguments)) = (called, arguments) else {
+        return Err(wrong("a call of no name"));
+    };
+    let state = Rc::new(Value::Other);
+    Ok(match (&**name, arguments.as_slice()) {
+        ("numpy dtype", [Value::Bytes(letters), ..]) => {
+            let name = format!("numpy dtype {}", String::from_utf8_lossy(letters)).into();
+            Value::Made { name, state }
+        }
+        // Latin letters for bytes.
+        ("_codecs encode", [Value::Bytes(text), ..]) => {
+            let text = String::from_utf8_lossy(text);
+            Value::Bytes(text.chars().map(|letter| u32::from(letter) as u8).collect())
+        }
+        _ => Value::Made { name: Rc::clone(name), state },
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A text of Python 2.
+    fn text(text: &[u8]) -> Vec<u8> {
+        match u8::try_from(text.len()) {
+            Ok(length) => [b"U", [length].as_slice(), text].concat(),
+            Err(_) => [b"T", (text.len() as u32).to_le_bytes().as_slice(), text].concat(),
+        }
+    }
+
+    fn int(number: usize) -> Vec<u8> {
+        [b"M", (number as u16).to_le_bytes().as_slice()].concat()
+    }
+
+    /// What Python 2 writes of an array of bytes.
+    pub fn array(rows: usize, columns: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut pickle = b"cnumpy.core.multiarray\n_reconstruct\nq\x05cnumpy\nndarray\nq\x06K\x00\x85U\x01b\x87Rq\x07(K\x01".to_vec();
+        pickle.extend([int(rows), int(columns)].concat());
+        pickle.extend(b"\x86cnumpy\ndtype\nq\x08U\x02u1K\x00K\x01\x87Rq\x09(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89");
+        pickle.extend(text(bytes));
+        pickle.extend(b"tb");
+        pickle
+    }
+
+    pub fn ints(list: &[u8]) -> Vec<u8> {
+        let each: Vec<u8> = list.iter().flat_map(|number| [b'K', *number]).collect();
+        [b"]q\x04(", each.as_slice(), b"e"].concat()
+    }
+
+    pub fn texts(list: &[String]) -> Vec<u8> {
+        let each: Vec<u8> = list.iter().flat_map(|name| text(name.as_bytes())).collect();
+        [b"](", each.as_slice(), b"e"].concat()
+    }
+
+    /// A dictionary of protocol 2.
+    pub fn dict(pairs: &[(&str, Vec<u8>)]) -> Vec<u8> {
+        let each: Vec<u8> = pairs
+            .iter()
+            .flat_map(|(key, value)| [text(key.as_bytes()), value.clone()].concat())
+            .collect();
+        [b"\x80\x02}q\x01(", each.as_slice(), b"u."].concat()
+    }
+
+    #[test]
+    fn dictionaries_of_lists_and_arrays_are_read() {
+        let bytes: Vec<u8> = (0..=255).chain(0..=43).collect();
+        let names = ["apple".to_owned(), "beaver".to_owned()];
+        let pickle = dict(&[
+            ("labels", ints(&[6, 9, 255])),
+            ("data", array(3, 100, &bytes)),
+            ("names", texts(&names)),
+        ]);
+        let value = read(&pickle).unwrap();
+        assert_eq!(value.get("labels").unwrap().ints(), Some(vec![6, 9, 255]));
+        assert_eq!(value.get("names").unwrap().texts().unwrap(), names);
+        let (shape, found) = value.get("data").unwrap().byte_array().unwrap();
+        assert_eq!((shape, found), (vec![3, 100], bytes.as_slice()));
+        assert_eq!(value.get("fine_labels"), None);
+        // An array by columns is none that is read.
+        let turned: Vec<u8> = array(3, 100, &bytes);
+        let place = turned.windows(3).position(|at| at == b"tb\x89").unwrap();
+        let turned = [&turned[..place], b"tb\x88", &turned[place + 3..]].concat();
+        assert!(read(&[turned.as_slice(), b"."].concat()).unwrap().byte_array().is_none());
+    }
+
+    #[test]
+    fn values_that_were_kept_are_looked_up_and_numbers_have_signs() {
+        let pickle = b"\x80\x02(U\x02abq\x03h\x03J\xfe\xff\xff\xff\x8a\x01\xffI12\nt.";
+        let Value::Tuple(values) = read(pickle).unwrap() else { panic!() };
+        let text = Value::Bytes(b"ab".as_slice().into());
+        assert_eq!(*values, [text.clone(), text, Value::Int(-2), Value::Int(-1), Value::Int(12)]);
+    }
+
+    #[test]
+    fn the_letters_of_protocol_0_are_read() {
+        let pickle =
+            b"(dp1\nS'label_names'\np2\n(lp3\nS'airplane'\np4\naS'cat'\nag4\nasS'size'\nI10000\ns.";
+        let value = read(pickle).unwrap();
+        assert_eq!(
+            value.get("label_names").unwrap().texts().unwrap(),
+            ["airplane", "cat", "airplane"]
+        );
+        assert_eq!(value.get("size"), Some(&Value::Int(10_000)));
+        assert!(read(b"S'a\\x00'\n.").unwrap_err().to_string().contains("escapes"));
+    }
+
+    #[test]
+    fn nothing_is_called_and_what_is_broken_is_refused() {
+        let error = |pickle: &[u8]| read(pickle).unwrap_err().to_string();
+        let harm = read(b"cposix\nsystem\n(U\x02lstR.").unwrap();
+        assert!(matches!(harm, Value::Made { name, .. } if &*name == "posix system"));
+        let whole = dict(&[("labels", ints(&[1, 2]))]);
+        for end in 0..whole.len() {
+            read(&whole[..end]).unwrap_err();
+        }
+        assert!(error(b"\x80\x04.").contains("protocol 4"));
+        assert!(error(b"\x80\x02\x93.").contains("opcode 0x93 at byte 2"));
+        assert!(error(b"e.").contains("no mark") && error(b"(0").contains("opcode 0x30"));
+        assert!(error(b"T\xff\xff\xff\xffabc").contains("breaks off behind 8 bytes"));
+        assert!(
+            error(b"K\x01b.").contains("empty stack") && error(b"h\x05.").contains("no value 5")
+        );
+        assert!(error(b"K\x01K\x02b.").contains("a state of nothing"));
+    }
+}

@@ -1,0 +1,24 @@
+//! What rows of a table need, and what has no meaning for them.
+
+use super::Checker;
+use crate::scenario::{BackboneSection, DataSource, Scenario};
+
+impl Scenario {
+    /// Rows go to heads as they are: through no network and no transform.
+    pub(super) fn check_rows(&self, checker: &mut Checker<'_>) {
+        if self.data.source != DataSource::Table {
+            return;
+        }
+        if self.backbone != BackboneSection::Pixels {
+            let kind = self.backbone.kind();
+            checker.reject(
+                &["backbone.kind", "backbone", "data.source"],
+                &format!("a table has rows of numbers, and the backbone \"{kind}\" reads none"),
+                "does not read these data",
+                "set `backbone.kind = \"pixels\"`: rows are the features, as they are",
+            );
+        }
+        let help = "remove it; rows are neither resized nor normalised";
+        self.refuse_transforms(checker, "a table has rows of numbers", help);
+    }
+}

@@ -1,0 +1,252 @@
+//! Promises: data of one's own are read as they lie, planned without an image, divided as a file says, and nothing is
+//! left out in silence.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::command::{Told, read, tell};
+
+/// A scenario whose network is nothing, for `data` and `partition` in TOML.
+fn scenario(folder: &Path, data: &str, partition: &str) {
+    let text = format!(
+        "schema = 1\ndata = {data}\ntasks = {{ count = 1 }}\npartition = {partition}\n\
+         backbone = {{ kind = \"pixels\" }}\nmethod = {{ name = \"fedavg\" }}\n\
+         federation = {{ clients = 2, rounds = 1 }}\nclient = {{ epochs = 1, batch = 4 }}\n"
+    );
+    fs::write(folder.join("own.toml"), text).unwrap();
+}
+
+fn run(folder: &Path, out: &str, more: &[&str]) -> Told {
+    tell(folder, &[&["run", "own.toml", "-q", "-o", out], more].concat())
+}
+
+fn digests(folder: &Path, out: &str, more: &[&str]) -> Value {
+    let told = run(folder, out, more);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let manifest: Value =
+        serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap();
+    manifest["digests"].clone()
+}
+
+const IID: &str = r#"{ kind = "iid", min_samples = 1 }"#;
+
+/// So many images of two classes in a folder; the brightness tells the class.
+fn images(folder: &Path, part: &str, count: u8) {
+    for (class, base) in [("cat", 40), ("emu", 180)] {
+        let place = folder.join(part).join(class);
+        fs::create_dir_all(&place).unwrap();
+        for i in 0..count {
+            let image = image::GrayImage::from_pixel(6, 4, image::Luma([base + i]));
+            image.save(place.join(format!("{i:02}.png"))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_folder_with_val_runs_and_says_what_it_measures_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    images(folder, "pets/train", 8);
+    images(folder, "pets/val", 3);
+    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    let told = run(folder, "one", &[]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(
+        told.err.contains("note: accuracies are measured on val/: there is no test/"),
+        "{}",
+        told.err
+    );
+    let matrix = read(folder.join("one/matrix.csv"));
+    assert!(matrix.contains(",6,"), "three of each class: {matrix}");
+    // The plan lists the same folder, and needs no image: these are damaged now.
+    for i in 0..8 {
+        fs::write(folder.join(format!("pets/train/cat/{i:02}.png")), "gone").unwrap();
+    }
+    let plan = tell(folder, &["plan", "own.toml"]);
+    assert_eq!(plan.code, 0, "{}", plan.err);
+    assert!(plan.err.contains("note: accuracies are measured on val/"), "{}", plan.err);
+    let told = run(folder, "two", &[]);
+    assert_eq!(told.code, 6, "{}", told.err);
+    assert!(
+        told.err.contains("cat/00.png: expected an image (PNG, JPEG, BMP or WebP)"),
+        "{}",
+        told.err
+    );
+}
+
+#[test]
+fn an_image_that_cannot_be_read_is_an_error_and_no_silent_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    images(folder, "pets/train", 4);
+    images(folder, "pets/test", 2);
+    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    let whole = digests(folder, "whole", &[]);
+    fs::write(folder.join("pets/train/cat/.DS_Store"), "").unwrap();
+    fs::write(folder.join("pets/train/cat/LICENSE"), "").unwrap();
+    let told = run(folder, "beside", &[]);
+    assert!(told.err.contains("2 files among the images passed over"), "{}", told.err);
+    assert_eq!(digests(folder, "again", &[]), whole);
+    for i in 0..5 {
+        fs::write(folder.join(format!("pets/train/emu/{i}.tif")), "").unwrap();
+    }
+    let told = run(folder, "tif", &[]);
+    assert_eq!(told.code, 6);
+    assert!(
+        told.err.contains(
+            "5 files that cannot be a sample of a class: emu/0.tif, emu/1.tif, emu/2.tif, ..."
+        ),
+        "{}",
+        told.err
+    );
+    let plan = tell(folder, &["plan", "own.toml"]);
+    assert!(plan.code == 6 && plan.err.contains("5 files"), "{}", plan.err);
+}
+
+#[test]
+fn undivided_images_are_drawn_class_by_class() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    images(folder, "pets", 10);
+    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    let told = run(folder, "none", &[]);
+    assert_eq!(told.code, 3);
+    assert!(told.err.contains("data.test_share = 0.2"), "{}", told.err);
+    let share = ["--set", "data.test_share=0.3"];
+    let one = digests(folder, "one", &share);
+    assert!(read(folder.join("one/matrix.csv")).contains(",6,"), "three of ten of each class");
+    let other = [&share[..], &["--set", "data.test_seed=1"]].concat();
+    assert_ne!(one, digests(folder, "other", &other));
+    let again =
+        [&share[..], &["--set", "data.test_seed=0", "--seed", "1", "--workers", "1"]].concat();
+    let moved = digests(folder, "again", &[&share[..], &["--workers", "2"]].concat());
+    assert_eq!(one, moved);
+    // Another run, the same division: the split belongs to the benchmark.
+    assert_eq!(run(folder, "seeded", &again).code, 0);
+    let data = |out: &str| {
+        let text = read(folder.join(out).join("manifest.json"));
+        serde_json::from_str::<Value>(&text).unwrap()["data"].clone()
+    };
+    assert_eq!(data("seeded"), data("one"));
+    assert_ne!(data("other"), data("one"));
+}
+
+fn table(folder: &Path, name: &str, rows: u32) {
+    let line =
+        |i: u32| format!("{}.5,{},{}\n", i % 2 * 8, i, if i % 2 == 0 { "cat" } else { "emu" });
+    let lines: String = (0..rows).map(line).collect();
+    fs::write(folder.join(name), format!("a,writer,label\n{lines}")).unwrap();
+}
+
+#[test]
+fn rows_of_a_table_are_learnt_by_their_writers() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = "1.5,7,cat\n0.5,9,emu\n1.25,7,cat\n0.75,9,emu\n1.0,7,emu\n";
+    fs::write(folder.join("train.csv"), format!("a,writer,label\n{lines}")).unwrap();
+    fs::write(folder.join("test.csv"), "a,writer,label\n1.5,1,cat\n0.5,1,emu\n").unwrap();
+    let data = r#"{ source = "table", path = ".", width = 1, client = "writer" }"#;
+    scenario(folder, data, r#"{ kind = "natural", min_samples = 1 }"#);
+    let one = digests(folder, "one", &["--workers", "1"]);
+    assert_eq!(one, digests(folder, "two", &["--workers", "2"]));
+    assert_eq!(
+        read(folder.join("one/partition.csv")),
+        "task,client,class,samples\n1,0,0,2\n1,0,1,1\n1,1,1,2\n",
+        "writer 7 has most"
+    );
+    let check = tell(folder, &["check", "own.toml", "--set", "backbone.kind=vit"]);
+    assert_eq!(check.code, 3);
+    assert!(check.err.contains("set `backbone.kind = \"pixels\"`"), "{}", check.err);
+    let plan = tell(folder, &["plan", "own.toml", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&plan.out).unwrap();
+    assert_eq!(plan["total"]["rounds"], 1);
+}
+
+#[test]
+fn a_file_says_who_holds_which_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    table(folder, "train.csv", 6);
+    table(folder, "test.csv", 4);
+    let data = r#"{ source = "table", path = ".", width = 1, client = "writer" }"#;
+    scenario(folder, data, r#"{ kind = "file", file = "who.csv" }"#);
+    let who =
+        |lines: &str| fs::write(folder.join("who.csv"), format!("sample,client\n{lines}")).unwrap();
+    who("5,0\n0,1\n1,1\n2,1\n3,0\n4,0\n");
+    let one = digests(folder, "one", &[]);
+    let expected = "task,client,class,samples\n1,0,0,1\n1,0,1,2\n1,1,0,2\n1,1,1,1\n";
+    assert_eq!(read(folder.join("one/partition.csv")), expected);
+    // Another order of lines is the same partition.
+    who("0,1\n1,1\n2,1\n3,0\n4,0\n5,0\n");
+    assert_eq!(one, digests(folder, "sorted", &[]));
+    let planned = tell(folder, &["plan", "own.toml"]);
+    assert_eq!(planned.code, 0, "{}", planned.err);
+    who("0,1\n1,1\n2,0\n");
+    let told = run(folder, "holes", &[]);
+    assert_eq!(told.code, 6);
+    assert!(told.err.contains("none for 3 of them, the first is sample 3"), "{}", told.err);
+    let dropped = run(folder, "dropped", &["--set", "partition.unlisted=drop"]);
+    assert_eq!(dropped.code, 0, "{}", dropped.err);
+    let expected = "task,client,class,samples\n1,0,0,1\n1,1,0,1\n1,1,1,1\n";
+    assert_eq!(read(folder.join("dropped/partition.csv")), expected);
+    who("0,1\n9,0\n");
+    let told = run(folder, "beyond", &["--set", "partition.unlisted=drop"]);
+    assert!(
+        told.code == 6 && told.err.contains("who.csv:3: expected a training sample from 0 to 5"),
+        "{}",
+        told.err
+    );
+    who("0,1\n1,0\n0,0\n");
+    let told = run(folder, "twice", &[]);
+    assert_eq!(told.code, 3);
+    let shown = told.err.replace(&folder.display().to_string(), "[folder]");
+    insta::assert_snapshot!(shown.trim_end());
+    let nested = ["--set", "data.subset=2"];
+    who("0,1\n1,0\n");
+    let told = run(folder, "subset", &nested);
+    assert!(told.code == 3 && told.err.contains("not beside a file"), "{}", told.err);
+}
+
+#[test]
+fn keys_that_make_no_sense_are_shown_at_their_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let data = r#"{ source = "table", path = ".", width = 0, split = { share = 0.5 }, train = { flip = 0.5 } }"#;
+    scenario(folder, data, r#"{ kind = "natural" }"#);
+    let told = tell(folder, &["check", "own.toml"]);
+    assert_eq!(told.code, 3);
+    let foreign =
+        r#"{ source = "cifar10", path = ".", test_share = 0.2, label = "y", client = "folder" }"#;
+    scenario(folder, foreign, r#"{ kind = "file" }"#);
+    let more = tell(folder, &["check", "own.toml"]);
+    let both = r#"{ source = "folder", path = ".", test_share = 0.2, split = { share = 0.5 }, client = "who" }"#;
+    scenario(folder, both, IID);
+    let last = tell(folder, &["check", "own.toml"]);
+    insta::assert_snapshot!([told.err, more.err, last.err].join("\n"));
+    // What depends on a source that cannot be read is not judged.
+    let told = tell(folder, &["check", "own.toml", "--set", "data.source=csv"]);
+    assert!(told.code == 3 && !told.err.contains("inside the program"), "{}", told.err);
+}
+
+#[test]
+fn the_effective_scenario_is_the_same_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    table(folder, "train.csv", 8);
+    fs::write(folder.join("who.csv"), "sample,client\n0,1\n1,0\n2,1\n3,1\n4,0\n5,1\n").unwrap();
+    let data = r#"{ source = "table", path = "train.csv", width = 1, client = "writer", test_share = 0.25 }"#;
+    scenario(folder, data, r#"{ kind = "file", file = "who.csv" }"#);
+    let one = digests(folder, "one", &[]);
+    let effective = folder.join("one/scenario.effective.toml");
+    let told = tell(folder, &["run", effective.to_str().unwrap(), "-q", "-o", "two"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let manifest = |out: &str| -> Value {
+        serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap()
+    };
+    assert_eq!(manifest("two")["digests"], one);
+    assert_eq!(manifest("two")["scenario"]["hash"], manifest("one")["scenario"]["hash"]);
+    let verified = tell(folder, &["replay", "one", "--verify", "-q"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+}
