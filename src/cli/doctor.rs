@@ -10,6 +10,7 @@ use super::failure::CliError;
 use super::{Exit, Format, print};
 use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
+use crate::fetch::Settings;
 use crate::model::{GpuMemory, Place};
 use crate::quantity::Bytes;
 use crate::scenario::{Compute, DeviceName};
@@ -21,8 +22,8 @@ Examples:
   fedcast doctor
   fedcast doctor --format json        to be sent with a report of a problem
 
-Nothing is changed, and a part that is missing is no error. Data and weights are looked for in the
-folders `data` and `weights` of the current folder, where the shipped scenarios expect them.")]
+Nothing is changed, and a part that is missing is no error. Data and weights are those that
+`fedcast fetch` brought, and what lies in the folders `data` and `weights` of the current folder.")]
 pub struct DoctorArgs {
     /// How results are written to stdout
     #[arg(long, value_enum, default_value_t)]
@@ -88,6 +89,7 @@ fn look() -> Found {
         disk_free_bytes: free(&folder),
         folder,
     });
+    let settings = Settings::from_env();
     Found {
         version: env!("CARGO_PKG_VERSION"),
         commit: commit(),
@@ -98,8 +100,8 @@ fn look() -> Found {
         gpus: gpus(),
         caches,
         disk_free_bytes: free(Path::new(".")),
-        data: items(Path::new("data")),
-        weights: items(Path::new("weights")),
+        data: items(&settings.data).into_iter().chain(items(Path::new("data"))).collect(),
+        weights: items(&settings.hub).into_iter().chain(items(Path::new("weights"))).collect(),
     }
 }
 

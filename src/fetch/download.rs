@@ -74,14 +74,12 @@ fn once(
     tag: &Path,
     settings: &Settings,
 ) -> Result<Ended, FetchError> {
-    let have = length(part);
+    // A file that has changed meanwhile comes from its beginning, and so does one of which nobody can tell.
+    let known = fs::read_to_string(tag).ok().filter(|_| length(part) > 0);
+    let have = if known.is_some() { length(part) } else { 0 };
     let mut request = agent.get(wanted.url).header("Accept-Encoding", "identity");
-    if have > 0 {
-        request = request.header("Range", format!("bytes={have}-"));
-        // A file that has changed meanwhile comes from its beginning.
-        if let Ok(tag) = fs::read_to_string(tag) {
-            request = request.header("If-Range", tag);
-        }
+    if let Some(known) = known {
+        request = request.header("Range", format!("bytes={have}-")).header("If-Range", known);
     }
     let response = match request.call() {
         Ok(response) => response,

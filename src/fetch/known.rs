@@ -78,13 +78,17 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
         return Ok(Fetched { path, already: true, notes });
     }
     if let Some(why) = settings.offline {
-        return Err(FetchError::Offline { name, place: folder, why });
+        return Err(FetchError::Offline { name, place: settings.data.clone(), why });
     }
     fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
     let lock = Disk::default().lock_file(&settings.data.join(format!(".{}.lock", entry.name)));
     // Held until the end: two processes do not write the same files.
     let lock = lock.map_err(FetchError::disk(&folder))?;
     lock.lock().map_err(FetchError::disk(&folder))?;
+    // Another process may have brought it meanwhile.
+    if find(entry, settings).is_some() {
+        return Ok(Fetched { path, already: true, notes });
+    }
     let written = record_of(entry, settings);
     let mut record = recorded(&written);
     (record.name, record.licence) = (name, entry.licence.to_owned());
@@ -112,8 +116,11 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
         let archives: Vec<PathBuf> =
             entry.files.iter().map(|file| folder.join(file.file)).collect();
         let into = folder.join(FILES);
+        // Archives are unpacked beside their place: a whole folder is there, or none.
         if into.exists() {
-            fs::remove_dir_all(&into).map_err(FetchError::disk(&into))?;
+            let why = format!("{} is there, and no record says what it is", into.display());
+            let advice = "move it away and fetch it again, or name it with data.path".to_owned();
+            return Err(FetchError::ByHand { name: record.name, why, advice });
         }
         unpack(&archives, &into)?;
         record.unpacked = true;

@@ -239,11 +239,12 @@ impl Registry {
         let entry = entry.expect("the reader asks for methods of the list");
         let then = (entry.read)(table);
         if !entry.upon_features {
-            if !table.given("first") {
-                return then;
+            if table.given("first") {
+                let message = format!("`{name}` learns features itself and cannot follow a method");
+                table.reject("first", &message, "not here", "remove [method.first]");
+                table.told("first");
             }
-            let message = format!("`{name}` learns features itself and cannot follow a method");
-            table.reject("first", &message, "not here", "remove [method.first]");
+            return then;
         }
         let first = table.table("first", |table| {
             let name = table.get(&first_name(backbone));

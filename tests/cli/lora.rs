@@ -59,11 +59,11 @@ fn plans_say_what_the_server_holds() {
     let told = tell(folder.path(), &["plan", "s.toml", "--format", "json"]);
     assert_eq!(told.code, 0, "{}", told.err);
     let plan: Value = serde_json::from_str(&told.out).unwrap();
-    let held = plan["holdings"]["server"].as_u64().expect("what a server holds");
+    let held = plan["held"]["server"].as_u64().expect("what a server holds");
     write(folder.path(), "name = \"regmean\"\ngamma_backbone = 0\ngamma_head = 0");
     let told = tell(folder.path(), &["plan", "s.toml", "--format", "json"]);
     let plan: Value = serde_json::from_str(&told.out).unwrap();
-    assert!(plan["holdings"]["server"].as_u64().unwrap() < held);
+    assert!(plan["held"]["server"].as_u64().unwrap() < held);
 }
 
 #[test]

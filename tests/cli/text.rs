@@ -144,7 +144,7 @@ fn a_pretrained_bert_reads_with_its_own_vocabulary() {
         let told = tell(folder, &["run", "play.toml", "-q", "--force", "--set", &of(vocabulary)]);
         assert!(told.code == code && told.err.contains(why), "{}", told.err);
     };
-    refused(11, 6, "`embeddings.word_embeddings.weight` has shape");
+    refused(11, 6, "word_embeddings.weight` is 12 x 16, should be 11 x 16");
     std::fs::write(folder.join("vocab.txt"), format!("{pieces}##s\n")).unwrap();
     refused(12, 3, "13 tokens for a network of 12");
 }

@@ -126,11 +126,12 @@ impl Wishes {
         let split = match found.divided {
             true => "",
             false => {
-                "split = { share = 0.8 }   # of every class, trained on; the others are tested\n"
+                "test_share = 0.2         # of every class, tested; the others are trained on\n"
             }
         };
         let nominal = match found.classes {
-            0 => String::new(),
+            // Nothing to plan with.
+            _ if found.train * found.test == 0 => String::new(),
             classes => format!(
                 "nominal = {{ classes = {classes}, train = {}, test = {} }}   # for plans on machines without the images\n",
                 found.train, found.test
@@ -195,9 +196,11 @@ impl Images {
             let classes: Vec<usize> = folders(folder).iter().map(|class| files(class)).collect();
             (classes.len(), classes.iter().sum::<usize>())
         };
-        if !path.is_dir() || path.join("test").is_dir() {
-            let ((classes, train), (_, test)) =
-                (count(&path.join("train")), count(&path.join("test")));
+        if !path.is_dir() || path.join("train").is_dir() {
+            let tests = ["test", "val"].map(|name| count(&path.join(name)));
+            let (classes, train) = count(&path.join("train"));
+            let test = tests.into_iter().map(|(_, files)| files).find(|files| *files > 0);
+            let test = test.unwrap_or(0);
             return Images { divided: true, classes, train, test };
         }
         let (classes, all) = count(path);
@@ -217,7 +220,7 @@ fn files(folder: &Path) -> usize {
 }
 
 /// What a new scenario names where nobody says which weights.
-const USUAL_WEIGHTS: &str = "hf:timm/vit_tiny_patch16_224.augreg_in21k";
+pub(super) const USUAL_WEIGHTS: &str = "hf:timm/vit_tiny_patch16_224.augreg_in21k";
 
 /// The shape that the name of a file of weights tells.
 fn architecture(weights: &str) -> &'static str {

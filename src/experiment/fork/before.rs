@@ -58,6 +58,7 @@ fn stretch(
     let known = (setup.facts.backbone, setup.facts.auxiliary);
     let terms = terms(&scenario, known, Arc::clone(&setup.lab.curriculum), methods)?;
     let rules = Rules { pack: setup.rules.pack, ..terms.rules };
-    let until = TaskId((before.until_task - 1) as u16);
+    let until = before.until_task.checked_sub(1).and_then(|task| u16::try_from(task).ok());
+    let until = TaskId(until.ok_or_else(|| ResumeError::NoFork(path.to_path_buf()))?);
     Ok(Stretch { until, terms: Terms { rules, ..terms } })
 }

@@ -236,6 +236,8 @@ impl Glfc {
         let view = &member.seat.view;
         match self.signal {
             Signal::Task => Ok(state.task != Some(view.task)),
+            // Nothing answers on nothing: the entropy stays that of the last round with samples.
+            Signal::Entropy if member.shard.is_empty() => Ok(false),
             Signal::Entropy => {
                 let before = state.entropy;
                 state.entropy = entropy(member.shard, received, view.seen(), lab)?;

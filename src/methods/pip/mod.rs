@@ -92,8 +92,11 @@ impl Pip {
     /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> Pip {
         let code = "the code of HGP's benchmark";
-        let copies =
-            Param::new("copies", 5, "copies of a prototype in every batch; 0 is DualPrompt");
+        let copies = Param::new(
+            "copies",
+            5,
+            "copies of a prototype in every batch with `inject = \"variance\"`; 0 is DualPrompt",
+        );
         let inject = Param::new("inject", Injection::Variance, "what is injected of a prototype");
         let merge = Param::new("merge", Merge::Moments, "how Gaussians of clients become one");
         let weights = Param::new("proto_weights", Weighing::Samples, "how clients count in it");

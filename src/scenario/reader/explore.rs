@@ -65,8 +65,9 @@ impl Shape {
         Node { value, span: Span::default() }
     }
 
-    /// Those worth a try at a key: words and truths decide about others, and so may whether there is one that has no
-    /// default. Which keys' being there matters otherwise, readers ask and tell.
+    /// Those worth a try at a key: words and truths decide about others, and so may a text in place of the one that is the
+    /// default, and whether there is a key that has no default. Which keys' being there matters otherwise, readers ask and
+    /// tell.
     fn of(doc: &KeyDoc) -> Vec<Shape> {
         let words = doc.choices.iter().map(|(word, _)| Shape::Word(word.clone()));
         let optional = doc.default.is_none() && !doc.required;
@@ -74,7 +75,7 @@ impl Shape {
             "true or false" => vec![Shape::Yes(true), Shape::Yes(false)],
             "a list" => optional.then_some(Shape::List).into_iter().collect(),
             "a string" if doc.choices.is_empty() => {
-                optional.then_some(Shape::Text).into_iter().collect()
+                (!doc.required).then_some(Shape::Text).into_iter().collect()
             }
             "an integer" | "a number" => optional.then_some(Shape::Number).into_iter().collect(),
             _ => words.collect(),
@@ -140,6 +141,7 @@ impl Found {
             let words = self.beside.entry(path.clone()).or_default();
             let paths = words.entry(word.clone()).or_default();
             paths.extend(readout.keys.iter().map(|doc| doc.key.clone()));
+            paths.extend(readout.tables.iter().map(|table| table.path.clone()));
         }
         for doc in readout.keys {
             let same = |known: &KeyDoc| known.key == doc.key && known.kind == doc.kind;
@@ -245,9 +247,14 @@ impl Found {
             if table.is_empty() || preset || !inside || key == path {
                 continue;
             }
+            // What stands in a table that need not be there is allowed where that table is.
+            let around = path.match_indices('.').map(|(dot, _)| &path[..dot]);
+            let inside = around.filter(|around| around.len() > table.len()).chain([path]);
+            let asked = |place: &&str| words.values().any(|paths| paths.contains(*place));
+            let Some(place) = inside.filter(asked).last() else { continue };
             let allow: Vec<String> = words
                 .iter()
-                .filter(|(_, paths)| paths.contains(path))
+                .filter(|(_, paths)| paths.contains(place))
                 .map(|(word, _)| word.clone())
                 .collect();
             if !allow.is_empty() && allow.len() < words.len() {

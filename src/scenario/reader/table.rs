@@ -351,6 +351,11 @@ impl<'a> TableReader<'a> {
         }
     }
 
+    /// A key of which it was told already why it cannot be: it is not called unknown as well, nor looked into.
+    pub fn told(&mut self, name: &'static str) {
+        self.known.push(name);
+    }
+
     /// Reports an impossible value or combination; the caret stands under the value of `name`
     /// or, where that is not written, under the head of the table.
     pub fn reject(&mut self, name: &str, message: &str, label: &str, help: &str) {
