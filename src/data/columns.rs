@@ -3,12 +3,13 @@
 //! Whole columns are read, with the values of a row counted, so that a column of lists is as quick as a plain one.
 //! A missing value is an error.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::{ConvertedType, Type as Physical};
+use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::DataType;
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
@@ -48,11 +49,6 @@ impl Table {
         &self.path
     }
 
-    /// Rows of the file.
-    pub fn rows(&self) -> usize {
-        usize::try_from(self.reader.metadata().file_metadata().num_rows()).unwrap_or_default()
-    }
-
     /// The value of a key beside the schema.
     pub fn note(&self, key: &str) -> Option<&str> {
         let notes = self.reader.metadata().file_metadata().key_value_metadata()?;
@@ -81,7 +77,7 @@ impl Table {
                 .find(|(_, leaf)| leaf.path().parts().last().is_some_and(|l| l == inner)),
             _ => None,
         };
-        chosen.cloned().ok_or_else(|| match of_column.is_empty() {
+        let chosen = chosen.cloned().ok_or_else(|| match of_column.is_empty() {
             true => DataError::Corrupt {
                 path: self.path.clone(),
                 expected: format!("a column `{name}`"),
@@ -93,7 +89,11 @@ impl Table {
                 format!("values in the column `{name}`"),
                 "a structure of several columns",
             ),
-        })
+        })?;
+        match meaning(&chosen.1) {
+            None => Ok(chosen),
+            Some(meaning) => Err(self.unlike(name, "plain numbers, texts or bytes", meaning)),
+        }
     }
 
     /// The values of a column, whatever numbers they are.
@@ -105,7 +105,13 @@ impl Table {
         match leaf.physical_type() {
             Physical::FLOAT => self.float(at, name),
             Physical::DOUBLE => self.double(at, name),
+            Physical::INT32 if is_unsigned(&leaf) => {
+                self.int32(at, name).map(|c| c.map(|v| v as u32 as f32))
+            }
             Physical::INT32 => self.int32(at, name).map(|c| c.map(|v| v as f32)),
+            Physical::INT64 if is_unsigned(&leaf) => {
+                self.int64(at, name).map(|c| c.map(|v| v as u64 as f32))
+            }
             Physical::INT64 => self.int64(at, name).map(|c| c.map(|v| v as f32)),
             other => Err(self.unlike(name, "numbers", other)),
         }
@@ -126,30 +132,53 @@ impl Table {
         }
         match leaf.physical_type() {
             Physical::INT32 => {
-                self.int32(at, name).map(|c| Labels::Numbers(c.map(i64::from).values))
+                let unsigned = is_unsigned(&leaf);
+                let whole = |v: i32| if unsigned { i64::from(v as u32) } else { i64::from(v) };
+                self.int32(at, name).map(|c| Labels::Numbers(c.map(whole).values))
             }
-            Physical::INT64 => self.int64(at, name).map(|c| Labels::Numbers(c.values)),
-            Physical::BYTE_ARRAY if leaf.converted_type() != ConvertedType::DECIMAL => {
+            Physical::INT64 => {
+                let labels = self.int64(at, name)?.values;
+                match labels.iter().find(|label| is_unsigned(&leaf) && **label < 0) {
+                    None => Ok(Labels::Numbers(labels)),
+                    Some(high) => Err(DataError::corrupt(
+                        &self.path,
+                        format!("labels up to {} in `{name}`", i64::MAX),
+                        (*high as u64).to_string(),
+                    )),
+                }
+            }
+            Physical::BYTE_ARRAY => {
                 let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-                self.bytes_at(at, name).map(|c| Labels::Words(c.map(text).values))
+                self.byte_arrays(at, name).map(|c| Labels::Words(copied(c).map(text).values))
             }
             other => Err(self.unlike(name, "whole numbers or texts", other)),
         }
     }
 
-    /// One string of bytes per row, of the column or of `inner` in its structure.
+    /// One string of bytes per row, of the column or of `inner` in its structure; `None` where all of them together are
+    /// more than `most` bytes.
     ///
     /// # Errors
     /// No such column, other values, missing values, damage.
-    pub fn bytes(&self, name: &str, inner: &str) -> Result<Vec<Vec<u8>>, DataError> {
+    pub fn bytes(
+        &self,
+        name: &str,
+        inner: &str,
+        most: u64,
+    ) -> Result<Option<Vec<Vec<u8>>>, DataError> {
         let (at, leaf) = self.leaf(name, Some(inner))?;
         match leaf.physical_type() {
-            Physical::BYTE_ARRAY => Ok(self.bytes_at(at, name)?.values),
+            Physical::BYTE_ARRAY => {
+                let found = self.byte_arrays(at, name)?;
+                // Before they are copied: a dictionary may have one value in many rows.
+                let all: u64 = found.values.iter().map(|value| value.len() as u64).sum();
+                Ok((all <= most).then(|| copied(found).values))
+            }
             other => Err(self.unlike(name, "bytes", other)),
         }
     }
 
-    fn unlike(&self, name: &str, expected: &str, found: Physical) -> DataError {
+    fn unlike(&self, name: &str, expected: &str, found: impl fmt::Display) -> DataError {
         let expected = format!("{expected} in the column `{name}`");
         DataError::Corrupt {
             path: self.path.clone(),
@@ -188,13 +217,11 @@ impl Table {
         })
     }
 
-    fn bytes_at(&self, at: usize, name: &str) -> Result<Column<Vec<u8>>, DataError> {
-        let column = self.read(at, name, |reader| match reader {
+    fn byte_arrays(&self, at: usize, name: &str) -> Result<Column<ByteArray>, DataError> {
+        self.read(at, name, |reader| match reader {
             ColumnReader::ByteArrayColumnReader(reader) => Some(reader),
             _ => None,
-        });
-        // A copy each: a value would keep the whole page that it was read from.
-        column.map(|column| column.map(|value| value.data().to_vec()))
+        })
     }
 
     fn read<D: DataType>(
@@ -225,7 +252,11 @@ impl Table {
                 if whole > 0 && given.iter().any(|level| *level < whole) {
                     let missing = given.iter().position(|level| *level < whole).unwrap_or(0);
                     let row = match lists {
-                        true => begins[..=missing].iter().filter(|level| **level == 0).count() - 1,
+                        true => begins[..=missing]
+                            .iter()
+                            .filter(|level| **level == 0)
+                            .count()
+                            .saturating_sub(1),
                         false => missing,
                     };
                     return Err(DataError::corrupt(
@@ -257,6 +288,49 @@ impl<T> Column<T> {
     }
 }
 
+/// A copy of each: a value would keep the whole page that it was read from.
+fn copied(column: Column<ByteArray>) -> Column<Vec<u8>> {
+    column.map(|value| value.data().to_vec())
+}
+
+fn is_unsigned(leaf: &ColumnDescriptor) -> bool {
+    matches!(leaf.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64)
+        || matches!(leaf.logical_type_ref(), Some(LogicalType::Integer(kind)) if !kind.is_signed)
+}
+
+/// What the values of a column stand for where they are not what they look like: days, ticks, numbers with a point to
+/// be moved.
+fn meaning(leaf: &ColumnDescriptor) -> Option<String> {
+    use ConvertedType as C;
+    let plain = [
+        C::NONE,
+        C::UTF8,
+        C::INT_8,
+        C::INT_16,
+        C::INT_32,
+        C::INT_64,
+        C::UINT_8,
+        C::UINT_16,
+        C::UINT_32,
+        C::UINT_64,
+        C::LIST,
+        C::ENUM,
+        C::JSON,
+        C::BSON,
+    ];
+    if !plain.contains(&leaf.converted_type()) {
+        return Some(leaf.converted_type().to_string());
+    }
+    // Nanoseconds have this one only.
+    match leaf.logical_type_ref() {
+        Some(LogicalType::Timestamp(_)) => Some("TIMESTAMP".to_owned()),
+        Some(LogicalType::Time(_)) => Some("TIME".to_owned()),
+        Some(LogicalType::Date) => Some("DATE".to_owned()),
+        Some(LogicalType::Decimal(_)) => Some("DECIMAL".to_owned()),
+        _ => None,
+    }
+}
+
 fn broken(path: &Path, error: &ParquetError) -> DataError {
     let found = error.to_string();
     let packed = found.contains("Disabled feature");
@@ -272,35 +346,113 @@ fn broken(path: &Path, error: &ParquetError) -> DataError {
     }
 }
 
-/// The Parquet files of a part, sorted: those whose name, or whose folder's name, begins with one of `words`.
+/// The Parquet files of a part, sorted: those whose name, or whose folder's name, is `word` or goes on behind it with
+/// `-` or `.` (`train_extra-0.parquet` is another part than `train`).
 ///
 /// # Errors
-/// A folder that cannot be read.
-pub(super) fn files_of(folder: &Path, words: &[&str]) -> Result<Vec<PathBuf>, DataError> {
-    let begins = |path: &Path| {
+/// A folder that cannot be read; such files in two places, which would be two copies of the same samples.
+pub(super) fn files_of(folder: &Path, word: &str) -> Result<Vec<PathBuf>, DataError> {
+    let is_named = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        words.iter().any(|word| name.starts_with(word))
+        let rest = name.strip_prefix(word);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
     };
     let is_table = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "parquet");
-    let mut found = Vec::new();
+    let mut places: Vec<Vec<PathBuf>> = Vec::new();
     for place in [folder.to_owned(), folder.join("data"), folder.join("default")] {
         if !place.is_dir() {
             continue;
         }
-        for path in entries(&place)?.into_iter().filter(|path| begins(path)) {
+        let (mut files, mut in_folders) = (Vec::new(), Vec::new());
+        for path in entries(&place)?.into_iter().filter(|path| is_named(path)) {
             match path.is_dir() {
-                true => found.extend(entries(&path)?.into_iter().filter(is_table)),
-                false if is_table(&path) => found.push(path),
+                true => in_folders.extend(entries(&path)?.into_iter().filter(is_table)),
+                false if is_table(&path) => files.push(path),
                 false => {}
             }
         }
+        places.extend([files, in_folders].into_iter().filter(|found| !found.is_empty()));
     }
-    found.sort_unstable();
-    Ok(found)
+    places.iter_mut().for_each(|found| found.sort_unstable());
+    if let [one, other, ..] = places.as_slice() {
+        return Err(DataError::unfit(
+            format!("{} and {} are both there", one[0].display(), other[0].display()),
+            "take one of the two copies away, or name the folder of one in data.path",
+        ));
+    }
+    Ok(places.into_iter().next().unwrap_or_default())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let failed = |e| DataError::io(folder, "a folder of Parquet files", e);
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::basic::{Repetition, TimeUnit};
+    use parquet::data_type::{Int32Type, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::types::Type;
+
+    use super::*;
+
+    /// Labels, and numbers, of a column `v` of values that stand for something.
+    fn read<D: DataType>(
+        values: &[D::T],
+        stands_for: LogicalType,
+    ) -> (Result<Labels, String>, Result<Vec<f32>, String>) {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("t.parquet");
+        let leaf = Type::primitive_type_builder("v", D::get_physical_type())
+            .with_repetition(Repetition::REQUIRED)
+            .with_logical_type(Some(stands_for))
+            .with_precision(5)
+            .with_scale(2);
+        let fields = vec![Arc::new(leaf.build().unwrap())];
+        let schema = Type::group_type_builder("schema").with_fields(fields).build().unwrap();
+        let properties = WriterProperties::builder().build();
+        let file = std::fs::File::create(&path).unwrap();
+        let mut file = SerializedFileWriter::new(file, schema.into(), properties.into()).unwrap();
+        let mut group = file.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<D>().write_batch(values, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        file.close().unwrap();
+        let table = Table::open(&path).unwrap();
+        let told = |error: DataError| error.to_string();
+        (table.labels("v").map_err(told), table.numbers("v").map(|c| c.values).map_err(told))
+    }
+
+    #[test]
+    fn numbers_that_stand_for_something_else_are_refused() {
+        let nanoseconds = LogicalType::timestamp(true, TimeUnit::NANOS);
+        let milliseconds = LogicalType::timestamp(true, TimeUnit::MILLIS);
+        let read = [
+            (read::<Int32Type>(&[123], LogicalType::Date), "DATE"),
+            (read::<Int32Type>(&[123], LogicalType::decimal(2, 5)), "DECIMAL"),
+            (read::<Int64Type>(&[123], nanoseconds), "TIMESTAMP"),
+            (read::<Int64Type>(&[123], milliseconds), "TIMESTAMP"),
+        ];
+        for ((labels, numbers), word) in read {
+            for error in [labels.unwrap_err(), numbers.unwrap_err()] {
+                assert!(error.contains(&format!("values of type {word}")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_without_a_sign_have_none() {
+        let (labels, numbers) = read::<Int32Type>(&[7, -1], LogicalType::integer(32, false));
+        assert_eq!(labels, Ok(Labels::Numbers(vec![7, i64::from(u32::MAX)])));
+        assert_eq!(numbers, Ok(vec![7.0, u32::MAX as f32]));
+        let (labels, numbers) = read::<Int64Type>(&[7, -1], LogicalType::integer(64, false));
+        assert!(labels.unwrap_err().contains("found 18446744073709551615"));
+        assert_eq!(numbers, Ok(vec![7.0, u64::MAX as f32]));
+        let (labels, _) = read::<Int32Type>(&[7, -1], LogicalType::integer(8, true));
+        assert_eq!(labels, Ok(Labels::Numbers(vec![7, -1])));
+    }
 }

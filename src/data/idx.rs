@@ -32,8 +32,14 @@ const TRAIN: [&str; 1] = ["train-"];
 pub fn open(path: &Path) -> Result<Dataset, DataError> {
     if let (true, Some(folder), Some(name)) = (path.is_file(), path.parent(), path.file_name()) {
         let name = name.to_string_lossy();
-        let set = name.find(TRAIN[0]).map_or("", |end| &name[..end]);
-        return open_set(folder, set, name.trim_end_matches(".gz").to_owned());
+        let set = name.find("train-images").filter(|_| name.contains("ubyte"));
+        let set = set.map(|end| &name[..end]).ok_or_else(|| {
+            DataError::unfit(
+                format!("{} is no file of training images by its name", path.display()),
+                "name that one in data.path (train-images-idx3-ubyte.gz), or the folder",
+            )
+        })?;
+        return open_set(folder, Some(set), name.trim_end_matches(".gz").to_owned());
     }
     let folder = ["raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw", "EMNIST/raw"]
         .iter()
@@ -41,16 +47,16 @@ pub fn open(path: &Path) -> Result<Dataset, DataError> {
         .find(|inner| inner.is_dir())
         .unwrap_or_else(|| path.to_owned());
     let name = path.file_name().map_or("idx".into(), |name| name.to_string_lossy().into_owned());
-    open_set(&folder, "", name)
+    open_set(&folder, None, name)
 }
 
-/// The files of a folder that begin with the name of a set.
-fn open_set(folder: &Path, set: &str, name: String) -> Result<Dataset, DataError> {
-    let mut names = listed(folder)?;
-    names.retain(|name| name.starts_with(set));
+/// The files of a set in a folder, of whatever set where none is named. The name of a set ends before `train-`, and may
+/// be empty.
+fn open_set(folder: &Path, set: Option<&str>, name: String) -> Result<Dataset, DataError> {
+    let names = listed(folder)?;
     let part = |part: &[&str]| {
-        let images_file = the_one(folder, &names, part, "-images")?;
-        let labels_file = the_one(folder, &names, part, "-labels")?;
+        let images_file = the_one(folder, (&names, set), part, "images")?;
+        let labels_file = the_one(folder, (&names, set), part, "labels")?;
         let (count, images) = body(&images_file, IMAGES)?;
         let (said, labels) = body(&labels_file, LABELS)?;
         if said != count {
@@ -80,19 +86,23 @@ fn listed(folder: &Path) -> Result<Vec<String>, DataError> {
 /// The file of a part: unpacked before packed.
 fn the_one(
     folder: &Path,
-    names: &[String],
+    (names, set): (&[String], Option<&str>),
     part: &[&str],
     what: &str,
 ) -> Result<PathBuf, DataError> {
     let plain = |name: &str| name.strip_suffix(".gz").unwrap_or(name).to_owned();
     let fits = |name: &&String| {
         let stem = plain(name);
-        part.iter().any(|part| stem.contains(part)) && stem.contains(what) && stem.contains("ubyte")
+        let is_of = |part: &&str| match set {
+            Some(set) => stem.starts_with(&format!("{set}{part}{what}")),
+            None => stem.contains(&format!("{part}{what}")),
+        };
+        part.iter().any(is_of) && stem.contains("ubyte")
     };
     let found: Vec<&String> = names.iter().filter(fits).collect();
     let Some(first) = found.first() else {
         return Err(DataError::Missing {
-            path: folder.join(format!("{}{}-idx?-ubyte", part[0], &what[1..])),
+            path: folder.join(format!("{}{}{what}-idx?-ubyte", set.unwrap_or(""), part[0])),
             expected: "the IDX files of a data set, such as train-images-idx3-ubyte.gz, \
                        train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz"
                 .to_owned(),
@@ -238,6 +248,25 @@ mod tests {
             error.contains("several data sets: emnist-digits") && error.contains("emnist-letters"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_file_names_its_set_and_no_other() {
+        let root = sample();
+        for (name, _) in [("train-images-idx3-ubyte.gz", 5), ("t10k-labels-idx1-ubyte", 2)] {
+            let other = root.path().join(format!("emnist-{name}"));
+            std::fs::copy(root.path().join(name), other).unwrap();
+        }
+        assert!(open(root.path()).unwrap_err().to_string().contains("several data sets"));
+        // The set without a name, whatever lies beside it.
+        let named = root.path().join("train-images-idx3-ubyte.gz");
+        assert_eq!(open(&named).unwrap().train.len(), 5);
+        let error = open(&root.path().join("emnist-train-images-idx3-ubyte.gz")).unwrap_err();
+        assert!(error.to_string().contains("emnist-train-labels-idx?-ubyte: not found"), "{error}");
+        for other in ["t10k-images-idx3-ubyte", "train-labels-idx1-ubyte.gz"] {
+            let error = open(&root.path().join(other)).unwrap_err().to_string();
+            assert!(error.contains("no file of training images"), "{error}");
+        }
     }
 
     #[test]

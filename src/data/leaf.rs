@@ -98,7 +98,15 @@ fn read(path: &Path) -> Result<Vec<(String, User)>, DataError> {
             format!("none of `{user}`"),
         )),
     };
-    file.users.into_iter().map(data).collect()
+    let found = file.users.into_iter().map(data).collect::<Result<_, _>>()?;
+    match file.user_data.keys().next() {
+        None => Ok(found),
+        Some(user) => Err(DataError::corrupt(
+            path,
+            "every user of `user_data` in `users`",
+            format!("`{user}` in the first only"),
+        )),
+    }
 }
 
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
@@ -183,6 +191,7 @@ mod tests {
             ),
             (right.replace("\"y\":[0,1]", "\"z\":[0,1]"), "missing field `y`"),
             (right.replace("\"users\":[\"w1\"]", "\"users\":[\"w1\",\"w3\"]"), "none of `w3`"),
+            (right.replace("\"users\":[\"w1\"]", "\"users\":[]"), "`w1` in the first only"),
             (right[..right.len() / 2].to_owned(), "EOF"),
             (right.replacen("[0.00", "[7,0.00", 1), "785 in image 0 of user `w1`"),
             (right.replacen("[0.00", "[7.00", 1), "numbers from 0 to 1"),

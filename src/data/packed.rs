@@ -1,10 +1,11 @@
 //! Images in Parquet files, as data sets lie on the Hugging Face hub.
 //!
 //! A row has an image, as bytes of a PNG or JPEG (the `bytes` of a structure, or the column itself), and a label. Files
-//! are those whose name, or whose folder's, begins with `train`, and with `test` or `validation`; several are read one
-//! behind the other in the order of their names. The hub's names of classes are taken from beside the schema.
+//! are those whose name, or whose folder's, is `train`, and `test` or `validation`, or goes on behind it with `-` or `.`;
+//! several are read one behind the other in the order of their names. The hub's names of classes are taken from beside
+//! the schema.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -15,6 +16,7 @@ use super::labels::Labels;
 use super::parts::{Part, Parts};
 use super::store::{Encoded, Store};
 use super::{DataError, Dataset, TestShare};
+use crate::quantity::Bytes;
 
 /// How to read images from Parquet files.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,9 @@ pub struct PackedOptions {
     pub budget: usize,
 }
 
+/// Images as they lie in the files of a part are held until they are decoded: at most so many bytes.
+const MOST: u64 = 16_000_000_000;
+
 /// Words that the files of the test part begin with, the first that is there.
 const TEST: [&str; 5] = ["test", "validation", "valid", "val", "dev"];
 
@@ -44,38 +49,45 @@ pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> 
     let name = path.file_name().map_or("images".into(), |name| name.to_string_lossy().into_owned());
     let train_files = match path.is_file() {
         true => vec![path.to_owned()],
-        false => files_of(path, &["train"])?,
+        false => files_of(path, "train")?,
     };
     if train_files.is_empty() {
         return Err(DataError::Missing {
             path: path.join("train*.parquet"),
-            expected: "Parquet files whose names begin with `train`, there or in `data`".to_owned(),
+            expected: "train.parquet or train-*.parquet, there or in `data`".to_owned(),
             advice: "Check data.path; a single file is named itself, with data.test_share = 0.2"
                 .to_owned(),
         });
     }
     let mut notes = Vec::new();
-    let mut test = None;
+    let mut test: Option<(&str, Vec<PathBuf>)> = None;
     for word in TEST.into_iter().filter(|_| path.is_dir()) {
-        let files = files_of(path, &[word])?;
-        if !files.is_empty() {
-            if word != TEST[0] {
-                notes.push(format!(
-                    "accuracies are measured on {word}*.parquet: there is no test*.parquet"
-                ));
+        let files = files_of(path, word)?;
+        if files.is_empty() {
+            continue;
+        }
+        match &test {
+            Some((measured, _)) => notes.push(format!(
+                "accuracies are measured on {measured}*.parquet; {word}*.parquet is not used"
+            )),
+            None => {
+                if word != TEST[0] {
+                    notes.push(format!(
+                        "accuracies are measured on {word}*.parquet: there is no test*.parquet"
+                    ));
+                }
+                test = Some((word, files));
             }
-            test = Some(files);
-            break;
         }
     }
     let train_files = opened(train_files)?;
     let class_names = train_files.first().and_then(|table| names(table, &options.label));
     let train = part(&train_files, options)?;
-    let test = test.map(|files| part(&opened(files)?, options)).transpose()?;
+    let test = test.map(|(_, files)| part(&opened(files)?, options)).transpose()?;
     Parts { name, class_names, train, test, notes }.into_dataset(options.test_share)
 }
 
-fn opened(files: Vec<std::path::PathBuf>) -> Result<Vec<Table>, DataError> {
+fn opened(files: Vec<PathBuf>) -> Result<Vec<Table>, DataError> {
     files.iter().map(|file| Table::open(file)).collect()
 }
 
@@ -89,7 +101,7 @@ fn part(tables: &[Table], options: &PackedOptions) -> Result<Part, DataError> {
             let unread = Encoded::Packed { bytes: Arc::new([]), table, row: 0 };
             Store::Files { images: vec![unread; labels.len()], size: options.size }
         }
-        budget => store(images(tables, &options.input)?, options.size, budget)?,
+        budget => store(images(tables, &options.input, MOST)?, options.size, budget)?,
     };
     Ok(Part { place, samples, labels, owners })
 }
@@ -116,11 +128,18 @@ fn joined(tables: &[Table], name: &str) -> Result<Labels, DataError> {
     }
 }
 
-fn images(tables: &[Table], name: &str) -> Result<Vec<Encoded>, DataError> {
-    let mut images = Vec::new();
+/// The images of a part, which are at most so many bytes as they lie there.
+fn images(tables: &[Table], name: &str, most: u64) -> Result<Vec<Encoded>, DataError> {
+    let (mut images, mut left) = (Vec::new(), most);
     for table in tables {
         let path: Arc<Path> = table.path().into();
-        let rows = table.bytes(name, "bytes")?;
+        let rows = table.bytes(name, "bytes", left)?.ok_or_else(|| {
+            DataError::unfit(
+                format!("{}: the images of this part are more than {}", path.display(), Bytes(most)),
+                "write them as files into train/CLASS/ and test/CLASS/, which are read one by one: data.source = \"folder\"",
+            )
+        })?;
+        left -= rows.iter().map(|row| row.len() as u64).sum::<u64>();
         images.extend((0..).zip(rows).map(|(row, bytes)| Encoded::Packed {
             bytes: bytes.into(),
             table: Arc::clone(&path),

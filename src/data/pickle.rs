@@ -89,14 +89,18 @@ fn wrong(what: impl Into<String>) -> Error {
 /// # Errors
 /// Bytes that end too early, an opcode that is not known, a program that does not fit its stack.
 pub(super) fn read(bytes: &[u8]) -> Result<Value> {
-    let mut machine =
-        Machine { bytes, at: 0, stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+    let (stack, marks, memo) = (Vec::new(), Vec::new(), HashMap::new());
+    let mut machine = Machine { bytes, at: 0, stack, marks, memo, nested: 0 };
     loop {
         if let Some(value) = machine.step()? {
             return Ok(value);
         }
     }
 }
+
+/// So many times at most is a container put into another: each may be one level more, and values are freed level by
+/// level on the stack of the thread.
+const NESTED: usize = 1_000;
 
 struct Machine<'a> {
     bytes: &'a [u8],
@@ -105,6 +109,8 @@ struct Machine<'a> {
     /// Heights of the stack.
     marks: Vec<usize>,
     memo: HashMap<u32, Value>,
+    /// Containers that others were put into.
+    nested: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -146,12 +152,28 @@ impl<'a> Machine<'a> {
 
     fn from_mark(&mut self) -> Result<Vec<Value>> {
         let mark = self.marks.pop().ok_or_else(|| wrong(format!("no mark at byte {}", self.at)))?;
-        Ok(self.stack.split_off(mark))
+        let values = self.stack.split_off(mark);
+        self.nest(&values)?;
+        Ok(values)
+    }
+
+    /// Counts that these are put into a container.
+    fn nest(&mut self, values: &[Value]) -> Result<()> {
+        let is_container = |value: &Value| {
+            use Value::{Dict, List, Made, Tuple};
+            matches!(value, List(_) | Tuple(_) | Dict(_) | Made { .. })
+        };
+        self.nested += usize::from(values.iter().any(is_container));
+        match self.nested <= NESTED {
+            true => Ok(()),
+            false => Err(wrong(format!("more than {NESTED} containers in others"))),
+        }
     }
 
     fn some(&mut self, count: usize) -> Result<Value> {
         let mut values = (0..count).map(|_| self.pop()).collect::<Result<Vec<_>>>()?;
         values.reverse();
+        self.nest(&values)?;
         Ok(Value::Tuple(values.into()))
     }
 
@@ -240,8 +262,9 @@ impl<'a> Machine<'a> {
                 self.stack.push(tuple);
             }
             b'a' => {
-                let value = self.pop()?;
-                self.extend(vec![value])?;
+                let value = vec![self.pop()?];
+                self.nest(&value)?;
+                self.extend(value)?;
             }
             b'e' => {
                 let values = self.from_mark()?;
@@ -249,7 +272,9 @@ impl<'a> Machine<'a> {
             }
             b's' => {
                 let (value, key) = (self.pop()?, self.pop()?);
-                self.set(vec![key, value])?;
+                let pair = vec![key, value];
+                self.nest(&pair)?;
+                self.set(pair)?;
             }
             b'u' => {
                 let values = self.from_mark()?;
@@ -268,6 +293,7 @@ impl<'a> Machine<'a> {
                 let Value::Made { name, .. } = object else {
                     return Err(wrong(format!("a state of nothing at byte {place}")));
                 };
+                self.nest(std::slice::from_ref(&state))?;
                 self.stack.push(Value::Made { name, state: state.into() });
             }
             b'q' => {
@@ -443,6 +469,22 @@ pub(super) mod tests {
         );
         assert_eq!(value.get("size"), Some(&Value::Int(10_000)));
         assert!(read(b"S'a\\x00'\n.").unwrap_err().to_string().contains("escapes"));
+    }
+
+    #[test]
+    fn containers_in_containers_are_not_endless() {
+        let (tuples, lists) = (
+            [b")".as_slice(), &b"\x85".repeat(1_000_000), b"."].concat(),
+            [b"]".repeat(1_000_000), b"a".repeat(999_999), b".".to_vec()].concat(),
+        );
+        for pickle in [tuples, lists] {
+            let error = read(&pickle).unwrap_err().to_string();
+            assert!(error.contains("more than 1000 containers"), "{error}");
+        }
+        // Names of files that Python 3 wrote for Python 2: a tuple and a call each.
+        let name = b"c_codecs\nencode\nU\x01aU\x06latin1\x86R";
+        let value = read(&[b"](", name.repeat(5_000).as_slice(), b"e."].concat()).unwrap();
+        assert_eq!(value.texts().unwrap().len(), 5_000);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::data::Columns;
 use super::reader::{Param, TableReader};
 use super::{DataSection, DataSource};
 
@@ -77,6 +78,11 @@ impl AuxiliarySection {
             let help = "name images for images, and a play for a play";
             table.reject("source", "images and text do not go together", "another kind", help);
         }
+        let rows = |source: DataSource| source == DataSource::Table;
+        if self.source.is_some_and(|source| rows(source) != rows(own)) {
+            let help = "name images for images, and a table for a table";
+            table.reject("source", "images and rows do not go together", "another kind", help);
+        }
         let needs_path = self.source.is_some_and(|source| source != DataSource::Digits);
         if needs_path != self.path.is_some() {
             let (message, help) = match needs_path {
@@ -88,9 +94,11 @@ impl AuxiliarySection {
         }
     }
 
-    /// `[data]` with this set in place of the run's own.
+    /// `[data]` with this set in place of the run's own: how that one is divided and what its columns are called says
+    /// nothing of this. Rows of a table are as wide as those of the run, which one head reads.
     pub fn as_data(&self, data: &DataSection) -> Option<DataSection> {
         let source = self.source?;
+        let columns = Columns::of(source);
         let (path, subset) = (self.path.clone(), self.subset);
         Some(DataSection {
             source,
@@ -100,6 +108,11 @@ impl AuxiliarySection {
             nominal: None,
             auxiliary: None,
             split: None,
+            test_share: None,
+            width: data.width.filter(|_| source == DataSource::Table),
+            input: columns.input,
+            label: columns.label,
+            client: None,
             ..data.clone()
         })
     }
@@ -112,5 +125,63 @@ impl AuxiliarySection {
                 .min(samples.saturating_sub(1))
         };
         self.share.map_or(0, of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::scenario::{AnyMethod, Scenario};
+
+    fn read(data: &str, backbone: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "schema = 1\ntasks = {{ count = 2 }}\npartition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
+             {backbone}\n[data]\n{data}\n"
+        );
+        let read = Scenario::from_toml(&text, "example", Path::new("/"), &[], &AnyMethod);
+        read.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
+    }
+
+    const ROWS: &str = "backbone = { kind = \"pixels\" }";
+
+    #[test]
+    fn how_the_own_set_is_divided_says_nothing_of_another() {
+        let own = "source = \"parquet\"\npath = \"own\"\ntest_share = 0.2\ninput = \"img\"\nlabel = \"fine\"\n\
+                   client = \"user\"\nstore = 8";
+        let digits = format!("{own}\nauxiliary = {{ source = \"digits\" }}");
+        let packed = format!("{own}\nauxiliary = {{ source = \"parquet\", path = \"a\" }}");
+        for (text, input) in [(digits, None), (packed, Some("image"))] {
+            let data = read(&text, "").unwrap().data;
+            let other = data.auxiliary.as_ref().unwrap().as_data(&data).unwrap();
+            assert_eq!((other.test_share, other.client, other.width), (None, None, None));
+            assert_eq!(other.input.as_deref(), input);
+            assert_eq!(other.label.as_deref(), input.map(|_| "label"));
+        }
+    }
+
+    #[test]
+    fn rows_go_with_rows_of_their_width() {
+        let own = "source = \"table\"\npath = \"own\"\nwidth = 8\ninput = \"x\"\nnominal = { classes = 4, train = 8, test = 4 }";
+        let data =
+            read(&format!("{own}\nauxiliary = {{ source = \"table\", path = \"a\" }}"), ROWS);
+        let data = data.unwrap().data;
+        let other = data.auxiliary.as_ref().unwrap().as_data(&data).unwrap();
+        assert_eq!((other.width, other.input.as_deref()), (Some(8), Some("features")));
+        let error = read(&format!("{own}\nauxiliary = {{ source = \"digits\" }}"), ROWS);
+        assert!(error.unwrap_err().contains("images and rows do not go together"));
+        let own = "source = \"digits\"\nauxiliary = { source = \"table\", path = \"a\" }";
+        assert!(read(own, "").unwrap_err().contains("images and rows do not go together"));
+    }
+
+    #[test]
+    fn a_stored_size_is_for_image_files() {
+        for source in ["source = \"digits\"", "source = \"idx\"\npath = \"m\""] {
+            let error = read(&format!("{source}\nstore = 32"), "").unwrap_err();
+            assert!(error.contains("`data.store` is for image files"), "{error}");
+            assert!(
+                !read(&format!("{source}\nstore = 224"), "").is_err_and(|e| e.contains("store"))
+            );
+        }
     }
 }

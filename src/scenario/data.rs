@@ -377,26 +377,42 @@ impl DataSection {
 
 /// Which columns, arrays or folders hold what.
 #[derive(Default)]
-struct Columns {
+pub(super) struct Columns {
     width: Option<u32>,
-    input: Option<String>,
-    label: Option<String>,
+    pub input: Option<String>,
+    pub label: Option<String>,
     client: Option<String>,
 }
 
+/// The default names.
+const IMAGE: &str = "image";
+const FEATURES: &str = "features";
+const LABEL: &str = "label";
+
 impl Columns {
+    /// Those of a source where nobody names any.
+    pub fn of(source: DataSource) -> Columns {
+        let input = match source {
+            DataSource::Table => FEATURES,
+            DataSource::Parquet => IMAGE,
+            _ => return Columns::default(),
+        };
+        let name = |name: &str| Some(name.to_owned());
+        Columns { input: name(input), label: name(LABEL), ..Columns::default() }
+    }
+
     fn read(table: &mut TableReader<'_>, source: DataSource) -> Columns {
         let beside = format!("source = \"{}\"", source.word());
         let doc = "column or array of the images or rows";
         let input = |default: &str| Param::new("input", default.to_owned(), doc);
-        let label = Param::new("label", "label".to_owned(), "column or array of the classes");
+        let label = Param::new("label", LABEL.to_owned(), "column or array of the classes");
         let client = "column or array that says whose a sample is; of a folder \"folder\", the one above the class";
         let client = Param::unset("client", client);
         let width = Param::required("width", 768, "numbers in a row");
         match source {
             DataSource::Table => Columns {
                 width: Some(table.get(&width.at_least(1.0).at_most(1e6))),
-                input: Some(table.get(&input("features"))),
+                input: Some(table.get(&input(FEATURES))),
                 label: Some(table.get(&label)),
                 client: table.optional(&client),
             },
@@ -404,7 +420,7 @@ impl Columns {
                 table.foreign(&["width"], &beside);
                 Columns {
                     width: None,
-                    input: Some(table.get(&input("image"))),
+                    input: Some(table.get(&input(IMAGE))),
                     label: Some(table.get(&label)),
                     client: table.optional(&client),
                 }

@@ -41,7 +41,7 @@ impl Division {
                 drawn(root, *share, *seed, layout)
             }
             (None, Some(share)) => by_class(root, share, options.layout()),
-            (None, None) => match published::recognised(root)? {
+            (None, None) => match published::recognised(root, options.clients)? {
                 Some(division) => Ok(division),
                 None => by_folders(root, options.layout()),
             },

@@ -25,6 +25,8 @@ pub(super) struct Census {
     strange: Vec<PathBuf>,
     /// Harmless.
     passed: Vec<PathBuf>,
+    /// Folders beside those of classes whose names say that they are none.
+    hidden: Vec<PathBuf>,
     /// The first folder without any image.
     empty: Option<PathBuf>,
 }
@@ -58,10 +60,17 @@ impl Census {
         Ok(images)
     }
 
-    /// Notices images that lie beside the folders of classes, and so are of none.
+    /// Notices what lies beside the folders of classes, and so is of none.
     pub fn beside_classes(&mut self, folder: &Path) -> Result<(), DataError> {
-        let is_image = |entry: &PathBuf| ends_with(entry, &READ) && !is_hidden(entry);
-        self.strange.extend(entries(folder, "a folder of classes")?.into_iter().filter(is_image));
+        for entry in entries(folder, "a folder of classes")? {
+            match (is_hidden(&entry), entry.is_dir()) {
+                (true, true) => self.hidden.push(entry),
+                (true, false) => self.passed.push(entry),
+                (false, true) => {}
+                (false, false) if is_beside(&entry) => self.passed.push(entry),
+                (false, false) => self.strange.push(entry),
+            }
+        }
         Ok(())
     }
 
@@ -72,6 +81,7 @@ impl Census {
     pub fn notes(mut self) -> Result<Vec<String>, DataError> {
         self.strange.sort_unstable();
         self.passed.sort_unstable();
+        self.hidden.sort_unstable();
         if let Some(first) = self.strange.first() {
             let place = first.parent().unwrap_or(first);
             return Err(DataError::Corrupt {
@@ -87,13 +97,16 @@ impl Census {
             let expected = format!("at least one image ({})", READ.join(", "));
             return Err(DataError::corrupt(&folder, expected, "none"));
         }
-        Ok(match self.passed.is_empty() {
-            true => Vec::new(),
-            false => {
-                let (count, names) = (count(&self.passed), names(&self.passed));
-                vec![format!("{count} among the images passed over, no image: {names}")]
-            }
-        })
+        let mut notes = Vec::new();
+        if !self.passed.is_empty() {
+            let (count, names) = (count(&self.passed), names(&self.passed));
+            notes.push(format!("{count} among the images passed over, no image: {names}"));
+        }
+        if !self.hidden.is_empty() {
+            let names = names(&self.hidden);
+            notes.push(format!("folders that begin with `.` or `__` are no classes: {names}"));
+        }
+        Ok(notes)
     }
 }
 
@@ -242,6 +255,18 @@ mod tests {
         let mut census = Census::default();
         census.beside_classes(root.path()).unwrap();
         assert!(census.notes().unwrap_err().to_string().contains("stray.jpg"));
+        // Whatever it is, unless nobody would take it for a sample.
+        std::fs::rename(root.path().join("stray.jpg"), root.path().join("stray.tif")).unwrap();
+        let mut census = Census::default();
+        census.beside_classes(root.path()).unwrap();
+        assert!(census.notes().unwrap_err().to_string().contains("stray.tif"));
+        std::fs::remove_file(root.path().join("stray.tif")).unwrap();
+        std::fs::create_dir(root.path().join("__cat")).unwrap();
+        let mut census = Census::default();
+        census.beside_classes(root.path()).unwrap();
+        let notes = census.notes().unwrap();
+        assert!(notes[0].contains("1 file among") && notes[0].contains("classes.txt"), "{notes:?}");
+        assert!(notes[1].contains("no classes: ") && notes[1].contains("__cat"), "{notes:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! Both parts must hold the same classes. Every image is resized once to its [stored size](StoredSize): a square
 //! (Pillow's bicubic, as the HGP benchmark's loader does), a shorter side with the shape kept, or not at all. A part is
 //! kept in memory if all of its images fit the budget, 4 GiB; otherwise images are decoded whenever they are read, so
-//! that memory is bounded by the budget and one image per worker.
+//! that memory is bounded by the budget and one image per worker (those of Parquet files are held packed, up to 16 GB).
 
 mod decode;
 mod division;
@@ -84,7 +84,8 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
     };
     let split = |images: Vec<(PathBuf, u32)>| {
         let (paths, labels): (Vec<PathBuf>, Vec<u32>) = images.into_iter().unzip();
-        let owners = options.clients.then(|| owners(&paths));
+        let class = |label: &u32| class_names[*label as usize].as_str();
+        let owners = options.clients.then(|| owners(paths.iter().zip(labels.iter().map(class))));
         let images = paths.into_iter().map(Encoded::File).collect();
         let store = decode::store(images, options.size, options.budget)?;
         let split = Split::new(store, labels, class_names.len())?;
@@ -96,11 +97,18 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
     Ok(Dataset { name, train: split(train)?, test: split(test)?, class_names, notes })
 }
 
-/// Whose every image is, by the folder above that of its class: numbers in the order of names.
-fn owners(paths: &[PathBuf]) -> Vec<u32> {
-    let folder = |path: &PathBuf| path.parent().and_then(Path::parent).map(Path::to_owned);
-    let folders: Vec<Option<PathBuf>> = paths.iter().map(folder).collect();
-    let mut numbers: BTreeMap<&Option<PathBuf>, u32> = folders.iter().map(|f| (f, 0)).collect();
+/// Whose every image is, by the folder above that of its class: numbers in the order of names. A class may keep its
+/// images one folder deeper, in `images`.
+fn owners<'a>(images: impl Iterator<Item = (&'a PathBuf, &'a str)>) -> Vec<u32> {
+    let folder = |(path, class): (&'a PathBuf, &str)| {
+        let is_named = |folder: &&Path, name: &str| folder.file_name().is_some_and(|n| n == name);
+        let holds = path.parent()?;
+        let deeper = is_named(&holds, "images") && class != "images";
+        let above = holds.parent().filter(|above| deeper && is_named(above, class));
+        above.unwrap_or(holds).parent()
+    };
+    let folders: Vec<Option<&Path>> = images.map(folder).collect();
+    let mut numbers: BTreeMap<&Option<&Path>, u32> = folders.iter().map(|f| (f, 0)).collect();
     (0..).zip(numbers.values_mut()).for_each(|(number, value)| *value = number);
     folders.iter().map(|folder| numbers[folder]).collect()
 }

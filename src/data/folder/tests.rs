@@ -106,6 +106,16 @@ fn a_list_divides_a_folder_and_a_subset_keeps_its_first_images() {
 }
 
 #[test]
+fn published_sets_without_owners_have_no_clients() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "val/images/1.png", 3, 3, 1);
+    std::fs::write(root.path().join("val/val_annotations.txt"), "").unwrap();
+    let options = FolderOptions { clients: true, ..FolderOptions::default() };
+    let error = open(root.path(), &options).unwrap_err().to_string();
+    assert!(error.contains("Tiny-ImageNet does not say whose an image is"), "{error}");
+}
+
+#[test]
 fn the_folder_above_that_of_the_class_is_the_client() {
     let root = tempfile::tempdir().unwrap();
     let train = ["train/w2/cat/1.png", "train/w1/emu/1.png", "train/w1/cat/1.png"];
@@ -117,6 +127,11 @@ fn the_folder_above_that_of_the_class_is_the_client() {
     assert_eq!(data.class_names, ["cat", "emu"]);
     assert_eq!((data.train.labels(), data.test.labels()), (&[0, 0, 1][..], &[0, 1][..]));
     assert_eq!(data.train.owners().unwrap(), [0, 1, 0], "class by class; w1, w2, w1");
+    // The class keeps its images one folder deeper; the client is the same.
+    let (from, to) = (root.path().join("train/w2/cat"), root.path().join("train/w2/cat/images"));
+    std::fs::create_dir(&to).unwrap();
+    std::fs::rename(from.join("1.png"), to.join("1.png")).unwrap();
+    assert_eq!(open(root.path(), &options).unwrap().train.owners().unwrap(), [0, 1, 0]);
     let plain = open(sample_folder().path(), &FolderOptions::default()).unwrap();
     assert!(plain.train.owners().is_none());
 }

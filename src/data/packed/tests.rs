@@ -106,6 +106,40 @@ fn files_are_read_in_order_with_the_names_of_the_hub() {
 }
 
 #[test]
+fn a_part_is_in_one_place_and_its_files_are_named_by_it() {
+    let root = sample(true);
+    let data = |name: &str| root.path().join("data").join(name);
+    // Parts of other names: neither trained on nor tested.
+    for name in ["train_extra-00000-of-00001.parquet", "tested.parquet"] {
+        std::fs::copy(data("train-00001-of-00002.parquet"), data(name)).unwrap();
+    }
+    assert_eq!(open(root.path(), &options()).unwrap().train.len(), 3);
+    // A part beside the one that is measured on is not used, and that is said.
+    std::fs::copy(data("validation-00000-of-00001.parquet"), data("test.parquet")).unwrap();
+    let both = open(root.path(), &options()).unwrap();
+    assert_eq!(
+        both.notes,
+        ["accuracies are measured on test*.parquet; validation*.parquet is not used"]
+    );
+    // A second copy.
+    let folder = root.path().join("train");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(data("train-00001-of-00002.parquet"), folder.join("0.parquet")).unwrap();
+    let error = open(root.path(), &options()).unwrap_err().to_string();
+    assert!(error.contains("0.parquet and ") && error.contains("are both there"), "{error}");
+}
+
+#[test]
+fn packed_images_are_bounded() {
+    let root = sample(true);
+    let table = Table::open(&root.path().join("data/train-00000-of-00002.parquet")).unwrap();
+    let all = (png(10, 4, 4).len() + png(20, 4, 4).len()) as u64;
+    assert_eq!(images(std::slice::from_ref(&table), "image", all).unwrap().len(), 2);
+    let error = images(&[table], "image", all - 1).unwrap_err().to_string();
+    assert!(error.contains("are more than") && error.contains("\"folder\""), "{error}");
+}
+
+#[test]
 fn memory_and_packed_images_give_the_same_pixels_and_lists_need_none() {
     let root = sample(true);
     let open = |budget| open(root.path(), &PackedOptions { budget, ..options() }).unwrap();

@@ -55,6 +55,16 @@ impl Array {
                 "neither numbers nor texts; save it without objects (allow_pickle=False)",
             ));
         }
+        let is_read = match array.kind {
+            b'f' => [2, 4, 8].contains(&array.size),
+            b'i' | b'u' => [1, 2, 4, 8].contains(&array.size),
+            b'b' => array.size == 1,
+            _ => array.size > 0,
+        };
+        if !is_read {
+            let bits = array.size.saturating_mul(8);
+            return Err(wrong(format!("values of {bits} bits; save it with at most 64")));
+        }
         let bytes = array.shape.iter().try_fold(array.size, |all, extent| all.checked_mul(*extent));
         let bytes = bytes.filter(|bytes| *bytes as u64 <= limit);
         let bytes = bytes.ok_or_else(|| wrong(format!("shape {:?} is too large", array.shape)))?;
@@ -108,15 +118,24 @@ impl Array {
             (b'f', 2) => f16::from_le_bytes([a, b]).to_f64(),
             (b'f', 4) => f64::from(f32::from_le_bytes([a, b, c, d])),
             (b'f', _) => f64::from_le_bytes(bytes),
-            _ => self.whole(place) as f64,
+            (b'i', _) => self.signed(place) as f64,
+            _ => u64::from_le_bytes(bytes) as f64,
         }
     }
 
-    fn whole(&self, place: usize) -> i64 {
-        let value = i64::from_le_bytes(self.bytes(place));
+    fn signed(&self, place: usize) -> i64 {
         // A negative number of few bytes has its sign in the highest of these.
-        let unused = 64 - 8 * self.size.min(8) as u32;
-        if self.kind == b'i' { value << unused >> unused } else { value }
+        let unused = 64 - 8 * self.size as u32;
+        i64::from_le_bytes(self.bytes(place)) << unused >> unused
+    }
+
+    fn whole(&self, place: usize) -> Result<i64> {
+        if self.kind == b'i' {
+            return Ok(self.signed(place));
+        }
+        let value = u64::from_le_bytes(self.bytes(place));
+        let most = i64::MAX;
+        value.try_into().map_err(|_| wrong(format!("label {value} of row {place} is above {most}")))
     }
 
     /// As rows of `width` numbers, one behind the other.
@@ -130,11 +149,8 @@ impl Array {
         if found != width {
             return Err(wrong(format!("rows of {found} numbers; set data.width = {found}")));
         }
-        if self.kind == b'U'
-            || ![1, 2, 4, 8].contains(&self.size)
-            || (self.kind, self.size) == (b'f', 1)
-        {
-            return Err(wrong("no numbers of 8 to 64 bits"));
+        if self.kind == b'U' {
+            return Err(wrong("texts instead of numbers"));
         }
         let place = |row: usize, column: usize| match self.by_column {
             true => column * rows + row,
@@ -157,7 +173,8 @@ impl Array {
             return Ok(Labels::Words((0..rows).map(|row| self.text(row)).collect()));
         }
         if self.kind != b'f' {
-            return Ok(Labels::Numbers((0..rows).map(|row| self.whole(row)).collect()));
+            let labels = (0..rows).map(|row| self.whole(row)).collect::<Result<_>>()?;
+            return Ok(Labels::Numbers(labels));
         }
         let whole = |row: usize| {
             let label = self.number(row);
@@ -243,6 +260,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn unsigned_numbers_above_those_with_a_sign_are_no_labels() {
+        let high = read(&npy("<u8", false, "2, 1", &[[0; 8], [0xff; 8]].concat())).unwrap();
+        assert_eq!(high.rows(1).unwrap(), [0.0, u64::MAX as f32]);
+        let error = high.labels().unwrap_err().to_string();
+        assert!(error.contains("label 18446744073709551615 of row 1"), "{error}");
+        let low = read(&npy("<u8", false, "1,", &7u64.to_le_bytes())).unwrap();
+        assert_eq!(low.labels().unwrap(), Labels::Numbers(vec![7]));
+    }
+
+    #[test]
     fn what_is_no_array_or_not_whole_is_refused() {
         let error = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
         let whole = npy("<f4", false, "2, 1", &floats(&[1.0, 2.0]));
@@ -254,6 +281,11 @@ pub(super) mod tests {
         assert!(error(&npy("|O8", false, "1,", &[0; 8])).contains("without objects"));
         assert!(error(&npy("<f4", false, "99999999999, 99999999999", &[])).contains("too large"));
         assert!(error(b"PK\x03\x04 and so on").contains("does not begin"));
+        for descr in ["<f16", "<f1", "<i3", "<u16", "|b8", "<i0"] {
+            let error = error(&npy(descr, false, "1,", &[0; 16]));
+            assert!(error.contains("save it with at most 64"), "{descr}: {error}");
+        }
+        assert!(error(&npy("<U0", false, "99999999999,", &[])).contains("values of 0 bits"));
         let rows = |width| read(&whole).unwrap().rows(width).unwrap_err().to_string();
         assert!(rows(3).contains("rows of 1 numbers; set data.width = 1"));
     }

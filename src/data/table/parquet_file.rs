@@ -27,10 +27,12 @@ pub(super) fn read(path: &Path, names: &TableNames) -> Result<Rows, DataError> {
             if of_row.len() != names.width {
                 return Err(wide(path, names, of_row.len()));
             }
-            let mut values = vec![0.0; table.rows() * names.width];
+            // Not by the count in the file's foot: that may say anything.
+            let rows = labels.len();
+            let mut values = vec![0.0; rows * names.width];
             for (place, name) in of_row.iter().enumerate() {
                 let column = table.numbers(name)?;
-                if column.values.len() != table.rows() {
+                if column.values.len() != rows {
                     let expected = format!("a number a row in the column `{name}`");
                     return Err(DataError::corrupt(path, expected, "lists"));
                 }

@@ -1,10 +1,10 @@
 //! What text needs, and what has no meaning for it.
 
 use super::Checker;
-use crate::scenario::reader::defaults;
+use crate::scenario::reader::{Choice, defaults};
 use crate::scenario::{
-    BackboneSection, BertSection, CHARACTER_TOKENS, PartitionKind, Scenario, StartWeights,
-    StatisticsTransform, StoredSize, TextSection, TransformSection,
+    BackboneSection, BertSection, CHARACTER_TOKENS, DataSource, PartitionKind, Scenario,
+    StartWeights, StatisticsTransform, StoredSize, TextSection, TransformSection,
 };
 
 impl Scenario {
@@ -35,10 +35,26 @@ impl Scenario {
         if let Some(text) = text {
             self.check_keys_of_images(checker);
             self.check_symbols(checker, text);
+        } else if !self.data.is_encoded() && self.data.source != DataSource::Table {
+            self.check_store(checker);
         }
         if let (Some(text), BackboneSection::Bert(bert)) = (text, &self.backbone) {
             check_tokens(checker, text, bert);
         }
+    }
+
+    /// Only images in files are brought to one size as they are read. The default is in every effective scenario.
+    fn check_store(&self, checker: &mut Checker<'_>) {
+        if self.data.store == StoredSize::Square(224) {
+            return;
+        }
+        let source = self.data.source.word();
+        checker.reject(
+            &["data.store"],
+            &format!("`data.store` is for image files, and \"{source}\" has images of one size"),
+            "no effect here",
+            "remove it; [data.train] and [data.test] can `resize` or `squash` them",
+        );
     }
 
     /// Text is neither resized nor augmented, and thinned by its stride.

@@ -9,11 +9,19 @@ use std::path::Path;
 use super::division::Division;
 use crate::data::DataError;
 
-/// The division that the files of a published data set give; `None` where they are those of none.
+/// The division that the files of a published data set give; `None` where they are those of none. `clients`: whether
+/// somebody asks for owners.
 ///
 /// # Errors
-/// A known data set that is not whole, or one in a form that is not read.
-pub(super) fn recognised(root: &Path) -> Result<Option<Division>, DataError> {
+/// A known data set that is not whole, one in a form that is not read, or without owners where some are asked for.
+pub(super) fn recognised(root: &Path, clients: bool) -> Result<Option<Division>, DataError> {
+    let known = [("Tiny-ImageNet", tiny_imagenet::is_at(root)), ("CUB-200-2011", cub::is_at(root))];
+    if let Some((name, _)) = known.iter().find(|(_, is_there)| clients && *is_there) {
+        return Err(DataError::unfit(
+            format!("{}: {name} does not say whose an image is", root.display()),
+            "remove data.client, and divide the images with partition.kind",
+        ));
+    }
     if tiny_imagenet::is_at(root) {
         return tiny_imagenet::read(root).map(Some);
     }
