@@ -88,7 +88,26 @@ pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> 
 }
 
 fn opened(files: Vec<PathBuf>) -> Result<Vec<Table>, DataError> {
+    whole(&files)?;
     files.iter().map(|file| Table::open(file)).collect()
+}
+
+/// Files that number themselves (`train-00003-of-00014.parquet`) say how many there are: a download that was cut short has
+/// fewer.
+fn whole(files: &[PathBuf]) -> Result<(), DataError> {
+    let of = |file: &Path| -> Option<usize> {
+        let name = file.file_name()?.to_string_lossy().into_owned();
+        let (_, rest) = name.split_once("-of-")?;
+        rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+    };
+    let Some(first) = files.first() else { return Ok(()) };
+    let Some(all) = of(first) else { return Ok(()) };
+    let there = files.iter().filter(|file| of(file) == Some(all)).count();
+    if there == all {
+        return Ok(());
+    }
+    let found = format!("{there}: fetch the others, too");
+    Err(DataError::corrupt(first, format!("{all} files of its kind"), found))
 }
 
 fn part(tables: &[Table], options: &PackedOptions) -> Result<Part, DataError> {

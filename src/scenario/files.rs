@@ -148,7 +148,7 @@ impl Scenario {
 
 /// Whether a key names data or weights, which may have names instead of paths.
 pub(super) fn may_be_named(key: &str) -> bool {
-    ["data.path", "backbone.weights", "backbone.vocabulary"].contains(&key)
+    ["data.path", "data.auxiliary.path", "backbone.weights", "backbone.vocabulary"].contains(&key)
 }
 
 impl Scenario {

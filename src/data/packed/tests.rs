@@ -204,3 +204,17 @@ fn one_file_is_divided_by_a_share() {
         }
     }
 }
+
+#[test]
+fn a_part_that_says_how_many_files_it_has_must_have_them() {
+    let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+    for good in [
+        &["train.parquet"][..],
+        &["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"],
+        &["train-0-of-1-0ab3.parquet"],
+    ] {
+        assert!(whole(&paths(good)).is_ok(), "{good:?}");
+    }
+    let cut = whole(&paths(&["train-00001-of-00003.parquet"])).unwrap_err().to_string();
+    assert!(cut.contains("3 files of its kind") && cut.contains("fetch the others"), "{cut}");
+}
