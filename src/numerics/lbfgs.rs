@@ -13,7 +13,7 @@
 //! for _ in 0..10 {
 //!     lbfgs.call(&mut x, |x| (value(x), slope(x)));
 //! }
-//! assert!(value(&x) < 1e-12);
+//! assert!(value(&x) < 1e-8);
 //! ```
 
 use std::collections::VecDeque;

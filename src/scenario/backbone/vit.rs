@@ -136,7 +136,8 @@ impl VitSection {
         };
         let architecture = match &weights {
             Weights::Embedded => {
-                if table.given("architecture") {
+                // Not asked for by `given`: an architecture of one's own is a key beside a file, and is looked for there.
+                if table.written().iter().any(|key| key == "architecture") {
                     table.reject(
                         "architecture",
                         "the embedded backbone has an architecture of its own",

@@ -90,13 +90,13 @@ type Setting = Vec<(String, Shape)>;
 pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
     let mut found = Found::default();
     let mut waiting: VecDeque<Setting> = VecDeque::from([Setting::new()]);
-    let mut tried: BTreeSet<(String, Shape)> = BTreeSet::new();
+    let mut tried: BTreeSet<(String, Shape, Option<String>)> = BTreeSet::new();
     while let Some(setting) = waiting.pop_front() {
         let root = found.document(&setting);
         let (_, readout) = TableReader::of(&root, &mut Report::default(), &read);
         for (path, shape) in found.take(&setting, readout) {
             // Only one table is exchanged at a time: what stands inside it goes.
-            if tried.insert((path.clone(), shape.clone())) {
+            if tried.insert((path.clone(), shape.clone(), text_beside(&setting, &path))) {
                 let inside = format!("{path}.");
                 let keep = |(key, _): &&(String, Shape)| *key != path && !key.starts_with(&inside);
                 let mut next: Setting = setting.iter().filter(keep).cloned().collect();
@@ -106,6 +106,13 @@ pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
         }
     }
     found.catalogue()
+}
+
+/// The key beside this one that has just got a text in place of its default: with it others may mean something else.
+fn text_beside(setting: &Setting, path: &str) -> Option<String> {
+    let table = |path: &str| path.rsplit_once('.').map(|(table, _)| table.to_owned());
+    let (last, _) = setting.last().filter(|(_, shape)| *shape == Shape::Text)?;
+    (table(last) == table(path)).then(|| last.clone())
 }
 
 /// One description of a key that two readings describe: whatever either allows.
