@@ -108,7 +108,7 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
     let mut lines = vec!["[backbone]".to_owned(), format!("kind = \"{}\"", config.kind())];
     lines.push(format!("weights = {}", quoted(args.file.display().to_string())));
     if !args.ignore.is_empty() {
-        let patterns: Vec<String> = args.ignore.iter().map(|pattern| quoted(pattern)).collect();
+        let patterns: Vec<String> = args.ignore.iter().map(quoted).collect();
         lines.push(format!("ignore = [{}]", patterns.join(", ")));
     }
     match config {

@@ -4,7 +4,7 @@
 //! call stays the name of it, so reading one from a stranger runs nothing. Only what it holds is copied, and a value that
 //! is remembered is shared. Opcodes of protocols 0 to 3 that such files use are known; any other is an error.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
 use std::rc::Rc;
 
@@ -89,7 +89,7 @@ fn wrong(what: impl Into<String>) -> Error {
 /// # Errors
 /// Bytes that end too early, an opcode that is not known, a program that does not fit its stack.
 pub(super) fn read(bytes: &[u8]) -> Result<Value> {
-    let (stack, marks, memo) = (Vec::new(), Vec::new(), HashMap::new());
+    let (stack, marks, memo) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut machine = Machine { bytes, at: 0, stack, marks, memo, nested: 0 };
     loop {
         if let Some(value) = machine.step()? {
@@ -108,7 +108,7 @@ struct Machine<'a> {
     stack: Vec<Value>,
     /// Heights of the stack.
     marks: Vec<usize>,
-    memo: HashMap<u32, Value>,
+    memo: BTreeMap<u32, Value>,
     /// Containers that others were put into.
     nested: usize,
 }
@@ -150,7 +150,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn from_mark(&mut self) -> Result<Vec<Value>> {
+    fn since_mark(&mut self) -> Result<Vec<Value>> {
         let mark = self.marks.pop().ok_or_else(|| wrong(format!("no mark at byte {}", self.at)))?;
         let values = self.stack.split_off(mark);
         self.nest(&values)?;
@@ -246,15 +246,15 @@ impl<'a> Machine<'a> {
             b'}' => self.stack.push(Value::Dict(Rc::default())),
             b')' => self.stack.push(Value::Tuple(Rc::default())),
             b'l' => {
-                let values = self.from_mark()?;
+                let values = self.since_mark()?;
                 self.stack.push(Value::List(values.into()));
             }
             b't' => {
-                let values = self.from_mark()?;
+                let values = self.since_mark()?;
                 self.stack.push(Value::Tuple(values.into()));
             }
             b'd' => {
-                let values = self.from_mark()?;
+                let values = self.since_mark()?;
                 self.stack.push(Value::Dict(pairs(values)?.into()));
             }
             code @ 0x85..=0x87 => {
@@ -267,7 +267,7 @@ impl<'a> Machine<'a> {
                 self.extend(value)?;
             }
             b'e' => {
-                let values = self.from_mark()?;
+                let values = self.since_mark()?;
                 self.extend(values)?;
             }
             b's' => {
@@ -277,7 +277,7 @@ impl<'a> Machine<'a> {
                 self.set(pair)?;
             }
             b'u' => {
-                let values = self.from_mark()?;
+                let values = self.since_mark()?;
                 self.set(values)?;
             }
             b'c' => {

@@ -68,14 +68,14 @@ pub enum FetchError {
         "{file} from {url} is not what was published: {found} instead of {expected}\n  {advice}"
     )]
     Checksum {
-        file: String,
-        url: String,
+        file: Box<str>,
+        url: Box<str>,
         /// Of what came.
-        found: String,
+        found: Box<str>,
         /// As published, or as recorded at the first download.
-        expected: String,
+        expected: Box<str>,
         /// What to do.
-        advice: String,
+        advice: &'static str,
     },
     /// An archive that would write elsewhere or without end.
     #[error("{}: {reason}\n  nothing of it has been kept", archive.display())]

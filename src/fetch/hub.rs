@@ -159,11 +159,11 @@ fn compared(path: &Path, file: &str, api: &ApiRepo) -> Result<String, FetchError
     let _ = fs::remove_file(path);
     let _ = fs::remove_file(&blob);
     Err(FetchError::Checksum {
-        file: file.to_owned(),
-        url: api.url(file),
-        found: format!("SHA-256 {}", sums.sha256),
-        expected: format!("SHA-256 {tag}"),
-        advice: "it has been removed: fetch it again, it comes from its beginning".to_owned(),
+        file: file.into(),
+        url: api.url(file).into(),
+        found: format!("SHA-256 {}", sums.sha256).into(),
+        expected: format!("SHA-256 {tag}").into(),
+        advice: "it has been removed: fetch it again, it comes from its beginning",
     })
 }
 

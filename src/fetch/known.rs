@@ -175,13 +175,12 @@ fn bring(
         }
         let _ = fs::remove_file(&part);
         return Err(FetchError::Checksum {
-            file: remote.file.to_owned(),
-            url,
-            found,
-            expected,
+            file: remote.file.into(),
+            url: url.into(),
+            found: found.into(),
+            expected: expected.into(),
             advice: "it has been removed: fetch it again; if that does not help, its server has another version \
-                     than the one published"
-                .to_owned(),
+                     than the one published",
         });
     }
     place(&part, target)?;

@@ -4,7 +4,7 @@
 //! (arXiv 2406.02447 and the public framework of the same group), HePCo's three ratios, the
 //! allocation of the MFCL line, and what the data themselves say (LEAF).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -302,7 +302,7 @@ pub(super) fn lines(text: &str, clients: u32) -> Result<Vec<OwnedSample>, CsvFau
     let mut held = vec![false; clients as usize];
     // Lines are counted as cells are met, so that the whole text is looked through once.
     let (mut line, mut counted) = (1, 0);
-    let mut first_of = HashMap::new();
+    let mut first_of = BTreeMap::new();
     for row in rows {
         let cell = |place| csv::cell(&row, place, header.len());
         let (id, holder) = (cell(sample)?, cell(client)?);

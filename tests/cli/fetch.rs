@@ -106,7 +106,7 @@ fn fetch(folder: &Path, server: &Server, arguments: &[&str]) -> Told {
 /// A play of two speakers, long enough to be cut.
 fn play() -> Vec<u8> {
     let line = |number: usize| {
-        let speaker = if number % 2 == 0 { "First Citizen" } else { "Second Citizen" };
+        let speaker = if number.is_multiple_of(2) { "First Citizen" } else { "Second Citizen" };
         format!("{speaker}:\nLine {number} of the play, spoken aloud.\n\n")
     };
     (0..4_000).map(line).collect::<String>().into_bytes()
@@ -245,7 +245,8 @@ fn redirections_lead_to_other_servers() {
     let folder = folder.path();
     let far = Server::new(|asked, stream| send_from(asked, stream, &[], &play()));
     let there = format!("Location: {}/elsewhere/play.txt", far.address);
-    let near = Server::new(move |_, stream| send(stream, "302 Found", &[there.clone()], b""));
+    let near =
+        Server::new(move |_, stream| send(stream, "302 Found", std::slice::from_ref(&there), b""));
     let told = fetch(folder, &near, &["tinyshakespeare"]);
     assert_eq!(told.code, 0, "{}", told.err);
     assert_eq!(far.asked(), ["/elsewhere/play.txt"]);

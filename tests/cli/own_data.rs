@@ -134,8 +134,9 @@ fn undivided_images_are_drawn_class_by_class() {
 }
 
 fn table(folder: &Path, name: &str, rows: u32) {
-    let line =
-        |i: u32| format!("{}.5,{},{}\n", i % 2 * 8, i, if i % 2 == 0 { "cat" } else { "emu" });
+    let line = |i: u32| {
+        format!("{}.5,{},{}\n", i % 2 * 8, i, if i.is_multiple_of(2) { "cat" } else { "emu" })
+    };
     let lines: String = (0..rows).map(line).collect();
     fs::write(folder.join(name), format!("a,writer,label\n{lines}")).unwrap();
 }

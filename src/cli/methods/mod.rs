@@ -55,7 +55,7 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     print(&list(&methods))?;
-    print(&format!("{}", services::table(&methods)))?;
+    print(&services::table(&methods).to_string())?;
     print("\n`fedcast methods show NAME` explains messages, state and parameters.\n")?;
     Ok(Exit::Done)
 }

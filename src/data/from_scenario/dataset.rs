@@ -33,7 +33,7 @@ impl Dataset {
         tokeniser: &Tokeniser,
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let section = &scenario.data;
-        let (data, taken) = Dataset::open(section, tokeniser)?.as_learnt(scenario)?;
+        let (data, taken) = Dataset::open(section, tokeniser)?.learnt_from(scenario)?;
         let other = section.auxiliary.as_ref().and_then(|of_nobody| of_nobody.as_data(section));
         let auxiliary = match other {
             Some(other) => Some(Dataset::open(&other, tokeniser)?.train),
@@ -49,11 +49,11 @@ impl Dataset {
     /// Whatever is missing or damaged; classes too small to hold samples out.
     pub fn listed_from_scenario(scenario: &Scenario) -> Result<Dataset, DataError> {
         let data = Dataset::opened(&scenario.data, &Tokeniser::Characters, 0)?;
-        Ok(data.as_learnt(scenario)?.0)
+        Ok(data.learnt_from(scenario)?.0)
     }
 
     /// Held as a file says, less the samples of nobody, which come second, and less what is held out.
-    fn as_learnt(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+    fn learnt_from(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let (section, seed) = (&scenario.data, scenario.seed.partition);
         let data = self.held_as_listed(&scenario.partition)?;
         let (data, taken) = match section.auxiliary.as_ref().filter(|of| of.source.is_none()) {

@@ -15,6 +15,9 @@ use crate::model::{
 /// A backbone over variables of these values.
 type OwnBackbone = fn(&Backbone, &ParameterSet) -> Result<Backbone, ModelError>;
 
+/// Which variables, by name, are held as they are.
+type Stays<'a> = &'a dyn Fn(&str) -> bool;
+
 impl Classifier {
     /// Everything frozen, all received head rows.
     ///
@@ -154,7 +157,7 @@ impl Classifier {
         received: Vec<ParameterSet>,
         rows: Range<usize>,
         prompting: Option<Arc<dyn Prompting>>,
-        (own, by_batch, stays): (OwnBackbone, ByBatch, &dyn Fn(&str) -> bool),
+        (own, by_batch, stays): (OwnBackbone, ByBatch, Stays<'_>),
     ) -> Result<Self, ModelError> {
         let stacked = ParameterSet::stacked(&received)?;
         if !Classifier::packs(backbone, &received[0]) && received.len() > 1 {

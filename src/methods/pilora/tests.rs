@@ -111,7 +111,8 @@ fn golden_terms_alone() {
         golden.assert_close("pilora.dce", &flat(loss));
         crossed = flat(loss)[0];
     });
-    let terms: [(&str, &dyn Fn(&mut PiLora)); 3] = [
+    type Change<'a> = &'a dyn Fn(&mut PiLora);
+    let terms: [(&str, Change<'_>); 3] = [
         ("pilora.pl", &|own| own.pull = 1.0),
         ("pilora.orth", &|own| own.orthogonality = 1.0),
         ("pilora.l1", &|own| own.sparsity = 1.0),

@@ -154,7 +154,8 @@ impl Pip {
 /// The classes that an upload of a client describes: its control fields are DualPrompt's and these.
 fn described_in(update: &Message) -> Result<Vec<u32>, WireError> {
     let mut fields: MetaReader<'_> = update.fields();
-    (fields.u64()?, fields.u64()?);
+    fields.u64()?;
+    fields.u64()?;
     let rows = fields.u32s()?;
     fields.finish()?;
     Ok(rows)

@@ -261,7 +261,7 @@ mod tests {
             (n, Gaussian { mean, variance })
         };
         let whole = fit(&samples);
-        for parts in [&[0..9][..], &[0..1, 1..9], &[0..4, 4..6, 6..9]] {
+        for parts in [std::slice::from_ref(&(0..9)), &[0..1, 1..9], &[0..4, 4..6, 6..9]] {
             let reports: Vec<_> = parts.iter().map(|part| fit(&samples[part.clone()])).collect();
             let found = merged(&reports, Merge::Moments, true).unwrap();
             let wanted = whole.1.mean.iter().chain(&whole.1.variance);

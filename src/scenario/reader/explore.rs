@@ -256,9 +256,9 @@ impl Found {
             }
             // What stands in a table that need not be there is allowed where that table is.
             let around = path.match_indices('.').map(|(dot, _)| &path[..dot]);
-            let inside = around.filter(|around| around.len() > table.len()).chain([path]);
+            let mut inside = around.filter(|around| around.len() > table.len()).chain([path]);
             let asked = |place: &&str| words.values().any(|paths| paths.contains(*place));
-            let Some(place) = inside.filter(asked).last() else { continue };
+            let Some(place) = inside.rfind(asked) else { continue };
             let allow: Vec<String> = words
                 .iter()
                 .filter(|(_, paths)| paths.contains(place))

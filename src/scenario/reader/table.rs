@@ -23,7 +23,7 @@ fn leading_key(node: &Node, keys: &[KeyDoc]) -> Option<&'static str> {
         _ => false,
     };
     let has = |name: &&str| keys.iter().any(|doc| doc.key == **name && takes(doc.kind));
-    LEADING.into_iter().find(|name| has(&name))
+    LEADING.into_iter().find(|name| has(name))
 }
 
 /// Reads the keys of one table. What is wrong is reported and read as its default, so that one

@@ -124,7 +124,8 @@ fn zero_pairs_are_neutral_to_the_bit_and_places_are_their_own() -> Result<(), Mo
     let set = shape.initial_parameters(key);
     assert_eq!(set.len(), 2 * 4 * 2);
     // Of every factor both pairs, with `B` of the first times `first`.
-    let pairs = |first: f64, second: bool| -> Result<Vec<(Arc<str>, Vec<Tensor>)>, ModelError> {
+    type Pairs = Vec<(Arc<str>, Vec<Tensor>)>;
+    let pairs = |first: f64, second: bool| -> Result<Pairs, ModelError> {
         let mut factors = Vec::new();
         for (name, parameter) in set.iter() {
             let whole = parameter.tensor(&testing::device())?;
