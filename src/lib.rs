@@ -27,7 +27,7 @@
 //! | [`study`] | many runs as one file: grid, seeds, processes, tables |
 //! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
-//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, export |
+//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, export, ranks |
 //! | [`federation`] | the actors and the physics: conductor, server, clients, links, devices, ledger |
 //! | [`methods`] | one folder or file per method, and the registry |
 //! | [`policy`] | what a method implements and the lab it is given |
@@ -96,6 +96,8 @@
 
 // Named kernels, the allocator and the CUDA driver have their exceptions where they stand.
 #![deny(unsafe_code)]
+// What cannot fail is said to whoever reads it by `expect`; everything else is an error.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::todo, clippy::unimplemented))]
 
 pub mod cli;
 pub mod data;

@@ -119,6 +119,24 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Seconds of real time. `Display` has the two largest units that are not zero: `0.4 s`, `12 s`, `3 min 20 s`,
+/// `2 h 5 min`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct WallSeconds(pub f64);
+
+impl fmt::Display for WallSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, whole) = (self.0, self.0.round() as u64);
+        match whole {
+            // Whoever counts in whole seconds reads no tenths.
+            0..10 if seconds.fract() != 0.0 => write!(f, "{seconds:.1} s"),
+            0..60 => write!(f, "{whole} s"),
+            60..3600 => write!(f, "{} min {} s", whole / 60, whole % 60),
+            _ => write!(f, "{} h {} min", whole / 3600, whole % 3600 / 60),
+        }
+    }
+}
+
 /// A moment (or a span) on the simulated clock, in whole nanoseconds since the run began.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -160,6 +178,15 @@ impl fmt::Display for VirtualTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_are_said_in_the_units_that_fit() {
+        let said = [0.44, 9.4, 9.96, 8.0, 59.4, 59.6, 200.0, 7_500.0];
+        assert_eq!(
+            said.map(|s| WallSeconds(s).to_string()),
+            ["0.4 s", "9.4 s", "10 s", "8 s", "59 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]
+        );
+    }
 
     #[test]
     fn bytes_read_in_decimal_units() {

@@ -4,7 +4,8 @@
 //! Asked on two cores: at most 25 ms per training image and 15 ms per tested one, both cores together, and
 //! two workers at least 1.7 times as fast as one. A training image is one image in one epoch; the pass
 //! that describes the classes afterwards is counted to it. The last line puts the arithmetic of a
-//! training image beside what the machine reaches in large products of matrices.
+//! training image beside what the machine reaches in large products of matrices. The same is measured with products
+//! in `bf16`, for CPUs that multiply them faster.
 //!
 //! ```text
 //! cargo bench --bench hgp
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fedcast::federation::{Interrupt, JobKind, simulate};
+use fedcast::model::ops::Precision;
 use figures::{Asked, Records, Times};
 use setting::{EPOCHS, Setting, Spent, TESTED, TRAINED};
 
@@ -31,33 +33,64 @@ fn run(setting: &Setting, workers: usize, spent: &Spent) -> Duration {
     begun.elapsed()
 }
 
+/// What runs of two workers took, and what both workers together spent on training and tests.
+#[derive(Default)]
+struct Measured {
+    wall: Times,
+    training: Times,
+    testing: Times,
+}
+
+impl Measured {
+    fn of(criterion: &mut Criterion, name: &str, setting: &Setting) -> Measured {
+        let Measured { mut wall, mut training, mut testing } = Measured::default();
+        let mut group = criterion.benchmark_group("hgp");
+        group.sample_size(10).throughput(Throughput::Elements(u64::from(TRAINED * EPOCHS)));
+        group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(2));
+        group.bench_function(name, |b| {
+            b.iter_custom(|n| {
+                wall.take(n, || {
+                    let spent = Spent::default();
+                    let wall = run(setting, 2, &spent);
+                    // Both workers together: half of what they spent.
+                    training.take(1, || spent.of(JobKind::Train) / 2);
+                    testing.take(1, || spent.of(JobKind::Evaluate) / 2);
+                    wall
+                })
+            });
+        });
+        group.finish();
+        Measured { wall, training, testing }
+    }
+
+    /// The median of a training image, in milliseconds.
+    fn image(&self) -> Option<f64> {
+        self.training.median().map(per(TRAINED * EPOCHS))
+    }
+}
+
+/// Seconds of so many images as milliseconds of one.
+fn per(images: u32) -> impl Fn(f64) -> f64 {
+    move |taken| 1e3 * taken / f64::from(images)
+}
+
 fn figures(criterion: &mut Criterion) {
     figures::begin();
-    let setting = Setting::new();
-    let [mut times, mut training, mut testing] = [(); 3].map(|()| Times::default());
-    let mut group = criterion.benchmark_group("hgp");
-    group.sample_size(10).throughput(Throughput::Elements(u64::from(TRAINED * EPOCHS)));
-    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(2));
-    group.bench_function("vit-tiny, 224 pixels, 2 workers", |b| {
-        b.iter_custom(|n| {
-            times.take(n, || {
-                let spent = Spent::default();
-                let wall = run(&setting, 2, &spent);
-                // Both workers together: half of what they spent.
-                training.take(1, || spent.of(JobKind::Train) / 2);
-                testing.take(1, || spent.of(JobKind::Evaluate) / 2);
-                wall
-            })
-        });
-    });
-    group.finish();
-    let per = |images: u32| move |taken: f64| 1e3 * taken / f64::from(images);
+    let setting = Setting::new(Precision::F32);
+    let full = Measured::of(criterion, "vit-tiny, 224 pixels, 2 workers", &setting);
     let trained = TRAINED * EPOCHS;
-    training.print("HGP, training", "ms per image", Asked::AtMost(25.0), per(trained));
-    testing.print("HGP, testing", "ms per image", Asked::AtMost(15.0), per(TESTED));
-    let (Some(two), Some(image)) = (times.median(), training.median().map(per(trained))) else {
-        return;
-    };
+    full.training.print("HGP, training", "ms per image", Asked::AtMost(25.0), per(trained));
+    full.testing.print("HGP, testing", "ms per image", Asked::AtMost(15.0), per(TESTED));
+
+    let half = Setting::new(Precision::Bf16);
+    let half = Measured::of(criterion, "vit-tiny, 224 pixels, 2 workers, bf16", &half);
+    half.training.print("HGP in bf16, training", "ms per image", Asked::Nothing, per(trained));
+    half.testing.print("HGP in bf16, testing", "ms per image", Asked::Nothing, per(TESTED));
+    let (Some(two), Some(image)) = (full.wall.median(), full.image()) else { return };
+    if let Some(half) = half.image() {
+        let name = "HGP, training in bf16 instead of f32";
+        figures::print(name, "times as fast", Asked::AtLeast(1.5), image / half);
+    }
 
     let mut alone = Times::default();
     alone.take(3, || run(&setting, 1, &Spent::default()));

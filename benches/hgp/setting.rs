@@ -9,7 +9,8 @@ use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
 use fedcast::learning::{PromptShape, TrainingPlan};
 use fedcast::methods::averaged::Base;
 use fedcast::methods::hgp::Hgp;
-use fedcast::model::{Backbone, Vit, VitConfig};
+use fedcast::model::ops::Precision;
+use fedcast::model::{Backbone, Place, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{Lab, ModelFacts, WireForm};
 
@@ -37,12 +38,14 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub fn new() -> Setting {
+    /// With products of this precision.
+    pub fn new(precision: Precision) -> Setting {
         let config = VitConfig::default();
         let weights = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
+        let place = Place { products: precision, ..Place::cpu() };
         let mut setting = Setting {
             data: Arc::new(noise(CLASSES, TRAINED, TESTED, [3, config.image, config.image])),
-            backbone: Arc::new(Vit::from_parameters(config, &weights).expect("loads").into()),
+            backbone: Arc::new(Vit::frozen_at(config, &weights, &place).expect("loads").into()),
             config,
             prompt: PromptShape { blocks: 0, length: 0, dim: 0 },
         };

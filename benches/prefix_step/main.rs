@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use candle_core::{Device, Tensor, Var};
 use criterion::{Criterion, criterion_group, criterion_main};
+use fedcast::experiment::keep_freed_memory;
 use fedcast::model::vit::Checkpoint;
 use fedcast::model::{
     Adaptation, EMBEDDED_CONFIG, LinearHead, ModelError, ParameterSet, Vit, VitConfig, ops,
@@ -167,6 +168,7 @@ fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
 }
 
 fn run(criterion: &mut Criterion) {
+    keep_freed_memory();
     steps(criterion).expect("the steps run");
 }
 

@@ -12,6 +12,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use candle_core::{Device, Result, Tensor, Var};
+use fedcast::experiment::keep_freed_memory;
 use fedcast::model::{ParameterSet, ResNet, ResNetConfig, ops};
 use fedcast::numerics::distributions::fill_normal;
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -74,6 +75,7 @@ fn compare(ours: impl Fn() -> Result<f32>, stock: impl Fn() -> Result<f32>) -> R
 }
 
 fn main() -> Result<()> {
+    keep_freed_memory();
     let setting = Setting::new()?;
     let network = ResNet::with_trainables(setting.config, &setting.weights);
     let network = network.map_err(candle_core::Error::wrap)?;

@@ -5,13 +5,15 @@ use clap::Args;
 use super::failure::CliError;
 use super::{Exit, Format, print};
 use crate::report::dictionary::{RunFile, dictionary, files};
+use crate::study;
 
-/// Explain the files of a run directory: every column, its type, unit and meaning
+/// Explain the files of runs and studies: every column, its type, unit and meaning
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   fedcast columns                     every file
   fedcast columns rounds.csv          one of them
+  fedcast columns study/rounds.csv    a file of a study, beside its runs; paired.csv and table.csv are such, too
   fedcast columns --format json       for programs: name, about, columns with name, type, unit, meaning
 
 `fedcast help columns` prints the same as `fedcast columns`. Rounds, tasks, phases and periods count
@@ -27,7 +29,7 @@ pub struct ColumnsArgs {
 
 /// Prints the dictionary, or a part of it.
 pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
-    let all = files();
+    let all: Vec<RunFile> = files().into_iter().chain(study::files()).collect();
     let asked: Vec<RunFile> = match args.files.is_empty() {
         true => all,
         false => args.files.iter().map(|name| find(&all, name)).collect::<Result<_, _>>()?,
@@ -47,8 +49,19 @@ pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
 fn find(all: &[RunFile], name: &str) -> Result<RunFile, CliError> {
     let stem = |file: &RunFile| file.name.split('.').next() == Some(name);
     let exact = all.iter().find(|file| file.name == name);
-    exact.or_else(|| all.iter().find(|file| stem(file))).copied().ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|file| file.name).collect();
-        CliError::Usage(format!("a run has no file `{name}`; it has {}", names.join(", ")))
-    })
+    let of_study = |file: &&RunFile| {
+        let bare = file.name.strip_prefix("study/");
+        bare.is_some_and(|bare| bare == name || bare.split('.').next() == Some(name))
+    };
+    exact
+        .or_else(|| all.iter().find(|file| stem(file)))
+        .or_else(|| all.iter().find(of_study))
+        .copied()
+        .ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|file| file.name).collect();
+            CliError::Usage(format!(
+                "there is no file `{name}` of runs or studies; there are {}",
+                names.join(", ")
+            ))
+        })
 }

@@ -11,6 +11,7 @@ use super::{Exit, Format, print};
 use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
 use crate::fetch::Settings;
+use crate::model::ops::Vectors;
 use crate::model::{GpuMemory, Place};
 use crate::quantity::Bytes;
 use crate::scenario::{Compute, DeviceName};
@@ -175,7 +176,13 @@ fn told(found: &Found) -> String {
     line("fedcast", format!("{}{commit}, {}", found.version, found.machine.platform));
     let Machine { cpu, cores, features, gemm, .. } = &found.machine;
     line("processor", format!("{cpu}, {cores} threads"));
-    line("kernels", format!("{gemm}; instruction sets: {}", words(features)));
+    let half = match Vectors::of_machine() {
+        Vectors::Avx512Bf16 => {
+            "products in bf16 by instruction (devices.compute = \"bf16\" is faster)"
+        }
+        _ => "products in bf16 step by step (slower than f32)",
+    };
+    line("kernels", format!("{gemm}; instruction sets: {}; {half}", words(features)));
     let amount = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |b| Bytes(b).to_string());
     let (all, left) = (amount(found.memory_bytes), amount(found.memory_free_bytes));
     line("memory", format!("{all}, {left} available"));

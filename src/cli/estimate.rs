@@ -8,7 +8,7 @@ use crate::experiment::assemble::{blueprint, workforce};
 use crate::experiment::estimate::{Costs, Estimate, KeptCosts, cost_key, trial};
 use crate::experiment::plan::{Faults, Plan, plan};
 use crate::methods::Registry;
-use crate::report::duration;
+use crate::quantity::WallSeconds;
 use crate::scenario::Scenario;
 
 /// Estimates runs by costs that are kept, and measures those that are not where it may.
@@ -63,5 +63,5 @@ pub(super) fn estimate_line(scenario: &Scenario, workers: usize, took_s: f64) ->
     let costs = Estimator::new(None, false).costs(scenario, &methods, workers).ok()??;
     let plan = plan(&blueprint(scenario, &methods).ok()?, Faults::Off).ok()?;
     let said = Estimate::of(&plan, scenario, &costs, workers).wall_s;
-    Some(format!("estimate    {}, the run took {}\n", duration(said), duration(took_s)))
+    Some(format!("estimate    {}, the run took {}\n", WallSeconds(said), WallSeconds(took_s)))
 }

@@ -28,7 +28,7 @@ pub enum Exit {
     Regressed = 11,
     /// The recording is incomplete or damaged (full disk, read-only directory, truncated journal).
     Recording = 12,
-    /// A device failed or memory ran out.
+    /// A device failed, memory ran out, or the processes of a run cannot compute together.
     Device = 20,
     /// The simulation waits for something that can never happen.
     Deadlock = 21,
@@ -63,7 +63,7 @@ Exit codes:
    10  replay, export or fork diverged
    11  comparison regressed
    12  recording incomplete or damaged
-   20  device or memory failure
+   20  device or memory failure, or processes of a run that differ
    21  simulation deadlock
   130  interrupted, resumable";
 

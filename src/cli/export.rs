@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::CliError;
-use super::interrupt::on_interrupt;
+use super::interrupt::interruptible;
 use super::{Exit, Format, print};
 use crate::experiment::{self, ExportOptions, write_atomically};
-use crate::federation::Interrupt;
 use crate::methods::Registry;
 
 /// Write the server's model of a run as a safetensors file
@@ -38,6 +37,9 @@ pub struct ExportArgs {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Replace the file if it is there already
+    #[arg(long)]
+    pub force: bool,
     /// The whole network, in timm's, torchvision's or Hugging Face's (BERT) names
     #[arg(long)]
     pub merged: bool,
@@ -64,6 +66,9 @@ pub enum Task {
 fn task(word: &str) -> Result<Task, String> {
     match (word, word.parse()) {
         ("last", _) => Ok(Task::Last),
+        ("best", _) => Err("there is no best one: the fewer tasks were learnt, the fewer classes there are to confuse, so \
+                            that accuracies after different tasks do not compare; write a task, or `last`"
+            .to_string()),
         (_, Ok(task @ 1..)) => Ok(Task::After(task)),
         _ => Err("write a task, counted from 1, or `last`".to_string()),
     }
@@ -71,8 +76,12 @@ fn task(word: &str) -> Result<Task, String> {
 
 /// Exports the model.
 pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
-    let interrupt = Interrupt::default();
-    on_interrupt(interrupt.clone());
+    if args.out.exists() && !args.force {
+        let out = args.out.display();
+        let text = format!("{out} is there already; name another file, or --force replaces it");
+        return Err(CliError::Usage(text));
+    }
+    let interrupt = interruptible();
     let task = match args.task {
         Some(Task::After(task)) => Some(task),
         Some(Task::Last) | None => None,

@@ -106,7 +106,7 @@ fn experiment(error: &ExperimentError) -> Exit {
         | ExperimentError::Unsupported { .. }
         | ExperimentError::Wire(_) => Exit::Scenario,
         ExperimentError::Data(error) => data(error),
-        ExperimentError::Device(_) => Exit::Device,
+        ExperimentError::Device(_) | ExperimentError::Ranks(_) => Exit::Device,
         ExperimentError::Weights(_) | ExperimentError::Fetch(_) => Exit::Inputs,
         ExperimentError::Diverged(_) => Exit::Diverged,
         ExperimentError::Refused(_) | ExperimentError::NoRound { .. } => Exit::Usage,
@@ -142,6 +142,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Sink(SinkError::Stop(_)) => Exit::Unexpected,
             FederationError::Deadlock { .. } => Exit::Deadlock,
             FederationError::Workers(_)
+            | FederationError::Conductor(_)
             | FederationError::Device(_)
             | FederationError::Memory(_) => Exit::Device,
             FederationError::Data(_) => Exit::Inputs,

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::CliError;
-use super::interrupt::on_interrupt;
-use super::run::{Overrides, drive_until, provenance};
+use super::interrupt::interruptible;
+use super::run::{Overrides, drive, provenance};
 use super::tell::tell;
 use super::{Exit, Format};
 use crate::experiment::{self, ForkOptions, Resumed};
-use crate::federation::Interrupt;
 use crate::methods::Registry;
 
 /// Go on from the end of a task of a recorded run, with other settings
@@ -61,8 +60,7 @@ pub struct ForkArgs {
 
 /// Forks the run and executes it.
 pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
-    let interrupt = Interrupt::default();
-    on_interrupt(interrupt.clone());
+    let interrupt = interruptible();
     let options = ForkOptions {
         after_task: args.after_task,
         provenance: provenance(&args.overrides, None),
@@ -80,5 +78,5 @@ pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
     for notice in notices {
         tell(&notice);
     }
-    drive_until(interrupt, run, &scenario, replayed, args.quiet, args.format)
+    drive(interrupt, run, &scenario, replayed, args.quiet, args.format)
 }

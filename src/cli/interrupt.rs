@@ -9,6 +9,13 @@ use super::tell::tell;
 use crate::federation::Interrupt;
 use crate::study::LEASH;
 
+/// What the first signal to this process requests; see [`on_interrupt`].
+pub fn interruptible() -> Interrupt {
+    let interrupt = Interrupt::default();
+    on_interrupt(interrupt.clone());
+    interrupt
+}
+
 /// Requests `run` to end on the first signal to this process; a second one ends the process with
 /// code 130. Listens on a thread of its own, because the simulation may be waiting for workers.
 ///
@@ -22,6 +29,15 @@ pub fn on_interrupt(run: Interrupt) {
         };
         let _ = thread::Builder::new().name("leash".into()).spawn(listen);
     }
+    listen(move || {
+        // First of all: whoever reads the line below may be gone.
+        run.request();
+        tell("stopping after the current event; press Ctrl-C again to stop at once");
+    });
+}
+
+/// Does something on the first signal, and ends the process on the second.
+fn listen(first: impl FnOnce() + Send + 'static) {
     let listen = move || {
         if !has_room() {
             return;
@@ -32,15 +48,19 @@ pub fn on_interrupt(run: Interrupt) {
         runtime.block_on(async {
             let Ok(mut signals) = Signals::listen() else { return };
             signals.next().await;
-            // First of all: whoever reads the line below may be gone.
-            run.request();
-            tell("stopping after the current event; press Ctrl-C again to stop at once");
+            first();
             signals.next().await;
             std::process::exit(i32::from(super::Exit::Interrupted.code()));
         });
     };
     // Without a listener a signal ends the process the usual way: a loss of comfort, no error.
     let _ = thread::Builder::new().name("interrupt".into()).spawn(listen);
+}
+
+/// Leaves the first signal to rank 0, which hears it as well and hangs up; a second one ends the process.
+#[cfg(feature = "mpi")]
+pub fn leave_to_rank_zero() {
+    listen(|| {});
 }
 
 /// Whether there are file handles to listen with; the library panics where there are none.

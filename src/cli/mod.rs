@@ -20,6 +20,7 @@ mod memory;
 mod methods;
 mod new;
 mod plan;
+mod ranks;
 mod reference;
 mod replay;
 mod report;

@@ -1,5 +1,6 @@
 //! `fedcast new`: a commented scenario to begin with, from options or from questions.
 
+mod look;
 mod questions;
 mod template;
 
@@ -39,7 +40,7 @@ pub struct NewArgs {
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// Shape of those weights: vit-tiny-patch16-224, vit-small-patch16-224, vit-base-patch16-224, or a table as
-    /// `fedcast keys backbone.architecture` has it [default: by the file's name]
+    /// `fedcast keys backbone.architecture` has it [default: as the file tells, or its name]
     #[arg(long, value_name = "SHAPE")]
     pub architecture: Option<String>,
     /// Tasks, of equally many classes [default: 5]
@@ -86,12 +87,15 @@ impl NewArgs {
 /// Writes the file.
 pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let wishes = match args.file.is_none() && args.says_nothing() && on_terminal {
+    let mut wishes = match args.file.is_none() && args.says_nothing() && on_terminal {
         true => questions::ask()?,
         false => Wishes::of(args),
     };
     let methods = Registry::builtin();
     methods.find(&wishes.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
+    if let (None, Some(weights)) = (&wishes.architecture, &wishes.weights) {
+        wishes.architecture = look::told(weights)?;
+    }
     let file = args.file.clone().unwrap_or_else(|| PathBuf::from("scenario.toml"));
     if file.exists() && !args.force {
         let message = format!(

@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::CliError;
-use super::interrupt::on_interrupt;
+use super::interrupt::interruptible;
+use super::ranks::RankArgs;
 use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
+use crate::experiment::ranks::Ranks;
 use crate::experiment::{
     self, DirectoryError, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest,
     what_if,
 };
-use crate::federation::{EventSink, Interrupt};
+use crate::federation::EventSink;
+use crate::files::Disk;
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, copy_tables};
@@ -54,6 +57,8 @@ pub struct ReplayArgs {
     /// Worker threads of --verify [default: the recorded scenario's, else one per core]
     #[arg(long, value_name = "N", requires = "verify", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
+    #[command(flatten)]
+    pub ranks: RankArgs,
     /// Write the run's CSV tables again, into this folder
     #[arg(short, long, value_name = "DIR", conflicts_with = "verify")]
     pub out: Option<PathBuf>,
@@ -67,8 +72,11 @@ pub struct ReplayArgs {
 
 /// Replays or verifies the run.
 pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
+    if args.ranks.mpi && !args.verify {
+        return Err(CliError::Usage("--mpi computes: it goes with --verify".into()));
+    }
     match args.verify {
-        true => verify(args),
+        true => args.ranks.with_ranks(args.workers, |ranks| verify(args, ranks)),
         false if args.set.is_empty() => render(args),
         false => retime(args),
     }
@@ -107,7 +115,7 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
 /// Tables that are not derived from the journal, or from other tables.
 fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), DirectoryError> {
     copy_tables(run, out)?;
-    if record.parquet { write_parquet(out) } else { Ok(()) }
+    if record.parquet { write_parquet(&Disk::default(), out) } else { Ok(()) }
 }
 
 /// Times the recorded exchanges anew.
@@ -146,15 +154,15 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn verify(args: &ReplayArgs) -> Result<Exit, CliError> {
-    let interrupt = Interrupt::default();
-    on_interrupt(interrupt.clone());
+fn verify(args: &ReplayArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
+    let interrupt = interruptible();
     let progress: Option<Box<dyn EventSink>> = match args.quiet {
         true => None,
         false => Some(Box::new(Progress::on_stderr())),
     };
     let methods = Registry::builtin();
-    let options = VerifyOptions { workers: args.workers, from_round: args.from_round };
+    let (workers, from_round) = (args.workers, args.from_round);
+    let options = VerifyOptions { workers, ranks, from_round };
     let verified = experiment::verify(&args.run, &methods, options, progress, interrupt.clone())?;
     let Verified { entries, digests, partial, replayed, notices } = verified;
     notices.iter().for_each(|notice| tell(notice));

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::CliError;
+use super::interrupt::interruptible;
+use super::ranks::RankArgs;
 use super::run::drive;
 use super::tell::tell;
 use super::{Exit, Format, print};
 use crate::data::show_loading;
+use crate::experiment::ranks::Crew;
 use crate::experiment::{self, Resumed, read_summary};
 use crate::methods::Registry;
 use crate::report::Summary;
@@ -32,6 +35,8 @@ pub struct ResumeArgs {
     /// Worker threads that train clients [default: the scenario's, else one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
+    #[command(flatten)]
+    pub ranks: RankArgs,
     /// Go on although another version or class of CPU began the run
     #[arg(long)]
     pub force: bool,
@@ -45,25 +50,28 @@ pub struct ResumeArgs {
 
 /// Goes on with the run.
 pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
-    go_on(&args.run, args.workers, args.force, args.quiet, args.format)
+    args.ranks.with_ranks(args.workers, |ranks| {
+        let crew = Crew { workers: args.workers, ranks };
+        go_on(&args.run, crew, args.force, args.quiet, args.format)
+    })
 }
 
 /// Goes on with the run in a directory.
 pub(super) fn go_on(
     path: &Path,
-    workers: Option<u32>,
+    crew: Crew,
     force: bool,
     quiet: bool,
     format: Format,
 ) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     show_loading(!quiet);
-    let resumed = experiment::resume(path, &methods, workers, force)?;
+    let resumed = experiment::resume(path, &methods, crew, force)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
         tell(&notice);
     }
-    drive(run, &scenario, replayed, quiet, format)
+    drive(interruptible(), run, &scenario, replayed, quiet, format)
 }
 
 /// What a complete run came to: where it is, or its summary. It ends as the run itself did.

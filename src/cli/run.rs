@@ -1,30 +1,27 @@
 //! `fedcast run`: executes a scenario into a run directory.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::Arc;
 
 use clap::Args;
 
 use super::estimate::estimate_line;
 use super::failure::{CliError, colour};
-use super::interrupt::on_interrupt;
+use super::interrupt::interruptible;
+use super::ranks::RankArgs;
 use super::tell::{show, tell};
 use super::{Exit, Format, direct, fetch, print, resume};
 use crate::data::show_loading;
+use crate::experiment::ranks::{Crew, Ranks};
 use crate::experiment::{
-    ExperimentError, Finished, Origin, Provenance, Run, RunDirectory, RunOptions, Standing,
-    default_directory, names, restore_scenario, standing,
+    ExperimentError, Origin, Provenance, Run, RunDirectory, RunOptions, Standing,
+    default_directory, restore_scenario, standing,
 };
-use crate::federation::histograms::Histograms;
 use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
 use crate::fetch::Settings;
 use crate::methods::Registry;
-use crate::report::parquet::write_parquet;
-use crate::report::tables::{TableFiles, write_partition};
 use crate::report::words::workers_word;
-use crate::report::{
-    Both, ConfusionTable, Profile, Progress, Shared, Summary, TaskClock, WallTable, final_table,
-};
+use crate::report::{self, Executed, Progress, final_table};
 use crate::scenario::{Override, Scenario, ScenarioError};
 
 /// Run a scenario: train the federation, record every event, print the results
@@ -35,6 +32,7 @@ Examples:
   fedcast run scenarios/quickstart.toml --seed 7 --set method.rebalance=none
   fedcast run scenarios/quickstart.toml --resume       a whole job script: begin, or go on
   fedcast run a.toml --set federation.clients=100 --set participation.fraction=0.1 -o runs/tenth
+  mpirun -n 4 fedcast run a.toml --mpi                 one run by four processes
 
 --set takes the dotted path of a key and a TOML value; a bare word is taken as a string.
 The number of workers changes how long a run takes and nothing else.
@@ -66,6 +64,8 @@ pub struct RunArgs {
     /// Fetch data and weights that the scenario names and that are not here yet
     #[arg(long)]
     pub fetch: bool,
+    #[command(flatten)]
+    pub ranks: RankArgs,
     /// No progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
@@ -113,8 +113,12 @@ fn load(
     Ok(loaded.scenario)
 }
 
-/// Runs the scenario.
+/// Runs the scenario, alone or with other ranks.
 pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
+    args.ranks.with_ranks(args.workers, |ranks| begin(args, ranks))
+}
+
+fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
     if args.fetch {
@@ -124,7 +128,7 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
         }
     }
     let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
-    if let Some(exit) = take_up(args, &run, &scenario)? {
+    if let Some(exit) = take_up(args, &ranks, &run, &scenario)? {
         return Ok(exit);
     }
     if args.direct {
@@ -136,10 +140,10 @@ pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     }
     let provenance = provenance(&args.overrides, Origin::of(&args.file));
     let (workers, out) = (args.workers, args.out.clone());
-    let options = RunOptions { workers, out, force: args.force, provenance };
+    let options = RunOptions { workers, ranks, out, force: args.force, provenance };
     show_loading(!args.quiet);
     let run = Run::prepare(&scenario, &methods, &options)?;
-    drive(run, &scenario, 0, args.quiet, args.format)
+    drive(interruptible(), run, &scenario, 0, args.quiet, args.format)
 }
 
 /// How this process was asked for a run.
@@ -151,12 +155,18 @@ pub(super) fn provenance(overrides: &Overrides, origin: Option<Origin>) -> Prove
 
 /// What `--resume` and the lack of `--force` make of a directory in which something stands already;
 /// `None` where the run begins.
-fn take_up(args: &RunArgs, path: &Path, scenario: &Scenario) -> Result<Option<Exit>, CliError> {
+fn take_up(
+    args: &RunArgs,
+    ranks: &Option<Ranks>,
+    path: &Path,
+    scenario: &Scenario,
+) -> Result<Option<Exit>, CliError> {
     match standing(path, &scenario.hash())? {
         _ if args.force => Ok(None),
         Standing::Unfinished(_) if args.resume => {
             restore_scenario(path, scenario)?;
-            resume::go_on(path, args.workers, false, args.quiet, args.format).map(Some)
+            let crew = Crew { workers: args.workers, ranks: ranks.clone() };
+            resume::go_on(path, crew, false, args.quiet, args.format).map(Some)
         }
         Standing::Done if args.resume => {
             // Removes what a process left that was killed as it began to replace it; not worth an error.
@@ -171,19 +181,6 @@ fn take_up(args: &RunArgs, path: &Path, scenario: &Scenario) -> Result<Option<Ex
 /// Executes a run that is ready, with everything that listens to it. Its first `told` entries are
 /// those of a run that goes on.
 pub(super) fn drive(
-    run: Run,
-    scenario: &Scenario,
-    replayed: u64,
-    quiet: bool,
-    format: Format,
-) -> Result<Exit, CliError> {
-    let interrupt = Interrupt::default();
-    on_interrupt(interrupt.clone());
-    drive_until(interrupt, run, scenario, replayed, quiet, format)
-}
-
-/// The same for somebody who listens for signals already.
-pub(super) fn drive_until(
     interrupt: Interrupt,
     run: Run,
     scenario: &Scenario,
@@ -195,65 +192,32 @@ pub(super) fn drive_until(
     let into = run.directory().path().to_owned();
     if !quiet {
         let word = workers_word(workers);
-        tell(&format!("{}: {workers} {word}, into {}", scenario.name, into.display()));
+        let others: usize = run.ranks().iter().skip(1).map(|rank| rank.workers).sum();
+        let company = match run.ranks().len() {
+            0 | 1 => String::new(),
+            ranks => format!(" beside {others} on {} more ranks", ranks - 1),
+        };
+        tell(&format!("{}: {workers} {word}{company}, into {}", scenario.name, into.display()));
     }
     for note in run.notes() {
         tell(&format!("note: {note}"));
     }
-    let summary = Shared::new(Summary::about(scenario));
-    let profile = Shared::new(Profile::create(run.directory())?);
-    let histograms = Shared::new(Histograms::default());
-    let clock = Shared::new(TaskClock::default());
-    if let Some(holdings) = run.holdings() {
-        write_partition(run.directory().path(), &holdings)?;
-    }
-    let mut readers: Vec<Box<dyn EventSink>> = vec![
-        Box::new(TableFiles::create_on(
-            run.directory().disk(),
-            run.directory().path(),
-            &scenario.record,
-        )?),
-        Box::new(WallTable::create(run.directory(), replayed)?),
-        Box::new(summary.clone()),
-        Box::new(histograms.clone()),
-        Box::new(clock.clone()),
-    ];
-    if scenario.record.confusion {
-        readers.push(Box::new(ConfusionTable::create(run.directory(), replayed)?));
-    }
+    let cache = run.cache();
+    let mut readers: Vec<Box<dyn EventSink>> = Vec::new();
     if !quiet {
         let progress = Progress::on_stderr().after(replayed);
-        readers.push(Box::new(progress.watching(run.cache())));
+        readers.push(Box::new(progress.watching(Arc::clone(&cache))));
     }
-    let spans = Both(profile.clone(), histograms.clone());
-    let began = Instant::now();
-    let cache = run.cache();
-    let write_figures = |directory: &RunDirectory, finished: &Finished| {
-        let mut summary = summary.lock();
-        summary.digests = Some(finished.digests.clone());
-        summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.figures()));
-        directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
-        if scenario.record.parquet {
-            write_parquet(directory.path())?;
-        }
-        if scenario.record.histograms {
-            for (name, text) in histograms.lock().files() {
-                directory.write(&format!("{}/{name}", names::HISTOGRAMS), text.as_bytes())?;
-            }
-        }
-        Ok(())
-    };
-    let ended = run.execute(readers, Box::new(spans), interrupt, write_figures);
+    let ended = report::execute(run, scenario, replayed, readers, interrupt);
     for notice in cache.notices() {
         tell(&format!("warning: {notice}"));
     }
-    let (finished, directory) = ended.inspect_err(|error| {
+    let Executed { finished, directory, summary } = ended.inspect_err(|error| {
         if let ExperimentError::Federation(FederationError::Sink(SinkError::Io(_))) = error {
             let path = into.display();
             tell(&format!("nothing more can be written into {path}; make room, then go on with: fedcast resume {path}"));
         }
     })?;
-    let summary = summary.lock();
     match format {
         Format::Human => {
             print(&final_table(&summary))?;

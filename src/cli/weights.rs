@@ -1,5 +1,6 @@
 //! `fedcast weights`: what a file of weights is.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -19,8 +20,9 @@ Examples:
   fedcast weights hf:timm/vit_tiny_patch16_224.augreg_in21k
   fedcast weights dino.pth --ignore 'predictor.*'  as backbone.ignore = [\"predictor.*\"] would do
 
-Read are safetensors, PyTorch (zip, since 1.6) and NumPy (npz, the JAX release of ViT), in the names of
-timm, Hugging Face, torchvision, JAX and BERT, with or without words such as module. before them. The
+Read are safetensors, also in several files (name model.safetensors.index.json), PyTorch (zip, since 1.6)
+and NumPy (npz, the JAX release of ViT), in the names of timm, Hugging Face, torchvision, JAX and BERT,
+with or without words such as module. before them. The
 exit code is 0 where a scenario can use the file and 6 where it cannot; then it says why. The digest
 is that of the parameters, as the manifest of a run has it at the network's own resolution.")]
 pub struct WeightsArgs {
@@ -77,6 +79,12 @@ fn text(args: &WeightsArgs, survey: &Survey) -> String {
     row("network", &looks(map));
     let sources: usize = map.lines.iter().map(|line| line.from.len()).sum();
     row("tensors", &format!("{} of ours, made of {sources} of the file's", map.lines.len()));
+    let folded: BTreeSet<&String> =
+        map.lines.iter().filter_map(|line| line.scale.as_ref()).collect();
+    if !folded.is_empty() {
+        let count = folded.len();
+        row("folded", &format!("LayerScale ({count} vectors) into the layers before it"));
+    }
     if !map.passed.is_empty() {
         row("passed over", &named(&map.passed, 8));
     }
@@ -88,11 +96,15 @@ fn text(args: &WeightsArgs, survey: &Survey) -> String {
     }
     if args.map {
         text.push('\n');
-        for Line { to, from, layout, shape } in &map.lines {
-            let how = match layout.word() {
-                "" => String::new(),
-                word => format!("  ({word})"),
-            };
+        for Line { to, from, layout, scale, shape } in &map.lines {
+            let scaled = scale.as_ref().map(|name| format!("rows times {name}"));
+            let done: Vec<String> = Some(layout.word().to_owned())
+                .filter(|word| !word.is_empty())
+                .into_iter()
+                .chain(scaled)
+                .collect();
+            let how =
+                if done.is_empty() { String::new() } else { format!("  ({})", done.join(", ")) };
             let shape = shown(shape);
             text.push_str(&format!("{to}  {shape}  <-  {}{how}\n", from.join(" + ")));
         }
@@ -113,15 +125,9 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
     }
     match config {
         BackboneConfig::Vit(vit) => {
-            let preset =
-                VitConfig::PRESETS.into_iter().find(|p| VitConfig::preset(p) == Some(*vit));
-            let VitConfig { image, patch, channels, dim, depth, heads, mlp, .. } = vit;
-            let architecture = preset.map(quoted).unwrap_or_else(|| {
-                format!("{{ image = {image}, patch = {patch}, channels = {channels}, dim = {dim}, depth = {depth}, heads = {heads}, mlp = {mlp} }}")
-            });
-            lines.push(format!(
-                "architecture = {architecture}   # may be left out: the file tells it"
-            ));
+            let shape = architecture(vit);
+            let shape = if shape.starts_with('{') { shape } else { quoted(shape) };
+            lines.push(format!("architecture = {shape}   # may be left out: the file tells it"));
         }
         BackboneConfig::ResNet(network) => {
             lines.push(format!("width = {}", network.width));
@@ -141,6 +147,21 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
     lines.join("\n")
 }
 
+/// The shape of a transformer by its name, or as a table.
+pub(super) fn architecture(vit: &VitConfig) -> String {
+    let preset = VitConfig::PRESETS.into_iter().find(|p| VitConfig::preset(p) == Some(*vit));
+    let VitConfig { image, patch, channels, dim, depth, heads, mlp, .. } = vit;
+    preset.map_or_else(
+        || {
+            format!(
+                "{{ image = {image}, patch = {patch}, channels = {channels}, dim = {dim}, depth = {depth}, \
+                 heads = {heads}, mlp = {mlp} }}"
+            )
+        },
+        str::to_owned,
+    )
+}
+
 fn quoted(text: impl AsRef<str>) -> String {
     toml::Value::String(text.as_ref().to_owned()).to_string()
 }
@@ -152,7 +173,8 @@ fn json(args: &WeightsArgs, survey: &Survey) -> serde_json::Value {
         .iter()
         .map(|line| {
             serde_json::json!({
-                "to": line.to, "from": line.from, "layout": line.layout.word(), "shape": line.shape,
+                "to": line.to, "from": line.from, "layout": line.layout.word(), "rows_times": line.scale,
+                "shape": line.shape,
             })
         })
         .collect();

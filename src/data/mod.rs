@@ -13,7 +13,6 @@
 //! Everything drawn here comes from named streams, and the partition from our own
 //! distributions, so that the same scenario divides the same data in the same way on every machine.
 
-mod archive;
 mod auxiliary;
 mod batch;
 pub mod cifar;
@@ -31,6 +30,7 @@ pub mod leaf;
 mod loader;
 mod loading;
 pub mod packed;
+mod parquet_files;
 pub mod partition;
 mod parts;
 mod pickle;

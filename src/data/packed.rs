@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::columns::{Table, files_of};
+use super::columns::Table;
 use super::folder::{StoredSize, store};
 use super::labels::Labels;
+use super::parquet_files::files_of;
 use super::parts::{Part, Parts};
 use super::store::{Encoded, Store};
 use super::{DataError, Dataset, TestShare};

@@ -1,26 +1,63 @@
-//! A test part for data that nobody has divided: of every class a share, drawn.
+//! A test part for data that nobody has divided: a share, drawn of every class or of all samples.
 
 use super::DataError;
-use crate::numerics::distributions::choose;
+use crate::numerics::distributions::{choose, shuffle};
 use crate::numerics::share::floor;
 use crate::numerics::streams::{Domain, StreamKey};
+use crate::scenario::TestDraw;
 pub use crate::scenario::TestShare;
 
-/// Tells this draw from other ones that hold samples out.
+/// Training samples and test samples, both ascending.
+type Divided = (Vec<u32>, Vec<u32>);
+
+/// Tells the draw of a class from other ones that hold samples out.
 const STEP: u64 = 3;
 
 impl TestShare {
-    /// Numbers of the samples that are trained on, and of those that are tested, both ascending: of every class the
-    /// share, rounded down, one at least and never all. The draw of a class depends on nothing but the seed, its number
-    /// and how many samples it has.
+    /// Numbers of the samples that are trained on, and of those that are tested, both ascending.
     ///
     /// # Errors
-    /// A class with one sample.
+    /// A class that would be in one part only.
     pub(super) fn divide(
         self,
         by_class: &[Vec<u32>],
         class_names: &[String],
-    ) -> Result<(Vec<u32>, Vec<u32>), DataError> {
+    ) -> Result<Divided, DataError> {
+        match self.drawn {
+            TestDraw::ByClass => self.of_every_class_of(by_class, class_names),
+            TestDraw::Together => self.of_all(by_class, class_names),
+        }
+    }
+
+    /// All samples in a drawn order; the first of them, rounded down, are trained on. As HePCo's release draws, though
+    /// from our own stream: not the same samples.
+    fn of_all(self, by_class: &[Vec<u32>], class_names: &[String]) -> Result<Divided, DataError> {
+        let mut order: Vec<u32> = by_class.concat();
+        order.sort_unstable();
+        shuffle(&mut StreamKey::new(self.seed, Domain::HoldOut).rng(), &mut order);
+        let trained = floor((1.0 - self.share) * order.len() as f64);
+        let mut test = order.split_off(trained.min(order.len()));
+        let mut train = order;
+        train.sort_unstable();
+        test.sort_unstable();
+        for (part, what) in [(&train, "trained on"), (&test, "tested")] {
+            let is_there = |sample: &u32| part.binary_search(sample).is_ok();
+            if let Some(class) = by_class.iter().position(|of| !of.iter().any(is_there)) {
+                return Err(DataError::unfit(
+                    format!("no sample of class `{}` is {what} in this draw", class_names[class]),
+                    "choose another data.test_seed or data.test_share, or draw by class",
+                ));
+            }
+        }
+        Ok((train, test))
+    }
+
+    /// The draw of a class depends on nothing but the seed, its number and how many samples it has.
+    fn of_every_class_of(
+        self,
+        by_class: &[Vec<u32>],
+        class_names: &[String],
+    ) -> Result<Divided, DataError> {
         let (mut train, mut test) = (Vec::new(), Vec::new());
         for (class, samples) in by_class.iter().enumerate() {
             if samples.len() < 2 {
@@ -60,7 +97,7 @@ mod tests {
         };
         let by_class: Vec<Vec<u32>> = sizes.iter().map(of).collect();
         let names: Vec<String> = (0..sizes.len()).map(|class| class.to_string()).collect();
-        TestShare { share, seed }.divide(&by_class, &names).unwrap()
+        TestShare { seed, ..TestShare::of_every_class(share) }.divide(&by_class, &names).unwrap()
     }
 
     #[test]
@@ -92,7 +129,23 @@ mod tests {
     fn a_class_of_one_sample_is_named() {
         let named = ["cat".to_owned(), "emu".to_owned()];
         let error =
-            TestShare { share: 0.5, seed: 0 }.divide(&[vec![0, 1], vec![2]], &named).unwrap_err();
+            TestShare::of_every_class(0.5).divide(&[vec![0, 1], vec![2]], &named).unwrap_err();
         assert!(error.to_string().contains("class `emu` has 1 samples"), "{error}");
+    }
+    #[test]
+    fn a_share_of_all_samples_is_not_one_of_every_class() {
+        let named = ["cat".to_owned(), "emu".to_owned()];
+        let by_class = [(0..40).collect(), (40..100).collect::<Vec<u32>>()];
+        let divided = |seed| {
+            let share = TestShare { share: 0.2, drawn: TestDraw::Together, seed };
+            share.divide(&by_class, &named).unwrap()
+        };
+        let (train, test) = divided(0);
+        assert_eq!((train.len(), test.len()), (80, 20));
+        let mut all = [train.clone(), test.clone()].concat();
+        all.sort_unstable();
+        assert!(train.is_sorted() && test.is_sorted() && all == (0..100).collect::<Vec<_>>());
+        let cats = |seed| divided(seed).1.iter().filter(|sample| **sample < 40).count();
+        assert!((0..20).map(cats).collect::<std::collections::BTreeSet<_>>().len() > 2);
     }
 }

@@ -97,6 +97,7 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, Experim
         coding: Coding::default(),
         charged: setup.charged,
         workers: setup.workers.clone(),
+        fleet: None,
         shaker: None,
         past: None,
         before: Vec::new(),

@@ -6,6 +6,7 @@ use super::directory_error::DirectoryError;
 use super::export::ExportError;
 use super::fork::ForkError;
 use super::journal_file::JournalError;
+use super::ranks::RanksError;
 use super::resume::ResumeError;
 use super::verify::Divergence;
 use super::what_if::Refused;
@@ -36,6 +37,9 @@ pub enum ExperimentError {
     /// Data is missing, damaged or cannot be divided as asked.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The processes of a run cannot compute together.
+    #[error(transparent)]
+    Ranks(Box<RanksError>),
     /// A device that is named cannot be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -77,6 +81,12 @@ pub enum ExperimentError {
     /// A recomputed run is not the recorded one.
     #[error(transparent)]
     Diverged(#[from] Box<Divergence>),
+}
+
+impl From<RanksError> for ExperimentError {
+    fn from(error: RanksError) -> ExperimentError {
+        ExperimentError::Ranks(Box::new(error))
+    }
 }
 
 impl ExperimentError {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::assemble::{Assembly, assemble};
+use super::assemble::{Assembly, assemble_by};
 use super::checkpoint::{Checkpoints, Mark};
 use super::directory_error::DirectoryError;
 use super::error::ExperimentError;
@@ -17,6 +17,7 @@ use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::models::Models;
 use super::partition::{Holding, holdings};
 use super::provenance::{Cost, Provenance, commit};
+use super::ranks::{Company, Crew, RankEntry, Ranks};
 use super::recorder::Recorder;
 use super::run_directory::{RunDirectory, names};
 use crate::federation::{
@@ -25,6 +26,7 @@ use crate::federation::{
 use crate::files::Disk;
 use crate::learning::FeatureCache;
 use crate::methods::Registry;
+use crate::model::ops::Precision;
 use crate::scenario::{Cadence, Scenario};
 
 /// Where and how a run is executed; changes no result.
@@ -32,6 +34,8 @@ use crate::scenario::{Cadence, Scenario};
 pub struct RunOptions {
     /// Worker threads; the scenario's by default.
     pub workers: Option<u32>,
+    /// Other processes that compute it, too.
+    pub ranks: Option<Ranks>,
     /// The run directory; [`default_directory`] unless given.
     pub out: Option<PathBuf>,
     /// Replace a run of another scenario.
@@ -56,19 +60,26 @@ pub fn default_directory(scenario: &Scenario) -> PathBuf {
     Path::new("runs").join(format!("{name}-{}-s{}", &hash[..8], scenario.seed.run))
 }
 
-/// What a run on these workers can promise.
-fn level(workers: &Workforce) -> Level {
+/// What a run on these workers can promise, by ranks that round alike or do not.
+fn level(workers: &Workforce, company: Option<&Company>) -> Level {
     match workers {
-        Workforce::Cpu(_) => Level::N,
-        Workforce::Gpus(_) => Level::T,
+        Workforce::Cpu(_) if company.is_none_or(|company| company.alike) => Level::N,
+        Workforce::Cpu(_) | Workforce::Gpus(_) => Level::T,
     }
 }
 
-/// The type of activations, as scenarios write it.
-fn compute(workers: &Workforce) -> &'static str {
-    match workers {
-        Workforce::Gpus(places) => places.first().map_or("f32", |place| place.compute.as_str()),
-        Workforce::Cpu(_) => "f32",
+fn ranks(company: Option<&Company>) -> Vec<RankEntry> {
+    company.map(|company| company.ranks.clone()).unwrap_or_default()
+}
+
+/// The type of activations, or on a CPU of the factors of products, as scenarios write it.
+fn compute(Setup { workers, lab, .. }: &Setup) -> &'static str {
+    match (workers, lab.backbone.place().products) {
+        (Workforce::Gpus(places), _) => {
+            places.first().map_or("f32", |place| place.compute.as_str())
+        }
+        (Workforce::Cpu(_), Precision::F32) => "f32",
+        (Workforce::Cpu(_), Precision::Bf16) => "bf16",
     }
 }
 
@@ -82,7 +93,7 @@ fn checkpoints(directory: &RunDirectory, scenario: &Scenario) -> Option<Checkpoi
 /// The manifest of a run that begins now.
 pub(super) fn manifest(
     scenario: &Scenario,
-    Assembly { setup, data, backbone }: &Assembly,
+    Assembly { setup, data, backbone, company }: &Assembly,
     provenance: Provenance,
 ) -> Manifest {
     Manifest {
@@ -101,14 +112,16 @@ pub(super) fn manifest(
         data: Some(data.clone()),
         validation: scenario.data.validation_set(),
         backbone: Some(backbone.clone()),
-        level: level(&setup.workers),
+        level: level(&setup.workers, company.as_ref()),
         workers: setup.workers.count(),
         pack: setup.rules.pack,
         devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
-        compute: compute(&setup.workers).to_string(),
+        compute: compute(setup).to_string(),
         machine: Machine::here(),
         provenance,
         cost: Cost::begun(),
+        ranks: ranks(company.as_ref()),
+        lost_ranks: Vec::new(),
         forked: None,
         resumed: 0,
         events: None,
@@ -121,6 +134,7 @@ pub struct Run {
     directory: RunDirectory,
     manifest: Manifest,
     setup: Setup,
+    company: Option<Company>,
     checkpoints: Option<Checkpoints>,
     models: Option<Models>,
     begin: Begin,
@@ -164,14 +178,15 @@ impl Run {
         methods: &Registry,
         options: &RunOptions,
     ) -> Result<Run, ExperimentError> {
-        let assembly = assemble(scenario, methods, options.workers)?;
+        let crew = Crew { workers: options.workers, ranks: options.ranks.clone() };
+        let assembly = assemble_by(scenario, methods, &crew)?;
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
         let directory = RunDirectory::claim_on(disk, &path, &scenario.hash(), options.force)?;
         let manifest = manifest(scenario, &assembly, options.provenance.clone());
         // A manifest makes it a run, and a run can be resumed.
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
         directory.write_manifest(&manifest)?;
-        Ok(Run::new(directory, manifest, scenario, assembly.setup, Begin::Anew))
+        Ok(Run::new(directory, manifest, scenario, assembly, Begin::Anew))
     }
 
     /// A run in a directory of its own, as it is written there.
@@ -179,12 +194,12 @@ impl Run {
         directory: RunDirectory,
         manifest: Manifest,
         scenario: &Scenario,
-        setup: Setup,
+        Assembly { setup, company, .. }: Assembly,
         begin: Begin,
     ) -> Run {
         let checkpoints = checkpoints(&directory, scenario);
-        let models = Models::of(directory.path(), &scenario.record, &setup, &manifest);
-        Run { directory, manifest, setup, checkpoints, models, begin }
+        let models = Models::of(&directory, &scenario.record, &setup, &manifest);
+        Run { directory, manifest, setup, company, checkpoints, models, begin }
     }
 
     /// A run that goes on in its directory, or begins again there.
@@ -192,20 +207,21 @@ impl Run {
         directory: RunDirectory,
         manifest: Manifest,
         scenario: &Scenario,
-        setup: Setup,
+        assembly: Assembly,
         begin: Begin,
     ) -> Result<Run, ExperimentError> {
         if matches!(begin, Begin::Anew) {
             directory.clear()?;
         }
         let manifest = Manifest {
-            level: level(&setup.workers),
-            workers: setup.workers.count(),
+            level: level(&assembly.setup.workers, assembly.company.as_ref()),
+            workers: assembly.setup.workers.count(),
+            ranks: ranks(assembly.company.as_ref()),
             resumed: manifest.resumed + 1,
             ..manifest.reopened()
         };
         directory.write_manifest(&manifest)?;
-        Ok(Run::new(directory, manifest, scenario, setup, begin))
+        Ok(Run::new(directory, manifest, scenario, assembly, begin))
     }
 
     pub fn directory(&self) -> &RunDirectory {
@@ -232,6 +248,11 @@ impl Run {
         self.setup.workers.count()
     }
 
+    /// The processes that compute it together; none where it is this one alone.
+    pub fn ranks(&self) -> &[RankEntry] {
+        &self.manifest.ranks
+    }
+
     /// Simulates to the end. `readers` see every entry the journal took; `afterwards` writes
     /// what is derived from all of them, before the manifest says that the run is whole.
     ///
@@ -244,7 +265,7 @@ impl Run {
         interrupt: Interrupt,
         afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
     ) -> Result<(Finished, RunDirectory), ExperimentError> {
-        let Run { directory, mut manifest, setup, checkpoints, models, begin } = self;
+        let Run { directory, mut manifest, setup, company, checkpoints, models, begin } = self;
         let checkpoints =
             checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
         let began = Instant::now();
@@ -252,6 +273,10 @@ impl Run {
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
         manifest.cost = manifest.cost.ended(began.elapsed());
+        if let Some(company) = company {
+            manifest.ranks = company.at_work();
+            manifest.lost_ranks.extend(company.lost());
+        }
         let ended = end.map_err(ExperimentError::from).and_then(|end| {
             let finished = Finished { reason: end.reason, digests };
             afterwards(&directory, &finished)?;

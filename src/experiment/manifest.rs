@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 use super::provenance::{Cost, Provenance};
+use super::ranks::{LostRank, RankEntry};
 use crate::federation::Digests;
 use crate::scenario::HeldOut;
 
@@ -150,6 +151,12 @@ pub struct Manifest {
     /// When, and what it took.
     #[serde(flatten)]
     pub cost: Cost,
+    /// The processes that compute it together, where it is more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ranks: Vec<RankEntry>,
+    /// Those of them that were lost on the way.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub lost_ranks: Vec<LostRank>,
     /// What it was forked from.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub forked: Option<Forked>,
@@ -223,6 +230,8 @@ mod tests {
             machine: Machine::here(),
             provenance: Provenance::default(),
             cost: Cost::begun(),
+            ranks: Vec::new(),
+            lost_ranks: Vec::new(),
             forked: None,
             resumed: 0,
             events: None,

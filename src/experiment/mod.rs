@@ -50,6 +50,8 @@ mod models;
 mod partition;
 pub mod plan;
 mod provenance;
+pub mod ranks;
+mod recompute;
 mod recorder;
 mod replay;
 mod resume;
@@ -77,7 +79,7 @@ pub use replay::{Replayed, replay};
 pub use resume::{ResumeError, Resumed, restore_scenario, resume, resume_on};
 pub use run_directory::{
     RunDirectory, hold_for_tables, is_held, names, read_manifest, read_summary, was_killed,
-    write_atomically,
+    write_atomically, write_atomically_on,
 };
 pub use standing::{Standing, standing};
 pub use verify::{Divergence, Verified, VerifyOptions, verify};

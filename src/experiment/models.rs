@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::directory_error::DirectoryError;
 use super::manifest::Manifest;
 use super::model_file::{self, Names};
-use super::run_directory::{names, write_atomically};
+use super::run_directory::{RunDirectory, names, write_atomically_on};
 use crate::federation::{Digest, Setup};
+use crate::files::Disk;
 use crate::quantity::TaskId;
 use crate::scenario::{Models as Which, RecordSection};
 use crate::wire::Body;
@@ -16,6 +17,7 @@ use crate::wire::Body;
 /// Where models are kept, and of which tasks.
 #[derive(Clone, Debug)]
 pub struct Models {
+    disk: Disk,
     folder: PathBuf,
     which: Which,
     tasks: usize,
@@ -26,13 +28,14 @@ pub struct Models {
 impl Models {
     /// Those of a run; nothing where it keeps none.
     pub fn of(
-        run: &Path,
+        run: &RunDirectory,
         record: &RecordSection,
         setup: &Setup,
         manifest: &Manifest,
     ) -> Option<Models> {
         (record.models != Which::None).then(|| Models {
-            folder: run.join(names::MODELS),
+            disk: run.disk().clone(),
+            folder: run.path().join(names::MODELS),
             which: record.models,
             tasks: setup.lab.curriculum.tasks.len(),
             about: about(manifest, setup),
@@ -46,7 +49,7 @@ impl Models {
         }
         let bytes = bytes(state, task, &self.about, false).map_err(io::Error::other)?;
         let path = self.folder.join(file_name(task));
-        write_atomically(&path, &bytes).map_err(|error| match error {
+        write_atomically_on(&self.disk, &path, &bytes).map_err(|error| match error {
             DirectoryError::Write { path, source } => {
                 io::Error::new(source.kind(), format!("{}: {source}", path.display()))
             }

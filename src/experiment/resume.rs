@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::assemble::{Assembly, assemble, load};
+use super::assemble::{assemble_by, load};
 use super::checkpoint::{self, Mark};
 use super::directory_error::DirectoryError;
 use super::error::ExperimentError;
@@ -18,6 +18,7 @@ use super::fork::before;
 use super::journal_file::JournalReader;
 use super::machine::Machine;
 use super::manifest::{Manifest, Source, Status};
+use super::ranks::Crew;
 use super::run_directory::{RunDirectory, names, read_manifest};
 use crate::federation::Past;
 use crate::files::Disk;
@@ -84,17 +85,17 @@ pub struct Resumed {
     pub replayed: u64,
 }
 
-/// Takes up the run at `path`. `force` goes on although another program or class of CPU began it.
+/// Takes up the run at `path` with a crew, or a number of workers. `force` goes on although another program or class of CPU began it.
 ///
 /// # Errors
 /// [`ResumeError`], a directory in use, and all that can be wrong with a scenario and its inputs.
 pub fn resume(
     path: &Path,
     methods: &Registry,
-    workers: Option<u32>,
+    crew: impl Into<Crew>,
     force: bool,
 ) -> Result<Resumed, ExperimentError> {
-    resume_on(&Disk::default(), path, methods, workers, force)
+    resume_on(&Disk::default(), path, methods, crew, force)
 }
 
 /// [`resume`] with a disk that may die on the way.
@@ -105,7 +106,7 @@ pub fn resume_on(
     disk: &Disk,
     path: &Path,
     methods: &Registry,
-    workers: Option<u32>,
+    crew: impl Into<Crew>,
     force: bool,
 ) -> Result<Resumed, ExperimentError> {
     read_manifest(path)?;
@@ -126,14 +127,14 @@ pub fn resume_on(
     if !force {
         same_machine(&manifest)?;
     }
-    let Assembly { mut setup, data, backbone } = assemble(&scenario, methods, workers)?;
-    same_inputs(&manifest.data, &data)?;
-    same_inputs(&manifest.backbone, &backbone)?;
-    setup.before = before(path, &manifest, &setup, methods)?;
+    let mut assembly = assemble_by(&scenario, methods, &crew.into())?;
+    same_inputs(&manifest.data, &assembly.data)?;
+    same_inputs(&manifest.backbone, &assembly.backbone)?;
+    assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;
     let (begin, notices, replayed) = match find(path, &manifest, u32::MAX)? {
         Search { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
             notices.push(format!("going on after {place}, entry {}", mark.entries));
-            setup.past = Some(Arc::new(past));
+            assembly.setup.past = Some(Arc::new(past));
             let replayed = mark.entries;
             (Begin::After(mark), notices, replayed)
         }
@@ -145,7 +146,7 @@ pub fn resume_on(
             (Begin::Anew, notices, 0)
         }
     };
-    let run = Run::again(directory, manifest, &scenario, setup, begin)?;
+    let run = Run::again(directory, manifest, &scenario, assembly, begin)?;
     Ok(Resumed { run, scenario, notices, replayed })
 }
 

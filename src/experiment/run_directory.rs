@@ -244,9 +244,7 @@ impl RunDirectory {
 
     /// Writes a whole file so that a reader sees the old content or the new, never a half.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), DirectoryError> {
-        let path = self.path.join(name);
-        let written = self.disk.replace(&path, content);
-        written.map_err(|source| DirectoryError::Write { path, source })
+        write_atomically_on(&self.disk, &self.path.join(name), content)
     }
 
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), DirectoryError> {
@@ -347,8 +345,13 @@ fn is_of_a_run(name: &str) -> bool {
 
 /// Writes beside the target, flushes to the device, renames.
 pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
+    write_atomically_on(&Disk::default(), path, content)
+}
+
+/// [`write_atomically`] through the disk of a run.
+pub fn write_atomically_on(disk: &Disk, path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
     let failed = |source| DirectoryError::Write { path: path.to_path_buf(), source };
-    Disk::default().replace(path, content).map_err(failed)
+    disk.replace(path, content).map_err(failed)
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
-use super::assemble::{assemble, load};
+use super::assemble::{assemble_by, load};
 use super::error::ExperimentError;
 use super::fork::before;
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::Machine;
 use super::manifest::Manifest;
+use super::ranks::{Crew, Ranks};
 use super::resume::{Intact, ResumeError, Search, find, find_start};
 use super::run_directory::{names, read_manifest};
 use super::trace::{first_difference, stream_path};
@@ -85,10 +86,12 @@ pub struct Verified {
 }
 
 /// How a run is verified.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
     /// Worker threads; the scenario's by default.
     pub workers: Option<u32>,
+    /// Other processes that compute it, too.
+    pub ranks: Option<Ranks>,
     /// What is before this round, counted from 1, need not be computed where a checkpoint allows it.
     pub from_round: Option<u32>,
 }
@@ -115,7 +118,8 @@ pub fn verify(
         }
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
-    let mut assembly = assemble(&scenario, methods, options.workers)?;
+    let crew = Crew { workers: options.workers, ranks: options.ranks };
+    let mut assembly = assemble_by(&scenario, methods, &crew)?;
     assembly.setup.rules.snapshots = Cadence::Never;
     assembly.setup.rules.models = false;
     assembly.setup.rules.confusion = false;

@@ -1,12 +1,12 @@
 //! The conductor: takes the next event from the queue, lets its actor react, carries out what the
 //! actor asks for. It alone decides what happens when.
 //!
-//! An event is delivered by `send` and its answer awaited, so every mailbox is drained before the next
-//! event is taken. An event that needs the answer of a worker waits for it when it is popped:
-//! everything that could be handed to workers before has been.
+//! An event is delivered and its answer awaited, so every mailbox is drained before the next event is
+//! taken; clients have none, and are called. An event that needs the answer of a worker waits for it when
+//! it is popped: everything that could be handed to workers before has been.
 //!
-//! What happened is told to the recorder in batches, at the latest before the conductor waits, and put
-//! where it survives the process as soon as a wait is long enough to be noticed.
+//! What happened is told to the recorder in batches, and put where it survives the process, as soon as a
+//! wait is long enough to be noticed.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -16,13 +16,12 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr};
 
-use super::client::{
-    AtClient, ClientActor, ClientMachine, Keep, TrainingJob, Turn, train_together,
-};
-use super::devices::Devices;
+use super::client::{ClientMachine, TrainingJob};
+use super::devices::{Devices, Work, guard};
 use super::effect::{Effect, Message, Pending};
 use super::error::FederationError;
 use super::event::{EndReason, Event, Numbers};
+use super::fleet::TrainErrand;
 use super::interrupt::Interrupt;
 use super::network::{Delivery, Network};
 use super::packs::{Packs, Ticket};
@@ -55,7 +54,7 @@ pub(super) struct Conductor {
     network: Network,
     packs: Packs<TrainingJob>,
     server: Addr<ServerActor>,
-    clients: BTreeMap<ClientId, Addr<ClientActor>>,
+    clients: BTreeMap<ClientId, ClientMachine>,
     recorder: Addr<Recorder>,
     now: VirtualTime,
     /// What the recorder has not been told yet.
@@ -65,6 +64,10 @@ pub(super) struct Conductor {
 
 /// So much may happen before the recorder is told.
 const BATCH: usize = 64;
+
+/// So often the conductor lets others run and looks again, before it goes to sleep: most waits are shorter
+/// than being woken.
+const GLANCES: u32 = 20;
 
 /// A wait of this length is used to settle what was recorded.
 const SETTLE_AFTER: Duration = Duration::from_millis(2);
@@ -99,7 +102,7 @@ impl Conductor {
         let asked = world.rules.clients.saturating_add(world.rules.load);
         let idle = world.rules.idle;
         let idle = (asked..asked.saturating_add(idle)).map(ClientId);
-        let clients = idle.map(|id| (id, spawn(id, &world))).collect();
+        let clients = idle.map(|id| (id, ClientMachine::new(id, Arc::clone(&world)))).collect();
         let network = Network::new(&world.rules.links);
         Conductor {
             world,
@@ -185,8 +188,14 @@ impl Conductor {
         if let Poll::Ready(message) = poll_once(&mut pending).await {
             return Ok(Some(message));
         }
-        self.tell().await?;
         let began = Instant::now();
+        for _ in 0..GLANCES {
+            std::thread::yield_now();
+            if let Poll::Ready(message) = poll_once(&mut pending).await {
+                self.devices.spent(JobKind::Waiting, began.elapsed());
+                return Ok(Some(message));
+            }
+        }
         let answer = self.sit_out(pending).await;
         self.devices.spent(JobKind::Waiting, began.elapsed());
         answer
@@ -204,6 +213,7 @@ impl Conductor {
                 return Ok(None);
             }
             if pause == SETTLE_AFTER {
+                self.tell().await?;
                 let settled = self.recorder.send(Settle).await;
                 settled.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
                 pause = LOOK_UP;
@@ -223,10 +233,10 @@ impl Conductor {
                 sent.map_err(|_| FederationError::ActorGone("the server".into()))
             }
             (ActorId::Client(id), Message::Client(what)) => {
-                let world = &self.world;
-                let client = self.clients.entry(id).or_insert_with(|| spawn(id, world));
-                let sent = client.send(AtClient { now, what }).await;
-                sent.map_err(|_| FederationError::ActorGone(id.to_string()))
+                let new = || ClientMachine::new(id, Arc::clone(&self.world));
+                let client = self.clients.entry(id).or_insert_with(new);
+                guard(|| client.step(now, what))
+                    .map_err(|_| FederationError::ActorGone(id.to_string()))
             }
             (to, _) => Err(FederationError::ActorGone(format!("the addressee {to:?}"))),
         }
@@ -271,7 +281,7 @@ impl Conductor {
                     self.recorder.send(Learnt(task, state)).await.map_err(gone)??;
                 }
                 Effect::Keep(kept) => self.snapshot(*kept).await?,
-                Effect::Turn(world) => self.turn(world).await?,
+                Effect::Turn(world) => self.turn(world)?,
                 Effect::Forget(client) => {
                     self.clients.remove(&client);
                 }
@@ -285,7 +295,7 @@ impl Conductor {
     }
 
     /// Lets something else hold for everybody.
-    async fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
+    fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
         let lines = |world: &World| (world.rules.links.server_down, world.rules.links.server_up);
         if lines(&world) != lines(&self.world) {
             if self.network.next().is_some() {
@@ -295,10 +305,7 @@ impl Conductor {
             }
             self.network = Network::new(&world.rules.links);
         }
-        for (id, client) in &self.clients {
-            let turned = client.send(Turn(Arc::clone(&world))).await;
-            turned.map_err(|_| FederationError::ActorGone(id.to_string()))?;
-        }
+        self.clients.values_mut().for_each(|client| client.turn(Arc::clone(&world)));
         self.world = world;
         Ok(())
     }
@@ -314,11 +321,9 @@ impl Conductor {
         let ServerKept { place, round, policy, caches, unlifted, mut out } = server;
         let mut clients = Vec::new();
         if !self.world.method.stateless() {
-            let seats = Arc::new(out.keys().copied().collect());
-            for (id, client) in &self.clients {
-                let kept = client.send(Keep(Arc::clone(&seats))).await;
-                let kept = kept.map_err(|_| FederationError::ActorGone(id.to_string()))?;
-                if let Some(kept) = kept {
+            let seats = out.keys().copied().collect();
+            for (id, client) in &mut self.clients {
+                if let Some(kept) = client.keep(&seats) {
                     clients.push((*id, kept.state));
                     out.extend(kept.out);
                 }
@@ -338,8 +343,8 @@ impl Conductor {
     fn train(&mut self, jobs: Vec<TrainingJob>) {
         if !jobs.is_empty() {
             let world = Arc::clone(&self.world);
-            let work = Box::new(move |lab: &_| train_together(&world, lab, jobs));
-            self.devices.post(JobKind::Train, work);
+            let errand = TrainErrand::new(world, jobs);
+            self.devices.post(JobKind::Train, Work::Anywhere(Box::new(errand)));
         }
     }
 
@@ -365,17 +370,13 @@ fn deliver_to(queue: &mut EventQueue<Upcoming>, Delivery { at, to, message }: De
     queue.push(at, Class::Delivery, to, Upcoming::Known(message));
 }
 
-/// Looks once whether a worker has answered; costs no timer and no system call.
 fn clock_ended() -> String {
     "the simulated clock came to its end after 584 years: something takes far too long; look for very large \
      values in [time], [links], [availability] and [round]"
         .into()
 }
 
+/// Looks once whether a worker has answered; costs no timer and no system call.
 async fn poll_once(pending: &mut Pending) -> Poll<Message> {
     poll_fn(|context| Poll::Ready(pending.as_mut().poll(context))).await
-}
-
-fn spawn(id: ClientId, world: &Arc<World>) -> Addr<ClientActor> {
-    ClientActor(ClientMachine::new(id, Arc::clone(world))).start()
 }

@@ -2,7 +2,8 @@
 //!
 //! Jobs are pure: what they answer depends on what they were given, never on which worker ran them or
 //! when. So the number of workers changes waiting and nothing else. Work that frees memory or that
-//! everybody waits for (folding, server steps, evaluation) goes before training.
+//! everybody waits for (folding, server steps, evaluation) goes before training. Tests and training may be done by
+//! [other ranks](super::fleet) as well.
 //!
 //! Jobs are handed to the workers in batches: waking a thread costs more than a small job. Whoever posts
 //! jobs hands them over before it waits for an answer.
@@ -21,19 +22,37 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use rand::RngCore;
 
 use super::admission::{self, Admission};
+use super::fleet::{Errand, Fleet, Porter, Queues};
 use super::sink::{JobKind, ProfileSink};
 use super::timesheet::{Finished, SharedProfile, Timesheet};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Lab;
 
-/// A job as a worker runs it.
-pub type Work = Box<dyn FnOnce(&Lab) + Send>;
+/// What a job does.
+pub enum Work {
+    /// Something that only a worker of this process can do.
+    Here(Box<dyn FnOnce(&Lab) + Send>),
+    /// Something that another rank may do as well.
+    Anywhere(Box<dyn Errand>),
+}
 
-/// The workers of a run. Dropping it lets running jobs end and forgets waiting ones.
+impl Work {
+    /// Does it on the calling thread.
+    pub fn run(self, lab: &Lab) {
+        match self {
+            Work::Here(work) => work(lab),
+            Work::Anywhere(errand) => errand.run(lab),
+        }
+    }
+}
+
+/// The workers of a run, and other ranks where it has some. Dropping it lets running jobs end and forgets waiting ones.
 pub struct Devices {
     urgent: Option<Sender<Job>>,
+    testing: Option<Sender<Job>>,
     training: Option<Sender<Job>>,
+    porter: Option<Porter>,
     /// Posted and not handed over yet.
     posted: Vec<Job>,
     stop: Arc<AtomicBool>,
@@ -44,21 +63,29 @@ pub struct Devices {
 /// So many jobs are handed over together.
 const BATCH: usize = 16;
 
-struct Job {
-    kind: JobKind,
-    asked: Instant,
-    work: Work,
+pub(super) struct Job {
+    pub kind: JobKind,
+    pub asked: Instant,
+    pub work: Work,
 }
 
 impl Devices {
-    /// Starts a thread for each lab.
+    /// Starts a thread for each lab, and one that takes jobs to the ranks of a fleet.
     pub fn start(
         labs: Vec<Lab>,
         shaker: Option<u64>,
         profile: Box<dyn ProfileSink>,
+        fleet: Option<Fleet>,
     ) -> std::io::Result<Devices> {
         let (urgent, urgent_jobs) = unbounded();
+        let (testing, testing_jobs) = unbounded();
         let (training, training_jobs) = unbounded();
+        let queues = Queues {
+            urgent: urgent.clone(),
+            testing: (testing.clone(), testing_jobs.clone()),
+            training: (training.clone(), training_jobs.clone()),
+            workers: labs.len(),
+        };
         let stop = Arc::new(AtomicBool::new(false));
         let profile: SharedProfile = Arc::new(Mutex::new(profile));
         let doors = Admission::of(&labs);
@@ -72,6 +99,7 @@ impl Devices {
                     lab,
                     door,
                     urgent: urgent_jobs.clone(),
+                    testing: testing_jobs.clone(),
                     training: training_jobs.clone(),
                     stop: Arc::clone(&stop),
                     profile: Arc::clone(&profile),
@@ -83,9 +111,12 @@ impl Devices {
                 })
             })
             .collect::<std::io::Result<Vec<_>>>()?;
+        let porter = fleet.map(|fleet| Porter::start(fleet, queues)).transpose()?;
         Ok(Devices {
             urgent: Some(urgent),
+            testing: Some(testing),
             training: Some(training),
+            porter,
             posted: Vec::with_capacity(BATCH),
             stop,
             threads,
@@ -104,7 +135,11 @@ impl Devices {
     /// Lets the workers have what was posted.
     pub fn hand_over(&mut self) {
         for job in self.posted.drain(..) {
-            let queue = if job.kind == JobKind::Train { &self.training } else { &self.urgent };
+            let queue = match (job.kind, &job.work) {
+                (JobKind::Train, _) => &self.training,
+                (_, Work::Anywhere(_)) => &self.testing,
+                (_, Work::Here(_)) => &self.urgent,
+            };
             if let Some(queue) = queue {
                 // The receiving end lives as long as any worker; workers end after this is dropped.
                 let _ = queue.send(job);
@@ -121,12 +156,18 @@ impl Devices {
     pub fn abandon(mut self) {
         self.stop.store(true, Ordering::SeqCst);
         self.threads.clear();
+        if let Some(porter) = self.porter.take() {
+            porter.abandon();
+        }
     }
 }
 
 impl Drop for Devices {
     fn drop(&mut self) {
+        // It puts jobs into all queues.
+        self.porter = None;
         self.urgent = None;
+        self.testing = None;
         self.training = None;
         for thread in self.threads.drain(..) {
             // Jobs catch their own panics.
@@ -170,6 +211,7 @@ struct Worker {
     /// Of its GPU.
     door: Option<Arc<Admission>>,
     urgent: Receiver<Job>,
+    testing: Receiver<Job>,
     training: Receiver<Job>,
     stop: Arc<AtomicBool>,
     profile: SharedProfile,
@@ -198,10 +240,13 @@ impl Worker {
             match self.urgent.try_recv() {
                 Ok(job) => return Some(job),
                 Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => return self.training.recv().ok(),
+                Err(TryRecvError::Disconnected) => {
+                    return self.testing.recv().or_else(|_| self.training.recv()).ok();
+                }
             }
             crossbeam_channel::select_biased! {
                 recv(self.urgent) -> job => if let Ok(job) = job { return Some(job) },
+                recv(self.testing) -> job => if let Ok(job) = job { return Some(job) },
                 recv(self.training) -> job => if let Ok(job) = job { return Some(job) },
             }
         }
@@ -215,7 +260,7 @@ impl Worker {
             // A pack enters by itself, as often as it is tried; the rest needs no GPU.
             _ => None,
         };
-        let _ = guard(|| work(&self.lab));
+        let _ = guard(|| work.run(&self.lab));
         drop(admitted);
         timesheet.job(Finished { kind, asked, begun, parts: PARTS.take() });
     }
@@ -242,6 +287,7 @@ impl Worker {
     }
 
     fn next_at_once(&self) -> Option<Job> {
-        self.training.try_recv().or_else(|_| self.urgent.try_recv()).ok()
+        let testing = || self.testing.try_recv().or_else(|_| self.urgent.try_recv());
+        self.training.try_recv().or_else(|_| testing()).ok()
     }
 }

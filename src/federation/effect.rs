@@ -76,9 +76,9 @@ pub(super) fn compute<T: Send + 'static>(
     let (answer, slot) = oneshot::channel();
     let post = Effect::Post(
         kind,
-        Box::new(move |lab| {
+        Work::Here(Box::new(move |lab| {
             let _ = answer.send(guard(|| work(lab)));
-        }),
+        })),
     );
     [post, Effect::Await { at, class, to, pending: answered(slot, |gone| gone, wrap) }]
 }

@@ -82,6 +82,9 @@ pub enum FederationError {
          lower client.batch, devices.evaluation_batch or devices.workers"
     )]
     Memory(String),
+    /// The rank with the conductor is lost; told at the others.
+    #[error("rank 0 is lost: {0}")]
+    Conductor(String),
     /// Worker threads could not be started.
     #[error("worker threads could not be started: {0}; lower devices.workers")]
     Workers(#[from] std::io::Error),

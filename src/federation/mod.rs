@@ -7,10 +7,11 @@
 //!                 ^------------- effects <---'      ------>  (lab, method, shards)
 //!  recorder  <--- entries
 //! ```
-//! Actors are thin shells around state machines ([`server`](self) and client) that map an event to
-//! effects; the conductor carries effects out in order. Compute runs on [`devices`](self) only, and no
-//! result of a worker is seen before the event that needs it is popped. So neither the
-//! number of workers nor their speed can change anything but waiting.
+//! Actors are state machines ([`server`](self) and client) that map an event to effects; the conductor
+//! carries effects out in order. The server and the recorder have mailboxes; clients, of whom there are
+//! many, are called. Compute runs on [`devices`](self) only, and no result of a worker is seen before the
+//! event that needs it is popped. So neither the number of workers nor their speed can change anything but
+//! waiting.
 //!
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
@@ -33,6 +34,7 @@ pub mod event;
 mod exchange;
 mod faults;
 mod figure;
+pub mod fleet;
 mod fold;
 mod frames;
 mod gather;

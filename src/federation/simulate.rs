@@ -33,7 +33,8 @@ pub fn simulate(
     let policy = guard(|| setup.method.server(&setup.lab, init))
         .map_err(|message| FederationError::Panicked { step: STEP, message })?
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
-    let devices = Devices::start(setup.workers.labs(&setup.lab)?, setup.shaker, profile)?;
+    let labs = setup.workers.labs(&setup.lab)?;
+    let devices = Devices::start(labs, setup.shaker, profile, setup.fleet)?;
     let server = ServerMachine::new(Arc::clone(&world), Some(policy));
     walk(world, server, devices, sink, interrupt)
 }

@@ -53,7 +53,7 @@ pub fn size(
     world.answers = Some(Arc::new(LayoutAnswers { on_seat: seats, seats: Mutex::default() }));
     let world = Arc::new(world);
     let server = ServerMachine::new(Arc::clone(&world), None);
-    let devices = Devices::start(Vec::new(), None, Box::new(()))?;
+    let devices = Devices::start(Vec::new(), None, Box::new(()), None)?;
     walk(world, server, devices, sink, Interrupt::default())
 }
 
@@ -68,6 +68,8 @@ pub struct SizedSeat<'a> {
     pub passes: f64,
     /// Whether the size of its upload is known before training.
     pub up_size: UpSize,
+    /// Whether what it is sent may be less, see [`Layout::at_most`](crate::policy::Layout::at_most).
+    pub down_at_most: bool,
 }
 
 /// Why a seat sends nothing, or nothing that counts.
@@ -119,7 +121,8 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
             let exchange = world.exchange(context, seat);
             let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
             let passes = world.passes_over(context, seat, samples);
-            (self.on_seat)(SizedSeat { context, seat, samples, passes, up_size });
+            let down_at_most = exchange.down.layout.at_most;
+            (self.on_seat)(SizedSeat { context, seat, samples, passes, up_size, down_at_most });
             let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
             uploads.push(Upload { samples, bytes });
             let sent = match last.take() {

@@ -61,6 +61,27 @@ impl Method for Echo {
     }
 }
 
+/// The same with clients that keep a state, as it is.
+pub(super) struct Remembering;
+
+impl Method for Remembering {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Echo.server(lab, init)
+    }
+    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
+        Echo.down(facts)
+    }
+    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+        Echo.up(facts)
+    }
+    fn stateless(&self) -> bool {
+        false
+    }
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        Echo.train(members, lab)
+    }
+}
+
 impl Server for Heard {
     fn broadcast(
         &mut self,

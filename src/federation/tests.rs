@@ -56,7 +56,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                     let Delivery { at, to, message } = delivery;
                     queue.push(at, Class::Delivery, to, Upcoming::Known(message));
                 }),
-                Effect::Post(_, work) => work(&setup.lab),
+                Effect::Post(_, work) => work.run(&setup.lab),
                 Effect::Train { at, to, job, pending, .. } => {
                     train_together(&world, &setup.lab, vec![*job]);
                     queue.push(at, Class::Timer, ActorId::Client(to), Upcoming::Pending(pending));
@@ -128,7 +128,8 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     let setup = setup(Rules::default());
     let world = Arc::new(super::world::World::new(&setup).expect("possible"));
     let memory = Memory::default();
-    let devices = Devices::start(vec![setup.lab.clone()], None, Box::new(())).expect("starts");
+    let devices =
+        Devices::start(vec![setup.lab.clone()], None, Box::new(()), None).expect("starts");
     let sink = memory.clone();
     let error = actix::System::new()
         .block_on(async move {

@@ -11,6 +11,7 @@ use super::closing::Late;
 use super::error::FederationError;
 use super::exchange::Exchange;
 use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
+use super::fleet::Fleet;
 use super::frames::Coding;
 use super::holdings::{Holdings, Samples, ShardSource};
 use super::layouts::{LayoutCache, Place};
@@ -49,6 +50,8 @@ pub struct Setup {
     pub charged: bool,
     /// Who computes.
     pub workers: Workforce,
+    /// Other ranks that compute as well. They change no result.
+    pub fleet: Option<Fleet>,
     /// Test mode: workers take jobs out of order and finish late. Changes no result.
     pub shaker: Option<u64>,
     /// What is told instead of computed: all of a run, or its beginning.
@@ -85,6 +88,7 @@ impl Setup {
             shards: ShardSource::Drawn(shards),
             coding: Coding::default(),
             workers: 2.into(),
+            fleet: None,
             shaker: None,
             past: None,
             before: Vec::new(),
@@ -324,7 +328,7 @@ impl World {
 
     /// Those over so many samples.
     pub fn passes_over(&self, context: &RoundContext, seat: &Seat, samples: usize) -> f64 {
-        self.method.seat_work(seat, context.phase, samples, &self.training)
+        self.method.seat_work(seat, context, samples, &self.training)
     }
 
     /// A seat as faults see it.

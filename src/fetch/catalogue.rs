@@ -55,7 +55,8 @@ pub static CATALOGUE: [Entry; 13] = [
         files: &[],
         unpacked: false,
         path: "",
-        by_hand: "its server is gone: get a copy elsewhere, sort it by class and name its folder with data.path",
+        by_hand: "its server is gone: get a copy elsewhere (cars_train/, cars_test/, devkit/, cars_test_annos_withlabels.mat), \
+                  name its folder with data.path, and `fedcast plan` says how its labels are read",
     },
     Entry {
         name: "cifar10",

@@ -32,6 +32,21 @@ pub enum FetchError {
         /// The command that brings it.
         command: String,
     },
+    /// Not all of it is known to be on this machine.
+    #[error(
+        "{name} is not known to be whole in {}: {why}\n  complete it: {command}; if you know that all of it is there, name that folder itself",
+        folder.display()
+    )]
+    Part {
+        /// Its name.
+        name: Box<str>,
+        /// Where some of it is.
+        folder: PathBuf,
+        /// What is missing.
+        why: Box<str>,
+        /// The command that brings the rest.
+        command: Box<str>,
+    },
     /// It is not on this machine, and the network may not be asked.
     #[error("{name} is not in {}, and nothing is downloaded: {why}\n  fetch it where there is a network and copy that folder", place.display())]
     Offline {

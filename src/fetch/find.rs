@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::hub_list::Extent;
 use super::{FetchError, Name, Settings, hub, known};
 
 impl Settings {
@@ -20,11 +21,18 @@ impl Settings {
     /// What `data.path` would name: a file, or a folder.
     ///
     /// # Errors
-    /// [`FetchError::Absent`] with the command that brings it.
+    /// [`FetchError::Absent`] with the command that brings it, [`FetchError::Part`] with the one that completes it.
     pub fn find_data(&self, name: &Name) -> Result<PathBuf, FetchError> {
         let found = match name {
             Name::Hub(hub) if hub.file.is_some() => hub::find_file(hub, self),
-            Name::Hub(hub) => hub::find_folder(hub, self),
+            Name::Hub(hub) => match hub::extent(hub, self) {
+                Extent::Absent => None,
+                Extent::Whole(folder) => Some(folder),
+                Extent::Part(folder, why) => {
+                    let (name, command) = (name.to_string().into(), name.command().into());
+                    return Err(FetchError::Part { name, folder, why: why.into(), command });
+                }
+            },
             Name::Known(entry) => known::find(entry, self),
         };
         found.ok_or_else(|| self.absent(name))

@@ -8,10 +8,20 @@ use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};
 
 use super::checksum::Sums;
+use super::hub_list::{Extent, HubList};
 use super::{FetchError, Fetched, HubName, Settings};
+use crate::weights::shards_of;
 
-/// Files of weights, those that are read without conversion first.
-const WEIGHTS: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
+/// Files of weights, those that are looked for first.
+const WEIGHTS: [&str; 4] = [
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+];
+
+/// How the name of a file ends that says which files a network lies in.
+const INDEX: &str = ".index.json";
 
 /// How often a connection may end.
 const ATTEMPTS: u32 = 5;
@@ -21,43 +31,71 @@ fn repo(name: &HubName) -> Repo {
     Repo::with_revision(name.repo.clone(), kind, name.revision.clone())
 }
 
-/// The folder of a revision in the cache; `None` where nothing of it has been fetched.
-pub(super) fn find_folder(name: &HubName, settings: &Settings) -> Option<PathBuf> {
-    let (repo, cache) = (repo(name), Cache::new(settings.hub.clone()));
-    let reference = settings.hub.join(repo.folder_name()).join("refs").join(&name.revision);
-    // A commit is its own reference.
+/// Where the cache has all of a repository.
+fn repository(name: &HubName, settings: &Settings) -> PathBuf {
+    settings.hub.join(repo(name).folder_name())
+}
+
+/// The commit that a revision was when something of it was fetched last; a commit is its own reference.
+fn commit(name: &HubName, settings: &Settings) -> String {
+    let reference = repository(name, settings).join("refs").join(&name.revision);
     let commit = fs::read_to_string(reference);
-    let commit = commit.map_or_else(|_| name.revision.clone(), |text| text.trim().to_owned());
-    let folder = cache.repo(repo).pointer_path(&commit);
-    folder.is_dir().then_some(folder)
+    commit.map_or_else(|_| name.revision.clone(), |text| text.trim().to_owned())
+}
+
+/// The folder of a revision in the cache, whether it is there or not.
+fn folder(name: &HubName, settings: &Settings) -> PathBuf {
+    Cache::new(settings.hub.clone()).repo(repo(name)).pointer_path(&commit(name, settings))
+}
+
+/// How much of a data set is in the cache.
+pub(super) fn extent(name: &HubName, settings: &Settings) -> Extent {
+    let (repository, commit) = (repository(name, settings), commit(name, settings));
+    HubList::extent(&repository, &commit, folder(name, settings))
 }
 
 /// A file of it, or of a model its weights.
 pub(super) fn find_file(name: &HubName, settings: &Settings) -> Option<PathBuf> {
-    let folder = find_folder(name, settings)?;
+    let folder = folder(name, settings);
     let there = |file: &str| Some(folder.join(file)).filter(|path| path.is_file());
-    match &name.file {
+    let found = match &name.file {
         Some(file) => there(file),
         None => WEIGHTS.into_iter().find_map(there),
+    }?;
+    // Of a network in several files all have to be there.
+    shards(&found, name)
+        .ok()?
+        .iter()
+        .all(|shard| found.with_file_name(shard).is_file())
+        .then_some(found)
+}
+
+/// The files that a fetched one is the index of.
+fn shards(path: &Path, name: &HubName) -> Result<Vec<String>, FetchError> {
+    if name.dataset || !path.to_string_lossy().ends_with(INDEX) {
+        return Ok(Vec::new());
     }
+    shards_of(path, &name.to_string()).map_err(|error| FetchError::ByHand {
+        name: name.to_string(),
+        why: error.to_string().lines().next().unwrap_or_default().to_owned(),
+        advice: "name another file of it: :FILE".to_owned(),
+    })
 }
 
 /// Brings a file, the weights of a model, or all files of a data set.
 pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, FetchError> {
     let whole = name.dataset && name.file.is_none();
-    if let Some(path) = find_file(name, settings).filter(|_| !whole) {
+    let found = match (whole, extent(name, settings)) {
+        (true, Extent::Whole(folder)) => Some(folder),
+        (true, _) => None,
+        (false, _) => find_file(name, settings),
+    };
+    if let Some(path) = found {
         return Ok(Fetched { path, already: true, notes: vec![] });
     }
     if let Some(why) = settings.offline {
-        if let Some(path) = find_folder(name, settings).filter(|_| whole) {
-            let notes = vec!["offline: whether all of its files are there is not known".to_owned()];
-            return Ok(Fetched { path, already: true, notes });
-        }
-        return Err(FetchError::Offline {
-            name: name.to_string(),
-            place: settings.hub.clone(),
-            why,
-        });
+        let (name, place) = (name.to_string(), settings.hub.clone());
+        return Err(FetchError::Offline { name, place, why });
     }
     let api = ApiBuilder::from_cache(Cache::new(settings.hub.clone()))
         .with_endpoint(settings.endpoint.clone())
@@ -72,16 +110,23 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
         None => listed(&api, name, settings)?,
     };
     let mut notes = Vec::new();
-    let mut paths = Vec::new();
-    for file in &files {
+    let mut bring = |file: &str| {
         let path = download(&api, file, name, settings)?;
         notes.push(format!("{file}: {}", compared(&path, file, &api)?));
-        paths.push(path);
+        Ok(path)
+    };
+    let paths = files.iter().map(|file| bring(file)).collect::<Result<Vec<_>, FetchError>>()?;
+    if let [index] = &paths[..] {
+        let within =
+            files[0].rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+        for shard in shards(index, name)? {
+            bring(&format!("{within}{shard}"))?;
+        }
     }
     notes.push(format!("licence: see {}/{}", settings.endpoint, repo(name).url()));
     let path = match &paths[..] {
         [only] if !whole => only.clone(),
-        _ => find_folder(name, settings).ok_or_else(|| no_files(name))?,
+        _ => folder(name, settings),
     };
     Ok(Fetched { path, already: false, notes })
 }
@@ -90,14 +135,18 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
 fn listed(api: &ApiRepo, name: &HubName, settings: &Settings) -> Result<Vec<String>, FetchError> {
     let info = api.info().map_err(|error| failed(name, settings, &error))?;
     let files: Vec<String> = info.siblings.into_iter().map(|file| file.rfilename).collect();
-    if let Some(file) = files.iter().find(|file| !stays_inside(file)) {
+    if let Some(file) = files.iter().chain([&info.sha]).find(|file| !stays_inside(file)) {
         let why = format!("its file {file} would lie outside of its folder");
         let advice = "name one of its other files: :FILE".to_owned();
         return Err(FetchError::ByHand { name: name.to_string(), why, advice });
     }
     if name.dataset {
         let data: Vec<String> = files.into_iter().filter(|file| !file.starts_with('.')).collect();
-        return if data.is_empty() { Err(no_files(name)) } else { Ok(data) };
+        if data.is_empty() {
+            return Err(no_files(name));
+        }
+        HubList::new(&data).keep(&repository(name, settings), &info.sha)?;
+        return Ok(data);
     }
     match WEIGHTS.into_iter().find(|wanted| files.iter().any(|file| file == wanted)) {
         Some(file) => Ok(vec![file.to_owned()]),
@@ -105,7 +154,7 @@ fn listed(api: &ApiRepo, name: &HubName, settings: &Settings) -> Result<Vec<Stri
             let most: Vec<&str> = files.iter().map(String::as_str).take(8).collect();
             Err(FetchError::ByHand {
                 name: name.to_string(),
-                why: format!("it has neither {} nor {}", WEIGHTS[0], WEIGHTS[1]),
+                why: format!("it has none of {}", WEIGHTS.join(", ")),
                 advice: format!("name one of its files: {name}:FILE; it has {}", most.join(", ")),
             })
         }

@@ -23,6 +23,7 @@ mod download;
 mod error;
 mod find;
 mod hub;
+mod hub_list;
 mod known;
 mod name;
 mod progress;

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use flate2::read::GzDecoder;
 
 use super::FetchError;
+use crate::files::{self, TarLimits};
 
 /// Bytes that an archive may unpack to, for each of its own; images and gzip never come near.
 const RATIO: u64 = 200;
@@ -103,19 +104,12 @@ fn zipped(file: File, into: &Path, room: &mut Room) -> io::Result<()> {
 }
 
 fn tarred(stream: impl Read, into: &Path, room: &mut Room) -> io::Result<()> {
-    let mut archive = tar::Archive::new(stream);
-    for member in archive.entries()? {
-        room.member()?;
-        let member = member?;
-        // Links and devices are passed over.
-        if member.header().entry_type().is_file() {
-            let path = inside(into, &member.path()?)?;
-            room.write(&path, member)?;
-        }
-    }
-    // Only at its end has gzip compared its checksum.
-    io::copy(&mut archive.into_inner().take(SMALL), &mut io::sink())?;
-    Ok(())
+    // Headers and what fills their blocks come on top of the members.
+    let limits = TarLimits { bytes: room.bytes.saturating_mul(2), members: room.members };
+    let rest = files::tar_members(stream, limits, |name, member| {
+        room.write(&inside(into, &name)?, member)
+    })?;
+    files::finish_tar(rest)
 }
 
 /// Where a member belongs; an error for what would lie elsewhere.

@@ -24,7 +24,9 @@
 mod bounded;
 mod disk;
 mod handle;
+mod tar_members;
 
 pub use bounded::{Kind, open, read, read_at, read_text};
 pub use disk::{Disk, PART, is_link, is_locked};
 pub use handle::DiskFile;
+pub use tar_members::{TarLimits, finish_tar, tar_bytes, tar_members};

@@ -15,6 +15,7 @@
 //! | [performance] | figures and the benches that measure them |
 //! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
 //! | [clusters] | studies over a scheduler's array, requeued jobs |
+//! | [mpi] | one run on several machines |
 //! | [first_hour] | a new user's first hour: own images, own weights, from `new` to `report` |
 //! | [glossary] | the words of tables, helps and messages |
 //! | [gpu] | NVIDIA GPUs |
@@ -61,6 +62,10 @@ pub mod gpu {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("methods.md")]
 pub mod methods {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("mpi.md")]
+pub mod mpi {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("outputs.md")]

@@ -92,5 +92,9 @@ pub mod stragglers {}
 pub mod stsa_cifar100_vit_tiny {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/stsa-pilora-digits.md")]
+pub mod stsa_pilora_digits {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/task-arrival.md")]
 pub mod task_arrival {}

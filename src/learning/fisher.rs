@@ -23,7 +23,7 @@ use clap::ValueEnum;
 use super::optimiser::lend;
 use super::{Classifier, LearningError, PackBatch};
 use crate::data::Batch;
-use crate::model::ops::{Groups, grouped_cross_entropy, wide::wide};
+use crate::model::ops::{Groups, grouped_cross_entropy, wide::each};
 use crate::model::{Backbone, FrozenPart, ModelError, Parameter, ParameterSet};
 use crate::scenario::reader::Choice;
 
@@ -179,10 +179,9 @@ impl FisherPass {
             lend(gradient, |gradient| {
                 let members = gradient.chunks_exact(sums.len().max(1)).zip(groups.sizes());
                 for ((gradient, _), weight) in members.zip(&weights).filter(|((_, n), _)| **n > 0) {
-                    wide(|| {
-                        for (sum, g) in sums.iter_mut().zip(gradient) {
-                            *sum += weight * f64::from(*g) * f64::from(*g);
-                        }
+                    let weight = *weight;
+                    each(sums, gradient, move |sum, g| {
+                        *sum += weight * f64::from(*g) * f64::from(*g);
                     });
                 }
                 Ok(())

@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use super::{LearningError, OptimiserConfig, Schedule};
 use crate::model::ops::matrix::{Matrix, MatrixMut};
-use crate::model::ops::wide::{exp, largest, sum_of, sum_of_pairs, wide};
+use crate::model::ops::wide::{Work, add_rows, exp, largest, sum_of, sum_of_pairs, wide};
 
 /// A linear classifier.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,28 +223,42 @@ impl HeadGradient {
             Matrix::dense(features, n, dim),
         );
         self.bias.fill(0.0);
-        let (bias, logits) = (&mut self.bias, &self.logits);
-        wide(|| {
-            for row in logits.chunks_exact(columns) {
-                bias.iter_mut().zip(row).for_each(|(b, g)| *b += g);
-            }
-        });
+        add_rows(&mut self.bias, &self.logits);
         (total / n as f64) as f32
     }
 }
 
 /// Cross-entropy of one sample; `z` becomes `scale * gradient`.
 fn cross_entropy(z: &mut [f32], label: usize, scale: f32) -> f64 {
-    let (top, at_label) = wide(|| (largest(z), z[label]));
-    let sum = wide(|| {
-        z.iter_mut().for_each(|v| *v = exp(*v - top));
-        let sum = sum_of(z, |v| v);
-        let inverse = scale / sum;
-        z.iter_mut().for_each(|v| *v *= inverse);
-        sum
-    });
+    let at_label = z[label];
+    let (top, sum) = wide(Softmax { z, scale });
     z[label] -= scale;
     libm::log(f64::from(sum)) + f64::from(top) - f64::from(at_label)
+}
+
+/// Logits become `scale * softmax`; answers the largest of them, and the sum of exponentials below it.
+struct Softmax<'a> {
+    z: &'a mut [f32],
+    scale: f32,
+}
+
+impl Work for Softmax<'_> {
+    type Answer = (f32, f32);
+
+    #[inline(always)]
+    fn run(self) -> (f32, f32) {
+        let Softmax { z, scale } = self;
+        let top = largest(z);
+        for v in z.iter_mut() {
+            *v = exp(*v - top);
+        }
+        let sum = sum_of(z, |v| v);
+        let inverse = scale / sum;
+        for v in z {
+            *v *= inverse;
+        }
+        (top, sum)
+    }
 }
 
 /// Cross-entropy of one sample on `u / tau`, `u = z / |z|`; `z` becomes `scale * gradient`.
@@ -252,19 +266,17 @@ fn cross_entropy(z: &mut [f32], label: usize, scale: f32) -> f64 {
 /// With `g` the gradient at `u / tau`: `dL/dz = (g - u (u . g)) / (|z| tau)`, orthogonal to `z` (Euler). At
 /// `z = 0` the loss is `ln K` and no direction is better than another: the gradient is zero.
 fn normalised_cross_entropy(z: &mut [f32], label: usize, scale: f32, tau: f32) -> f64 {
-    let length = wide(|| sum_of(z, |v| v * v)).sqrt();
+    let length = sum_of(z, |v| v * v).sqrt();
     if length == 0.0 {
         return libm::log(z.len() as f64);
     }
     let towards = 1.0 / (length * tau);
     let mut slope: Vec<f32> = z.iter().map(|v| v * towards).collect();
     let loss = cross_entropy(&mut slope, label, scale);
-    wide(|| {
-        let along = sum_of_pairs(z, &slope, |v, g| v * g) / (length * length);
-        for (v, &g) in z.iter_mut().zip(&slope) {
-            *v = (g - *v * along) * towards;
-        }
-    });
+    let along = sum_of_pairs(z, &slope, |v, g| v * g) / (length * length);
+    for (v, &g) in z.iter_mut().zip(&slope) {
+        *v = (g - *v * along) * towards;
+    }
     loss
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::data::Shard;
 use crate::learning::Classifier;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{Lab, ModelFacts, PolicyError};
 
 /// Samples of a class and their features, one behind the other.
 #[derive(Debug, Default)]
@@ -41,4 +41,23 @@ pub(super) fn features_by_row(
         }
     }
     Ok(classes)
+}
+
+/// Exemplars that a client is taken to hold after so many tasks, for virtual time, which knows no earlier shards: as if it
+/// had held as many samples of every task as of this one, at most its budget.
+pub(super) fn exemplars_after(tasks: usize, samples: usize, budget: usize) -> usize {
+    budget.min(samples.saturating_mul(tasks))
+}
+
+/// Sample passes of choosing exemplars among samples of so many classes, when they and all classes before have a budget: a
+/// forward pass of each, and for every choice the distance of all of its class.
+pub(super) fn choosing_work(
+    model: &ModelFacts,
+    samples: usize,
+    (classes, seen): (usize, usize),
+    budget: usize,
+) -> f64 {
+    let each = (budget / seen.max(1)).min(samples.div_ceil(classes.max(1)));
+    let distances = samples as f64 * each as f64 * model.backbone.dim() as f64;
+    samples as f64 / 3.0 + model.passes(distances)
 }

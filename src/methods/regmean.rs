@@ -19,16 +19,16 @@ use std::ops::Range;
 use super::averaged::{Averaged, Client, Closing, Direction, Trained, head_rows_of, sample_count};
 use super::fedavg::{FedAvg, Train};
 use super::registry::MethodEntry;
-use super::regression::{InputStatistics, Layer, Unseen, answers, answers_place, multiplications};
+use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answers, values_of};
 use crate::data::TaskView;
 use crate::learning::{Classifier, TrainingPlan};
-use crate::model::{HeadKind, LinearHead, ParameterSet};
+use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
 use crate::policy::{
-    Figures, Holdings, Lab, Layout, Message, ModelFacts, Place, PolicyError, RoundContext, Service,
-    SketchFacts, Veto,
+    Figures, Holdings, Lab, Layout, Message, ModelFacts, Place, PolicyError, RoundContext, Seat,
+    Service, SketchFacts, Veto,
 };
 use crate::scenario::reader::{Param, TableReader, defaults};
-use crate::wire::{Kind, Section, WireError};
+use crate::wire::{Kind, Section};
 
 /// The `[method]` table of RegMean.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,11 +120,7 @@ impl Averaged for RegMean {
 
     fn folds(&self, facts: &SketchFacts<'_>, mut up: Layout) -> Layout {
         for layer in self.layers(facts.model) {
-            let place = up.parameters.iter_mut().find(|place| *place.name == *layer.weight);
-            let Some(place) = place else { continue };
-            place.fold.mean = None;
-            let outputs = place.shape.first().copied().unwrap_or(0);
-            up.extra.push(answers_place(&layer, outputs));
+            answer_in_place_of(&layer.weight, &layer, &mut up);
         }
         up
     }
@@ -138,10 +134,8 @@ impl Averaged for RegMean {
         let mut products = Vec::new();
         for layer in self.layers(facts.model) {
             let moments = self.statistics.sent(&layer, &update)?;
-            let missing = || WireError::Malformed(format!("an upload without `{}`", layer.weight));
-            let weight = update.parameters.get(&layer.weight).ok_or_else(missing)?;
-            let values: Vec<f64> = weight.values.iter().map(|value| f64::from(*value)).collect();
-            products.push(answers(&layer, (&values, weight.rows()), &moments)?);
+            let (own, rows) = values_of(&update.parameters, &layer.weight)?;
+            products.push(answers(&layer, (&own, rows), &moments)?);
         }
         update.extra.push(Section::new(Kind::Statistics, products));
         Ok(update)
@@ -153,15 +147,11 @@ impl Averaged for RegMean {
         closing: Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Figures, PolicyError> {
-        let (model, view) = (closing.model, &closing.round.period.view);
+        let Closing { model, before, folded, round, .. } = closing;
         for layer in self.layers(model) {
-            let Some(whole) = closing.before.get(&layer.weight).cloned() else { continue };
-            let rows = self.rows(model, view, &layer, whole.rows());
-            let mut part = whole.cut(rows.clone())?;
-            let merged =
-                self.statistics.merged(&layer, self.unseen, &part.values, &closing.folded)?;
-            part.values = merged.into();
-            theta.insert(layer.weight.as_str(), whole.with_rows(&part, rows.start)?);
+            let all = before.get(&layer.weight).map_or(0, Parameter::rows);
+            let of = (&layer, self.rows(model, &round.period.view, &layer, all));
+            self.statistics.merge(of, self.unseen, (before, &folded), theta)?;
         }
         Ok(Vec::new())
     }
@@ -171,31 +161,37 @@ impl Averaged for RegMean {
         self.fedavg.work(samples, plan) + samples as f64 / 3.0
     }
 
-    fn server_work(&self, model: &ModelFacts, _round: &RoundContext, _updates: usize) -> f64 {
-        let of = |layer: Layer| {
-            let full = self.statistics.numbers(&layer) > layer.inputs;
-            multiplications(full, layer.inputs, self.outputs(model, &layer))
+    /// Those, and the moments.
+    fn seat_work(
+        &self,
+        model: &ModelFacts,
+        _at: (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let layers = self.layers(model);
+        let moments: f64 = layers.iter().map(|layer| self.statistics.measuring(layer)).sum();
+        self.work(samples, plan) + model.passes(samples as f64 * moments)
+    }
+
+    /// The weights of every update after its moments, and the merge.
+    fn server_work(&self, model: &ModelFacts, _round: &RoundContext, updates: usize) -> f64 {
+        let of = |layer: &Layer| {
+            let product = self.statistics.product(layer, layer.outputs);
+            updates as f64 * product + self.statistics.solving(layer, layer.outputs)
         };
-        model.passes(self.layers(model).into_iter().map(of).sum())
+        model.passes(self.layers(model).iter().map(of).sum())
     }
 
     /// The parameters, and in a round the sums of products and moments, in f64.
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
         let parameters: usize =
             self.parameters(model).iter().map(|one| one.shape.iter().product::<usize>()).sum();
-        let sums = self.layers(model).into_iter().map(|layer| {
-            self.statistics.numbers(&layer) + layer.inputs * self.outputs(model, &layer)
-        });
+        let sums = self
+            .layers(model)
+            .into_iter()
+            .map(|layer| self.statistics.numbers(&layer) + layer.inputs * layer.outputs);
         Some(Holdings { server: 4 * parameters as u64 + 8 * sums.sum::<usize>() as u64, client: 0 })
-    }
-}
-
-impl RegMean {
-    /// Rows of a layer's whole weight.
-    fn outputs(&self, model: &ModelFacts, layer: &Layer) -> usize {
-        let all = self.parameters(model);
-        let found = all.iter().find(|parameter| parameter.name == layer.weight);
-        found.and_then(|parameter| parameter.shape.first().copied()).unwrap_or(0)
     }
 }
 

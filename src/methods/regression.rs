@@ -8,19 +8,23 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 
 use super::averaged::Client;
 use crate::learning::{Classifier, InputMoments, MomentForm};
-use crate::model::{LinearHead, LinearLayer};
+use crate::model::{LinearHead, LinearLayer, ParameterSet};
 use crate::numerics::regression_mean::{Moments, regression_mean};
 use crate::numerics::streams::Domain;
 use crate::numerics::symmetric::{Symmetric, packed_len};
-use crate::policy::{Folded, Lab, Message, ModelFacts, Place, PolicyError, Stale};
+use crate::policy::{Folded, Lab, Layout, Message, ModelFacts, Place, PolicyError, Stale};
 use crate::scenario::reader::{Choice, Param, TableReader};
 use crate::wire::{Dtype, Kind, NamedTensor, WireError};
+
+/// Of the moments that travel, as f32: what an eigenvalue of their sum is known to, in parts of the trace.
+pub(super) const PRECISION: f64 = f32::EPSILON as f64;
 
 /// What a direction in which nobody has inputs gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,6 +44,10 @@ pub(super) struct Layer {
     pub weight: String,
     /// Width of its input.
     pub inputs: usize,
+    /// Rows of its whole weight.
+    pub outputs: usize,
+    /// Inputs that a sample has.
+    pub tokens: usize,
 }
 
 impl Layer {
@@ -49,8 +57,9 @@ impl Layer {
         vit.into_iter().flat_map(|vit| {
             (0..vit.depth).flat_map(move |block| {
                 LinearLayer::ALL.map(|layer| {
-                    let (weight, inputs) = (layer.weight(block), layer.inputs(&vit));
-                    (block, layer, Layer { weight, inputs })
+                    let (weight, tokens) = (layer.weight(block), vit.tokens());
+                    let (inputs, outputs) = (layer.inputs(&vit), layer.outputs(&vit));
+                    (block, layer, Layer { weight, inputs, outputs, tokens })
                 })
             })
         })
@@ -58,7 +67,8 @@ impl Layer {
 
     /// The head upon features.
     pub fn head(model: &ModelFacts) -> Layer {
-        Layer { weight: LinearHead::WEIGHT.to_owned(), inputs: model.backbone.dim() }
+        let (inputs, outputs) = (model.backbone.dim(), model.classes);
+        Layer { weight: LinearHead::WEIGHT.to_owned(), inputs, outputs, tokens: 1 }
     }
 
     /// Name of its moments.
@@ -210,11 +220,26 @@ impl InputStatistics {
         Ok(all.map(|(name, moments, gamma)| (name, moments.shrunk(gamma))).collect())
     }
 
-    /// The merged weight of a layer that was `before`, `(rows, inputs)`; `rows` of it were sent.
+    /// Merges the rows of a layer's weight that were sent.
     ///
     /// # Errors
-    /// When no upload had it, or a sum is not finite.
-    pub(super) fn merged(
+    /// When no upload had them, or a sum is not finite.
+    pub(super) fn merge(
+        &self,
+        (layer, rows): (&Layer, Range<usize>),
+        unseen: Unseen,
+        (before, folded): (&ParameterSet, &Folded),
+        theta: &mut ParameterSet,
+    ) -> Result<(), PolicyError> {
+        let Some(whole) = before.get(&layer.weight) else { return Ok(()) };
+        let mut part = whole.cut(rows.clone())?;
+        part.values = self.merged(layer, unseen, &part.values, folded)?.into();
+        theta.insert(layer.weight.as_str(), whole.with_rows(&part, rows.start)?);
+        Ok(())
+    }
+
+    /// The merged weight of a layer that was `before`, `(rows, inputs)`.
+    fn merged(
         &self,
         layer: &Layer,
         unseen: Unseen,
@@ -228,12 +253,31 @@ impl InputStatistics {
             // Of the differences to what was sent: where nobody has inputs there is none.
             answers.iter_mut().zip(total.after(&before)).for_each(|(sum, own)| *sum -= own);
         }
-        let mut merged = regression_mean(&answers, &total)?;
+        let mut merged = regression_mean(&answers, &total, total.rounding(PRECISION))?;
         if unseen == Unseen::Keep {
             merged.iter_mut().zip(&before).for_each(|(value, before)| *value += before);
         }
         Ok(merged.into_iter().map(|value| value as f32).collect())
     }
+}
+
+/// A parameter of a message in f64, and its rows.
+///
+/// # Errors
+/// Where it has none of this name.
+pub(super) fn values_of(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usize), WireError> {
+    let missing = || WireError::Malformed(format!("a message without `{name}`"));
+    let found = set.get(name).ok_or_else(missing)?;
+    Ok((found.values.iter().map(|value| f64::from(*value)).collect(), found.rows()))
+}
+
+/// In what is folded the answers of a layer take the place of the mean of this parameter, where an upload has it.
+pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, up: &mut Layout) {
+    let place = up.parameters.iter_mut().find(|place| *place.name == *parameter);
+    let Some(place) = place else { return };
+    place.fold.mean = None;
+    let outputs = place.shape.first().copied().unwrap_or(0);
+    up.extra.push(answers_place(layer, outputs));
 }
 
 /// What a server adds of a layer: the weights of a client after its moments.
@@ -246,18 +290,35 @@ pub(super) fn answers(
 }
 
 /// The place of these sums.
-pub(super) fn answers_place(layer: &Layer, outputs: usize) -> Place {
+fn answers_place(layer: &Layer, outputs: usize) -> Place {
     let shape = [outputs, layer.inputs];
     Place::new(Kind::Statistics, layer.answers(), &shape, Dtype::F64).summed(Stale::Refuse)
 }
 
-/// Multiplications of a merge: products with a matrix, and its eigenvectors.
-pub(super) fn multiplications(full: bool, inputs: usize, outputs: usize) -> f64 {
-    let (inputs, outputs) = (inputs as f64, outputs as f64);
-    match full {
-        true => 10.0 * inputs.powi(3) + outputs * inputs.powi(2),
-        false => 2.0 * outputs * inputs,
+/// What statistics cost, in multiplications.
+impl InputStatistics {
+    /// Of the moments of a layer's inputs, of one sample.
+    pub(super) fn measuring(&self, layer: &Layer) -> f64 {
+        layer.tokens as f64 * self.product(layer, 1)
     }
+
+    /// Of so many rows of weights after a layer's moments.
+    pub(super) fn product(&self, layer: &Layer, rows: usize) -> f64 {
+        let inputs = layer.inputs as f64;
+        let row = if self.gamma(layer) == 0.0 { inputs } else { inputs.powi(2) };
+        rows as f64 * row
+    }
+
+    /// Of the regression mean of so many rows: a product with the inverse and, of a matrix, what the inverse takes.
+    pub(super) fn solving(&self, layer: &Layer, rows: usize) -> f64 {
+        let inverse = if self.gamma(layer) == 0.0 { 0.0 } else { inverse(layer.inputs) };
+        inverse + self.product(layer, rows)
+    }
+}
+
+/// Multiplications of the pseudo-inverse of a matrix of this order: eigenvectors, and a product with them.
+pub(super) fn inverse(order: usize) -> f64 {
+    10.0 * (order as f64).powi(3)
 }
 
 fn misshapen(layer: &Layer) -> WireError {

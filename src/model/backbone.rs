@@ -24,7 +24,7 @@ use candle_core::{DType, Device, Tensor, Var};
 
 pub use config::{BackboneConfig, PixelShape};
 
-use super::ops::Groups;
+use super::ops::{Groups, Precision};
 use super::{Adaptation, Bert, DeepResNet, ModelError, ParameterSet, Place, ResNet, Vit};
 
 /// A feature extractor, frozen or over variables.
@@ -159,7 +159,8 @@ impl Backbone {
 
     /// Where it computes.
     pub fn place(&self) -> &Place {
-        static CPU: Place = Place { device: Device::Cpu, compute: DType::F32 };
+        static CPU: Place =
+            Place { device: Device::Cpu, compute: DType::F32, products: Precision::F32 };
         match self {
             Backbone::Vit(vit) => vit.place(),
             Backbone::ResNet(network) => network.place(),

@@ -8,6 +8,7 @@ use candle_core::DType;
 use thiserror::Error;
 
 use super::Place;
+use super::ops::Precision;
 use crate::scenario::{Compute, DeviceName};
 
 /// Why a device cannot be used.
@@ -51,15 +52,23 @@ impl Place {
     /// A GPU that is not there, or a program that was built without GPUs.
     pub fn open(device: DeviceName, compute: Compute) -> Result<Place, DeviceError> {
         match device {
-            DeviceName::Cpu => Ok(Place::cpu()),
+            DeviceName::Cpu => Ok(Place { products: precision(compute), ..Place::cpu() }),
             DeviceName::Cuda(index) => {
                 let compute = match compute {
                     Compute::F32 => DType::F32,
                     Compute::Auto | Compute::Bf16 => DType::BF16,
                 };
-                Ok(Place { device: open_gpu(index)?, compute })
+                Ok(Place { device: open_gpu(index)?, compute, ..Place::cpu() })
             }
         }
+    }
+}
+
+/// Of products on a CPU.
+fn precision(compute: Compute) -> Precision {
+    match compute {
+        Compute::Auto | Compute::F32 => Precision::F32,
+        Compute::Bf16 => Precision::Bf16,
     }
 }
 
@@ -89,6 +98,9 @@ mod tests {
     #[test]
     fn a_gpu_that_cannot_be_had_says_what_to_do() {
         assert!(Place::open(DeviceName::Cpu, Compute::Auto).is_ok_and(|p| p.same(&Place::cpu())));
+        let half = Place::open(DeviceName::Cpu, Compute::Bf16).unwrap();
+        assert_eq!((half.compute, half.products), (DType::F32, Precision::Bf16));
+        assert!(!half.same(&Place::cpu()));
         // No machine has so many.
         let error = Place::open(DeviceName::Cuda(4_000), Compute::Auto).unwrap_err().to_string();
         assert!(error.contains("cuda:4000"), "{error}");

@@ -2,28 +2,33 @@
 
 use candle_core::{DType, Device};
 
+use super::ops::Precision;
+
 /// A device and the type of activations and frozen weights on it.
 ///
 /// Whatever trains, heads, losses and features are `f32` everywhere; `bf16` halves what the
-/// layers in between read, write and multiply. On a CPU it only costs: nothing there is faster in
-/// `bf16`.
+/// layers in between read, write and multiply. On a CPU tensors of `bf16` only cost; what is faster there is to
+/// round the factors of products alone.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Where tensors live.
     pub device: Device,
     /// `F32` or `BF16`.
     pub compute: DType,
+    /// Of the products of a transformer's blocks, on a CPU.
+    pub products: Precision,
 }
 
 impl Place {
     /// The CPU, in `f32`.
     pub fn cpu() -> Place {
-        Place { device: Device::Cpu, compute: DType::F32 }
+        Place { device: Device::Cpu, compute: DType::F32, products: Precision::F32 }
     }
 
     /// Whether both are the same device object (two objects of one GPU are not) and type.
     pub fn same(&self, other: &Place) -> bool {
-        self.device.same_device(&other.device) && self.compute == other.compute
+        self.device.same_device(&other.device)
+            && (self.compute, self.products) == (other.compute, other.products)
     }
 }
 

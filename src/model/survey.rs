@@ -47,10 +47,7 @@ fn dimensions(
 ) -> Result<BackboneConfig, ModelError> {
     let shapes = map.shapes();
     match map.family.network {
-        Network::Vit => {
-            let shape = InferredVit::of(file, &shapes, |name| map.name_in_file(name))?;
-            Ok(VitConfig::inferred(file, shape, heads)?.into())
-        }
+        Network::Vit => Ok(VitConfig::inferred(file, InferredVit::of(file, map)?, heads)?.into()),
         Network::ResNet => resnet(file, &shapes),
         Network::Bert => bert(file, &shapes),
     }

@@ -3,8 +3,9 @@
 //! ```text
 //! W = (sum_m W_m G_m) (sum_m G_m)^+        minimises  sum_m |X_m (W - W_m)^T|^2,   G_m = X_m^T X_m
 //! ```
-//! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal, and the pseudo-inverse cuts off what is
-//! below a share of its largest eigenvalue: a direction in which nobody has inputs gets weight zero.
+//! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal, and the pseudo-inverse cuts off what
+//! rounding may have left of an eigenvalue that is zero: a direction in which nobody has inputs gets weight zero. Of a
+//! matrix that travelled as f32 that is far more than of one that was added up in f64, see [`Moments::rounding`].
 //!
 //! ```
 //! use fedcast::numerics::regression_mean::{Moments, regression_mean};
@@ -13,7 +14,7 @@
 //! let mut sum = one.after(&[1.0, 5.0]);
 //! sum.iter_mut().zip(other.after(&[3.0, 7.0])).for_each(|(sum, own)| *sum += own);
 //! let total = Moments::Diagonal(vec![4.0, 1.0]);
-//! assert_eq!(regression_mean(&sum, &total)?, [2.5, 5.0]);
+//! assert_eq!(regression_mean(&sum, &total, 0.0)?, [2.5, 5.0]);
 //! # Ok::<(), fedcast::numerics::regression_mean::NotFinite>(())
 //! ```
 
@@ -92,6 +93,24 @@ impl Moments {
         Moments::Full(matrix.expect("a square matrix of the rank"))
     }
 
+    /// How far eigenvalues may move where every entry was rounded to this precision: by `|E|_2 <= precision trace G`,
+    /// as `|E_ij| <= precision |G_ij| <= precision sqrt(G_ii G_jj)`. Rounded numbers of a diagonal stay what they are.
+    pub fn rounding(&self, precision: f64) -> f64 {
+        match self {
+            Moments::Diagonal(_) => 0.0,
+            Moments::Full(matrix) => precision * matrix.trace(),
+        }
+    }
+
+    /// The same of [`through`](Moments::through) that `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
+    pub fn rounding_through(&self, a: &[f64], precision: f64) -> f64 {
+        let Moments::Full(matrix) = self else { return 0.0 };
+        let lengths: Vec<f64> = (0..matrix.order()).map(|i| matrix.at(i, i).abs().sqrt()).collect();
+        let of = |row: &[f64]| row.iter().zip(&lengths).map(|(a, length)| a.abs() * length).sum();
+        let squared = |row: &[f64]| -> f64 { f64::powi(of(row), 2) };
+        precision * a.chunks(lengths.len().max(1)).map(squared).sum::<f64>()
+    }
+
     /// Adds others of the same form and order.
     ///
     /// # Panics
@@ -114,23 +133,28 @@ impl Moments {
     }
 }
 
-/// `numerator G^+`, `(out, in)`, where the numerator is the sum of everybody's `W G`.
+/// `numerator G^+`, `(out, in)`, where the numerator is the sum of everybody's `W G`. Eigenvalues up to `rounding` count
+/// as none, and what is left of rounding in f64 always.
 ///
 /// # Errors
 /// Values that are not finite.
-pub fn regression_mean(numerator: &[f64], moments: &Moments) -> Result<Vec<f64>, NotFinite> {
+pub fn regression_mean(
+    numerator: &[f64],
+    moments: &Moments,
+    rounding: f64,
+) -> Result<Vec<f64>, NotFinite> {
     if !moments.is_finite() || numerator.iter().any(|value| !value.is_finite()) {
         return Err(NotFinite);
     }
     match moments {
         Moments::Diagonal(diagonal) => {
-            let least = least(diagonal.iter().copied(), diagonal.len());
+            let least = least(diagonal.iter().copied(), diagonal.len()).max(rounding);
             let inverse = |energy: &f64| if *energy > least { 1.0 / energy } else { 0.0 };
             let inverse: Vec<f64> = diagonal.iter().map(inverse).collect();
             let inverses = inverse.iter().cycle();
             Ok(numerator.iter().zip(inverses).map(|(sum, inverse)| sum * inverse).collect())
         }
-        Moments::Full(matrix) => Ok(product(numerator, pseudo_inverse(matrix)?.as_ref())),
+        Moments::Full(matrix) => Ok(product(numerator, pseudo_inverse(matrix, rounding)?.as_ref())),
     }
 }
 
@@ -139,11 +163,11 @@ fn least(values: impl Iterator<Item = f64>, order: usize) -> f64 {
     values.fold(0.0, f64::max) * CUT_OFF * order as f64
 }
 
-fn pseudo_inverse(matrix: &Symmetric) -> Result<Mat<f64>, NotFinite> {
+fn pseudo_inverse(matrix: &Symmetric, rounding: f64) -> Result<Mat<f64>, NotFinite> {
     let order = matrix.order();
     let eigen = matrix.lower().self_adjoint_eigen(Side::Lower).map_err(|_| NotFinite)?;
     let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
-    let least = least(values.iter().map(|value| value.abs()), order);
+    let least = least(values.iter().map(|value| value.abs()), order).max(rounding);
     let vectors = eigen.U();
     let scaled = Mat::from_fn(order, order, |i, k| match values[k] > least {
         true => vectors[(i, k)] / values[k],

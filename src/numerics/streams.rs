@@ -60,8 +60,8 @@ pub enum Domain {
     Mask = 19,
     /// When tasks reach clients.
     Arrival = 20,
-    /// Which samples are held out: by `data.split` (step 0), and class by class (task) for validation (step 1), for
-    /// nobody (step 2) and by `data.test_share` (step 3).
+    /// Which samples are held out: by `data.test_share` of all samples (step 0), and class by class (task) for
+    /// validation (step 1), for nobody (step 2) and by `data.test_share` of every class (step 3).
     HoldOut = 21,
 }
 

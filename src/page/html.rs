@@ -15,8 +15,19 @@ pub struct Figure {
     pub drawing: (String, (u32, u32)),
     /// Number and name of series.
     pub legend: Vec<(usize, String)>,
+    /// How the legend shows them.
+    pub mark: Mark,
     /// Its numbers.
     pub numbers: Table,
+}
+
+/// What a series is drawn as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A line with points.
+    Line,
+    /// A filled part of a bar.
+    Field,
 }
 
 /// A table: names of columns, and rows, each with as many cells.
@@ -96,12 +107,12 @@ impl Figure {
         let (body, (width, height)) = &self.drawing;
         let id = &self.id;
         // Words stay readable on a narrow screen, where the drawing is moved sideways.
-        let wide = format!("min-width:{}px;max-width:{}px", width * 3 / 5, width * 3 / 2);
+        let wide = format!("min-width:{}px;max-width:{}px", width * 4 / 5, width * 3 / 2);
         html! {
             figure id=(id) {
                 figcaption { (self.title) }
                 p { (self.description) }
-                @if self.legend.len() > 1 { (legend(&self.legend)) }
+                @if self.legend.len() > 1 { (legend(&self.legend, self.mark)) }
                 div.wide { svg.plot viewBox={ "0 0 " (width) " " (height) } style=(wide) role="img"
                     font-size="12" font-family="system-ui,sans-serif"
                     aria-labelledby={ (id) "-title " (id) "-text" } {
@@ -118,19 +129,26 @@ impl Figure {
     }
 }
 
-fn legend(series: &[(usize, String)]) -> Markup {
+fn legend(series: &[(usize, String)], mark: Mark) -> Markup {
     html! {
         ul.legend aria-label="Legend" {
             @for (number, name) in series {
-                li { (key(*number)) (name) }
+                li { (key(*number, mark)) (name) }
             }
         }
     }
 }
 
 /// The mark of a series.
-fn key(number: usize) -> Markup {
+fn key(number: usize, mark: Mark) -> Markup {
     let colour = hex(colour(number));
+    if mark == Mark::Field {
+        return html! {
+            svg viewBox="0 0 24 12" aria-hidden="true" {
+                rect fill=(colour) x="2" y="0" width="20" height="12" {}
+            }
+        };
+    }
     let corners: Vec<String> =
         outline(number).into_iter().map(|(x, y)| format!("{},{}", x + 12, y + 6)).collect();
     html! {

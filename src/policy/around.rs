@@ -64,6 +64,14 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.train(members, lab)
     }
 
+    fn background(&self, down: &Message) -> Option<Arc<Body>> {
+        self.0.inner().background(down)
+    }
+
+    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
+        self.0.inner().acquire(background, lab, init)
+    }
+
     fn roles(&self) -> Vec<(Role, &'static str)> {
         self.0.inner().roles()
     }
@@ -105,8 +113,14 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.inner().work(view, phase, samples, plan)
     }
 
-    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.0.inner().seat_work(seat, phase, samples, plan)
+    fn seat_work(
+        &self,
+        seat: &Seat,
+        round: &RoundContext,
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        self.0.inner().seat_work(seat, round, samples, plan)
     }
 
     fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
@@ -119,6 +133,10 @@ impl<H: MethodHooks> Method for Around<H> {
 
     fn kept_bytes(&self, state: &Body) -> u64 {
         self.0.inner().kept_bytes(state)
+    }
+
+    fn check_state(&self, state: &Body) -> Result<(), WireError> {
+        self.0.inner().check_state(state)
     }
 
     fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::PolicyError;
-use crate::model::ops::wide::wide;
+use crate::model::ops::wide::{Work, each, wide};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::robust::Weighted;
 
@@ -52,13 +52,8 @@ impl ParameterAverage {
         value: &[f32],
         (before, after): (usize, usize),
     ) -> Vec<f64> {
-        let step = |(v, b): (&f32, &f32)| weight * (f64::from(*v) - f64::from(*b));
-        if (before, after) == (0, 0) {
-            return wide(|| value.iter().zip(base).map(step).collect());
-        }
         let mut sum = vec![0.0; before + value.len() + after];
-        let own = sum[before..before + value.len()].iter_mut();
-        wide(|| own.zip(value.iter().zip(base)).for_each(|(sum, pair)| *sum = step(pair)));
+        wide(Step { weight, base, value, sum: &mut sum[before..before + value.len()] });
         sum
     }
 
@@ -143,11 +138,8 @@ impl ParameterAverage {
         if self.weight <= 0.0 {
             return;
         }
-        wide(|| {
-            for (value, sum) in values.iter_mut().zip(sums) {
-                *value = (f64::from(*value) + sum / self.weight) as f32;
-            }
-        });
+        let weight = self.weight;
+        each(values, sums, move |value, sum| *value = (f64::from(*value) + sum / weight) as f32);
     }
 
     /// Joins the average of earlier seats with that of later ones. Who did not send a parameter left it unchanged, and
@@ -159,11 +151,31 @@ impl ParameterAverage {
                 None => drop(self.deltas.insert(name, sum)),
                 Some(mine) => {
                     mine.resize(mine.len().max(sum.len()), 0.0);
-                    wide(|| mine.iter_mut().zip(&sum).for_each(|(mine, theirs)| *mine += theirs));
+                    each(mine, &sum, |mine, theirs| *mine += theirs);
                 }
             }
         }
         self
+    }
+}
+
+/// Sets `sum` to `weight * (value - base)`.
+struct Step<'a> {
+    weight: f64,
+    base: &'a [f32],
+    value: &'a [f32],
+    sum: &'a mut [f64],
+}
+
+impl Work for Step<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Step { weight, base, value, sum } = self;
+        for ((sum, v), b) in sum.iter_mut().zip(value).zip(base) {
+            *sum = weight * (f64::from(*v) - f64::from(*b));
+        }
     }
 }
 

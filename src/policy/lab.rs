@@ -87,7 +87,11 @@ impl Lab {
 
     /// The same with the learning rate of a round, for the clients that train in it.
     pub fn in_round(&self, round: &RoundContext) -> Lab {
-        let (now, of) = (round.round_in_phase, round.rounds_in_phase);
+        self.at_round(round.round_in_phase, round.rounds_in_phase)
+    }
+
+    /// The same by the round's number within its phase, and how many that has.
+    pub fn at_round(&self, now: u32, of: u32) -> Lab {
         Lab { training: self.training.in_round(now, of), ..self.clone() }
     }
 
@@ -109,6 +113,14 @@ impl Lab {
             Arc::clone(&self.curriculum),
             Arc::clone(&self.statistics_transform),
         )
+    }
+
+    /// The same of the samples' mirror images; nothing where samples are no images.
+    pub fn mirror_loader(&self, shard: &Shard) -> Option<Loader> {
+        let transform = Arc::new(self.statistics_transform.mirrored());
+        let (train, curriculum) = (Arc::clone(&self.dataset.train), Arc::clone(&self.curriculum));
+        let images = train.has_pixels();
+        images.then(|| Loader::new(train, Arc::clone(shard), curriculum, transform))
     }
 
     /// How many samples of which head row a seat says it has: those of its shard, unless the partition

@@ -27,6 +27,8 @@ pub struct Layout {
     pub assets: Vec<AssetSketch>,
     /// Whether the size of an Up is known before training.
     pub size: UpSize,
+    /// Whether a Down may hold less beside its parameters than is declared: what the server knows by then.
+    pub at_most: bool,
 }
 
 /// The place of a tensor in a layout.

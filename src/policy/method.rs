@@ -88,9 +88,16 @@ pub trait Method: Send + Sync {
         samples as f64 * f64::from(plan.epochs)
     }
 
-    /// The same of a seat of that view, where it depends on what the seat does.
-    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.work(&seat.view, phase, samples, plan)
+    /// The same of a seat in a round, with what depends on what the seat does, on the round or on the model.
+    /// [`ModelFacts::passes`](super::ModelFacts::passes) converts multiplications.
+    fn seat_work(
+        &self,
+        seat: &Seat,
+        round: &RoundContext,
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        self.work(&seat.view, round.phase, samples, plan)
     }
 
     /// Sample passes that the server computes by itself as a round of so many updates closes, for virtual time: what it
@@ -111,6 +118,16 @@ pub trait Method: Send + Sync {
         state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
     }
 
+    /// Whether this method, with its settings, can go on from a state that a client has kept: a run that is forked with
+    /// other settings asks before anything is written.
+    ///
+    /// # Errors
+    /// Where the state is of another form.
+    fn check_state(&self, state: &Body) -> Result<(), WireError> {
+        let _ = state;
+        Ok(())
+    }
+
     /// What server and clients hold between rounds of a model of these dimensions, where the method says so beforehand:
     /// a plan shows it, because with many clients it may be more than a machine has.
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
@@ -121,6 +138,22 @@ pub trait Method: Send + Sync {
     /// Local learning of a pack: one outcome per member, in order; each member fails alone. A member whose training fails
     /// may leave any state behind, the engine puts the earlier one back.
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>>;
+
+    /// What a process that has not the server must [acquire](Method::acquire) before it can learn from this Down, beside
+    /// the Down and its assets.
+    fn background(&self, down: &Message) -> Option<Arc<Body>> {
+        let _ = down;
+        None
+    }
+
+    /// Takes in what [`background`](Method::background) gave elsewhere. `init` is that of the [server](Method::server).
+    ///
+    /// # Errors
+    /// Where it is not from there, or the backbone is another.
+    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
+        let _ = (background, lab, init);
+        Ok(())
+    }
 
     /// The most members that [`train`](Method::train) learns together in a phase of the period with this view. One is
     /// right where they are trained one after another: seats are spread over workers instead.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::ops::wide::wide;
+use crate::model::ops::wide::{Work, each, wide};
 use crate::model::{Parameter, ParameterSet};
 
 /// Added to every weight, so that numbers that matter to nobody get the plain mean.
@@ -34,16 +34,10 @@ impl NumberedAverage {
         before: usize,
         (base, value, weights): (&[f32], &[f32], &[f32]),
     ) {
-        // A weight may be below zero after noise.
-        let weight = |weight: &f32| f64::from(weight.max(0.0)) + FLOOR;
-        let zeros = || std::iter::repeat_n(0.0, before);
-        let of_number =
-            |((b, v), w): ((&f32, &f32), &f32)| weight(w) * (f64::from(*v) - f64::from(*b));
-        let numbers = || base.iter().zip(value).zip(weights);
-        let weighed = wide(|| Weighed {
-            moved: zeros().chain(numbers().map(of_number)).collect(),
-            weights: zeros().chain(weights.iter().map(weight)).collect(),
-        });
+        let numbers = before + value.len();
+        let mut weighed = Weighed { moved: vec![0.0; numbers], weights: vec![0.0; numbers] };
+        let of = &mut weighed;
+        wide(Weigh { of, before, base, value, weights });
         self.by_name.insert(Arc::clone(name), weighed);
     }
 
@@ -77,13 +71,11 @@ impl NumberedAverage {
             let Some(Parameter { shape, values }) = result.get(name).cloned() else { continue };
             let mut values: Arc<[f32]> = Arc::from(&values[..]);
             let own = Arc::make_mut(&mut values);
-            wide(|| {
-                for (value, (moved, weight)) in own.iter_mut().zip(moved.iter().zip(weights)) {
-                    if *weight > 0.0 {
-                        *value = (f64::from(*value) + moved / weight) as f32;
-                    }
+            for (value, (moved, weight)) in own.iter_mut().zip(moved.iter().zip(weights)) {
+                if *weight > 0.0 {
+                    *value = (f64::from(*value) + moved / weight) as f32;
                 }
-            });
+            }
             result.insert(Arc::clone(name), Parameter { shape, values });
         }
         result
@@ -92,7 +84,31 @@ impl NumberedAverage {
 
 fn add(mine: &mut Vec<f64>, theirs: &[f64]) {
     mine.resize(mine.len().max(theirs.len()), 0.0);
-    wide(|| mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs));
+    each(mine, theirs, |mine, theirs| *mine += theirs);
+}
+
+/// Sets what lies behind the first `before` numbers.
+struct Weigh<'a> {
+    of: &'a mut Weighed,
+    before: usize,
+    base: &'a [f32],
+    value: &'a [f32],
+    weights: &'a [f32],
+}
+
+impl Work for Weigh<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Weigh { of, before, base, value, weights } = self;
+        let own = of.moved[before..].iter_mut().zip(&mut of.weights[before..]);
+        for ((moved, weight), ((b, v), w)) in own.zip(base.iter().zip(value).zip(weights)) {
+            // A weight may be below zero after noise.
+            *weight = f64::from(w.max(0.0)) + FLOOR;
+            *moved = *weight * (f64::from(*v) - f64::from(*b));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::federation::TaskScore;
+use crate::federation::{SinkError, TaskScore};
 use crate::learning::AccuracyMatrix;
 
 /// Accuracies in `0..=1`; `None` where nothing was measured.
@@ -65,10 +65,46 @@ impl Accuracy {
     }
 }
 
+/// Scores after each task, as a journal tells them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scores(Vec<Vec<TaskScore>>);
+
+impl Scores {
+    /// Adds those after the next task.
+    ///
+    /// # Errors
+    /// Fewer tasks than were learnt: a journal that was written by hand.
+    pub fn push(&mut self, tasks: &[TaskScore]) -> Result<(), SinkError> {
+        let learnt = self.0.len() + 1;
+        if tasks.len() < learnt {
+            let tested = tasks.len();
+            let why =
+                format!("the journal has scores of {tested} tasks where {learnt} were learnt");
+            return Err(SinkError::Stop(why));
+        }
+        self.0.push(tasks.to_vec());
+        Ok(())
+    }
+
+    /// What they come to.
+    pub fn accuracy(&self) -> Accuracy {
+        Accuracy::of(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::quantity::TaskId;
+
+    #[test]
+    fn scores_of_fewer_tasks_than_were_learnt_are_refused() {
+        let rows = scores(&[&[(1, 2)], &[(1, 2), (2, 4)]]);
+        let mut told = Scores::default();
+        rows.iter().for_each(|row| told.push(row).unwrap());
+        assert!(told.push(&rows[1]).unwrap_err().to_string().contains("2 tasks where 3 were"));
+        assert_eq!(told.accuracy(), Accuracy::of(&rows));
+    }
 
     fn scores(rows: &[&[(u64, u64)]]) -> Vec<Vec<TaskScore>> {
         let score = |(task, (correct, total)): (usize, &(u64, u64))| TaskScore {

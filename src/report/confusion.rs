@@ -9,7 +9,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::column::{Column, LEARNT, int};
-use super::csv::Csv;
+use super::kept_table::KeptTable;
 use crate::experiment::{DirectoryError, RunDirectory, names};
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::learning::Confusion;
@@ -32,7 +32,7 @@ struct Row {
 
 /// Writes one row per task learnt, class and answer.
 pub struct ConfusionTable {
-    csv: Csv<File, Row>,
+    table: KeptTable<Row>,
     /// Classes by head row.
     classes: Vec<u32>,
     /// Entries that the run is told of.
@@ -51,9 +51,8 @@ impl ConfusionTable {
             }
             _ => Vec::new(),
         };
-        let created = File::create(&path).and_then(Csv::new);
-        let csv = created.map_err(|source| DirectoryError::Write { path, source })?;
-        Ok(ConfusionTable { csv, classes: Vec::new(), told, before })
+        let table = KeptTable::create(directory, names::CONFUSION, told > 0)?;
+        Ok(ConfusionTable { table, classes: Vec::new(), told, before })
     }
 
     fn class(&self, row: u32) -> u32 {
@@ -63,15 +62,22 @@ impl ConfusionTable {
     /// The rows of a task that another process tested.
     fn keep(&mut self, task: TaskId) -> io::Result<()> {
         let learnt = u32::from(task.0) + 1;
-        self.before.iter().filter(|row| row.learnt == learnt).try_for_each(|row| self.csv.row(row))
+        let mut rows = self.before.iter().filter(|row| row.learnt == learnt);
+        rows.try_for_each(|row| self.table.row(row))
     }
 }
 
 impl EventSink for ConfusionTable {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let told = entry.seq < self.told;
+        if !told {
+            self.table.kept_all()?;
+        }
         match &entry.event {
             Event::TaskStarted { classes, .. } => self.classes.extend(classes),
-            Event::TaskEnded { task } if entry.seq < self.told => self.keep(*task)?,
+            Event::TaskEnded { task } if told => self.keep(*task)?,
+            // No later process computes these again once there is a checkpoint behind them.
+            Event::TaskEnded { .. } => self.table.sync()?,
             _ => {}
         }
         Ok(())
@@ -81,7 +87,7 @@ impl EventSink for ConfusionTable {
         for ((label, answer), samples) in counts {
             let (class, answered) = (self.class(*label), self.class(*answer));
             let learnt = u32::from(task.0) + 1;
-            self.csv.row(&Row { learnt, class, answered, samples: *samples })?;
+            self.table.row(&Row { learnt, class, answered, samples: *samples })?;
         }
         Ok(())
     }

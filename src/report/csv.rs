@@ -24,6 +24,22 @@ impl<W: Write, R: Serialize + Default> Csv<W, R> {
         Ok(Csv { out, row: PhantomData })
     }
 
+    /// A table whose head and first rows are written already.
+    pub fn after(out: W) -> Csv<W, R> {
+        let out = WriterBuilder::new().has_headers(false).from_writer(out);
+        Csv { out, row: PhantomData }
+    }
+
+    /// What it was written to, with all its rows.
+    pub fn into_inner(self) -> io::Result<W> {
+        self.out.into_inner().map_err(|error| error.into_error())
+    }
+
+    /// What it is written to.
+    pub fn get_ref(&self) -> &W {
+        self.out.get_ref()
+    }
+
     /// Writes one row, and hands it over whole.
     pub fn row(&mut self, row: &R) -> io::Result<()> {
         self.out.serialize(row)?;

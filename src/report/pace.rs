@@ -71,15 +71,6 @@ impl Pace {
     }
 }
 
-/// A time as people say it: `8 s`, `3 min 20 s`, `2 h 5 min`.
-pub(super) fn in_words(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..60 => format!("{} s", seconds.max(1)),
-        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,11 +141,5 @@ mod tests {
         assert_eq!(pace.left(ten), Some(Duration::from_secs(190)));
         pace.take(&closed(), false);
         assert_eq!(pace.left(ten), Some(Duration::from_secs(40)));
-    }
-
-    #[test]
-    fn times_are_said_in_two_units_at_most() {
-        let said = [0, 59, 60, 3599, 3600, 90_061].map(|s| in_words(Duration::from_secs(s)));
-        assert_eq!(said, ["1 s", "59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 1 min"]);
     }
 }

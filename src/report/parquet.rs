@@ -18,10 +18,11 @@ use parquet::schema::types::Type;
 
 use super::column::{CellType, Column};
 use super::dictionary::files;
-use crate::experiment::{DirectoryError, write_atomically};
+use crate::experiment::{DirectoryError, write_atomically_on};
+use crate::files::Disk;
 
 /// Writes `rounds.parquet` beside `rounds.csv`, and so on for every table that a run's folder has.
-pub fn write_parquet(folder: &Path) -> Result<(), DirectoryError> {
+pub fn write_parquet(disk: &Disk, folder: &Path) -> Result<(), DirectoryError> {
     for table in files() {
         let Some(name) = table.name.strip_suffix(".csv") else { continue };
         let path = folder.join(table.name);
@@ -31,7 +32,7 @@ pub fn write_parquet(folder: &Path) -> Result<(), DirectoryError> {
         let bytes = encode(&columns(table.columns, &rows)).map_err(|error| {
             DirectoryError::Write { path: target.clone(), source: io::Error::other(error) }
         })?;
-        write_atomically(&target, &bytes)?;
+        write_atomically_on(disk, &target, &bytes)?;
     }
     Ok(())
 }
@@ -166,7 +167,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let head: Vec<&str> = files()[0].columns.iter().map(|column| column.name).collect();
         std::fs::write(folder.path().join(names::ROUNDS), head.join(",")).unwrap();
-        write_parquet(folder.path()).unwrap();
+        write_parquet(&Disk::default(), folder.path()).unwrap();
         let written = File::open(folder.path().join("rounds.parquet")).unwrap();
         let file = SerializedFileReader::new(written).unwrap();
         assert_eq!(file.metadata().file_metadata().num_rows(), 0);

@@ -6,7 +6,7 @@ use super::text_table::{TextTable, grouped};
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{Backbone, FrameRange, Held, Plan, PlannedFrame, PlannedPhase};
 use crate::policy::UpSize;
-use crate::quantity::Bytes;
+use crate::quantity::{Bytes, WallSeconds};
 
 /// The table `fedcast plan` prints.
 pub fn plan_table(plan: &Plan) -> String {
@@ -128,6 +128,9 @@ fn phases(plan: &Plan) -> String {
     if rows.iter().any(|row| row.up_size == UpSize::FromValues) {
         text.push_str("uploads depend on learned values: the run decides their size\n");
     }
+    if rows.iter().any(|row| row.down_at_most) {
+        text.push_str("messages down hold what the server knows by then: at most this\n");
+    }
     text
 }
 
@@ -221,39 +224,15 @@ pub fn estimate_lines(of: &Estimate) -> String {
          memory        about {memory}\n\
          disk          about {}\n\
          measured      {} in {}: {} sample passes, {} answers\n",
-        duration(*wall_s),
-        duration(*train_s),
-        duration(*evaluate_s),
-        duration(*features_s),
-        duration(*other_s),
+        WallSeconds(*wall_s),
+        WallSeconds(*train_s),
+        WallSeconds(*evaluate_s),
+        WallSeconds(*features_s),
+        WallSeconds(*other_s),
         Bytes(*disk),
         costs.measured,
-        duration(costs.took_s),
+        WallSeconds(costs.took_s),
         grouped(costs.passes.round() as u64),
         grouped(costs.tested),
     )
-}
-
-/// Seconds as people say them: `0.4 s`, `3 min 20 s`, `2 h 5 min`.
-pub fn duration(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    match whole {
-        0..10 => format!("{seconds:.1} s"),
-        10..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration;
-
-    #[test]
-    fn seconds_are_said_in_the_unit_that_fits() {
-        assert_eq!(
-            [0.44, 9.4, 59.4, 61.0, 7_500.0].map(duration),
-            ["0.4 s", "9.4 s", "59 s", "1 min 1 s", "2 h 5 min"]
-        );
-    }
 }

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::extraction::Extraction;
-use super::pace::{Pace, in_words};
+use super::pace::Pace;
 use super::tables::{loss, micro_accuracy};
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::learning::FeatureCache;
+use crate::quantity::WallSeconds;
 use crate::quantity::{Round, VirtualTime};
 
 /// Where lines are written, so long nothing is said before a round tells how far it is.
@@ -81,7 +82,8 @@ impl Progress {
     /// `3 min 20 s left`, once that can be said.
     fn left(&self) -> Option<String> {
         let spent = self.began?.elapsed();
-        Some(format!("{} left", in_words(self.pace.left(spent)?)))
+        // Whole seconds: tenths would only flicker.
+        Some(format!("{} left", WallSeconds(self.pace.left(spent)?.as_secs_f64().ceil())))
     }
 
     /// Tells how far the open round is: on the bar always, as a line when nothing was said for long.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::accuracy::Accuracy;
+use super::accuracy::{Accuracy, Scores};
 use super::bias::BiasReport;
 use super::published::Published;
 use super::sampled::{Sampled, Sampling};
@@ -14,7 +14,7 @@ use super::words::{Traffic, direction_word, outcome_word};
 use crate::federation::ledger::{Charge, Sums};
 use crate::federation::{
     Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
-    SinkError, SlotScore, TaskScore,
+    SinkError, SlotScore,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, HeldOut, Scenario};
@@ -101,7 +101,7 @@ pub struct Summary {
     #[serde(skip)]
     kept: BTreeMap<ClientId, u64>,
     #[serde(skip)]
-    scores: Vec<Vec<TaskScore>>,
+    scores: Scores,
     #[serde(skip)]
     slot_scores: Vec<Vec<SlotScore>>,
     #[serde(skip)]
@@ -174,7 +174,7 @@ impl Summary {
 
     fn finish(&mut self) {
         self.sampled = self.sampling.all().to_vec();
-        self.accuracy = Accuracy::of(&self.scores);
+        self.accuracy = self.scores.accuracy();
         let slots = || SlotReport::of(&self.slot_scores, self.clients, &self.alone);
         self.slots = (!self.slot_scores.is_empty()).then(slots);
         // What is measured on the way is no number of a whole run.
@@ -251,7 +251,7 @@ impl EventSink for Summary {
             Event::Bias { .. } => self.bias.get_or_insert_default().take(entry),
             Event::Evaluated { point: EvaluationPoint::Task, .. } => {
                 if let Some(numbers) = &entry.numbers {
-                    self.scores.push(numbers.tasks.clone());
+                    self.scores.push(&numbers.tasks)?;
                     if !numbers.slots.is_empty() {
                         self.slot_scores.push(numbers.slots.clone());
                     }

@@ -1,20 +1,21 @@
-//! `wall.csv`: how long every round took on this machine.
+//! `wall.csv`: how long every round took on this machine, and doing what.
 //!
-//! A round lasts from its opening to that of the next one, its test and its checkpoint included. The file is the only table
+//! A round lasts from its opening to that of the next one, its test and its checkpoint included. What workers did is theirs
+//! that they told of meanwhile: they tell every few milliseconds, so a short job may be counted with the next round. The file is the only table
 //! that differs from run to run: it is outside both digests and no replay writes it. A resumed run keeps the rows of the
 //! rounds that it is only told of.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::time::Instant;
 
 use serde::Serialize;
 
 use super::column::{Column, ROUND, TASK, float};
-use super::csv::{Csv, Number};
+use super::csv::Number;
+use super::kept_table::KeptTable;
 use crate::experiment::{DirectoryError, RunDirectory, names};
-use crate::federation::{Entry, Event, EventSink, SinkError};
+use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 
 pub(in crate::report) const COLUMNS: &[Column] = &[
     ROUND,
@@ -30,6 +31,26 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
         "the part of it until the round closed: training, messages, aggregation",
     ),
     float("tested_s", "s", "the rest: the test of the global model and the checkpoint"),
+    float("train_s", "s", "of all workers together: local training"),
+    float("evaluate_s", "s", "of all workers: tests of the global model"),
+    float("codec_s", "s", "of all workers: packing, coding and digesting of messages"),
+    float("fold_s", "s", "of all workers: checking and merging of updates"),
+    float(
+        "server_s",
+        "s",
+        "of all workers: the server's own learning, and the comparison of client models",
+    ),
+    float("wait_s", "s", "of all workers: waiting for a job"),
+];
+
+/// The kinds of work of a column, from `train_s` on.
+const KINDS: [&[JobKind]; 6] = [
+    &[JobKind::Train, JobKind::Retry],
+    &[JobKind::Evaluate],
+    &[JobKind::Codec],
+    &[JobKind::Fold],
+    &[JobKind::Server, JobKind::Bias],
+    &[JobKind::Waiting],
 ];
 
 #[derive(Default, Serialize)]
@@ -39,6 +60,12 @@ struct Row {
     wall_s: Option<Number>,
     closed_s: Option<Number>,
     tested_s: Option<Number>,
+    train_s: Option<Number>,
+    evaluate_s: Option<Number>,
+    codec_s: Option<Number>,
+    fold_s: Option<Number>,
+    server_s: Option<Number>,
+    wait_s: Option<Number>,
 }
 
 /// The round at hand.
@@ -52,8 +79,10 @@ struct Open {
 
 /// Writes one row per round.
 pub struct WallTable {
-    csv: Csv<File, Row>,
+    table: KeptTable<Row>,
     open: Option<Open>,
+    /// Nanoseconds that workers spent since it was opened.
+    spent: BTreeMap<JobKind, u64>,
     /// Entries that the run is told of.
     told: u64,
     /// Cells of rounds that were computed before this process, after those of round and task.
@@ -68,25 +97,38 @@ impl WallTable {
             0 => BTreeMap::new(),
             _ => std::fs::read(&path).map(|text| earlier(&text)).unwrap_or_default(),
         };
-        let created = File::create(&path).and_then(Csv::new);
-        let csv = created.map_err(|source| DirectoryError::Write { path, source })?;
-        Ok(WallTable { csv, open: None, told, before })
+        let table = KeptTable::create(directory, names::WALL, told > 0)?;
+        Ok(WallTable { table, open: None, spent: BTreeMap::new(), told, before })
     }
 
     fn end(&mut self) -> io::Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        let cells = match open.told {
+        let cells: Vec<Option<f64>> = match open.told {
             true => self.before.remove(&open.round).unwrap_or_default(),
             false => {
                 let closed = open.closed.map(|at| (at - open.began).as_secs_f64());
                 let tested = open.closed.map(|at| at.elapsed().as_secs_f64());
-                vec![Some(open.began.elapsed().as_secs_f64()), closed, tested]
+                let spent = |kind: &JobKind| self.spent.get(kind).copied().unwrap_or_default();
+                let of_kinds =
+                    |kinds: &&[JobKind]| Some(kinds.iter().map(spent).sum::<u64>() as f64 / 1e9);
+                let whole = Some(open.began.elapsed().as_secs_f64());
+                [whole, closed, tested].into_iter().chain(KINDS.iter().map(of_kinds)).collect()
             }
         };
         let cell = |place: usize| cells.get(place).copied().flatten().map(Number);
-        let (round, task) = (open.round, open.task);
-        let (wall_s, closed_s, tested_s) = (cell(0), cell(1), cell(2));
-        self.csv.row(&Row { round, task, wall_s, closed_s, tested_s })
+        self.table.row(&Row {
+            round: open.round,
+            task: open.task,
+            wall_s: cell(0),
+            closed_s: cell(1),
+            tested_s: cell(2),
+            train_s: cell(3),
+            evaluate_s: cell(4),
+            codec_s: cell(5),
+            fold_s: cell(6),
+            server_s: cell(7),
+            wait_s: cell(8),
+        })
     }
 }
 
@@ -103,11 +145,18 @@ fn earlier(text: &[u8]) -> BTreeMap<u32, Vec<Option<f64>>> {
 
 impl EventSink for WallTable {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let told = entry.seq < self.told;
+        if !told {
+            if self.open.as_ref().is_some_and(|open| open.told) {
+                self.end()?;
+            }
+            self.table.kept_all()?;
+        }
         match &entry.event {
             Event::RoundOpened { round, task, .. } => {
                 self.end()?;
                 let (round, task) = (round.0 + 1, u32::from(task.0) + 1);
-                let told = entry.seq < self.told;
+                self.spent.clear();
                 self.open = Some(Open { round, task, began: Instant::now(), closed: None, told });
             }
             Event::RoundClosed { .. } => {
@@ -117,5 +166,13 @@ impl EventSink for WallTable {
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl ProfileSink for WallTable {
+    fn record(&mut self, span: &Span) {
+        if span.worker.is_some() {
+            *self.spent.entry(span.job).or_default() += span.wall;
+        }
     }
 }

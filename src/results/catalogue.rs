@@ -199,3 +199,20 @@ pub(super) const BY_KIND: [(&str, &str, &str); 2] =
 
 /// Prefix of metrics that average what the server says of its rounds.
 pub(super) const FIGURE: &str = "figure";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_names_every_metric() {
+        let page = include_str!("../guide/running_studies.md");
+        let (_, metrics) = page.split_once("## Metrics").unwrap();
+        for Known { name, .. } in KNOWN {
+            assert!(metrics.contains(&format!("`{name}`")), "{name}");
+        }
+        for (prefix, ..) in UNTIL {
+            assert!(metrics.contains(&format!("`{prefix}:A`")), "{prefix}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::data::Columns;
 use super::reader::{Param, TableReader};
-use super::{DataSection, DataSource};
+use super::{DataSection, DataSource, FolderLayout};
 
 /// Unlabelled samples for methods that distil from such: a share of the data set that no client gets, or another data set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -109,6 +109,7 @@ impl AuxiliarySection {
             auxiliary: None,
             split: None,
             test_share: None,
+            layout: FolderLayout::Classes,
             width: data.width.filter(|_| source == DataSource::Table),
             input: columns.input,
             label: columns.label,

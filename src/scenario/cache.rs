@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
 
+/// Unless it is said.
+const LIMIT_MB: u32 = 1000;
+
 /// Whether and where the outputs of the frozen backbone are kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheSection {
@@ -70,19 +73,26 @@ impl CacheSection {
                 None
             }
             CachePlace::Off => {
-                table.foreign(&["folder", "limit_mb", "tokens"], "features = \"off\"");
+                table.foreign(&["folder"], "features = \"off\"");
                 None
             }
         };
-        let limit = Param::new("limit_mb", 1000, "largest size of what is kept of one split");
+        let limit = Param::new("limit_mb", LIMIT_MB, "largest size of what is kept of one split");
         let tokens =
             "keep token streams below the first adapted block: 4 x tokens x width bytes each";
-        let tokens = Param::new("tokens", true, tokens);
-        let (limit, tokens) = match features {
-            CachePlace::Off => (1000, false),
-            _ => (table.get(&limit.at_least(1.0)), table.get(&tokens)),
-        };
-        CacheSection { features, folder, limit_mb: limit, tokens }
+        let off = features == CachePlace::Off;
+        let tokens = Param::new("tokens", !off, tokens);
+        let limit_mb = table.get(&limit.at_least(1.0));
+        let tokens = table.get(&tokens);
+        // An effective scenario has the values that they have where nothing is kept: those are taken back.
+        for (name, asked) in [("limit_mb", limit_mb != LIMIT_MB), ("tokens", tokens)] {
+            if off && asked {
+                let message = format!("`cache.{name}` has no meaning with `features = \"off\"`");
+                let help = "remove this line, or change `features`";
+                table.reject(name, &message, "no effect here", help);
+            }
+        }
+        CacheSection { features, folder, limit_mb, tokens }
     }
 }
 

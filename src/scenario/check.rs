@@ -6,8 +6,9 @@ mod text;
 use super::contradiction::Together;
 use super::reader::{Fault, Node, Report};
 use super::{
-    AssetCache, AvailabilityPattern, Close, Codec, Crop, DataSource, FaultKind, FaultSection,
-    Participants, PartitionKind, Population, Scenario, TaskSizes, Unit,
+    AssetCache, AvailabilityPattern, BackboneSection, Close, Codec, Compute, Crop, DataSource,
+    DeviceName, FaultKind, FaultSection, Participants, PartitionKind, Population, Scenario,
+    TaskSizes, Unit,
 };
 
 /// So many entries of `[[faults]]` at most; losses of links are drawn at the steps after theirs.
@@ -43,6 +44,7 @@ impl Scenario {
         if self.data.text.is_none() && self.data.source != DataSource::Table {
             self.check_sizes(&mut checker);
         }
+        self.check_devices(&mut checker);
         self.check_privacy(&mut checker);
         self.check_faults(&mut checker);
         for found in self.together().contradictions() {
@@ -80,6 +82,19 @@ impl Scenario {
                 &format!("a fault is for client {client}, and there are {clients}, counted from 0"),
                 "nobody to strike",
                 "name other clients, or raise `federation.clients`",
+            );
+        }
+    }
+
+    fn check_devices(&self, checker: &mut Checker<'_>) {
+        let on_cpu = self.devices.names.contains(&DeviceName::Cpu);
+        let half = self.devices.compute == Compute::Bf16;
+        if on_cpu && half && !matches!(self.backbone, BackboneSection::Vit(_)) {
+            checker.reject(
+                &["devices.compute"],
+                "on a CPU only a backbone of kind \"vit\" multiplies in bf16",
+                "no effect here",
+                "remove this line, or name GPUs in devices.use",
             );
         }
     }

@@ -1,14 +1,25 @@
 //! `[data]`: which images or which text, where it lies, and what the network sees of it.
 
+mod columns;
+mod held_out;
+mod source;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
+
+pub use columns::ABOVE;
+pub(super) use columns::Columns;
+pub use held_out::{Evaluated, HeldOut};
+pub use source::DataSource;
 
 use super::reader::{Choice, Param, TableReader};
-use super::{AuxiliarySection, SplitSection, StoredSize, TestShare, TextSection, TransformSection};
+use super::{
+    AuxiliarySection, FolderLayout, SplitSection, StoredSize, TestShare, TextSection,
+    TransformSection,
+};
 use crate::fetch::{Name, entry};
 use crate::numerics::share::floor;
 
@@ -34,9 +45,12 @@ pub struct DataSection {
     /// What every image of a folder is first resized to. Default `224`, a square,
     /// as the HGP benchmark's loader does.
     pub store: StoredSize,
-    /// The part of data that nobody has divided which is tested; `test_share` and `test_seed` in a file.
+    /// The part of data that nobody has divided which is tested; `test_share` and the keys that belong to it in a file.
     #[serde(flatten)]
     pub test_share: Option<TestShare>,
+    /// Where the images of a folder lie, where nothing else says so. Default `classes`.
+    #[serde(skip_serializing_if = "FolderLayout::is_classes")]
+    pub layout: FolderLayout,
     /// Numbers in a row of a table. Required there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
@@ -70,78 +84,6 @@ pub struct DataSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<TextSection>,
 }
-
-/// A data set or a layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum DataSource {
-    /// The embedded handwritten digits: 10 classes, 8x8 grey pixels.
-    Digits,
-    /// CIFAR-10 in the official binary or Python layout, folder or .tar.gz.
-    Cifar10,
-    /// CIFAR-100 in the official binary or Python layout, folder or .tar.gz.
-    Cifar100,
-    /// Image files: `train/CLASS/*` and `test/CLASS/*`, Tiny-ImageNet, CUB, DomainNet, or undivided.
-    Folder,
-    /// The IDX files of MNIST and its family, gzipped or not: 28x28 grey pixels.
-    Idx,
-    /// Parquet files of images, as on the Hugging Face hub.
-    Parquet,
-    /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv.
-    Table,
-    /// LEAF's JSON files of users and their images (FEMNIST): 28x28 grey pixels.
-    Leaf,
-    /// A play as plain text, speakers' lines under their names.
-    Play,
-}
-
-/// What `data.client` says of a folder: the folder above that of the class, `train/CLIENT/CLASS/*`.
-pub const ABOVE: &str = "folder";
-
-/// What accuracies are measured on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Evaluated {
-    /// The test set.
-    #[default]
-    Test,
-    /// What `data.validation` holds out of the training data; the test set is not looked at.
-    Validation,
-}
-
-/// What is held out of the training samples of every class, and what for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HeldOut {
-    /// Of every class.
-    pub share: f64,
-    /// What accuracies are measured on.
-    pub evaluate: Evaluated,
-}
-
-impl fmt::Display for HeldOut {
-    /// One line for readers of tables.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = self.share;
-        match self.evaluate {
-            Evaluated::Validation => write!(
-                f,
-                "VALIDATION: accuracies are of held-out training samples ({share} of every class), not of the test set"
-            ),
-            Evaluated::Test => write!(
-                f,
-                "held out: {share} of every class's training samples, unused; accuracies are of the test set"
-            ),
-        }
-    }
-}
-
-impl Evaluated {
-    fn is_test(&self) -> bool {
-        *self == Evaluated::Test
-    }
-}
-
-impl Choice for Evaluated {}
 
 /// Sizes of a data set as published: numbers to plan with, spread evenly over classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -264,8 +206,6 @@ impl DataSection {
     }
 }
 
-impl Choice for DataSource {}
-
 impl Choice for StatisticsTransform {}
 
 impl DataSection {
@@ -330,7 +270,7 @@ impl DataSection {
                 TestShare::read(table)
             }
             _ => {
-                table.foreign(&["test_share", "test_seed"], &beside);
+                TestShare::refuse(table, &beside);
                 None
             }
         };
@@ -343,6 +283,23 @@ impl DataSection {
             );
         }
         let columns = Columns::read(table, source);
+        let layout =
+            Param::new("layout", FolderLayout::Classes, "where the images of a folder lie");
+        let layout = match (source, &split, &columns.client) {
+            (DataSource::Folder, None, None) => table.get(&layout),
+            (DataSource::Folder, None, Some(_)) => {
+                table.foreign(&["layout"], "client");
+                FolderLayout::Classes
+            }
+            (DataSource::Folder, Some(_), _) => {
+                table.foreign(&["layout"], "split");
+                FolderLayout::Classes
+            }
+            _ => {
+                table.foreign(&["layout"], &beside);
+                FolderLayout::Classes
+            }
+        };
         let nominal = table.optional_table("nominal", NominalSizes::read);
         let auxiliary = table.optional_table("auxiliary", |t| AuxiliarySection::read(t, source));
         let train = table.table("train", |t| TransformSection::read(t, None));
@@ -354,6 +311,7 @@ impl DataSection {
             evaluate,
             store: StoredSize::read(table),
             test_share,
+            layout,
             width: columns.width,
             input: columns.input,
             label: columns.label,
@@ -371,89 +329,6 @@ impl DataSection {
                 ))
             }),
             text,
-        }
-    }
-}
-
-/// Which columns, arrays or folders hold what.
-#[derive(Default)]
-pub(super) struct Columns {
-    width: Option<u32>,
-    pub input: Option<String>,
-    pub label: Option<String>,
-    client: Option<String>,
-}
-
-/// The default names.
-const IMAGE: &str = "image";
-const FEATURES: &str = "features";
-const LABEL: &str = "label";
-
-impl Columns {
-    /// Those of a source where nobody names any.
-    pub fn of(source: DataSource) -> Columns {
-        let input = match source {
-            DataSource::Table => FEATURES,
-            DataSource::Parquet => IMAGE,
-            _ => return Columns::default(),
-        };
-        let name = |name: &str| Some(name.to_owned());
-        Columns { input: name(input), label: name(LABEL), ..Columns::default() }
-    }
-
-    fn read(table: &mut TableReader<'_>, source: DataSource) -> Columns {
-        let beside = format!("source = \"{}\"", source.word());
-        let doc = "column or array of the images or rows";
-        let input = |default: &str| Param::new("input", default.to_owned(), doc);
-        let label = Param::new("label", LABEL.to_owned(), "column or array of the classes");
-        let client = "column or array that says whose a sample is; of a folder \"folder\", the one above the class";
-        let client = Param::unset("client", client);
-        let width = Param::required("width", 768, "numbers in a row");
-        match source {
-            DataSource::Table => Columns {
-                width: Some(table.get(&width.at_least(1.0).at_most(1e6))),
-                input: Some(table.get(&input(FEATURES))),
-                label: Some(table.get(&label)),
-                client: table.optional(&client),
-            },
-            DataSource::Parquet => {
-                table.foreign(&["width"], &beside);
-                Columns {
-                    width: None,
-                    input: Some(table.get(&input(IMAGE))),
-                    label: Some(table.get(&label)),
-                    client: table.optional(&client),
-                }
-            }
-            DataSource::Folder => {
-                table.foreign(&["width", "input", "label"], &beside);
-                let client: Option<String> = table.optional(&client);
-                if client.as_ref().is_some_and(|client| client != ABOVE) {
-                    table.reject(
-                        "client",
-                        "image files have no columns",
-                        "not a column",
-                        "write `client = \"folder\"`: the folder above that of the class, train/CLIENT/CLASS/*",
-                    );
-                }
-                Columns { client, ..Columns::default() }
-            }
-            _ => {
-                table.foreign(&["width", "input", "label", "client"], &beside);
-                Columns::default()
-            }
-        }
-    }
-}
-
-impl DataSource {
-    /// What lies at its path.
-    fn place(self) -> &'static str {
-        match self {
-            DataSource::Play => "the text",
-            DataSource::Cifar10 | DataSource::Cifar100 => "the folder or the .tar.gz",
-            DataSource::Table => "the file, or the folder of train and test files",
-            _ => "the folder",
         }
     }
 }

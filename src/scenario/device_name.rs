@@ -28,7 +28,8 @@ pub enum Compute {
     Auto,
     /// 32 bits.
     F32,
-    /// 16 bits, with the exponents of 32; on GPUs only.
+    /// 16 bits, with the exponents of 32: of everything between pixels and features on GPUs, on a CPU of the factors of
+    /// a transformer's products, which are then added up in 32.
     Bf16,
 }
 
@@ -83,7 +84,7 @@ impl Readable for DeviceName {
 }
 
 /// What cannot go together.
-pub(super) fn check(table: &mut TableReader<'_>, devices: &[DeviceName], compute: Compute) {
+pub(super) fn check(table: &mut TableReader<'_>, devices: &[DeviceName]) {
     let on_cpu = devices.contains(&DeviceName::Cpu);
     let twice = (1..devices.len()).any(|i| devices[..i].contains(&devices[i]));
     let (message, label, help) = if devices.is_empty() {
@@ -97,14 +98,6 @@ pub(super) fn check(table: &mut TableReader<'_>, devices: &[DeviceName], compute
     } else if twice {
         ("a device is named twice", "named twice", "set devices.workers for more workers on it")
     } else {
-        if on_cpu && compute == Compute::Bf16 {
-            table.reject(
-                "compute",
-                "a CPU computes in f32",
-                "only on GPUs",
-                "bf16 is slower than f32 on a CPU: remove this line, or name GPUs in devices.use",
-            );
-        }
         return;
     };
     table.reject("use", message, label, help);

@@ -1,8 +1,12 @@
 //! What a scenario may hold, for `fedcast keys` and for editors: found by reading, so nothing is listed twice.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
-use super::reader::{Catalogue, KnownKey, TableReader, explore, json_schema, table_schema};
+use super::reader::{
+    Catalogue, KnownKey, TableReader, explore, json_schema, table_schema, with_shared_forms,
+};
 use super::{AnyMethod, MethodCatalogue, Scenario};
 
 /// What every table at the top is about.
@@ -61,29 +65,20 @@ impl Scenario {
         for (name, about) in sections() {
             properties[name]["description"] = about.into();
         }
-        schema
+        with_shared_forms(schema)
     }
 }
 
 /// `[method]`: for editors every key of every method, and strictly those of the one that is named.
 fn method_schema(methods: &dyn MethodCatalogue) -> Value {
     let names = methods.names();
-    let mut all: Map<String, Value> = Map::new();
+    let mut meanings = Meanings::default();
     let mut conditions = Vec::new();
     for name in &names {
         let mut form = table_schema(&Scenario::method_keys(methods, name));
         if let Some(properties) = form["properties"].as_object_mut() {
             for (key, form) in &*properties {
-                // What it means depends on the name; that there is such a key does not.
-                let about = form["description"].as_str().unwrap_or_default();
-                let lines = format!("{name}: {about}");
-                match all.get_mut(key) {
-                    None => _ = all.insert(key.clone(), json!({ "description": lines })),
-                    Some(known) => {
-                        let before = known["description"].as_str().unwrap_or_default();
-                        known["description"] = format!("{before}\n{lines}").into();
-                    }
-                }
+                meanings.add(key, name, form["description"].as_str().unwrap_or_default());
             }
             properties.insert("name".to_owned(), json!(true));
             if properties.contains_key("first") {
@@ -94,8 +89,33 @@ fn method_schema(methods: &dyn MethodCatalogue) -> Value {
         conditions.push(json!({ "if": named, "then": form }));
     }
     let about = "the method; `fedcast methods` lists them";
+    let mut all = meanings.described();
     all.insert("name".to_owned(), json!({ "type": "string", "enum": names, "description": about }));
     json!({ "type": "object", "properties": all, "allOf": conditions })
+}
+
+/// What a key means to which methods: that there is such a key does not depend on the name, what it means does.
+#[derive(Default)]
+struct Meanings(BTreeMap<String, Vec<(String, Vec<String>)>>);
+
+impl Meanings {
+    fn add(&mut self, key: &str, method: &str, about: &str) {
+        let of_key = self.0.entry(key.to_owned()).or_default();
+        let known = of_key.iter_mut().find(|(known, _)| known == about);
+        match known {
+            Some((_, methods)) => methods.push(method.to_owned()),
+            None => of_key.push((about.to_owned(), vec![method.to_owned()])),
+        }
+    }
+
+    /// Every key with all its meanings.
+    fn described(self) -> Map<String, Value> {
+        let line =
+            |(about, methods): (String, Vec<String>)| format!("{}: {about}", methods.join(", "));
+        let text = |lines: Vec<_>| lines.into_iter().map(line).collect::<Vec<_>>().join("\n");
+        let form = |(key, lines)| (key, json!({ "description": text(lines) }));
+        self.0.into_iter().map(form).collect()
+    }
 }
 
 /// Keys of a table and of those inside it, by the path of the table; of the path of a key that key alone.

@@ -91,9 +91,9 @@ impl Axis {
         let twice = axis.arms.iter().enumerate().find(|(index, arm)| {
             axis.arms[..*index].iter().any(|before| before.label == arm.label)
         });
-        if let Some((_, arm)) = twice {
+        if let Some((place, arm)) = twice {
             let message = format!("`{}` stands twice on the axis `{name}`", arm.label);
-            table.reject("values", &message, "twice", "remove one of them");
+            table.reject_item("values", place, &message, "twice", "remove one of them");
         }
         Some(axis)
     }
@@ -107,11 +107,12 @@ impl Axis {
             (table.require(&key), table.require(&Param::required("values", example, values)));
         let (key, values) = (key?, values?);
         let mut arms = Vec::new();
-        for written in values {
+        for (place, written) in values.into_iter().enumerate() {
             let value = written.value();
             let Some(label) = label(&value) else {
                 let help = "give such values names: `[axes.NAME]` with arms such as `a = { method = { ... } }`";
-                table.reject("values", "a list or a table has no short name", "one of these", help);
+                let message = "a list or a table has no short name";
+                table.reject_item("values", place, message, "this one", help);
                 return None;
             };
             let Some(changes) = Changes::at(&key, &written) else {

@@ -59,21 +59,17 @@ pub(super) fn read_metrics(
     let default = default.iter().map(|name| (*name).to_owned()).collect();
     let names: Vec<String> = table.get(&Param::new(name, default, doc));
     let mut metrics: Vec<Metric> = Vec::new();
-    for word in names {
-        match Metric::parse(&word) {
+    for (place, word) in names.iter().enumerate() {
+        match Metric::parse(word) {
             Ok(metric) if metrics.contains(&metric) => {
-                table.reject(
-                    name,
-                    &format!("`{word}` stands twice"),
-                    "twice",
-                    "remove one of them",
-                );
+                let message = format!("`{word}` stands twice");
+                table.reject_item(name, place, &message, "twice", "remove one of them");
             }
             Ok(metric) => metrics.push(metric),
             Err(error) => {
                 let text = error.to_string();
                 let (message, help) = text.split_once("; ").unwrap_or((&text, "see the guide"));
-                table.reject(name, message, "one of these", help);
+                table.reject_item(name, place, message, "no such metric", help);
             }
         }
     }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::StudyError;
 use super::axes::{Axis, Pick, read_picks};
+use super::cell::Point;
 use super::clash::{refuse_clashes, refuse_seeds};
 use super::compare::Compare;
 use super::run_section::RunSection;
@@ -101,11 +102,7 @@ impl Study {
         refuse_seeds(table, "set", &set);
         let extras = table.tables("extra", Vec::new(), Extra::read);
         let labels: Vec<String> = extras.iter().map(|extra| extra.label.clone()).collect();
-        if (0..labels.len()).any(|at| labels[..at].contains(&labels[at])) {
-            let help = "give every [[extra]] a label of its own";
-            table.reject("extra", "two extra cells have the same label", "the same twice", help);
-        }
-        Study {
+        let study = Study {
             name,
             base: origin.folder.join(base),
             set,
@@ -117,6 +114,22 @@ impl Study {
             axes,
             extras,
             origin,
+        };
+        study.refuse_same_labels(table);
+        study
+    }
+
+    /// Two cells that tables would call the same. `table` is the whole file.
+    fn refuse_same_labels(&self, table: &mut TableReader<'_>) {
+        let points = self.points().into_iter().filter(|point| matches!(point, Point::Grid(_)));
+        let mut labels: Vec<String> = points.map(|point| self.label(&point)).collect();
+        for (place, Extra { label, .. }) in self.extras.iter().enumerate() {
+            if labels.contains(label) {
+                let message = format!("another cell is called `{label}` as well");
+                let help = "give every [[extra]] a label of its own, and none that the grid has";
+                table.reject_item("extra", place, &message, "the same label", help);
+            }
+            labels.push(label.clone());
         }
     }
 

@@ -10,7 +10,7 @@ use crate::experiment::assemble::blueprint;
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{Faults, Plan, Total, plan};
 use crate::methods::Registry;
-use crate::quantity::Bytes;
+use crate::quantity::{Bytes, WallSeconds};
 use crate::report::{TextTable, grouped};
 use crate::scenario::Scenario;
 
@@ -163,7 +163,7 @@ impl Outlook {
                 of(|total| grouped(total.up)),
                 of(|total| grouped(total.sample_passes.round() as u64)),
                 of(|total| grouped(total.training_jobs)),
-                cell.seconds.map(duration).unwrap_or_default(),
+                cell.seconds.map(|s| WallSeconds(s).to_string()).unwrap_or_default(),
             ]);
         }
         let mut text = table.render();
@@ -191,7 +191,7 @@ impl Outlook {
             },
             Some(seconds) => format!(
                 "about {} left with {jobs}, as finished cells of this study took it and trials say\n",
-                duration(seconds)
+                WallSeconds(seconds)
             ),
             None => {
                 "wall time: unknown until a cell has run here (--estimate measures, --only runs one)\n"
@@ -203,15 +203,5 @@ impl Outlook {
             text.push_str(&format!("\n{}:\n{}\n", cells.join("; "), error.trim_end()));
         }
         text
-    }
-}
-
-/// `12 s`, `3 min`, `5.2 h`.
-pub(super) fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
     }
 }

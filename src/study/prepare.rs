@@ -2,7 +2,7 @@
 
 use super::{Cell, Study, StudyDirectory, StudyError};
 use crate::methods::Registry;
-use crate::scenario::{Override, Scenario, ScenarioError};
+use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
 
 /// A cell with what it runs.
 #[derive(Clone, Debug)]
@@ -48,10 +48,22 @@ pub fn prepare(
 pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, StudyError> {
     for text in texts {
         let key = text.split('=').next().unwrap_or_default().trim();
-        if let Some(axis) = study.axes.iter().find(|axis| axis.key.as_deref() == Some(key)) {
+        // What the key is set to does not matter for what it goes over.
+        let changes = Changes::at(key, &Written::from(toml::Value::Boolean(true)));
+        let over = |before: &Changes| changes.as_ref().and_then(|changes| changes.clash(before));
+        for axis in &study.axes {
+            if let Some(key) = axis.arms.iter().find_map(|arm| over(&arm.changes)) {
+                return Err(StudyError::Selection(format!(
+                    "--set {text}: the axis `{0}` sets `{key}`; choose some of its arms with --only {0}=...",
+                    axis.name
+                )));
+            }
+        }
+        if let Some((label, key)) =
+            study.extras.iter().find_map(|extra| Some((&extra.label, over(&extra.set)?)))
+        {
             return Err(StudyError::Selection(format!(
-                "--set {text}: the axis `{}` sets `{key}`; choose some of its values with --only {}=...",
-                axis.name, axis.name
+                "--set {text}: the extra cell `{label}` sets `{key}`; change it in the file"
             )));
         }
         if key == "seed" || key.starts_with("seed.") {

@@ -6,10 +6,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::child::Ended;
 use super::execute::News;
-use super::outlook::duration;
 use super::prepare::Prepared;
 use super::queue::Queue;
 use super::{Pace, Study};
+use crate::quantity::WallSeconds;
 use crate::report::say;
 
 /// Tells what cells do.
@@ -82,7 +82,7 @@ impl<'a> StudyProgress<'a> {
                         if let Some(passes) = self.queue.passes(prepared) {
                             self.pace.learn(&prepared.scenario.method.name, passes, seconds);
                         }
-                        format!("done in {}", duration(seconds))
+                        format!("done in {}", WallSeconds(seconds))
                     }
                     Ended::Failed(failure) => {
                         self.failed += 1;
@@ -139,7 +139,7 @@ impl<'a> StudyProgress<'a> {
         let left = |prepared: &Prepared| !self.gone.contains(&prepared.cell.index);
         match self.queue.seconds_left(&self.pace, self.jobs, left) {
             Some(seconds) if seconds > 0.0 => {
-                text.push_str(&format!(", {} left", duration(seconds)))
+                text.push_str(&format!(", {} left", WallSeconds(seconds)))
             }
             _ => {}
         }

@@ -101,13 +101,13 @@ impl ReportWishes {
         let doc = "metrics, accuracy_by_round, bytes_by_kind, pareto:METRIC:METRIC";
         let names: Vec<String> = table.get(&Param::new("plots", Vec::new(), doc));
         let mut plots = Vec::new();
-        for word in names {
-            match Plot::parse(&word) {
+        for (place, word) in names.iter().enumerate() {
+            match Plot::parse(word) {
                 Ok(plot) => plots.push(plot),
                 Err(error) => {
                     let text = error.to_string();
                     let (message, help) = text.split_once("; ").unwrap_or((&text, "see the guide"));
-                    table.reject("plots", message, "one of these", help);
+                    table.reject_item("plots", place, message, "no such plot", help);
                 }
             }
         }

@@ -11,6 +11,7 @@ use half::{bf16, f16};
 use super::format::Magic;
 use super::numpy::NumpyFile;
 use super::safetensors_file::{self, SafetensorsFile};
+use super::shards::{self, Shards};
 use super::torch::TorchFile;
 use super::{Format, Line, Listing, Values, WeightsError};
 use crate::files::{self, Kind};
@@ -30,6 +31,7 @@ enum Container<'a> {
     Safetensors(SafetensorsFile<'a>),
     Torch(TorchFile),
     Numpy(NumpyFile),
+    Several(Shards),
 }
 
 impl WeightsFile<'static> {
@@ -46,10 +48,18 @@ impl WeightsFile<'static> {
     /// # Errors
     /// As [`WeightsFile::open`].
     pub fn index(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
-        let (file, magic, length) = begun(path, origin)?;
-        match magic {
-            Magic::Zip => Ok(zipped(origin, path, file, length)?.listing),
-            Magic::Other => safetensors_file::index(origin, &file, length),
+        match begun(path, origin)? {
+            (_, Magic::Several, _) => shards::listing(path, origin),
+            _ => WeightsFile::index_of_single(path, origin),
+        }
+    }
+
+    /// The same of a file that is no index of others.
+    pub(super) fn index_of_single(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
+        match begun(path, origin)? {
+            (_, Magic::Several, _) => Err(nested(origin)),
+            (file, Magic::Zip, length) => Ok(zipped(origin, path, file, length)?.listing),
+            (file, Magic::Other, length) => safetensors_file::index(origin, &file, length),
         }
     }
 
@@ -58,10 +68,20 @@ impl WeightsFile<'static> {
     /// # Errors
     /// As [`WeightsFile::open`].
     pub fn called(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
-        let (file, magic, length) = begun(path, origin)?;
-        match magic {
-            Magic::Zip => zipped(origin, path, file, length),
-            Magic::Other => {
+        let (_, Magic::Several, _) = begun(path, origin)? else {
+            return WeightsFile::single(path, origin);
+        };
+        let (listing, shards) = Shards::open(path, origin)?;
+        let container = Container::Several(shards);
+        Ok(WeightsFile { origin: origin.to_owned(), listing, container })
+    }
+
+    /// The same of a file that is no index of others.
+    pub(super) fn single(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
+        match begun(path, origin)? {
+            (_, Magic::Several, _) => Err(nested(origin)),
+            (file, Magic::Zip, length) => zipped(origin, path, file, length),
+            (_, Magic::Other, _) => {
                 let bytes = files::read(path, Kind::Weights);
                 let bytes = bytes.map_err(|source| unreadable(origin, source))?;
                 WeightsFile::from_bytes(origin, Cow::Owned(bytes))
@@ -88,6 +108,7 @@ impl<'a> WeightsFile<'a> {
             Container::Safetensors(_) => Format::Safetensors,
             Container::Torch(_) => Format::Torch,
             Container::Numpy(_) => Format::Numpy,
+            Container::Several(_) => Format::Several,
         }
     }
 
@@ -118,6 +139,7 @@ impl<'a> WeightsFile<'a> {
             Container::Safetensors(file) => file.read(&self.origin, name),
             Container::Torch(file) => file.read(&self.origin, name),
             Container::Numpy(file) => file.read(&self.origin, name),
+            Container::Several(files) => files.read(name),
         }
     }
 
@@ -127,7 +149,11 @@ impl<'a> WeightsFile<'a> {
     /// As [`WeightsFile::read`].
     pub fn made(&mut self, line: &Line) -> Result<Values, WeightsError> {
         let parts = line.from.iter().map(|name| self.read(name)).collect::<Result<Vec<_>, _>>()?;
-        Ok(line.layout.apply(&parts, line.shape.clone()))
+        let made = line.layout.apply(&parts, line.shape.clone());
+        match &line.scale {
+            None => Ok(made),
+            Some(name) => Ok(made.with_rows_scaled(&self.read(name)?)),
+        }
     }
 }
 
@@ -143,6 +169,11 @@ fn begun(path: &Path, origin: &str) -> Result<(File, Magic, u64), WeightsError> 
     };
     let (file, head, length) = read().map_err(|source| unreadable(origin, source))?;
     Ok((file, Format::of(origin, &head, length)?, length))
+}
+
+/// An index may name anything, itself as well.
+fn nested(origin: &str) -> WeightsError {
+    WeightsError::malformed(origin, "file of weights", "an index names it, and it is one itself")
 }
 
 fn unreadable(origin: &str, source: std::io::Error) -> WeightsError {

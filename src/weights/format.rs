@@ -12,6 +12,8 @@ pub enum Format {
     Torch,
     /// What `numpy.savez` writes: a zip archive with an array per name.
     Numpy,
+    /// A JSON file that says in which of the files beside it every tensor lies.
+    Several,
 }
 
 impl Format {
@@ -21,6 +23,7 @@ impl Format {
             Format::Safetensors => "safetensors",
             Format::Torch => "PyTorch (zip)",
             Format::Numpy => "NumPy (npz)",
+            Format::Several => "an index of several files",
         }
     }
 
@@ -88,13 +91,7 @@ impl Format {
             return foreign("is compressed", "unpack it first".to_owned());
         }
         if begins("{") && text.windows(12).any(|part| part == b"\"weight_map\"") {
-            let advice = "bring the parts together: python -c 'from safetensors.torch import load_file, save_file; \
-                          import glob; s = {}; [s.update(load_file(f)) for f in sorted(glob.glob(\"model-*.safetensors\"))]; \
-                          save_file(s, \"model.safetensors\")'";
-            return foreign(
-                "is the index of a network in several files, which are not read",
-                advice.to_owned(),
-            );
+            return Ok(Magic::Several);
         }
         Ok(Magic::Other)
     }
@@ -111,6 +108,8 @@ fn is_safetensors(head: &[u8], length: u64) -> bool {
 pub(super) enum Magic {
     /// PyTorch's or NumPy's.
     Zip,
+    /// An index of other files.
+    Several,
     /// Safetensors have no magic number: their reader decides.
     Other,
 }
@@ -134,12 +133,13 @@ mod tests {
             (b"\x93NUMPY\x01\x00", "single NumPy array"),
             (b"\x89HDF\r\n", "HDF5"),
             (b"\x1f\x8b\x08", "is compressed"),
-            (b"{\"metadata\": {}, \"weight_map\": {", "index of a network in several files"),
         ] {
             let error = Format::of("w.bin", head, head.len() as u64).unwrap_err().to_string();
             assert!(error.starts_with("w.bin ") && error.contains(said), "{error}");
         }
         assert_eq!(Format::of("w", b"PK\x03\x04", 4).unwrap(), Magic::Zip);
+        let index = b"{\"metadata\": {}, \"weight_map\": {";
+        assert_eq!(Format::of("w", index, 32).unwrap(), Magic::Several);
         // An index of 0x280 bytes begins as a pickle does.
         assert_eq!(Format::of("w", b"\x80\x02\0\0\0\0\0\0{\"a\"", 5_000).unwrap(), Magic::Other);
     }

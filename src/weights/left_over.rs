@@ -148,7 +148,8 @@ fn positions(file: &str, found: usize, wanted: usize) -> WeightsError {
     }
 }
 
-fn left_over(file: &str, left: &[String]) -> WeightsError {
+/// Says what is left over, and what it does where that is known.
+pub(super) fn left_over(file: &str, left: &[String]) -> WeightsError {
     let what = match left.len() {
         1 => "a tensor that this network has no place for".to_owned(),
         count => format!("{count} tensors that this network has no place for"),

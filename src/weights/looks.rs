@@ -17,7 +17,7 @@ const RESNETS: [([usize; 4], bool, &str); 5] = [
 pub fn looks(map: &NameMap) -> String {
     let shapes = map.shapes();
     match map.family.network {
-        Network::Vit => match InferredVit::of("it", &shapes, str::to_owned) {
+        Network::Vit => match InferredVit::of("it", map) {
             Ok(vit) => {
                 let InferredVit { image, patch, dim, depth, mlp, .. } = vit;
                 format!(

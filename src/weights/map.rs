@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::family::{FAMILIES, Family, PREFIXES, Rule};
 use super::pattern::{filled, matches, number};
-use super::{Layout, Listing, WeightsError, named};
+use super::{Layout, Listing, WeightsError, named, shown};
 
 /// One of our tensors and what it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Line {
     pub from: Vec<String>,
     /// What is done to them.
     pub layout: Layout,
+    /// The vector in the file by whose numbers the rows are multiplied afterwards.
+    pub scale: Option<String>,
     /// What comes of it.
     pub shape: Vec<usize>,
 }
@@ -59,7 +61,7 @@ impl NameMap {
         for rule in family.rules {
             for block in map.blocks(rule, listing) {
                 let line = map.line(file, rule, block, listing)?;
-                for from in &line.from {
+                for from in line.from.iter().chain(&line.scale) {
                     if let Some((name, _)) = listing.get_key_value(from) {
                         used.insert(name);
                     }
@@ -71,15 +73,16 @@ impl NameMap {
             if used.contains(name.as_str()) {
                 continue;
             }
-            let bare = name.strip_prefix(&map.prefix);
+            let bare = name.strip_prefix(&map.prefix).map(|bare| family.our_words(bare));
             let is = |pattern: &&str| stripped(name).iter().any(|name| matches(pattern, name));
             let of_student = map.prefix.contains("teacher.") && name.contains("student.");
             match bare {
                 _ if of_student || family.passed.iter().any(is) => map.passed.push(name.clone()),
-                Some(to) if family.kept.iter().any(|pattern| matches(pattern, to)) => {
-                    let (to, from) = (to.to_owned(), vec![name.clone()]);
-                    let (layout, shape) = (Layout::Same, listed.shape.clone());
-                    lines.entry(to.clone()).or_insert(Line { to, from, layout, shape });
+                Some(to) if family.kept.iter().any(|pattern| matches(pattern, &to)) => {
+                    let (from, shape) = (vec![name.clone()], listed.shape.clone());
+                    let line =
+                        Line { to: to.clone(), from, layout: Layout::Same, scale: None, shape };
+                    lines.entry(to).or_insert(line);
                 }
                 _ => map.left.push(name.clone()),
             }
@@ -100,7 +103,11 @@ impl NameMap {
             false => (rule.to == ours).then(|| rule.from[0].to_owned()),
         });
         let kept = self.family.kept.iter().any(|pattern| matches(pattern, ours));
-        let bare = if kept { ours.to_owned() } else { found.unwrap_or_else(|| ours.to_owned()) };
+        let bare = if kept {
+            self.family.their_words(ours)
+        } else {
+            found.unwrap_or_else(|| ours.to_owned())
+        };
         format!("{}{bare}", self.prefix)
     }
 
@@ -150,7 +157,20 @@ impl NameMap {
             what: format!("{}: {why}", named(&from, 3)),
             advice: "this is another network than its names say".to_owned(),
         })?;
-        Ok(Line { to, from, layout: rule.layout, shape })
+        let scale = rule.scale.map(|name| format!("{}{}", self.prefix, fill(name)));
+        let scale = scale.and_then(|name| listing.get_key_value(&name));
+        if let Some((name, listed)) = scale
+            && (listed.shape.len() != 1 || listed.shape.first() != shape.first())
+        {
+            let (by, of) = (shown(&listed.shape), shown(&shape));
+            return Err(WeightsError::Shape {
+                file: file.to_owned(),
+                what: format!("`{name}` is {by} and cannot scale the rows of `{to}`, {of}"),
+                advice: "this is another network than its names say".to_owned(),
+            });
+        }
+        let scale = scale.map(|(name, _)| name.clone());
+        Ok(Line { to, from, layout: rule.layout, scale, shape })
     }
 }
 

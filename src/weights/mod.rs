@@ -41,6 +41,7 @@ mod map;
 mod numpy;
 mod pattern;
 mod safetensors_file;
+mod shards;
 mod torch;
 mod vit_shape;
 
@@ -56,6 +57,7 @@ pub use left_over::Strictness;
 pub use looks::{blocks, looks, looks_of_resnet};
 pub use map::{Line, NameMap};
 pub use pattern::matches;
+pub use shards::shards_of;
 pub use vit_shape::{InferredVit, heads_of_width};
 
 /// What a file says of a tensor without its values.
@@ -77,6 +79,15 @@ pub struct Values {
     pub shape: Vec<usize>,
     /// Row-major.
     pub values: Arc<[f32]>,
+}
+
+impl Values {
+    /// Every row times the number of its place in a vector.
+    fn with_rows_scaled(self, by: &Values) -> Values {
+        let width = self.values.len() / by.values.len().max(1);
+        let scaled = |(place, value): (usize, &f32)| value * by.values[place / width.max(1)];
+        Values { shape: self.shape, values: self.values.iter().enumerate().map(scaled).collect() }
+    }
 }
 
 /// Extents for people: `768 x 3 x 16 x 16`.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{WeightsError, shown};
+use super::advice::meaning;
+use super::left_over::left_over;
+use super::{NameMap, WeightsError, shown};
 
 /// All that tensors tell; heads cannot be seen in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +36,21 @@ pub fn heads_of_width(dim: usize) -> Option<usize> {
 }
 
 impl InferredVit {
-    /// Reads them off shapes by timm's names; `in_file` says what a tensor is called in the file.
+    /// Reads them off the tensors of a file.
     ///
     /// # Errors
-    /// When a tensor that tells a dimension is missing or odd.
-    pub fn of(
+    /// When a tensor that tells a dimension is missing or odd; where the file has parts that no plain network has, it
+    /// is they that are named.
+    pub fn of(file: &str, map: &NameMap) -> Result<InferredVit, WeightsError> {
+        let told = InferredVit::read(file, &map.shapes(), |name| map.name_in_file(name));
+        told.map_err(|error| match meaning(&map.left) {
+            Some(_) => left_over(file, &map.left),
+            None => error,
+        })
+    }
+
+    /// By timm's names; `in_file` says what a tensor is called in the file.
+    fn read(
         file: &str,
         shapes: &BTreeMap<&str, &[usize]>,
         in_file: impl Fn(&str) -> String,
@@ -71,6 +83,17 @@ impl InferredVit {
         }
         let positions = shape("pos_embed", 3)?[1];
         let fc1 = shape("blocks.0.mlp.fc1.weight", 2)?;
+        if let Some([_, inner]) = shapes.get("blocks.0.mlp.fc2.weight")
+            && *inner != fc1[0]
+        {
+            let what = match fc1[0] == inner.saturating_mul(2) {
+                true => "its perceptrons are gated ones (SwiGLU)".to_owned(),
+                false => {
+                    format!("its perceptrons make {} values of which {inner} are read", fc1[0])
+                }
+            };
+            return Err(odd(file, what));
+        }
         let grid = positions.saturating_sub(1).isqrt();
         if grid == 0 || grid * grid + 1 != positions {
             let what =
@@ -88,8 +111,7 @@ impl InferredVit {
 }
 
 fn odd(file: &str, what: String) -> WeightsError {
-    let advice =
-        "only plain vision transformers are read: a CLS token and square patches of a square image";
+    let advice = "only plain vision transformers are read: a CLS token, square patches of a square image, plain perceptrons";
     WeightsError::Shape { file: file.to_owned(), what, advice: advice.to_owned() }
 }
 
@@ -109,13 +131,24 @@ mod tests {
         ]);
         change(&mut shapes);
         let shapes = shapes.iter().map(|(name, shape)| (*name, shape.as_slice())).collect();
-        InferredVit::of("f", &shapes, |name| format!("x.{name}"))
+        InferredVit::read("f", &shapes, |name| format!("x.{name}"))
     }
 
     #[test]
     fn every_dimension_is_read_where_it_stands() {
         let expected = InferredVit { image: 20, patch: 4, channels: 3, dim: 12, depth: 2, mlp: 20 };
         assert_eq!(inferred(|_| ()).unwrap(), expected);
+    }
+
+    #[test]
+    fn gated_perceptrons_are_called_so() {
+        let told = |inner: usize| {
+            let changed = inferred(|s| drop(s.insert("blocks.0.mlp.fc2.weight", vec![12, inner])));
+            changed.map(|shape| shape.mlp).map_err(|error| error.to_string())
+        };
+        assert_eq!(told(20), Ok(20));
+        assert!(told(10).unwrap_err().contains("SwiGLU"));
+        assert!(told(40).unwrap_err().contains("20 values of which 40"));
     }
 
     #[test]

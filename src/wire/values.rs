@@ -1,5 +1,6 @@
 //! Element types, and values shared between messages.
 
+use std::ops::BitOr;
 use std::sync::Arc;
 
 use bytemuck::NoUninit;
@@ -174,10 +175,10 @@ impl Values {
     pub fn visit_le(&self, mut take: impl FnMut(&[u8])) -> bool {
         let take = &mut take;
         match self {
-            Values::F32(v) => pieces(v, f32::to_le_bytes, f32_is_finite, take),
-            Values::F64(v) => pieces(v, f64::to_le_bytes, f64::is_finite, take),
-            Values::F16(v) => pieces(v, f16::to_le_bytes, f16::is_finite, take),
-            Values::Bf16(v) => pieces(v, bf16::to_le_bytes, bf16::is_finite, take),
+            Values::F32(v) => pieces(v, f32::to_le_bytes, all_finite_f32, take),
+            Values::F64(v) => pieces(v, f64::to_le_bytes, all_finite_f64, take),
+            Values::F16(v) => pieces(v, f16::to_le_bytes, all_finite_f16, take),
+            Values::Bf16(v) => pieces(v, bf16::to_le_bytes, all_finite_bf16, take),
             Values::I8(v) => pieces(v, i8::to_le_bytes, |_| true, take),
             Values::U8(v) | Values::Bits(v) => pieces(v, u8::to_le_bytes, |_| true, take),
             Values::U32(v) => pieces(v, u32::to_le_bytes, |_| true, take),
@@ -236,14 +237,13 @@ fn same<T>(a: &[T], b: &[T], eq: impl Fn(&T, &T) -> bool) -> bool {
 fn pieces<T: NoUninit, const W: usize>(
     values: &[T],
     le: impl Fn(T) -> [u8; W],
-    finite: impl Fn(T) -> bool,
+    finite: impl Fn(&[T]) -> bool,
     take: &mut impl FnMut(&[u8]),
 ) -> bool {
     const PIECE: usize = 1 << 20;
     let mut all_finite = true;
     for piece in values.chunks(PIECE / W) {
-        // Without an early end, so that the compiler can use wide registers.
-        all_finite &= piece.iter().fold(true, |all, value| all & finite(*value));
+        all_finite &= finite(piece);
         if cfg!(target_endian = "little") {
             take(bytemuck::cast_slice(piece));
         } else {
@@ -254,14 +254,66 @@ fn pieces<T: NoUninit, const W: usize>(
     all_finite
 }
 
-/// [`f32::is_finite`] in two additions of integers, which compilers widen better than comparisons of
-/// floats: the exponent of NaN and infinity is all ones and carries into the sign.
-fn f32_is_finite(value: f32) -> bool {
-    const EXPONENT: u32 = 0x7f80_0000;
-    ((value.to_bits() & EXPONENT) + 0x0080_0000) >> 31 == 0
+/// Whether the exponent of every float is another one than that of NaN and infinity, which is all ones and carries into
+/// the sign when its lowest bit is added. Integers, and no early end: so compilers use wide registers.
+fn carries<T: Copy, B: Default + BitOr<Output = B>>(all: &[T], carry: impl Fn(T) -> B) -> B {
+    all.iter().fold(B::default(), |bits, value| bits | carry(*value))
+}
+
+fn all_finite_f32(all: &[f32]) -> bool {
+    carries(all, |value| (value.to_bits() & 0x7f80_0000) + 0x0080_0000) >> 31 == 0
+}
+
+const F64_EXPONENT: u64 = 0x7ff0_0000_0000_0000;
+const F64_LOWEST: u64 = 0x0010_0000_0000_0000;
+
+fn all_finite_f64(all: &[f64]) -> bool {
+    carries(all, |value| (value.to_bits() & F64_EXPONENT) + F64_LOWEST) >> 63 == 0
+}
+
+fn all_finite_f16(all: &[f16]) -> bool {
+    carries(all, |value| (value.to_bits() & 0x7c00) + 0x0400) >> 15 == 0
+}
+
+fn all_finite_bf16(all: &[bf16]) -> bool {
+    carries(all, |value| (value.to_bits() & 0x7f80) + 0x0080) >> 15 == 0
 }
 
 fn elements<T, const W: usize>(bytes: &[u8], le: impl Fn([u8; W]) -> T) -> Option<Arc<[T]>> {
     let (whole, rest) = bytes.as_chunks::<W>();
     rest.is_empty().then(|| whole.iter().map(|b| le(*b)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of every type the largest and the smallest are finite, and NaN and either infinity are found wherever they stand.
+    #[test]
+    fn one_value_that_is_not_finite_is_found() {
+        fn check<T: Copy>(values: impl Fn(Vec<T>) -> Values, finite: &[T], others: [T; 3]) {
+            let whole: Vec<T> = finite.iter().copied().cycle().take(70).collect();
+            assert!(values(whole.clone()).is_finite());
+            for other in others {
+                for at in [0, 33, 69] {
+                    let mut one = whole.clone();
+                    one[at] = other;
+                    assert!(!values(one).is_finite(), "{at}");
+                }
+            }
+        }
+        let (nan, infinity) = (f32::NAN, f32::INFINITY);
+        let finite = [0.0, -0.0, f32::MAX, f32::MIN, f32::from_bits(1), f32::MIN_POSITIVE, -1.5];
+        check(|v| Values::F32(v.into()), &finite, [nan, infinity, -infinity]);
+        let finite = [0.0, -0.0, f64::MAX, f64::MIN, f64::from_bits(1), f64::MIN_POSITIVE, -1.5];
+        let (nan, infinity) = (f64::NAN, f64::INFINITY);
+        check(|v| Values::F64(v.into()), &finite, [nan, infinity, -infinity]);
+        let finite = [f16::ZERO, f16::MAX, f16::MIN, f16::from_bits(1)];
+        let others = [f16::NAN, f16::INFINITY, f16::NEG_INFINITY];
+        check(|v| Values::F16(v.into()), &finite, others);
+        let finite = [bf16::ZERO, bf16::MAX, bf16::MIN, bf16::from_bits(1)];
+        let others = [bf16::NAN, bf16::INFINITY, bf16::NEG_INFINITY];
+        check(|v| Values::Bf16(v.into()), &finite, others);
+        assert!(Values::U32([u32::MAX].into()).is_finite());
+    }
 }

@@ -50,7 +50,6 @@ fn what_cannot_be_meant_is_refused() {
         ("devices.use=[\"cpu\", \"cuda:0\"]", "on the CPU or on GPUs, not on both"),
         ("devices.use=[\"cuda:0\", \"cuda:0\"]", "named twice"),
         ("devices.use=[\"gpu\"]", "`gpu` is not a device"),
-        ("devices.compute=bf16", "a CPU computes in f32"),
     ] {
         let error = load(&[set]).expect_err(set).to_string();
         assert!(error.contains(why), "{set}: {error}");
@@ -82,6 +81,41 @@ fn the_manifest_says_what_computed() {
     assert_eq!(manifest["devices"], serde_json::json!(["cpu"]));
     assert_eq!(manifest["pack"], 1);
     assert_eq!((&manifest["compute"], &manifest["level"]), (&"f32".into(), &"N".into()));
+}
+
+/// Runs the scenario into `out`, and gives its manifest and the digests of events and numbers.
+fn run_of(folder: &Path, out: &str, more: &[&str]) -> (Value, String, String) {
+    std::fs::write(folder.join("hgp.toml"), HGP).unwrap();
+    let told = tell(folder, &[&["run", "hgp.toml", "-q", "-o", out], more].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    let manifest = read(folder.join(out).join("manifest.json"));
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let digest = |level: &str| manifest["digests"][level].as_str().expect("a digest").to_owned();
+    let (events, numbers) = (digest("events"), digest("numbers"));
+    (manifest, events, numbers)
+}
+
+#[test]
+fn a_cpu_multiplies_in_bf16_where_it_is_asked_to_with_the_same_events_and_any_number_of_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, events, numbers) = run_of(folder.path(), "full", &["--workers", "1"]);
+    let half = ["--set", "devices.compute=\"bf16\"", "--workers", "1"];
+    let (manifest, half_events, half_numbers) = run_of(folder.path(), "half", &half);
+    assert_eq!((&manifest["compute"], &manifest["level"]), (&"bf16".into(), &"N".into()));
+    assert_eq!(half_events, events);
+    assert_ne!(half_numbers, numbers, "products are rounded");
+    let verified = tell(folder.path(), &["replay", "half", "--verify", "--workers", "2"]);
+    assert_eq!(verified.code, 0, "{}", verified.err);
+}
+
+#[test]
+fn bf16_on_a_cpu_is_refused_where_it_would_do_nothing() {
+    let resnet = ["backbone={ kind = \"resnet18\" }", "method={ name = \"fedavg\" }"];
+    let half = [&resnet[..], &["devices.compute=bf16"]].concat();
+    assert!(load(&resnet).is_ok(), "{}", load(&resnet).unwrap_err());
+    let error = load(&half).expect_err("a network that multiplies in f32").to_string();
+    assert!(error.contains("only a backbone of kind \"vit\" multiplies in bf16"), "{error}");
+    assert!(load(&[&half[..], &["devices.use=[\"cuda:0\"]"]].concat()).is_ok());
 }
 
 /// Digest of the events, and correct answers at the end.

@@ -59,11 +59,19 @@ fn a_model_that_was_kept_is_the_one_that_is_computed_again() {
     assert!(gone.err.contains("record.models") && gone.err.contains("--recompute"), "{}", gone.err);
     assert!(!folder.join("gone.safetensors").exists());
     for (task, kept) in [("1", &kept[0]), ("2", &kept[1])] {
-        let told = export(folder, "again.safetensors", &["--task", task, "--recompute"]);
+        let again = ["--task", task, "--recompute", "--force"];
+        let told = export(folder, "again.safetensors", &again);
         assert_eq!(told.code, 0, "{}", told.err);
         assert!(told.out.contains("computed again from"), "{}", told.out);
         assert_eq!(fs::read(folder.join("again.safetensors")).unwrap(), *kept, "task {task}");
     }
+    let there = export(folder, "again.safetensors", &["--recompute"]);
+    assert_eq!(there.code, 2);
+    assert!(there.err.contains("--force replaces it"), "{}", there.err);
+    assert_eq!(fs::read(folder.join("again.safetensors")).unwrap(), kept[1]);
+    let best = export(folder, "gone.safetensors", &["--task", "best"]);
+    assert_eq!(best.code, 2);
+    assert!(best.err.contains("do not compare"), "{}", best.err);
     let none = export(folder, "gone.safetensors", &["--task", "3"]);
     assert_eq!(none.code, 2);
     assert!(none.err.contains("has not ended task 3; it has ended 2"), "{}", none.err);

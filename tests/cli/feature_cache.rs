@@ -105,13 +105,18 @@ fn keys_are_checked_and_plan_needs_no_folder() {
     for (set, why) in [
         ("cache.features=file", "features in files need a folder"),
         ("cache.folder=x", "features in memory have no folder"),
-        ("cache={features=\"off\",tokens=true}", "no meaning with `features = \"off\"`"),
+        ("cache={features=\"off\",tokens=true}", "`cache.tokens` has no meaning with"),
+        ("cache={features=\"off\",limit_mb=2000}", "`cache.limit_mb` has no meaning with"),
+        ("cache={features=\"off\",folder=\"x\"}", "`cache.folder` has no meaning with"),
         ("cache.limit_mb=0", "`cache.limit_mb` must be"),
         ("cache.feature=off", "did you mean `features`?"),
     ] {
         let (code, err) = check(set);
         assert!(code == 3 && err.contains(why), "{set}: {err}");
     }
+    // What an effective scenario says of a run without caches.
+    let (code, err) = check("cache={features=\"off\",limit_mb=1000,tokens=false}");
+    assert_eq!(code, 0, "{err}");
     let set = r#"cache={features="file", folder="absent"}"#;
     let told = tell(folder.path(), &["plan", "head.toml", "--set", set]);
     assert_eq!(told.code, 0, "{}", told.err);

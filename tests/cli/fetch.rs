@@ -320,6 +320,93 @@ fn a_data_set_of_the_hub_stays_in_its_folder() {
 }
 
 #[test]
+fn a_network_in_several_files_is_fetched_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = Server::new(move |asked, stream| {
+        let file = asked.path.rsplit('/').next().unwrap();
+        let headers = ["X-Repo-Commit: c0ffee".to_owned(), format!("ETag: \"{file}\"")];
+        match file {
+            "main" => {
+                let json = br#"{"sha": "c0ffee", "siblings": [{"rfilename": "model.safetensors.index.json"},
+                    {"rfilename": "1.safetensors"}, {"rfilename": "2.safetensors"}, {"rfilename": "x.bin"}]}"#;
+                send(stream, "200 OK", &["Content-Type: application/json".to_owned()], json);
+            }
+            "model.safetensors.index.json" => {
+                let index = br#"{"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}"#;
+                send_from(asked, stream, &headers, index);
+            }
+            _ => send_from(asked, stream, &headers, file.as_bytes()),
+        }
+    });
+    let told = fetch(folder, &server, &["hf:owner/large"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let index = Path::new(told.out.trim()).to_owned();
+    assert!(index.ends_with("snapshots/c0ffee/model.safetensors.index.json"), "{}", told.out);
+    for shard in ["1.safetensors", "2.safetensors"] {
+        assert_eq!(read(index.with_file_name(shard)), shard);
+    }
+    assert!(!index.with_file_name("x.bin").exists());
+    let told = fetch(folder, &server, &["hf:owner/large"]);
+    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    // One of them is not there: it is no network.
+    fs::remove_file(index.with_file_name("2.safetensors")).unwrap();
+    let told = fetch(folder, &server, &["hf:owner/large", "--offline"]);
+    assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+    assert_eq!(fetch(folder, &server, &["hf:owner/large"]).code, 0);
+    assert_eq!(read(index.with_file_name("2.safetensors")), "2.safetensors");
+}
+
+#[test]
+fn a_data_set_of_the_hub_that_was_cut_off_is_not_taken_for_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let cut = Arc::new(AtomicUsize::new(1));
+    let is_cut = Arc::clone(&cut);
+    let server = Server::new(move |asked, stream| {
+        let headers = ["X-Repo-Commit: c0ffee".to_owned(), "ETag: \"tag\"".to_owned()];
+        match asked.path.rsplit('/').next().unwrap() {
+            "main" => {
+                let json = br#"{"sha": "c0ffee", "siblings": [{"rfilename": "a.csv"}, {"rfilename": "b.csv"}]}"#;
+                send(stream, "200 OK", &["Content-Type: application/json".to_owned()], json);
+            }
+            "b.csv" if is_cut.load(Ordering::SeqCst) == 1 => {
+                send(stream, "404 Not Found", &[], b"")
+            }
+            _ => send_from(asked, stream, &headers, b"class,x\n0,1\n"),
+        }
+    });
+    let name = "hf:datasets/owner/table";
+    let told = fetch(folder, &server, &[name]);
+    assert!(told.code == 6 && told.err.contains("404"), "{}", told.err);
+    let scenario =
+        PIXELS.replace("\"cifar100\"", &format!("\"folder\", store = 8, path = \"{name}\""));
+    fs::write(folder.join("table.toml"), scenario).unwrap();
+    let run = || tell(folder, &["run", "table.toml", "-q"]);
+    let told = run();
+    assert!(
+        told.code == 6 && told.err.contains("1 of its 2 files are missing, b.csv first"),
+        "{}",
+        told.err
+    );
+    assert!(told.err.contains(&format!("complete it: fedcast fetch {name}")), "{}", told.err);
+    let told = fetch(folder, &server, &[name, "--offline"]);
+    assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+    cut.store(0, Ordering::SeqCst);
+    let told = fetch(folder, &server, &[name]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let asked = server.asked().len();
+    let told = fetch(folder, &server, &[name]);
+    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    assert_eq!(server.asked().len(), asked);
+    assert!(!run().err.contains("missing"), "{}", run().err);
+    // What another program has put there says nothing of what it left out.
+    fs::remove_dir_all(folder.join("caches/huggingface/hub/datasets--owner--table/fedcast"))
+        .unwrap();
+    assert!(run().err.contains("no list says which files it has"), "{}", run().err);
+}
+
+#[test]
 fn files_of_the_hub_that_are_not_what_it_says_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -194,6 +194,10 @@ fn what_cannot_be_is_said_and_nothing_is_written() {
             "`method.name` cannot change",
         ),
         (&["--after-task", "1", "--set", "links.rtt=5"], "unknown key"),
+        (
+            &["--after-task", "1", "--set", "method.variates=server"],
+            "has kept something, and with them clients keep nothing",
+        ),
     ] {
         let told = fork(folder, &[&["a", "-o", "b"], words].concat());
         assert!(matches!(told.code, 2 | 3), "{}: {}", told.code, told.err);

@@ -44,6 +44,7 @@ mod report;
 mod restart;
 mod resume;
 mod runs;
+mod several_processes;
 mod slots_cli;
 mod stateless;
 mod study;

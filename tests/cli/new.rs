@@ -3,6 +3,8 @@
 use std::fs;
 
 use crate::command::{read, tell};
+use fedcast::model::{Vit, VitConfig, to_safetensors};
+use fedcast::numerics::streams::{Domain, StreamKey};
 
 #[test]
 fn what_is_written_is_commented_checks_and_runs() {
@@ -54,4 +56,42 @@ fn what_a_method_ignores_is_said_as_the_file_is_written() {
         "{}",
         told.err
     );
+}
+
+#[test]
+fn weights_that_are_here_tell_their_own_shape() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let write = |name: &str, dim: usize, heads: usize| {
+        let shape = VitConfig {
+            image: 8,
+            patch: 4,
+            channels: 1,
+            dim,
+            depth: 1,
+            heads,
+            mlp: 20,
+            ..VitConfig::default()
+        };
+        let set = Vit::initial_parameters(&shape, StreamKey::new(7, Domain::Init));
+        fs::write(folder.join(name), to_safetensors(&set).unwrap()).unwrap();
+    };
+    write("known.safetensors", 192, 3);
+    write("odd.safetensors", 12, 3);
+    let new = |file: &str, more: &[&str]| {
+        let words = ["new", "a.toml", "--data", "pets", "--weights", file, "--force"];
+        tell(folder, &[&words[..], more].concat())
+    };
+    let told = new("known.safetensors", &[]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let text = read(folder.join("a.toml"));
+    let shape = "architecture = { image = 8, patch = 4, channels = 1, dim = 192, depth = 1, heads = 3, mlp = 20 }";
+    assert!(text.contains(shape), "{text}");
+    let told = new("odd.safetensors", &[]);
+    assert!(told.code == 2 && told.err.contains("heads = ..., mlp = 20 }'"), "{}", told.err);
+    let given = "{image=8,patch=4,channels=1,dim=12,depth=1,heads=3,mlp=20}";
+    assert_eq!(new("odd.safetensors", &["--architecture", given]).code, 0);
+    // Of what is not here the name tells.
+    assert_eq!(new("vit_small.safetensors", &[]).code, 0);
+    assert!(read(folder.join("a.toml")).contains("\"vit-small-patch16-224\""));
 }

@@ -214,7 +214,7 @@ fn a_file_says_who_holds_which_sample() {
 fn keys_that_make_no_sense_are_shown_at_their_places() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let data = r#"{ source = "table", path = ".", width = 0, split = { share = 0.5 }, train = { flip = 0.5 } }"#;
+    let data = r#"{ source = "table", path = ".", width = 0, split = { list = "a.json" }, train = { flip = 0.5 } }"#;
     scenario(folder, data, r#"{ kind = "natural" }"#);
     let told = tell(folder, &["check", "own.toml"]);
     assert_eq!(told.code, 3);
@@ -222,7 +222,7 @@ fn keys_that_make_no_sense_are_shown_at_their_places() {
         r#"{ source = "cifar10", path = ".", test_share = 0.2, label = "y", client = "folder" }"#;
     scenario(folder, foreign, r#"{ kind = "file" }"#);
     let more = tell(folder, &["check", "own.toml"]);
-    let both = r#"{ source = "folder", path = ".", test_share = 0.2, split = { share = 0.5 }, client = "who" }"#;
+    let both = r#"{ source = "folder", path = ".", test_share = 0.2, split = { list = "a.json" }, client = "who" }"#;
     scenario(folder, both, IID);
     let last = tell(folder, &["check", "own.toml"]);
     insta::assert_snapshot!([told.err, more.err, last.err].join("\n"));

@@ -43,6 +43,18 @@ fn the_shares_of_the_wall_time_add_up() {
     assert!((all - spent(&|_| true)).abs() < 1e-6, "{all}");
     assert!(seconds("train_s") > 0.0 && seconds("evaluate_s") > 0.0 && seconds("codec_s") > 0.0);
 
+    // Of every round the same, of what was told while it was open: never more than all of it.
+    let wall = file("wall.csv");
+    let mut rows = wall.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let rows: Vec<Vec<&str>> = rows.collect();
+    for (name, ..) in &SHARES[..6] {
+        let place = head.iter().position(|column| column == name).expect(name);
+        let sum: f64 = rows.iter().map(|row| row[place].parse::<f64>().unwrap()).sum();
+        assert!(sum <= seconds(name) + 1e-6, "{name}: {sum} of {}", seconds(name));
+        assert!(*name != "train_s" || sum > 0.0, "no training in any round");
+    }
+
     // What a worker did and waited is the run, but for its start and end; the conductor also decides.
     let total = seconds("total_s");
     for worker in 0..2 {

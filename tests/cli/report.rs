@@ -310,20 +310,39 @@ fn a_browser_shows_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     two_methods(at, &[1]);
-    page(at, &["fedavg", "stsa"]);
-    let picture = at.join("page.png");
+    let text = page(at, &["fedavg", "stsa"]);
+    // The same page without its plots: whatever they add to a picture is seen in the difference.
+    let (before, rest) = text.split_once("<svg class=\"plot\"").expect("a plot");
+    let bare: String = std::iter::once(before)
+        .chain(rest.split("<svg class=\"plot\"").map(|part| part.split_once("</svg>").unwrap().1))
+        .collect();
+    fs::write(at.join("bare.html"), bare).unwrap();
+    let (whole, bare) = (picture(&browser, at, "page"), picture(&browser, at, "bare"));
+    // An empty page is a few kilobytes.
+    assert!(bare.iter().any(|pixel| *pixel != bare[0]), "the page is empty");
+    let strokes = |pixels: &[[u8; 3]]| {
+        let coloured = |p: &&[u8; 3]| p.iter().max().unwrap() - p.iter().min().unwrap() > 60;
+        pixels.iter().filter(coloured).count()
+    };
+    let (with, without) = (strokes(&whole), strokes(&bare));
+    assert!(with > without + 2_000, "{with} coloured pixels with plots, {without} without");
+}
+
+/// The pixels of a page of this folder as a browser shows it.
+fn picture(browser: &Path, at: &Path, name: &str) -> Vec<[u8; 3]> {
+    let picture = at.join(format!("{name}.png"));
     let firefox = browser.to_string_lossy().contains("firefox");
-    let mut command = Command::new(&browser);
+    let mut command = Command::new(browser);
     match firefox {
         true => command.arg("--headless").arg("--screenshot").arg(&picture),
         false => command
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1100,3000"])
+            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1100,6000"])
+            .arg(format!("--user-data-dir={}", at.join("profile").display()))
             .arg(format!("--screenshot={}", picture.display())),
     };
-    let url = format!("file://{}", at.join("page.html").display());
+    let url = format!("file://{}", at.join(format!("{name}.html")).display());
     let shown = command.arg(url).output().expect("the browser starts");
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
-    // An empty page is a few kilobytes.
-    let size = fs::metadata(&picture).expect("the browser takes a picture").len();
-    assert!(size > 20_000, "{size} bytes");
+    let shown = image::open(&picture).expect("the browser takes a picture").into_rgb8();
+    shown.pixels().map(|pixel| pixel.0).collect()
 }

@@ -103,6 +103,22 @@ fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
         assert!(memory.iter().all(|mb| mb.parse::<f64>().unwrap() > 1.0), "{memory:?}");
     }
 
+    // Its columns are explained: those of axes, metrics and kinds by what they are.
+    let told = tell(
+        folder,
+        &["columns", "cells", "table", "paired", "study/rounds.csv", "--format", "json"],
+    );
+    let files: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    for file in files.as_array().unwrap() {
+        let name = file["name"].as_str().unwrap().strip_prefix("study/").unwrap();
+        let head = rows(folder.join("whole").join(name)).remove(0);
+        let explained =
+            file["columns"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap());
+        let (open, fixed): (Vec<&str>, Vec<&str>) = explained.partition(|name| name.contains('<'));
+        assert!(fixed.iter().all(|name| head.iter().any(|h| h == name)), "{name}: {head:?}");
+        assert!(open.contains(&"<axis>"), "{name}: {open:?}");
+    }
+
     // A cell is the run that `fedcast run` makes of it.
     let by_hand = tell(
         folder,
@@ -481,7 +497,13 @@ fn typos_point_at_their_place_and_nothing_runs() {
     for (from, to, hints) in [
         ("replicates", "replicats", ["a.study.toml:3:1", "did you mean `replicates`?"]),
         ("client.epochs = 3", "client.epoch = 3", ["a.study.toml:10:17", "did you mean `epochs`?"]),
-        ("\"faa\"", "\"fa\"", ["a.study.toml:14:11", "did you mean `faa`?"]),
+        ("\"faa\"", "\"fa\"", ["a.study.toml:14:12", "did you mean `faa`?"]),
+        ("\"bytes_up\"", "\"byte_up\"", ["a.study.toml:14:19", "did you mean `bytes_up`?"]),
+        (
+            "[run]",
+            "[[extra]]\nlabel = \"clients=2, method=long\"\nset = { federation.rounds = 1 }\n\n[run]",
+            ["a.study.toml:16:1", "another cell is called `clients=2, method=long`"],
+        ),
         ("base.toml", "bse.toml", ["bse.toml", "cannot read the scenario"]),
         (
             "against = { method = \"fedavg\" }",
@@ -507,6 +529,8 @@ fn typos_point_at_their_place_and_nothing_runs() {
         (&["--shard", "3/2"], "`3/2` is not a part"),
         (&["--shard", "env"], "SLURM_ARRAY_TASK_ID"),
         (&["--set", "federation.clients=9"], "the axis `clients` sets"),
+        (&["--set", "federation={clients=9}"], "the axis `clients` sets `federation.clients`"),
+        (&["--set", "client={epochs=9}"], "the axis `method` sets `client.epochs`"),
         (&["--set", "seed.run=9"], "`replicates` or `seeds`"),
     ] {
         let told = study(folder.path(), arguments);

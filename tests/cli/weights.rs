@@ -5,7 +5,9 @@
 use std::path::Path;
 
 use crate::command::{Told, read, tell, tiny};
-use fedcast::model::{Parameter, ParameterSet, Vit, VitConfig, to_safetensors};
+use fedcast::model::{
+    Parameter, ParameterSet, ResNet, ResNetConfig, Stem, Vit, VitConfig, to_safetensors,
+};
 use fedcast::numerics::streams::{Domain, StreamKey};
 
 fn config() -> VitConfig {
@@ -130,20 +132,20 @@ fn nothing_is_left_over_in_silence() {
     let folder = folder.path();
     let mut set = network();
     for block in 0..2 {
-        let gamma = Parameter { shape: vec![12], values: [0.1; 12].into() };
-        set.insert(format!("blocks.{block}.ls1.gamma"), gamma);
+        let norm = Parameter { shape: vec![4], values: [0.1; 4].into() };
+        set.insert(format!("blocks.{block}.attn.q_norm.weight"), norm);
     }
-    write(folder, "scaled.safetensors", &set);
-    let told = run(folder, "scaled.safetensors", &["-o", "one"]);
+    write(folder, "normed.safetensors", &set);
+    let told = run(folder, "normed.safetensors", &["-o", "one"]);
     assert_eq!(told.code, 6, "{}", told.err);
     insta::assert_snapshot!("left_over", without(folder, &told.err));
     assert!(!folder.join("one").exists());
-    let ignore = ["--set", "backbone.ignore=[\"blocks.*.ls1.gamma\"]", "-o", "two"];
-    let told = run(folder, "scaled.safetensors", &ignore);
+    let ignore = ["--set", "backbone.ignore=[\"blocks.*.attn.q_norm.weight\"]", "-o", "two"];
+    let told = run(folder, "normed.safetensors", &ignore);
     assert_eq!(told.code, 0, "{}", told.err);
-    let ignore = ["--set", "backbone.ignore=[\"blocks.*.ls?.gamma\"]"];
-    let told = run(folder, "scaled.safetensors", &ignore);
-    assert!(told.code == 6 && told.err.contains("blocks.0.ls1.gamma"), "{}", told.err);
+    let ignore = ["--set", "backbone.ignore=[\"blocks.*.attn.?_norm.weight\"]"];
+    let told = run(folder, "normed.safetensors", &ignore);
+    assert!(told.code == 6 && told.err.contains("blocks.0.attn.q_norm"), "{}", told.err);
     write(folder, "plain.safetensors", &network());
     let told = run(folder, "plain.safetensors", &["--set", "backbone.ignore=[\"ls*\"]"]);
     assert!(told.code == 6 && told.err.contains("`ls*`"), "{}", told.err);
@@ -204,4 +206,125 @@ fn without_the_file_the_architecture_has_to_be_stated() {
     );
     let told = check("backbone={ignore=[\"a\"]}");
     assert!(told.code == 3 && told.err.contains("no weights are read from a file"), "{}", told.err);
+}
+
+/// A file as `fedcast weights --format json` tells it.
+fn told_of(folder: &Path, file: &str) -> serde_json::Value {
+    let arguments = ["weights", file, "--heads", "3", "--format", "json"];
+    serde_json::from_str(&tell(folder, &arguments).out).unwrap()
+}
+
+#[test]
+fn layer_scale_is_folded_into_the_layer_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let gamma = |place: usize| 0.5 + place as f32 / 16.0;
+    let (mut scaled, mut folded) = (network(), network());
+    for (layer, vector) in [("attn.proj", "ls1"), ("mlp.fc2", "ls2")] {
+        for part in ["weight", "bias"] {
+            let name = format!("blocks.1.{layer}.{part}");
+            let Parameter { shape, values } = network().get(&name).unwrap().clone();
+            let width = values.len() / 12;
+            let rows = values.iter().enumerate().map(|(at, value)| value * gamma(at / width));
+            folded.insert(name, Parameter { shape, values: rows.collect() });
+        }
+        let values = (0..12).map(gamma).collect();
+        scaled.insert(format!("blocks.1.{vector}.gamma"), Parameter { shape: vec![12], values });
+    }
+    write(folder, "scaled.safetensors", &scaled);
+    write(folder, "folded.safetensors", &folded);
+    write(folder, "plain.safetensors", &network());
+    let digest = |file: &str| told_of(folder, file)["digest"].as_str().unwrap().to_owned();
+    assert_eq!(digest("scaled.safetensors"), digest("folded.safetensors"));
+    assert_ne!(digest("scaled.safetensors"), digest("plain.safetensors"));
+    let told = tell(folder, &["weights", "scaled.safetensors", "--heads", "3", "--map"]).out;
+    assert!(told.contains("LayerScale (2 vectors)"), "{told}");
+    assert!(told.contains("<-  blocks.1.mlp.fc2.bias  (rows times blocks.1.ls2.gamma)"), "{told}");
+    scaled.insert("blocks.1.ls1.gamma", Parameter { shape: vec![1], values: [0.1].into() });
+    write(folder, "odd.safetensors", &scaled);
+    let told = tell(folder, &["weights", "odd.safetensors"]);
+    assert!(told.code == 6 && told.err.contains("cannot scale the rows"), "{}", told.err);
+}
+
+#[test]
+fn a_network_in_several_files_is_the_same_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "whole.safetensors", &network());
+    let (mut first, mut second, mut map) = (ParameterSet::new(), ParameterSet::new(), vec![]);
+    for (place, (name, parameter)) in network().iter().enumerate() {
+        let (set, file) = match place % 2 {
+            0 => (&mut first, "model-00001-of-00002.safetensors"),
+            _ => (&mut second, "model-00002-of-00002.safetensors"),
+        };
+        set.insert(&**name, parameter.clone());
+        map.push((name.to_string(), serde_json::Value::from(file)));
+    }
+    write(folder, "model-00001-of-00002.safetensors", &first);
+    write(folder, "model-00002-of-00002.safetensors", &second);
+    let map: serde_json::Map<_, _> = map.into_iter().collect();
+    let index = serde_json::json!({ "metadata": { "total_size": 1 }, "weight_map": map });
+    std::fs::write(folder.join("model.safetensors.index.json"), index.to_string()).unwrap();
+    let (whole, parts) =
+        (told_of(folder, "whole.safetensors"), told_of(folder, "model.safetensors.index.json"));
+    assert_eq!(whole["digest"], parts["digest"]);
+    assert_eq!(parts["format"], "an index of several files");
+    let run = run(folder, "model.safetensors.index.json", &["-o", "one"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    std::fs::remove_file(folder.join("model-00002-of-00002.safetensors")).unwrap();
+    let told = tell(folder, &["weights", "model.safetensors.index.json"]);
+    assert!(told.code == 6 && told.err.contains("model-00002-of-00002"), "{}", told.err);
+}
+
+#[test]
+fn residual_networks_of_hugging_face_are_those_of_torchvision() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config =
+        ResNetConfig { width: 4, stem: Stem::ImageNet, image: 224, ..ResNetConfig::default() };
+    let set = ResNet::initial_parameters(&config, StreamKey::new(7, Domain::Init));
+    let mut renamed = ParameterSet::new();
+    for (name, parameter) in set.iter() {
+        let mut name = format!("resnet.{name}")
+            .replace("resnet.conv1", "resnet.embedder.embedder.convolution")
+            .replace("resnet.bn1", "resnet.embedder.embedder.normalization")
+            .replace(".downsample.0", ".shortcut.convolution")
+            .replace(".downsample.1", ".shortcut.normalization");
+        for (stage, layer) in [(0, 1), (1, 2), (2, 3), (3, 4)] {
+            name =
+                name.replace(&format!("layer{layer}."), &format!("encoder.stages.{stage}.layers."));
+        }
+        for (place, number) in [(0, 1), (1, 2)] {
+            name = name
+                .replace(&format!(".conv{number}."), &format!(".layer.{place}.convolution."))
+                .replace(&format!(".bn{number}."), &format!(".layer.{place}.normalization."));
+        }
+        renamed.insert(name, parameter.clone());
+    }
+    renamed.insert("classifier.1.weight", Parameter { shape: vec![1], values: [0.0].into() });
+    write(folder, "ours.safetensors", &set);
+    write(folder, "theirs.safetensors", &renamed);
+    let (ours, theirs) =
+        (told_of(folder, "ours.safetensors"), told_of(folder, "theirs.safetensors"));
+    assert_eq!(theirs["family"], "Hugging Face ResNet");
+    assert_eq!(ours["digest"], theirs["digest"]);
+    assert!(ours["digest"].is_string(), "{ours}");
+    let part = renamed
+        .filter(|name| name != "resnet.encoder.stages.2.layers.1.layer.0.normalization.bias");
+    write(folder, "part.safetensors", &part);
+    let told = tell(folder, &["weights", "part.safetensors"]);
+    let missing = "`resnet.encoder.stages.2.layers.1.layer.0.normalization.bias`";
+    assert!(told.code == 6 && told.err.contains(missing), "{}", told.err);
+}
+
+#[test]
+fn parts_of_other_transformers_are_named_before_their_odd_shapes_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut set = network().filter(|name| name != "pos_embed");
+    set.insert("pos_embed", Parameter { shape: vec![1, 4, 12], values: [0.0; 48].into() });
+    set.insert("reg_token", Parameter { shape: vec![1, 4, 12], values: [0.0; 48].into() });
+    write(folder, "registers.safetensors", &set);
+    let told = tell(folder, &["weights", "registers.safetensors", "--heads", "3"]);
+    assert!(told.code == 6 && told.err.contains("`reg_token` (register tokens)"), "{}", told.err);
 }

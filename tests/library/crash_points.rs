@@ -9,84 +9,164 @@ use std::path::Path;
 use fedcast::experiment::{
     ExperimentError, Resumed, Run, RunDirectory, RunOptions, Standing, names, resume_on, standing,
 };
-use fedcast::federation::{EndReason, EventSink, Interrupt};
+use fedcast::federation::{EndReason, Interrupt};
 use fedcast::files::Disk;
 use fedcast::methods::Registry;
-use fedcast::report::tables::TableFiles;
-use fedcast::report::{Shared, Summary};
+use fedcast::report;
 use fedcast::scenario::Scenario;
 
-const TEXT: &str = r#"
+/// What all runs have in common.
+const HEAD: &str = r#"
 schema = 1
 data = { source = "digits", subset = 4 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "iid" }
 backbone = { kind = "pixels" }
+"#;
+
+const PLAIN: &str = r#"
 method = { name = "fedavg" }
 federation = { clients = 2, rounds = 2 }
 client = { epochs = 1, batch = 16 }
 record = { checkpoint = { every = "round", share = 1.0, keep = 1 }, histograms = false }
 "#;
 
-fn scenario() -> Scenario {
-    let loaded = Scenario::from_toml(TEXT, "crash", Path::new("."), &[], &Registry::builtin());
-    loaded.unwrap().scenario
+/// Every file that a run can have, and rows that only an earlier process knew.
+const EVERY_FILE: &str = r#"
+method = { name = "fedavg", train = "head" }
+federation = { clients = 2, rounds = 1 }
+client = { epochs = 1, batch = 16 }
+
+[record]
+confusion = true
+parquet = true
+tensorboard = true
+models = "tasks"
+checkpoint = { every = "round", share = 1.0, keep = 1 }
+"#;
+
+/// Clients that keep a state, and a server that is lost in the middle of rounds.
+const STATES: &str = r#"
+method = { name = "scaffold" }
+federation = { clients = 3, rounds = 2 }
+participation = { kind = "count", count = 2 }
+client = { epochs = 1, batch = 16, optimiser = { kind = "sgd", lr = 0.3 } }
+record = { checkpoint = { every = "round", share = 1.0, keep = 2 }, histograms = false }
+
+[[faults]]
+kind = "server-restart"
+rate = 0.5
+"#;
+
+/// A run of the test's own: a scenario that is begun, taken up and compared.
+struct Setting {
+    scenario: Scenario,
 }
 
-/// Computes a run with the readers that the program gives it, and writes its summary.
-fn execute(run: Run) -> Result<(), ExperimentError> {
-    let directory = run.directory();
-    let summary = Shared::new(Summary::new("crash"));
-    let tables = TableFiles::create_on(directory.disk(), directory.path(), &scenario().record)?;
-    let readers: Vec<Box<dyn EventSink>> = vec![Box::new(tables), Box::new(summary.clone())];
-    let (finished, _) =
-        run.execute(readers, Box::new(()), Interrupt::default(), |directory, _| {
-            directory.write(names::SUMMARY, summary.lock().to_json().as_bytes())
-        })?;
-    assert_eq!(finished.reason, EndReason::Done);
-    Ok(())
-}
+impl Setting {
+    fn of(text: &str) -> Setting {
+        let text = [HEAD, text].concat();
+        let loaded = Scenario::from_toml(&text, "crash", Path::new("."), &[], &Registry::builtin());
+        Setting { scenario: loaded.unwrap().scenario }
+    }
 
-fn begin(disk: &Disk, path: &Path, force: bool) -> Result<(), ExperimentError> {
-    let out = Some(path.to_path_buf());
-    let options = RunOptions { workers: Some(1), out, force, ..RunOptions::default() };
-    execute(Run::prepare_on(disk, &scenario(), &Registry::builtin(), &options)?)
-}
+    /// Computes a run with all that the program writes; the first `told` entries are there already.
+    fn execute(&self, run: Run, told: u64) -> Result<(), ExperimentError> {
+        let ended = report::execute(run, &self.scenario, told, Vec::new(), Interrupt::default())?;
+        assert_eq!(ended.finished.reason, EndReason::Done);
+        Ok(())
+    }
 
-fn go_on(disk: &Disk, path: &Path) -> Result<(), ExperimentError> {
-    let Resumed { run, .. } = resume_on(disk, path, &Registry::builtin(), Some(1), false)?;
-    execute(run)
-}
+    fn begin(&self, disk: &Disk, path: &Path, force: bool) -> Result<(), ExperimentError> {
+        let out = Some(path.to_path_buf());
+        let options = RunOptions { workers: Some(1), out, force, ..RunOptions::default() };
+        let run = Run::prepare_on(disk, &self.scenario, &Registry::builtin(), &options)?;
+        self.execute(run, 0)
+    }
 
-/// What `fedcast run --resume` does.
-fn take_up(disk: &Disk, path: &Path) -> Result<(), ExperimentError> {
-    match standing(path, &scenario().hash())? {
-        Standing::Free => begin(disk, path, false),
-        Standing::Unfinished(_) => go_on(disk, path),
-        // Nothing but what a process left that wanted to replace it.
-        Standing::Done => Ok(RunDirectory::reopen(path).map(drop)?),
-        other => panic!("a directory nobody can take: {other:?}"),
+    fn go_on(&self, disk: &Disk, path: &Path) -> Result<(), ExperimentError> {
+        let Resumed { run, replayed, .. } =
+            resume_on(disk, path, &Registry::builtin(), Some(1), false)?;
+        self.execute(run, replayed)
+    }
+
+    /// What `fedcast run --resume` does.
+    fn take_up(&self, disk: &Disk, path: &Path) -> Result<(), ExperimentError> {
+        match standing(path, &self.scenario.hash())? {
+            Standing::Free => self.begin(disk, path, false),
+            Standing::Unfinished(_) => self.go_on(disk, path),
+            // Nothing but what a process left that wanted to replace it.
+            Standing::Done => Ok(RunDirectory::reopen(path).map(drop)?),
+            other => panic!("a directory nobody can take: {other:?}"),
+        }
+    }
+
+    /// Dies in every `step`-th operation of a run, and a little further again, and is taken up.
+    fn dies_anywhere(&self, step: usize, at_least: u64) {
+        let root = tempfile::tempdir().unwrap();
+        self.begin(&Disk::default(), &root.path().join("whole"), false).unwrap();
+        let whole = content(&root.path().join("whole"));
+        let path = root.path().join("run");
+        for count in (0..).step_by(step) {
+            let _ = std::fs::remove_dir_all(&path);
+            let done = self.begin(&Disk::dying_after(count), &path, false).is_ok();
+            let again = self.take_up(&Disk::dying_after(count / 2 + 3), &path);
+            assert!(!done || again.is_ok());
+            self.take_up(&Disk::default(), &path).unwrap();
+            same(&path, &whole, &format!("operation {count}"));
+            if done {
+                assert!(count > at_least, "only {count} operations were seen");
+                break;
+            }
+        }
     }
 }
 
-/// Every file of a run, but for what is of the process and not of the run.
+/// Every how manyth operation is tried: with `FEDCAST_CRASH_POINTS=every`, each.
+fn step(usual: usize) -> usize {
+    match std::env::var("FEDCAST_CRASH_POINTS") {
+        Ok(asked) if asked == "every" => 1,
+        _ => usual,
+    }
+}
+
+/// Every file of a run, without what is of the process and not of the run.
 fn content(path: &Path) -> BTreeMap<String, String> {
-    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
-    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
-    files
-        .map(|file| {
-            let name = file.file_name().into_string().unwrap();
-            let mut text = std::fs::read_to_string(file.path()).unwrap();
-            if name == names::MANIFEST {
-                let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
-                for of_process in ["resumed", "started", "ended", "wall_s", "peak_memory_mb"] {
-                    manifest.as_object_mut().unwrap().remove(of_process);
-                }
-                text = manifest.to_string();
+    let mut found = BTreeMap::new();
+    let mut folders = vec![path.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let file = entry.unwrap().path();
+            if file.is_dir() {
+                folders.push(file);
+                continue;
             }
-            (name, text)
-        })
-        .collect()
+            let name = file.strip_prefix(path).unwrap().to_str().unwrap().replace('\\', "/");
+            if let Some(content) = of_the_run(&name, &std::fs::read(&file).unwrap()) {
+                found.insert(name, content);
+            }
+        }
+    }
+    found
+}
+
+/// What of a file does not differ from process to process; nothing of wall times and of states on the way.
+fn of_the_run(name: &str, bytes: &[u8]) -> Option<String> {
+    let text = || String::from_utf8(bytes.to_vec()).unwrap();
+    let without = |keys: &[&str]| {
+        let mut json: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+        keys.iter().for_each(|key| drop(json.as_object_mut().unwrap().remove(*key)));
+        json.to_string()
+    };
+    Some(match name {
+        names::MANIFEST => without(&["resumed", "started", "ended", "wall_s", "peak_memory_mb"]),
+        names::SUMMARY => without(&["wall"]),
+        // Which rounds it has.
+        names::WALL => text().lines().filter_map(|row| row.split(',').next()).collect(),
+        names::PROFILE | "wall.parquet" => return None,
+        _ if name.starts_with(names::CHECKPOINTS) || name.contains("/wall-") => return None,
+        _ => format!("{} bytes, {}", bytes.len(), blake3::hash(bytes)),
+    })
 }
 
 #[track_caller]
@@ -100,35 +180,30 @@ fn same(found: &Path, whole: &BTreeMap<String, String>, place: &str) {
 
 #[test]
 fn a_run_that_dies_in_any_of_its_operations_is_taken_up_and_ends_the_same() {
-    let root = tempfile::tempdir().unwrap();
-    begin(&Disk::default(), &root.path().join("whole"), false).unwrap();
-    let whole = content(&root.path().join("whole"));
-    let path = root.path().join("run");
-    for count in 0.. {
-        let _ = std::fs::remove_dir_all(&path);
-        let done = begin(&Disk::dying_after(count), &path, false).is_ok();
-        // The next process dies as well, a little further.
-        let again = take_up(&Disk::dying_after(count / 2 + 3), &path);
-        assert!(!done || again.is_ok());
-        take_up(&Disk::default(), &path).unwrap();
-        same(&path, &whole, &format!("operation {count}"));
-        if done {
-            assert!(count > 60, "only {count} operations were seen");
-            break;
-        }
-    }
+    Setting::of(PLAIN).dies_anywhere(1, 60);
+}
+
+#[test]
+fn so_does_one_that_writes_every_file_there_is() {
+    Setting::of(EVERY_FILE).dies_anywhere(step(11), 150);
+}
+
+#[test]
+fn so_does_one_whose_clients_and_server_keep_states() {
+    Setting::of(STATES).dies_anywhere(step(7), 60);
 }
 
 #[test]
 fn so_does_one_that_replaces_another() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("run");
-    begin(&Disk::default(), &path, false).unwrap();
+    let setting = Setting::of(PLAIN);
+    setting.begin(&Disk::default(), &path, false).unwrap();
     let whole = content(&path);
     // Beyond these, its files are those of a run in a fresh directory.
     for count in 0..30 {
-        let _ = begin(&Disk::dying_after(count), &path, true);
-        take_up(&Disk::default(), &path).unwrap();
+        let _ = setting.begin(&Disk::dying_after(count), &path, true);
+        setting.take_up(&Disk::default(), &path).unwrap();
         same(&path, &whole, &format!("operation {count}"));
     }
 }

@@ -23,6 +23,7 @@ mod packs;
 mod privacy;
 mod promises;
 mod published;
+mod ranks;
 mod restart;
 mod resume;
 mod scenario_errors;

@@ -503,11 +503,18 @@ fn images_may_keep_their_shape_until_they_are_cropped() {
 fn a_split_and_a_validation_set_say_one_thing_each() {
     const CROPS: &str = "train = { crop = \"centre\", size = 224 }\ntest = { squash = 224 }";
     for (lines, wanted) in [
-        ("split = { share = 1 }", "must be above 0 and below 1"),
-        ("split = { seed = 1 }", "lacks the key `share`"),
+        ("test_share = 1", "must be above 0 and below 1"),
+        ("test_seed = 1", "`data.test_seed` has no meaning with `no `test_share``"),
+        ("split = {}", "lacks the key `list`"),
+        ("split = { share = 0.8, seed = 0 }", "a part that is drawn is `data.test_share`"),
+        (
+            "split = { list = \"a.json\" }\nlayout = \"domains\"",
+            "`data.layout` has no meaning with",
+        ),
+        ("client = \"folder\"\nlayout = \"domains\"", "`data.layout` has no meaning with `client`"),
         ("split = { train = \"a.yaml\" }", "lacks the key `test`"),
-        ("split = { list = \"a.json\", seed = 1 }", "`data.split.seed` has no meaning"),
-        ("split = { share = 0.5, layout = \"domain\" }", "did you mean \"domains\"?"),
+        ("split = { list = \"a.json\", seed = 1 }", "unknown key `seed` in [data.split]"),
+        ("test_share = 0.5\nlayout = \"domain\"", "did you mean \"domains\"?"),
         ("validation = 0", "must be above 0 and below 1"),
         ("evaluate = \"validation\"", "nothing is held out to measure accuracies on"),
         ("validation = 0.2\nevaluate = \"valid\"", "did you mean \"validation\"?"),
@@ -515,7 +522,7 @@ fn a_split_and_a_validation_set_say_one_thing_each() {
         let told = refusal(&of_folder(&format!("{lines}\n{CROPS}")), &[]);
         assert!(told.contains(wanted), "{lines} gives\n{told}");
     }
-    let told = refusal(GOOD, &["data.split={share=0.5}"]);
+    let told = refusal(GOOD, &["data.split={list=\"a.json\"}"]);
     assert!(told.contains("`data.split` has no meaning with `source = \"digits\"`"), "{told}");
     for (lines, kept) in [
         ("split = { list = \"a.json\" }", "[data.split]\nlist = \"/a.json\""),
@@ -524,8 +531,8 @@ fn a_split_and_a_validation_set_say_one_thing_each() {
             "[data.split]\ntrain = \"/a.yaml\"\ntest = \"/b/c.yaml\"",
         ),
         (
-            "split = { share = 0.8, layout = \"domains\" }",
-            "[data.split]\nshare = 0.8\nseed = 0\nlayout = \"domains\"",
+            "test_share = 0.2\ntest_drawn = \"together\"\nlayout = \"domains\"",
+            "test_share = 0.2\ntest_drawn = \"together\"\ntest_seed = 0\nlayout = \"domains\"",
         ),
         ("validation = 0.25", "validation = 0.25\nstore"),
         ("validation = 0.25\nevaluate = \"validation\"", "0.25\nevaluate = \"validation\""),

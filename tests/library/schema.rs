@@ -13,10 +13,35 @@ use serde_json::Value;
 struct Judge(Value);
 
 impl Judge {
+    /// With every reference replaced by what it refers to.
+    fn of(schema: Value) -> Judge {
+        let definitions = schema["definitions"].clone();
+        Judge(expanded(schema, &definitions))
+    }
+
     /// What is wrong with a text in TOML.
     fn complaint(&self, toml: &str) -> Option<String> {
         let table: toml::Table = toml.parse().unwrap();
         judge(&self.0, &serde_json::to_value(table).unwrap(), "").err()
+    }
+}
+
+fn expanded(schema: Value, definitions: &Value) -> Value {
+    let within = |value| expanded(value, definitions);
+    match schema {
+        Value::Object(object) => match object.get("$ref").and_then(Value::as_str) {
+            Some(reference) => {
+                assert_eq!(object.len(), 1, "draft 7 overlooks what stands beside a reference");
+                let name = reference.strip_prefix("#/definitions/").unwrap();
+                within(definitions.get(name).unwrap().clone())
+            }
+            None => {
+                let rest = object.into_iter().filter(|(keyword, _)| keyword != "definitions");
+                rest.map(|(keyword, value)| (keyword, within(value))).collect()
+            }
+        },
+        Value::Array(items) => items.into_iter().map(within).collect(),
+        plain => plain,
     }
 }
 
@@ -124,7 +149,7 @@ fn shipped(end: &str) -> Vec<PathBuf> {
 #[test]
 fn shipped_scenarios_fit_as_written_and_with_every_default() {
     let methods = Registry::builtin();
-    let judge = Judge(Scenario::json_schema(&methods));
+    let judge = Judge::of(Scenario::json_schema(&methods));
     let (mut whole, mut effective) = (0, 0);
     for path in
         shipped(".toml").iter().filter(|path| !path.to_string_lossy().ends_with(".study.toml"))
@@ -156,7 +181,7 @@ fn shipped_scenarios_fit_as_written_and_with_every_default() {
 
 #[test]
 fn shipped_studies_fit() {
-    let judge = Judge(Study::json_schema());
+    let judge = Judge::of(Study::json_schema());
     let studies = shipped(".study.toml");
     assert!(!studies.is_empty());
     for path in studies {
@@ -169,7 +194,7 @@ fn shipped_studies_fit() {
 
 #[test]
 fn what_an_editor_should_mark_does_not_fit() {
-    let judge = Judge(Scenario::json_schema(&Registry::builtin()));
+    let judge = Judge::of(Scenario::json_schema(&Registry::builtin()));
     let good = "schema = 1\ndata.source = \"digits\"\ntasks.count = 5\npartition.kind = \"iid\"\n\
                 method.name = \"hgp\"\n";
     assert_eq!(judge.complaint(good), None);
@@ -204,4 +229,12 @@ fn what_an_editor_should_mark_does_not_fit() {
     }
     assert!(judge.complaint("schema = 1").is_some(), "a scenario has tasks and a method");
     assert_eq!(judge.complaint("extends = \"base.toml\"\nfederation.clients = 3"), None);
+}
+
+#[test]
+fn what_many_methods_have_is_said_once() {
+    let schema = Scenario::json_schema(&Registry::builtin());
+    let text = format!("{schema:#}");
+    assert!(text.len() < 330_000, "{} bytes", text.len());
+    assert!(schema["definitions"].as_object().is_some_and(|forms| forms.len() > 20));
 }

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use fedcast::experiment::assemble::{assemble, blueprint};
 use fedcast::experiment::plan::{Faults, Plan, plan};
-use fedcast::federation::{Digests, Entry, Event, Interrupt, Memory, Setup, SlotScore, simulate};
+use fedcast::federation::{
+    Digests, Direction, Entry, Event, Interrupt, Memory, Setup, SlotScore, simulate,
+};
 use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round, TaskId};
 use fedcast::scenario::{Override, Scenario};
@@ -148,6 +150,43 @@ fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
             assert_eq!(*known, SlotScore { correct: None, ..*both }, "{method}");
         }
     }
+}
+
+/// Powder: who goes on with a slot has answered as the last period ended, and is asked about slots that began since alone;
+/// nothing else is left out of a comparison, so that what it answers is of the same length.
+#[test]
+fn who_was_asked_a_moment_ago_is_asked_about_new_slots_alone() {
+    let overrides = [
+        "method={name=\"powder\",components=2,prompt_len=1,n_blocks=1}",
+        "backbone={kind=\"vit\",weights=\"embedded\"}",
+        "data.subset=10",
+        "federation.rounds=1",
+        "record.evaluate=task",
+    ];
+    let (entries, _) = ran_with(&read(&overrides).expect("is right"), 2, None);
+    let looks = |way: Direction, of: u32| {
+        let mut sizes = BTreeMap::<TaskId, Vec<u64>>::new();
+        for entry in &entries {
+            if let Event::FrameCharged { task, phase, direction, bytes, .. } = &entry.event
+                && (*phase, *direction) == (of, way)
+            {
+                sizes.entry(*task).or_default().push(bytes.kinds["similarity"]);
+            }
+        }
+        sizes.values_mut().for_each(|sizes| sizes.sort_unstable());
+        sizes.into_values().collect::<Vec<_>>()
+    };
+    // Keys and attention of two components of a slot; two of five clients move in a period.
+    const SLOT: u64 = 2 * 2 * 64 * 4;
+    let (opening, closing) = (looks(Direction::Down, 0), looks(Direction::Down, 3));
+    assert_eq!(opening[0], [5 * SLOT; 5]);
+    assert_eq!(opening[1], [2 * SLOT, 2 * SLOT, 2 * SLOT, 7 * SLOT, 7 * SLOT]);
+    assert_eq!(opening[2], [2 * SLOT, 2 * SLOT, 2 * SLOT, 9 * SLOT, 9 * SLOT]);
+    assert_eq!(closing, [[5 * SLOT; 5], [7 * SLOT; 5]]);
+    // Mean scores of four classes, and their counts.
+    let answer = |slots: u64| 4 * (4 * 2 * slots + 4);
+    let answers = looks(Direction::Up, 0);
+    assert_eq!(answers[2], [2, 2, 2, 9, 9].map(answer));
 }
 
 /// Many clients and periods need no more than a number.

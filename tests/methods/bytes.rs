@@ -360,6 +360,7 @@ fn regmean_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(&|own| own.statistics.symmetric = true, 1), (343_502_224, 613_772_180));
     let growing = bytes(&|own| own.fedavg.head = HeadForm::Growing, 1);
     assert_eq!(growing, (343_502_224 - 276_840, 883_781_012 - 276_840));
+    assert_eq!(bytes(&|own| own.fedavg.head = HeadForm::Growing, 10), bytes(&|_| (), 10));
     let diagonal = |own: &mut RegMean| {
         (own.statistics.gamma_backbone, own.statistics.gamma_head) = (0.0, 0.0);
     };
@@ -380,6 +381,17 @@ fn lorm_sends_the_bytes_of_its_card() {
     assert_eq!(of(1, 2, 10), (897_424, 5_308_416, 3_256_724));
     assert_eq!(of(16, 0, 10), (9_744_784, 84_934_656, 8_233_364));
     assert_eq!(of(16, 3, 10).2, 7_053_716);
+    // A growing head has 90 rows less in the first task; whole matrices of the blocks are 538 MB.
+    let with = |change: &dyn Fn(&mut Lorm)| {
+        let mut method = Lorm { rank: 1, ..Lorm::default() };
+        change(&mut method);
+        let sketch = in_round(0, 1, WireForm::Full, method);
+        (payload(&sketch.down), payload(&sketch.up))
+    };
+    let growing = with(&|own| own.head = HeadForm::Growing);
+    assert_eq!(growing, (897_424 - 276_840, 3_256_724 - 276_840));
+    let whole = with(&|own| own.statistics.gamma_backbone = 1.0);
+    assert_eq!(whole, (897_424, 3_256_724 + 4 * (134_479_872 - 64_512)));
     let vit = cifar100(VitConfig::preset("vit-base").unwrap().into(), WireForm::Full);
     let method = built(Lorm::default(), &vit);
     let view = Arc::new(fedcast::data::TaskView {

@@ -47,11 +47,7 @@ fn lga(groups: Groups) -> Arc<dyn Method> {
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(method, 3);
     engine.lab.training = plan(OptimiserConfig::sgd(0.5));
-    for task in 0..tasks {
-        let shards = deal(&engine.lab, &engine.view(task), 2);
-        engine.task(task, &shards, rounds);
-    }
-    engine
+    engine.tasks(tasks, 2, rounds)
 }
 
 fn digest(run: &Engine) -> u64 {
@@ -211,6 +207,31 @@ fn every_key_of_glfc_counts() {
     }
 }
 
+/// Section 6 by value, for clients of which one holds twice as much: models count alike, or by samples.
+#[test]
+fn models_count_alike_or_by_samples() {
+    for (weights, share) in [(Weights::Uniform, 1.0 / 2.0), (Weights::BySamples, 2.0 / 3.0)] {
+        let mut engine = engine(glfc(|c| c.fedavg.weights = weights), 3);
+        engine.lab.training = plan(OptimiserConfig::sgd(0.5));
+        let [one, other, third] = &deal(&engine.lab, &engine.view(0), 3)[..] else {
+            panic!("three")
+        };
+        engine.task(0, &[[&one[..], other].concat().into(), third.clone()], 1);
+        let [first, second] =
+            [0, 1].map(|at| parameters_of(engine.exchanges[at].up.as_ref().unwrap()).unwrap());
+        let mean = parameters_of(&engine.server.save()).unwrap();
+        for (name, own) in first.iter() {
+            let each = own.values.iter().zip(&*second.get(name).unwrap().values);
+            for ((own, other), found) in each.zip(&*mean.get(name).unwrap().values) {
+                let wanted = share * own + (1.0 - share) * other;
+                assert!((found - wanted).abs() < 1e-5, "{weights:?} {name}: {found} {wanted}");
+            }
+        }
+        let apart = first.get("head.weight") != second.get("head.weight");
+        assert!(apart, "both learnt the same");
+    }
+}
+
 /// State and server are read back to the bit in the middle of a task, and services follow from the layout.
 #[test]
 fn glfc_is_resumed_and_asked_for_services() {
@@ -304,6 +325,18 @@ fn the_proxy_of_lga_scores_copies_of_features() {
         run.figures.iter().map(|figures| figures["proxy_score"]).collect()
     };
     assert_eq!((scores(&lga)[0], scores(&lga)[3]), (0.0, 0.0));
+    // In the middle of the first task what clients said of their features is kept, too.
+    let mut early = engine(with_proxy(small_lga()), 3);
+    early.lab.training = plan(OptimiserConfig::sgd(0.5));
+    let shards = deal(&early.lab, &early.view(0), 2);
+    early.first_phase(0, &shards, 1);
+    let saved = early.server.save();
+    let mut again = engine(with_proxy(small_lga()), 3);
+    again.server.load(&saved).unwrap();
+    assert_eq!(again.server.save().digest(), saved.digest());
+    let traced = early.last().up.as_ref().unwrap().tensor(Kind::Statistics, "traces").unwrap();
+    let kept = saved.tensor(Kind::Settings, "proxy").unwrap().numbers();
+    assert_eq!((kept.len(), kept[15]), (5 + 2 * 2 * 4, traced.numbers()[0]));
     let plain = with(|c| c.proxy.augment = None);
     let of_images = |c: &mut Glfc| {
         if let Some(augment) = &mut c.proxy.augment {
@@ -347,7 +380,26 @@ fn glfc_sends_the_bytes_of_its_card() {
         let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
         (payload(&down.body()), assets, payload(&method.up(&facts).body()))
     };
-    let (all, moments) = (4 * 11_220_132, 4 * (9_600 + 20));
+    let first = {
+        let view = &curriculum.tasks[0];
+        let counts: ClassCounts = (0..6).map(|row| (row, 500)).collect();
+        let facts = SketchFacts {
+            model: &model,
+            view,
+            period: view.task,
+            phase: 0,
+            round_in_phase: 0,
+            role: Default::default(),
+            counts: &counts,
+        };
+        let method = built(Glfc::default(), &model);
+        let down = method.down(&facts);
+        (payload(&down.body()), down.assets.len(), payload(&method.up(&facts).body()))
+    };
+    let moments = 4 * (9_600 + 20);
+    let ten = 4 * (11_168_832 + 513 * 10) + moments;
+    assert_eq!(first, (ten, 0, ten + 4));
+    let all = 4 * 11_220_132;
     assert_eq!(all, 44_880_528);
     let (one, old) = (all + moments, all + moments - 4 * 10 * 513);
     for lga in [false, true] {

@@ -35,6 +35,7 @@ mod staged;
 mod stsa;
 mod toy_methods;
 mod toys;
+mod work;
 
 use std::ops::Range;
 use std::sync::Arc;

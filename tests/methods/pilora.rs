@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use fedcast::data::Shard;
 use fedcast::methods::pilora::{Compete, Forward, PiLora};
 use fedcast::model::{ParameterSet, PrototypeHead, is_lora};
 use fedcast::policy::{Method, parameters_of};
-use fedcast::wire::Body;
+use fedcast::wire::{Body, Kind};
 
 use crate::toys::{deal, facts};
 use crate::{built, engine};
@@ -54,17 +55,81 @@ fn a_task_moves_its_own_pairs_and_prototypes_alone() {
     assert!(b.iter().count() == 2 && b.iter().all(|(_, b)| b.values.iter().all(|v| *v == 0.0)));
 }
 
-/// Card, invariant 4: the prototypes of one client are what it sends, those of clients that are alike stay.
+fn rows(set: &ParameterSet) -> Vec<Vec<f64>> {
+    let all = set.get(PrototypeHead::PROTOTYPES).unwrap();
+    let wide = |row: &[f32]| row.iter().map(|value| f64::from(*value)).collect();
+    all.values.chunks(all.width()).map(wide).collect()
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+/// One round of the first task, whose classes are 0 and 1, with these shards: what was sent, and prototypes then.
+fn one_round(
+    change: impl Fn(&mut PiLora),
+    shards: impl Fn(&[Vec<u32>; 2]) -> Vec<Shard>,
+) -> (Vec<Body>, Vec<Vec<f64>>) {
+    let mut run = engine(pilora(change), 3);
+    let by_class = run.lab.dataset.train.by_class();
+    let shards = shards(&[0, 1].map(|class| by_class[class].clone()));
+    run.task(0, &shards, 1);
+    let ups = run.exchanges.iter().map(|exchange| exchange.up.as_ref().unwrap().clone());
+    (ups.collect(), rows(&set(&run.server.save())))
+}
+
+/// Card, invariant 4: the prototypes of one client are what it sends.
 #[test]
 fn one_client_is_believed() {
-    let run = |clients: usize| {
-        let mut run =
-            engine(pilora(|own| own.unreported = fedcast::methods::pilora::Unreported::Mean), 3);
-        let shards = deal(&run.lab, &run.view(0), clients);
-        run.task(0, &shards, 1);
-        set(&run.server.save()).get(PrototypeHead::PROTOTYPES).unwrap().clone()
+    let (ups, merged) = one_round(|_| (), |[zero, one]| vec![[&zero[..], one].concat().into()]);
+    for (row, (found, sent)) in merged.iter().zip(rows(&set(&ups[0]))).enumerate() {
+        assert!(distance(found, &sent) < 1e-5 * (1.0 + distance(&sent, &[0.0; 16])), "class {row}");
+    }
+}
+
+/// Card, section 6, by value: of three clients, one of which lacks a class, everybody's prototype counts by its distance
+/// from the features of those who report the class.
+#[test]
+fn prototypes_count_by_their_distance_from_reports() {
+    let (ups, merged) = one_round(
+        |own| own.min_features = 0,
+        |[zero, one]| {
+            let (first, second) = ([&zero[..9], &one[..3]].concat(), one[3..18].to_vec());
+            vec![first.into(), second.into(), [&zero[9..13], &one[18..24]].concat().into()]
+        },
+    );
+    let prototypes: Vec<_> = ups.iter().map(|up| rows(&set(up))).collect();
+    // Mean features, in order of the classes that each client holds.
+    let means = |up: &Body| -> Vec<Vec<f64>> {
+        let means = up.tensor(Kind::Prototypes, "means").unwrap();
+        means.numbers().chunks(16).map(<[f64]>::to_vec).collect()
     };
-    assert_ne!(run(1), run(2));
+    let [first, second, third] = &ups.iter().map(means).collect::<Vec<_>>()[..] else {
+        panic!("three clients")
+    };
+    assert_eq!((first.len(), second.len(), third.len()), (2, 1, 2));
+    let reports = [vec![&first[0], &third[0]], vec![&first[1], &second[0], &third[1]]];
+    for (class, reports) in reports.iter().enumerate() {
+        let near = prototypes.iter().map(|own| {
+            1.0 / (reports.iter().map(|mean| distance(&own[class], mean)).sum::<f64>() + 1e-10)
+        });
+        let near: Vec<f64> = near.collect();
+        let least = near.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = near.iter().copied().fold(0.0, f64::max);
+        let scores: Vec<f64> =
+            near.iter().map(|near| (5.0 * (near - least) / (most - least)).exp()).collect();
+        let total: f64 = scores.iter().sum();
+        let wanted: Vec<f64> = (0..16)
+            .map(|at| {
+                let each = scores.iter().zip(&prototypes);
+                each.map(|(score, own)| score / total * own[class][at]).sum()
+            })
+            .collect();
+        let found = distance(&merged[class], &wanted);
+        assert!(found < 1e-4 * distance(&wanted, &[0.0; 16]), "class {class}: {found}");
+        let plain = distance(&prototypes[0][class], &prototypes[1][class]);
+        assert!(plain > 1e-3 * distance(&wanted, &[0.0; 16]), "all clients are alike: {plain}");
+    }
 }
 
 #[test]

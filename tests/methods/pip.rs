@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
-use fedcast::learning::OptimiserConfig;
+use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes};
 use fedcast::methods::HeadForm;
 use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::pip::{Features, Injection, Merge, Pip, Weighing};
@@ -14,7 +13,7 @@ use fedcast::policy::{
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, plan};
+use crate::toys::{deal, facts};
 use crate::{built, engine, head};
 
 fn base() -> DualPrompt {
@@ -28,13 +27,7 @@ fn pip(change: impl Fn(&mut Pip)) -> Arc<dyn Method> {
 }
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
-    let mut engine = engine(method, 3);
-    engine.lab.training = plan(OptimiserConfig::adamw(1e-2));
-    for task in 0..tasks {
-        let shards = deal(&engine.lab, &engine.view(task), 2);
-        engine.task(task, &shards, rounds);
-    }
-    engine
+    engine(method, 3).tasks(tasks, 2, rounds)
 }
 
 fn digest(run: &Engine) -> u64 {
@@ -87,7 +80,6 @@ fn prototypes_are_what_clients_reported() {
         assert!((variance[at] - wanted).abs() < 1e-5 * (1.0 + wanted), "{} {wanted}", variance[at]);
     }
     let mut engine = engine(pip(|_| ()), 3);
-    engine.lab.training = plan(OptimiserConfig::adamw(1e-2));
     let shards = deal(&engine.lab, &engine.view(0), 2);
     engine.task(0, &shards, 2);
     let before = head(&engine.server.save(), 0..2);
@@ -97,6 +89,106 @@ fn prototypes_are_what_clients_reported() {
     assert_eq!(head(&engine.server.save(), 0..2), before);
     assert_eq!(head(&engine.server.save(), 4..6), start);
     assert_ne!(head(&engine.server.save(), 2..4), start);
+}
+
+/// Shards of the first task with so many samples of its two classes.
+fn dealt(engine: &Engine, task: usize, counts: &[[usize; 2]]) -> Vec<Shard> {
+    let by_class = engine.lab.dataset.train.by_class();
+    let view = engine.view(task);
+    let mut taken = [0; 2];
+    let one = |own: &[usize; 2]| -> Shard {
+        let mut samples = Vec::new();
+        for (class, count) in own.iter().enumerate() {
+            let of_class = &by_class[view.classes[class] as usize];
+            samples.extend(&of_class[taken[class]..taken[class] + count]);
+            taken[class] += count;
+        }
+        samples.into()
+    };
+    counts.iter().map(one).collect()
+}
+
+/// The mean of the Gaussians of a class that these uploads report at these places, by these weights: `sum w mu` and
+/// `sum w (var + mu^2) - mu^2`.
+fn mixed(reports: &[(&Body, usize, f64)]) -> [Vec<f64>; 2] {
+    let total: f64 = reports.iter().map(|(_, _, weight)| weight).sum();
+    let row = |up: &Body, name: &str, at: usize| table(up, name)[16 * at..16 * (at + 1)].to_vec();
+    let (mut mean, mut second) = (vec![0.0; 16], vec![0.0; 16]);
+    for (up, at, weight) in reports {
+        let own = row(up, "means", *at).into_iter().zip(row(up, "variances", *at));
+        for (place, (mu, variance)) in own.enumerate() {
+            mean[place] += weight / total * mu;
+            second[place] += weight / total * (variance + mu * mu);
+        }
+    }
+    let variance = second.iter().zip(&mean).map(|(second, mu)| second - mu * mu).collect();
+    [mean, variance]
+}
+
+fn assert_says(down: &Body, class: usize, [mean, variance]: [Vec<f64>; 2], what: &str) {
+    for (name, wanted) in [("means", mean), ("variances", variance)] {
+        let found = &table(down, name)[16 * class..16 * (class + 1)];
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert!(
+                (found - wanted).abs() < 1e-4 * (1.0 + wanted.abs()),
+                "{what}, {name}: {found} {wanted}"
+            );
+        }
+    }
+}
+
+/// Section 6 by value, for clients that hold unlike: a client counts by all its samples, by those of the class, or by the
+/// rounds of the task that it took part in.
+#[test]
+fn clients_count_as_the_key_says() {
+    for (weighing, weights) in [
+        (Weighing::Samples, [[18.0, 16.0], [18.0, 16.0]]),
+        (Weighing::Classes, [[16.0, 4.0], [2.0, 12.0]]),
+        (Weighing::Visits, [[1.0, 1.0], [1.0, 1.0]]),
+    ] {
+        let mut engine = engine(pip(|c| c.proto_weights = weighing), 3);
+        let shards = dealt(&engine, 0, &[[16, 2], [4, 12]]);
+        engine.task(0, &shards, 2);
+        let [first, second] = [0, 1].map(|at| engine.exchanges[at].up.as_ref().unwrap());
+        for (class, [one, other]) in weights.into_iter().enumerate() {
+            let wanted = mixed(&[(first, class, one), (second, class, other)]);
+            assert_says(&engine.exchanges[2].down, class, wanted, &format!("{weighing:?} {class}"));
+        }
+    }
+    // In a second task the first client is missing at first, and then has been there half as often.
+    let mut engine = engine(pip(|c| c.proto_weights = Weighing::Visits), 3);
+    let shards = dealt(&engine, 0, &[[12, 12], [12, 12]]);
+    engine.task(0, &shards, 1);
+    let shards = dealt(&engine, 1, &[[9, 3], [5, 12]]);
+    engine.task(1, &[Shard::from([]), shards[1].clone()], 1);
+    let before = engine.exchanges.len();
+    engine.task(1, &shards, 2);
+    let [first, second] = [0, 1].map(|at| engine.exchanges[before + at].up.as_ref().unwrap());
+    for class in 0..2 {
+        let wanted = mixed(&[(first, class, 1.0), (second, class, 2.0)]);
+        assert_says(&engine.exchanges[before + 2].down, class, wanted, "visits");
+    }
+}
+
+/// Section 4: a Down has the classes that somebody reported, 8 bytes for each number of a feature, and says which. Of the
+/// first class of the task there is one sample, which is too few.
+#[test]
+fn a_down_has_the_classes_that_are_known() {
+    let mut engine = engine(pip(|_| ()), 3);
+    let shards = dealt(&engine, 0, &[[1, 9], [0, 8]]);
+    engine.task(0, &shards, 2);
+    let bytes = |down: &Body| payload(&down.sketch());
+    let [first, later] = [0, 2].map(|at| &engine.exchanges[at].down);
+    assert_eq!(bytes(later), bytes(first) + 4 * 2 * 16);
+    assert_eq!((table(later, "means").len(), later.meta.last()), (16, Some(&0b10)));
+    let [one, other] = [0, 1].map(|at| engine.exchanges[at].up.as_ref().unwrap());
+    assert_says(later, 0, mixed(&[(one, 0, 10.0), (other, 0, 8.0)]), "class 1");
+    // Nobody has two of anything: nothing is told, and nothing injected.
+    let mut none = self::engine(pip(|_| ()), 3);
+    let shards = dealt(&none, 0, &[[1, 1], [1, 0]]);
+    none.task(0, &shards, 2);
+    let [first, later] = [0, 2].map(|at| &none.exchanges[at].down);
+    assert_eq!((bytes(later), later.meta.last()), (bytes(first), Some(&0)));
 }
 
 /// Keys change what they name.

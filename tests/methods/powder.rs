@@ -5,10 +5,11 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard, TaskView};
 use fedcast::learning::Classifier;
 use fedcast::methods::powder::{
-    Attention, Downlink, Lend, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig, Similarity,
-    SlotDown, SlotForm, SlotPrompts, SlotTable, is_own,
+    Attention, Downlink, Lend, Likeness, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig,
+    Similarity, SlotDown, SlotForm, SlotKey, SlotPrompts, SlotTable, is_own,
 };
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig, ops};
+use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
     ClassCounts, Layout, Member, Message, Method, ModelFacts, Period, RoundContext, Service,
     SketchFacts, UpSize, WireForm, parameters_of, refusal,
@@ -185,7 +186,7 @@ fn samples_are_scored_on_mixed_components() {
 fn answered(run: &Engine, mut slots: SlotTable, task: usize) -> Attention {
     (0..slots.slots().len()).for_each(|slot| slots.slot_mut(slot).row.clear());
     let shape = Powder::new(small(), &facts()).shape;
-    let (numbers, parameters) = slots.looks(&shape, Lend::Begun);
+    let (numbers, parameters) = slots.looks(&shape, Lend::Begun, &[]);
     let down = Looks { slots: numbers, parameters }.write(&shape).unwrap();
     let view = run.view(task);
     let seats = run.method.seats(&context(run, task, 3), &[ClientId(0)]);
@@ -200,6 +201,40 @@ fn answered(run: &Engine, mut slots: SlotTable, task: usize) -> Attention {
     };
     let found = run.method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
     Attention::read(&found.up).unwrap()
+}
+
+/// Answers hold until somebody trains or a period begins; until then those about other slots come beside them.
+#[test]
+fn answers_are_kept_as_long_as_they_are_true() {
+    let mut run = engine(powder_with(|_| ()), 3);
+    task(&mut run, 0, 2, 1);
+    let (shape, blocks) = (Powder::new(small(), &facts()).shape, small().n_blocks as usize);
+    let mut slots = table(&run);
+    assert_eq!(slots.known(0), [0, 1]);
+    assert_eq!(SlotTable::load(&slots.save()).unwrap(), slots);
+    let key = SlotKey { task: TaskId(1), client: ClientId(0) };
+    let new = slots.begin(key, 2..4, &shape, StreamKey::new(1, Domain::Init));
+    let numbers =
+        |slots: &SlotTable, of: usize| slots.looks(&shape, Lend::Begun, slots.known(of)).0;
+    assert_eq!((numbers(&slots, 0), numbers(&slots, new)), (vec![2], vec![0, 1, 2]));
+
+    let before = slots.slots()[0].attention.clone().unwrap();
+    let width = before.means.len() / 2;
+    let found = Attention { over: vec![2], means: vec![0.5; width], counts: before.counts.clone() };
+    slots.take(0, found.clone(), blocks);
+    let both = slots.slots()[0].attention.clone().unwrap();
+    assert_eq!((&both.over[..], both.without(&[2], blocks)), (&[0, 1, 2][..], before));
+    assert!(numbers(&slots, 0).is_empty());
+    let likeness = Likeness { blocks, components: 3, exponent: 30 };
+    let mut begun = slots.clone();
+    begun.compare(&likeness, Lend::Begun, &[0, 1]);
+    assert_eq!(begun.known(0), [0u32; 0]);
+
+    let own = slots.slots()[new].parameters.clone();
+    slots.learn(new, own);
+    assert_eq!((numbers(&slots, 0), slots.slots()[new].rounds), (vec![0, 1, 2], 1));
+    slots.take(0, found.clone(), blocks);
+    assert_eq!(slots.slots()[0].attention, Some(found));
 }
 
 /// The server that looks itself finds what clients would tell it, and nothing of it travels.

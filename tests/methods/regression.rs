@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
+use fedcast::data::{Shard, TaskView};
+use fedcast::learning::{Classifier, OptimiserConfig};
 use fedcast::methods::averaged::Averaged;
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::lorm::{Factors, Lorm};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::regression::Unseen;
-use fedcast::model::{Factor, ParameterSet, is_lora};
-use fedcast::policy::{Method, parameters_of};
-use fedcast::wire::Body;
+use fedcast::model::{
+    Factor, LinearHead, LinearLayer, LoraPlace, Parameter, ParameterSet, is_lora, lora_name,
+};
+use fedcast::numerics::regression_mean::{Moments, regression_mean};
+use fedcast::numerics::symmetric::Symmetric;
+use fedcast::policy::{ClassCounts, Message, Method, Predictor, SketchFacts, parameters_of};
+use fedcast::wire::{Body, Kind};
 
-use crate::toys::watched::Engine;
-use crate::toys::{deal, facts};
+use crate::toys::watched::{Engine, Exchange};
+use crate::toys::{deal, facts, plan};
 use crate::{built, engine};
 
 fn set(saved: &Body) -> ParameterSet {
@@ -47,13 +53,20 @@ fn far(a: &ParameterSet, b: &ParameterSet) -> f32 {
     gaps.fold(0.0, f32::max)
 }
 
-/// Logits of the samples of the first client of the first task.
+/// Features of the samples of the first task, by the server.
 fn answers(run: &Engine) -> Vec<f32> {
-    let predictor = run.server.predictor(&run.lab).unwrap();
+    answers_of(run, &*run.server.predictor(&run.lab).unwrap())
+}
+
+fn answers_of(run: &Engine, predictor: &dyn Predictor) -> Vec<f32> {
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     let batch = run.lab.train_loader(&shard).in_order(shard.len()).next().unwrap().unwrap();
     let features = predictor.features(&run.lab.pixels(&batch).unwrap()).unwrap();
     features.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).fold(0f32, |gap, (a, b)| gap.max((a - b).abs()))
 }
 
 /// RegMean card, invariants 1 and 2: one client is FedAvg, by diagonals to the number, by whole matrices in what it
@@ -65,8 +78,7 @@ fn regmean_of_one_client_is_fedavg() {
     let gap = far(&set(&diagonal.server.save()), &set(&fedavg.server.save()));
     assert!(gap < 1e-5, "{gap}");
     let full = after(regmean(1.0), 1, 1);
-    let (own, other) = (answers(&full), answers(&fedavg));
-    let gap = own.iter().zip(&other).fold(0f32, |gap, (a, b)| gap.max((a - b).abs()));
+    let gap = apart(&answers(&full), &answers(&fedavg));
     assert!(gap < 1e-2, "{gap}");
 }
 
@@ -94,20 +106,71 @@ fn regmean_merges_linear_layers_and_averages_the_rest() {
     assert_ne!(digest(&|own| own.statistics.gamma_backbone = 1.0), usual);
 }
 
-/// Of four samples no head sees all directions: what nobody sees loses its weight, or keeps it.
+/// Shards of a task of which the first client has two thirds.
+fn uneven(run: &Engine, task: usize) -> Vec<Shard> {
+    let [one, other, third] = &deal(&run.lab, &run.view(task), 3)[..] else { panic!("three") };
+    let mut both = [&one[..], other].concat();
+    both.sort_unstable();
+    vec![both.into(), third.clone()]
+}
+
+/// What the clients of a round of the first task sent, and what it began with.
+fn round(run: &Engine, number: usize) -> (ParameterSet, Vec<Body>) {
+    let of_round = &run.exchanges[2 * number..][..2];
+    let up = |exchange: &Exchange| exchange.up.as_ref().unwrap().clone();
+    (set(&of_round[0].down), of_round.iter().map(up).collect())
+}
+
+fn wide(set: &ParameterSet, name: &str) -> Vec<f64> {
+    set.get(name).unwrap().values.iter().map(|value| f64::from(*value)).collect()
+}
+
+/// The moments of a layer in an upload: `inputs` numbers, or so many squared.
+fn moments(up: &Body, weight: &str) -> Vec<f64> {
+    up.tensor(Kind::Statistics, &format!("moments/{weight}")).unwrap().numbers()
+}
+
+fn assert_near(found: &[f64], wanted: &[f64], what: &str) {
+    assert_eq!(found.len(), wanted.len(), "{what}");
+    let scale = wanted.iter().fold(1e-3f64, |most, value| most.max(value.abs()));
+    for (found, wanted) in found.iter().zip(wanted) {
+        assert!((found - wanted).abs() < 1e-4 * scale, "{what}: {found} instead of {wanted}");
+    }
+}
+
+/// Of four samples no head sees all directions. Seen ones answer as least squares say; unseen ones lose their weight, or
+/// keep what they had.
 #[test]
 fn what_nobody_sees_is_a_matter_of_the_key() {
-    let head_of = |unseen| {
+    for unseen in [Unseen::Zero, Unseen::Keep] {
         let method = RegMean { unseen, ..regmean(1.0) };
         let mut run = engine(built(method, &facts()), 3);
-        let few: Vec<_> =
-            deal(&run.lab, &run.view(0), 2).iter().map(|own| own[..2].to_vec().into()).collect();
-        run.task(0, &few, 1);
-        set(&run.server.save()).get("head.weight").unwrap().clone()
-    };
-    let (zero, keep) = (head_of(Unseen::Zero), head_of(Unseen::Keep));
-    let length = |of: &fedcast::model::Parameter| of.values.iter().map(|v| v * v).sum::<f32>();
-    assert!(length(&zero) < 0.9 * length(&keep), "{} {}", length(&zero), length(&keep));
+        let [first, second] = &deal(&run.lab, &run.view(0), 2)[..] else { panic!("two") };
+        run.task(0, &[first[..3].to_vec().into(), second[..1].to_vec().into()], 1);
+        let (before, ups) = round(&run, 0);
+        let before = wide(&before, LinearHead::WEIGHT);
+        let mut total = Moments::Full(Symmetric::zeros(16));
+        let mut products = vec![0.0; before.len()];
+        for up in &ups {
+            let all = moments(up, LinearHead::WEIGHT);
+            let own = Moments::Full(Symmetric::from_full(16, &all).unwrap());
+            total.add(&own);
+            let mut weights = wide(&set(up), LinearHead::WEIGHT);
+            if unseen == Unseen::Keep {
+                weights.iter_mut().zip(&before).for_each(|(own, before)| *own -= before);
+            }
+            let product = own.after(&weights);
+            products.iter_mut().zip(product).for_each(|(sum, own)| *sum += own);
+        }
+        let cut = total.rounding(f64::from(f32::EPSILON));
+        let mut wanted = regression_mean(&products, &total, cut).unwrap();
+        if unseen == Unseen::Keep {
+            wanted.iter_mut().zip(&before).for_each(|(value, before)| *value += before);
+        }
+        let found = wide(&set(&run.server.save()), LinearHead::WEIGHT);
+        assert_near(&found, &wanted, &format!("{unseen:?}"));
+        assert!(found.iter().zip(&before).any(|(a, b)| (a - b).abs() > 1e-3), "nothing was learnt");
+    }
 }
 
 /// LoRM card, invariants 2 and 6: rounds take turns, one client's factor is the server's, and a task begins with B = 0.
@@ -141,6 +204,169 @@ fn lorm_trains_one_factor_a_round() {
     assert!(b.iter().all(|(_, b)| b.values.iter().all(|value| *value == 0.0)));
 }
 
+/// The linear layers of both blocks, with their pairs' places.
+fn layers() -> impl Iterator<Item = (usize, LoraPlace, String)> {
+    (0..2).flat_map(|block| {
+        LinearLayer::ALL.map(|layer| (block, LoraPlace::at(layer), layer.weight(block)))
+    })
+}
+
+/// `sum_m X_m diag(g_m) Y^T` over clients, `X_m` `(rows, n)` and `Y` `(columns, n)`, row-major.
+fn weighed(clients: &[(Vec<f64>, Vec<f64>)], y: &[f64]) -> Vec<Vec<f64>> {
+    let n = clients[0].1.len();
+    let entry = |x: &[f64], y: &[f64], g: &[f64]| -> f64 {
+        x.iter().zip(y).zip(g).map(|((x, y), g)| x * g * y).sum()
+    };
+    let row = |at: usize| {
+        let column = |y: &[f64]| {
+            clients.iter().map(|(x, g)| entry(&x[at * n..(at + 1) * n], y, g)).sum::<f64>()
+        };
+        y.chunks(n).map(column).collect()
+    };
+    (0..clients[0].0.len() / n).map(row).collect()
+}
+
+/// LoRM card, section 6, by value and for two clients that hold unlike: `B (A G A^T) = sum_m B_m A G_m A^T`, `A` is a mean
+/// by diagonals, the head solves its normal equations, its bias counts samples.
+#[test]
+fn lorm_merges_by_what_enters_each_layer() {
+    let mut run = engine(built(lorm(|_| ()), &facts()), 3);
+    let shards = uneven(&run, 0);
+    run.task(0, &shards, 2);
+    let ((start, first), (middle, second)) = (round(&run, 0), round(&run, 1));
+    let end = set(&run.server.save());
+    for (block, place, weight) in layers() {
+        let [a, b] = [Factor::A, Factor::B].map(|factor| lora_name(block, place, factor));
+        let common = wide(&start, &a);
+        let inputs = common.len() / 2;
+        // B_m A, which is what answers.
+        let answering = |up: &Body| -> (Vec<f64>, Vec<f64>) {
+            let own = wide(&set(up), &b);
+            let dense = own.chunks(2).flat_map(|row| {
+                let both = |at: usize| row[0] * common[at] + row[1] * common[inputs + at];
+                (0..inputs).map(both).collect::<Vec<f64>>()
+            });
+            (dense.collect(), moments(up, &weight))
+        };
+        let clients: Vec<_> = first.iter().map(answering).collect();
+        let wanted = weighed(&clients, &common).concat();
+        let total: Vec<_> =
+            clients.iter().map(|(_, energies)| (common.clone(), energies.clone())).collect();
+        let [p, q] = &weighed(&total, &common)[..] else { panic!("of rank 2") };
+        let merged = wide(&middle, &b);
+        let through =
+            merged.chunks(2).flat_map(|row| [0, 1].map(|at| row[0] * p[at] + row[1] * q[at]));
+        assert_near(&through.collect::<Vec<_>>(), &wanted, &b);
+
+        let energies: Vec<_> = second.iter().map(|up| moments(up, &weight)).collect();
+        let factors: Vec<_> = second.iter().map(|up| wide(&set(up), &a)).collect();
+        let mean = |at: usize| {
+            let [one, other] = [0, 1].map(|client| energies[client][at % inputs]);
+            (one * factors[0][at] + other * factors[1][at]) / (one + other)
+        };
+        assert_near(&wide(&end, &a), &(0..2 * inputs).map(mean).collect::<Vec<_>>(), &a);
+    }
+    let merged = wide(&end, LinearHead::WEIGHT);
+    let mut left = vec![0.0; merged.len()];
+    let mut size = 0f64;
+    for up in &second {
+        let all = moments(up, LinearHead::WEIGHT);
+        let own = Moments::Full(Symmetric::from_full(16, &all).unwrap());
+        let gap: Vec<f64> = wide(&set(up), LinearHead::WEIGHT)
+            .iter()
+            .zip(&merged)
+            .map(|(w, own)| own - w)
+            .collect();
+        let gap = own.after(&gap);
+        size = gap.iter().fold(size, |most, value| most.max(value.abs()));
+        left.iter_mut().zip(gap).for_each(|(left, own)| *left += own);
+    }
+    assert!(size > 1e-2 && left.iter().all(|left| left.abs() < 1e-3 * size), "{size} {left:?}");
+    let biases = second.iter().map(|up| wide(&set(up), LinearHead::BIAS)).collect::<Vec<_>>();
+    let mean = biases[0].iter().zip(&biases[1]).map(|(a, b)| (2.0 * a + b) / 3.0);
+    assert_near(&wide(&end, LinearHead::BIAS), &mean.collect::<Vec<_>>(), "bias");
+}
+
+/// LoRM card, section 6, the end of a task: `W0 + U V^+` with `U = sum_s B_s A_s G_s` and `V = sum_s G_s`, from what was
+/// reported of each task.
+#[test]
+fn lorm_merges_tasks_by_what_was_reported_of_them() {
+    let mut run = engine(built(lorm(|_| ()), &facts()), 3);
+    let mut pairs = Vec::new();
+    for task in 0..2 {
+        let shards = uneven(&run, task);
+        run.task(task, &shards, 2);
+        pairs.push(set(&run.server.save()).filter(is_lora));
+    }
+    let reported = |task: usize, weight: &str| {
+        let of = run.exchanges.iter().filter(|e| e.task == task && e.phase == "moments");
+        let all: Vec<_> = of.map(|e| moments(e.up.as_ref().unwrap(), weight)).collect();
+        assert_eq!(all.len(), 2);
+        all[0].iter().zip(&all[1]).map(|(a, b)| a + b).collect::<Vec<f64>>()
+    };
+    let mut network = set(&run.server.save()).filter(|name| !is_lora(name));
+    for (block, place, weight) in layers() {
+        let energies = [0, 1].map(|task| reported(task, &weight));
+        for factor in [Factor::A, Factor::B] {
+            let name = lora_name(block, place, factor);
+            let mut values = Vec::new();
+            for (pair, own) in pairs.iter().zip(&energies) {
+                let share = |at: usize| match factor {
+                    Factor::B => 1.0,
+                    Factor::A => {
+                        let at = at % own.len();
+                        own[at] / (energies[0][at] + energies[1][at])
+                    }
+                };
+                let factor = wide(pair, &name).into_iter().enumerate();
+                values.extend(factor.map(|(at, value)| (value * share(at)) as f32));
+            }
+            let shape = [&[2], pairs[0].get(&name).unwrap().shape.as_slice()].concat();
+            network.insert(name, Parameter { shape, values: values.into() });
+        }
+    }
+    let wanted = Classifier::frozen(&run.lab.backbone, &network).unwrap();
+    let gap = apart(&answers(&run), &answers_of(&run, &wanted));
+    assert!(gap < 1e-4, "{gap}");
+}
+
+/// A client of a later task answers with what is left of earlier ones: before it has learnt anything, as its server.
+#[test]
+fn a_client_of_lorm_remembers_earlier_tasks() {
+    let mut run = engine(built(lorm(|_| ()), &facts()), 3);
+    let shards = uneven(&run, 0);
+    run.task(0, &shards, 2);
+    run.lab.training = plan(OptimiserConfig::sgd(0.0));
+    let shards = uneven(&run, 1);
+    run.first_phase(1, &shards, 1);
+    let (view, counts) = (run.view(1), ClassCounts::new());
+    let facts = facts_of(&run, &view, &counts);
+    let exchange = run.last();
+    let message = |body: &Body| Message::from_body(body, &exchange.assets).unwrap();
+    let (sent, own) = (message(&exchange.down), message(exchange.up.as_ref().unwrap()));
+    let own = run.method.own_model(&facts, &sent, &own, &run.lab).unwrap().expect("it answers");
+    let found = answers_of(&run, &*own);
+    assert!(apart(&found, &answers(&run)) < 1e-5);
+    let forgetful = engine(built(lorm(|_| ()), &self::facts()), 3);
+    assert!(apart(&found, &answers(&forgetful)) > 1e-3, "nothing was learnt");
+}
+
+fn facts_of<'a>(
+    run: &'a Engine,
+    view: &'a Arc<TaskView>,
+    counts: &'a ClassCounts,
+) -> SketchFacts<'a> {
+    SketchFacts {
+        model: &run.facts,
+        view,
+        period: view.task,
+        phase: 0,
+        round_in_phase: 0,
+        role: Default::default(),
+        counts,
+    }
+}
+
 /// LoRM card, invariants 6 and 7: after one task it answers by that task's update, as a second begins by half of it, and
 /// after the second by both, weighed by moments.
 #[test]
@@ -161,7 +387,7 @@ fn lorm_keeps_tasks_apart_and_merges_them() {
     whole.task(1, &shards, 2);
     assert_eq!(set(&whole.server.save()).filter(is_lora), pairs, "reports change no parameter");
     assert_ne!(features(&whole), within, "moments weigh what was a mean");
-    let gap = features(&whole).iter().zip(&within).fold(0f32, |gap, (a, b)| gap.max((a - b).abs()));
+    let gap = apart(&features(&whole), &within);
     assert!(gap < 1.0, "{gap}");
     // Clients of a second task get the pairs of the first, once.
     let named = whole.exchanges.iter().filter(|exchange| exchange.task == 1);

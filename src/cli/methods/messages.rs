@@ -81,6 +81,9 @@ fn exchange(down: &Layout, up: &Layout) -> String {
         let values: u64 = tensors.map(|tensor| tensor.elements()).sum();
         text.push_str(&format!("            asset `{}`, {values} values, once\n", asset.name));
     }
+    if down.at_most {
+        text.push_str("            at most: what the server knows by then\n");
+    }
     text.push_str(&message("up", up));
     let size = match up.size {
         UpSize::Static => return text,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::messages::{Reference, build};
 use crate::learning::TrainingPlan;
 use crate::methods::{MethodEntry, Registry, Uses};
-use crate::policy::{CohortRule, Method, Period, RoundContext};
-use crate::quantity::Round;
+use crate::policy::{CohortRule, Method, Period, RoundContext, one_seat_each};
+use crate::quantity::{ClientId, Round};
 
 /// Rounds of a task and clients of a round that costs are told for.
 const ROUNDS: u32 = 5;
@@ -85,7 +85,6 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
     let plan = TrainingPlan::default();
     let (mut client, mut server) = (0.0, 0.0);
     for (phase, listed) in method.phases(&period, ROUNDS).iter().enumerate() {
-        client += f64::from(listed.rounds) * method.work(&period.view, phase, SAMPLES, &plan);
         for round_in_phase in 0..listed.rounds {
             let round = RoundContext {
                 round: Round(round_in_phase),
@@ -96,6 +95,9 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
                 rounds_in_phase: listed.rounds,
                 run_seed: 0,
             };
+            let seats = one_seat_each(&period, &[ClientId(0)]);
+            let work = |seat| method.seat_work(seat, &round, SAMPLES, &plan);
+            client += seats.iter().map(work).sum::<f64>();
             server += method.server_work(&round, CLIENTS);
         }
     }

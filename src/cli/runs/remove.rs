@@ -3,11 +3,12 @@
 use std::io::{BufRead, IsTerminal};
 
 use super::RemoveArgs;
-use super::table::{Row, size};
+use super::table::Row;
 use crate::cli::failure::CliError;
 use crate::cli::tell::{show, tell};
 use crate::cli::{Exit, print};
 use crate::experiment::{DirectoryError, RunDirectory};
+use crate::quantity::Bytes;
 use crate::results::{RunRecord, State};
 
 /// Asks and removes. Nothing is removed unless everything that was named can be.
@@ -38,7 +39,7 @@ fn confirmed(runs: &[RunRecord]) -> Result<bool, CliError> {
         let row = Row::of(run);
         let (path, method) = (run.path.display(), &run.manifest.method);
         let seed = run.manifest.seeds.run;
-        let (state, size) = (State::of(run), size(row.size_bytes));
+        let (state, size) = (State::of(run), Bytes(row.size_bytes));
         tell(&format!("{path}  {method}, seed {seed}, {state}, {size}"));
     }
     if !std::io::stdin().is_terminal() {

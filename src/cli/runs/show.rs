@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use super::ShowArgs;
-use super::table::{Row, size};
+use super::table::Row;
 use crate::cli::failure::CliError;
 use crate::cli::{Exit, Format, print};
 use crate::experiment::ScenarioId;
+use crate::quantity::Bytes;
 use crate::results::{Metric, RunRecord, State};
 
 /// Shows.
@@ -63,7 +64,7 @@ fn render(run: &RunRecord) -> String {
         line("digests", digests.to_string());
     }
     let changed = row.changed.map_or_else(String::new, |at| format!(", last written {at}"));
-    line("on disk", format!("{}{changed}", size(row.size_bytes)));
+    line("on disk", format!("{}{changed}", Bytes(row.size_bytes)));
     for metric in Metric::all() {
         if metric.name() != "sample_passes"
             && let Some(value) = run.figure(&metric)

@@ -11,6 +11,7 @@ use super::{ListArgs, Sort};
 use crate::cli::failure::CliError;
 use crate::cli::{Exit, Format, print};
 use crate::experiment::names;
+use crate::quantity::Bytes;
 use crate::report::text_table::{TextTable, percent};
 use crate::results::{Metric, RunRecord, State};
 
@@ -77,16 +78,6 @@ fn on_disk(path: &Path) -> (u64, Option<SystemTime>) {
         changed = changed.max(at);
     }
     (size, changed)
-}
-
-/// `1.2 MB`, of a thousand bytes each.
-pub(super) fn size(bytes: u64) -> String {
-    let bytes = bytes as f64;
-    match bytes {
-        _ if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
-        _ if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
-        _ => format!("{:.1} kB", bytes / 1e3),
-    }
 }
 
 /// In the largest unit that is over.
@@ -159,7 +150,8 @@ fn render(rows: &[Row], folder: &Path) -> String {
     for row in rows {
         let below = row.path.strip_prefix(folder).unwrap_or(&row.path);
         let below = if below.as_os_str().is_empty() { row.path.as_path() } else { below };
-        let bytes = |bytes: Option<u64>| bytes.map_or_else(String::new, size);
+        let bytes =
+            |bytes: Option<u64>| bytes.map_or_else(String::new, |bytes| Bytes(bytes).to_string());
         table.row([
             below.display().to_string(),
             row.name.clone(),
@@ -170,13 +162,13 @@ fn render(rows: &[Row], folder: &Path) -> String {
             percent(row.faa),
             bytes(row.bytes_down),
             bytes(row.bytes_up),
-            size(row.size_bytes),
+            Bytes(row.size_bytes).to_string(),
             row.age.map_or_else(String::new, ago),
         ]);
     }
-    let whole = rows.iter().map(|row| row.size_bytes).sum();
+    let whole = rows.iter().map(|row| Bytes(row.size_bytes)).sum::<Bytes>();
     let word = if rows.len() == 1 { "run" } else { "runs" };
-    format!("{}{} {word} in {}, {}\n", table.render(), rows.len(), folder.display(), size(whole))
+    format!("{}{} {word} in {}, {}\n", table.render(), rows.len(), folder.display(), whole)
 }
 
 #[cfg(test)]
@@ -184,9 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_ages_are_in_the_largest_unit_that_is_over() {
-        let sizes = [999, 1_500_000, 2_000_000_000].map(size);
-        assert_eq!(sizes, ["1.0 kB", "1.5 MB", "2.0 GB"]);
+    fn ages_are_in_the_largest_unit_that_is_over() {
         let ages = [59, 60, 7_199, 172_800].map(|s| ago(Duration::from_secs(s)));
         assert_eq!(ages, ["59 s", "1 min", "1 h", "2 days"]);
     }

@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Split, archive};
-use crate::files::{self, Kind};
+use super::{DataError, Dataset, Split};
+use crate::files::{self, Kind, TarLimits};
 use layout::{HUNDRED, Layout, TEN, Version};
 
 /// Which of the two sets.
@@ -38,6 +38,9 @@ pub enum Cifar {
 const PIXELS: usize = 3 * 32 * 32;
 /// Five times the largest file of either set.
 const MEMBER: u64 = 800_000_000;
+
+/// The published archives have some ten members and unpack to 185 MB.
+const ARCHIVE: TarLimits = TarLimits { bytes: 4 << 30, members: 10_000 };
 const SHAPE: [usize; 3] = [3, 32, 32];
 
 /// Reads the whole set into memory from a folder that holds the files (or the official sub-folder that does),
@@ -123,17 +126,17 @@ fn from_archive(
     let mut last = "its beginning".to_owned();
     let mut files = Files::new();
     let known: Vec<&'static str> = layout.versions.iter().flat_map(Version::files).collect();
-    let done = archive::members(stream, |member, entry| {
+    let done = files::tar_members(stream, ARCHIVE, |member, entry| {
         last = member.display().to_string();
         if let Some(name) = known.iter().find(|name| member.file_name() == Some((**name).as_ref()))
         {
-            files.insert(name, (path.join(member), archive::bounded(entry, MEMBER)?));
+            files.insert(name, (path.join(member), files::tar_bytes(entry, MEMBER)?));
         }
         Ok(())
     });
     let done = done.and_then(|rest| {
         last = "its end".to_owned();
-        archive::finish(rest)
+        files::finish_tar(rest)
     });
     if let Err(error) = done {
         let found = match error.kind() {

@@ -7,9 +7,6 @@ use super::entries::{Census, folders_in, sub_folders};
 use super::{FolderLayout, FolderOptions, SplitSection, list, published};
 use crate::data::DataError;
 use crate::data::undivided::TestShare;
-use crate::numerics::distributions::shuffle;
-use crate::numerics::share::floor;
-use crate::numerics::streams::{Domain, StreamKey};
 
 /// The images of a folder, divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,14 +33,10 @@ impl Division {
         match (&options.split, options.test_share) {
             (Some(SplitSection::List { list }), _) => list::read(root, list, list),
             (Some(SplitSection::Lists { train, test }), _) => list::read(root, train, test),
-            (Some(SplitSection::Share { share, seed, layout }), _) => {
-                let layout = if options.clients { FolderLayout::Domains } else { *layout };
-                drawn(root, *share, *seed, layout)
-            }
-            (None, Some(share)) => by_class(root, share, options.layout()),
+            (None, Some(share)) => drawn(root, share, options.layout),
             (None, None) => match published::recognised(root, options.clients)? {
                 Some(division) => Ok(division),
-                None => by_folders(root, options.layout()),
+                None => by_folders(root, options.layout),
             },
         }
     }
@@ -155,8 +148,8 @@ fn numbered(classes: Classes) -> Vec<(PathBuf, u32)> {
     (0..).zip(classes.into_values()).flat_map(of_class).collect()
 }
 
-/// Of every class a share is tested: of the folders in `train` where there are no others, else of those in `root`.
-fn by_class(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Division, DataError> {
+/// A share is tested: of the folders in `train` where there are no others, else of those in `root`.
+fn drawn(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Division, DataError> {
     let train = root.join("train");
     let folder = if train.is_dir() { train } else { root.to_owned() };
     let others = ["test"].into_iter().chain(VALIDATION).map(|name| root.join(name));
@@ -183,41 +176,12 @@ fn by_class(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Divis
     Ok(Division { train: part(train), test: part(test), class_names, notes })
 }
 
-/// All images in a drawn order; the first `share` of them, rounded down, are trained on. As HePCo's release draws
-/// (over all images, not class by class), though from our own stream: not the same images.
-fn drawn(root: &Path, share: f64, seed: u64, layout: FolderLayout) -> Result<Division, DataError> {
-    let mut census = Census::default();
-    let classes = classes(root, layout, &mut census)?;
-    let notes = census.notes()?;
-    let class_names: Vec<String> = classes.keys().cloned().collect();
-    let images = numbered(classes);
-    let mut order: Vec<usize> = (0..images.len()).collect();
-    shuffle(&mut StreamKey::new(seed, Domain::HoldOut).rng(), &mut order);
-    let (train, test) = order.split_at(floor(share * images.len() as f64).min(images.len()));
-    let part = |chosen: &[usize]| {
-        let mut chosen = chosen.to_vec();
-        chosen.sort_unstable();
-        chosen.into_iter().map(|i| images[i].clone()).collect::<Vec<_>>()
-    };
-    let (train, test) = (part(train), part(test));
-    for (part, what) in [(&train, "trained on"), (&test, "tested")] {
-        let mut left = vec![true; class_names.len()];
-        part.iter().for_each(|(_, class)| left[*class as usize] = false);
-        if let Some(class) = left.iter().position(|left| *left) {
-            return Err(DataError::unfit(
-                format!("no image of class `{}` is {what} in this draw", class_names[class]),
-                "choose another data.split.seed or data.split.share",
-            ));
-        }
-    }
-    Ok(Division { class_names, train, test, notes })
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::scenario::TestDraw;
 
     fn folder(images: &[(&str, usize)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
@@ -230,9 +194,9 @@ mod tests {
         root
     }
 
-    fn share(share: f64, seed: u64, layout: FolderLayout) -> FolderOptions {
-        let split = Some(SplitSection::Share { share, seed, layout });
-        FolderOptions { split, ..FolderOptions::default() }
+    fn together(share: f64, seed: u64, layout: FolderLayout) -> FolderOptions {
+        let test_share = Some(TestShare { share, drawn: TestDraw::Together, seed });
+        FolderOptions { test_share, layout, ..FolderOptions::default() }
     }
 
     #[test]
@@ -240,7 +204,7 @@ mod tests {
         let counts = [("clipart/cat", 60), ("clipart/dog", 40), ("real/cat", 15), ("real/emu", 38)];
         let root = folder(&counts);
         let division =
-            |seed| Division::of(root.path(), &share(0.8, seed, FolderLayout::Domains)).unwrap();
+            |seed| Division::of(root.path(), &together(0.2, seed, FolderLayout::Domains)).unwrap();
         let made = division(0);
         assert_eq!(made.class_names, ["cat", "dog", "emu"]);
         // 153 images: 122.4 of them.
@@ -263,41 +227,42 @@ mod tests {
     #[test]
     fn undivided_classes_are_drawn_too_and_none_may_be_missing_in_a_part() {
         let root = folder(&[("a", 30), ("b", 30)]);
-        let split = share(0.5, 3, FolderLayout::Classes);
+        let split = together(0.5, 3, FolderLayout::Classes);
         let made = Division::of(root.path(), &split).unwrap();
         assert_eq!((made.train.len(), made.test.len()), (30, 30));
         assert!(made.train.is_sorted() && made.test.is_sorted());
         let root = folder(&[("a", 30), ("b", 1)]);
         let error = Division::of(root.path(), &split).unwrap_err().to_string();
-        assert!(error.contains("no image of class `b` is"), "{error}");
+        assert!(error.contains("no sample of class `b` is"), "{error}");
     }
 
-    fn tested(share: TestShare) -> FolderOptions {
-        FolderOptions { test_share: Some(share), ..FolderOptions::default() }
+    fn tested(share: f64) -> FolderOptions {
+        FolderOptions {
+            test_share: Some(TestShare::of_every_class(share)),
+            ..FolderOptions::default()
+        }
     }
 
     #[test]
     fn a_share_of_every_class_is_tested_and_whole_domains_can_be_clients() {
         let root = folder(&[("clipart/cat", 10), ("clipart/emu", 5), ("real/cat", 10)]);
-        let options = FolderOptions { clients: true, ..tested(TestShare { share: 0.2, seed: 0 }) };
+        let options = FolderOptions { layout: FolderLayout::Domains, ..tested(0.2) };
         let made = Division::of(root.path(), &options).unwrap();
         assert_eq!(made.class_names, ["cat", "emu"]);
         let of = |class| made.test.iter().filter(|(_, c)| *c == class).count();
         assert_eq!((of(0), of(1), made.train.len()), (4, 1, 20));
         // Without domains these folders would be classes, of folders.
-        let error =
-            Division::of(root.path(), &tested(TestShare { share: 0.2, seed: 0 })).unwrap_err();
+        let error = Division::of(root.path(), &tested(0.2)).unwrap_err();
         assert!(error.to_string().contains("clipart/cat"), "{error}");
     }
 
     #[test]
     fn a_part_that_is_there_is_not_drawn_again() {
         let root = folder(&[("train/a", 4), ("val/a", 2)]);
-        let error =
-            Division::of(root.path(), &tested(TestShare { share: 0.5, seed: 0 })).unwrap_err();
+        let error = Division::of(root.path(), &tested(0.5)).unwrap_err();
         assert!(error.to_string().contains("remove data.test_share"), "{error}");
         std::fs::remove_dir_all(root.path().join("val")).unwrap();
-        let made = Division::of(root.path(), &tested(TestShare { share: 0.5, seed: 0 })).unwrap();
+        let made = Division::of(root.path(), &tested(0.5)).unwrap();
         assert_eq!((made.class_names, made.test.len()), (vec!["a".to_owned()], 2));
     }
 

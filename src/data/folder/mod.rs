@@ -6,7 +6,7 @@
 //! | Tiny-ImageNet as it is downloaded | `val/val_annotations.txt` |
 //! | CUB-200-2011 as it is downloaded | `train_test_split.txt` beside `images.txt` |
 //! | DomainNet as it is downloaded | `DOMAIN_train.txt` and `DOMAIN_test.txt` |
-//! | anything undivided | a [split](SplitSection) (a published list, or a share that is drawn), or a [share of every class](TestShare) |
+//! | anything undivided | the published lists of a [split](SplitSection), or a [share that is drawn](TestShare) |
 //!
 //! Class ids are the class folders sorted by name (byte order), samples the files sorted by class, then name, so a
 //! copy of the folder on another system gives the same data set; a published list brings its own classes and order.
@@ -41,7 +41,9 @@ pub struct FolderOptions {
     pub split: Option<SplitSection>,
     /// What is tested of images that nobody has divided.
     pub test_share: Option<TestShare>,
-    /// Whether the folder above that of a class says whose its images are: `train/CLIENT/CLASS/*`.
+    /// Where images lie.
+    pub layout: FolderLayout,
+    /// Whether the folder above that of a class, with [`FolderLayout::Domains`], says whose its images are: `train/CLIENT/CLASS/*`.
     pub clients: bool,
     /// Keep only the first so many training images of every class.
     pub subset: Option<usize>,
@@ -56,17 +58,11 @@ impl Default for FolderOptions {
             size: StoredSize::Original,
             split: None,
             test_share: None,
+            layout: FolderLayout::Classes,
             clients: false,
             subset: None,
             budget: 4 << 30,
         }
-    }
-}
-
-impl FolderOptions {
-    /// Where images lie.
-    fn layout(&self) -> FolderLayout {
-        if self.clients { FolderLayout::Domains } else { FolderLayout::Classes }
     }
 }
 
@@ -76,6 +72,16 @@ impl FolderOptions {
 /// Missing folders, lists that contradict the folder, classes that differ between the splits, empty classes, damaged
 /// images, files that may be images and are not read.
 pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> {
+    if path.is_file() {
+        return Err(DataError::unfit(
+            format!(
+                "{} is a file, and data.source = \"folder\" reads a folder of images",
+                path.display()
+            ),
+            "set data.source to what it is: \"table\" for rows of numbers (.csv, .npz, .npy, .parquet), \"parquet\" for images \
+             of the Hugging Face hub; unpack an archive",
+        ));
+    }
     let Division { class_names, train, test, notes } = Division::of(path, options)?;
     let name = path.file_name().map_or("images".into(), |n| n.to_string_lossy().into_owned());
     let train = match options.subset {

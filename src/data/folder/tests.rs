@@ -106,11 +106,43 @@ fn a_list_divides_a_folder_and_a_subset_keeps_its_first_images() {
 }
 
 #[test]
+fn cars_as_published_are_refused_with_the_line_that_lists_them() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "cars_train/00001.jpg", 3, 3, 1);
+    std::fs::create_dir(root.path().join("devkit")).unwrap();
+    std::fs::write(root.path().join("devkit/cars_train_annos.mat"), "MATLAB 5.0").unwrap();
+    let error = open(root.path(), &FolderOptions::default()).unwrap_err().to_string();
+    for said in
+        ["cars_train_annos.mat: Matlab's files", "list = \"cars.json\"", "python -c 'import"]
+    {
+        assert!(error.contains(said), "{error}");
+    }
+    // A list, once it is there, is read.
+    let list = root.path().join("cars.json");
+    let line = r#"[["cars_train/00001.jpg", 0, "AM General Hummer SUV 2000"]]"#;
+    std::fs::write(&list, format!(r#"{{"train": {line}, "test": {line}}}"#)).unwrap();
+    let split = Some(SplitSection::List { list });
+    let options = FolderOptions { split, ..FolderOptions::default() };
+    let error = open(root.path(), &options).unwrap_err().to_string();
+    assert!(error.contains("00001.jpg"), "an image of both parts: {error}");
+}
+
+#[test]
+fn a_file_is_no_folder_and_may_be_a_table() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("features.csv");
+    std::fs::write(&path, "x,label\n1,0\n").unwrap();
+    let error = open(&path, &FolderOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("features.csv is a file") && error.contains("\"table\""), "{error}");
+}
+
+#[test]
 fn published_sets_without_owners_have_no_clients() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "val/images/1.png", 3, 3, 1);
     std::fs::write(root.path().join("val/val_annotations.txt"), "").unwrap();
-    let options = FolderOptions { clients: true, ..FolderOptions::default() };
+    let options =
+        FolderOptions { clients: true, layout: FolderLayout::Domains, ..FolderOptions::default() };
     let error = open(root.path(), &options).unwrap_err().to_string();
     assert!(error.contains("Tiny-ImageNet does not say whose an image is"), "{error}");
 }
@@ -122,7 +154,8 @@ fn the_folder_above_that_of_the_class_is_the_client() {
     for name in train.into_iter().chain(["test/w3/cat/1.png", "test/w3/emu/1.png"]) {
         write(root.path(), name, 3, 3, 1);
     }
-    let options = FolderOptions { clients: true, ..FolderOptions::default() };
+    let options =
+        FolderOptions { clients: true, layout: FolderLayout::Domains, ..FolderOptions::default() };
     let data = open(root.path(), &options).unwrap();
     assert_eq!(data.class_names, ["cat", "emu"]);
     assert_eq!((data.train.labels(), data.test.labels()), (&[0, 0, 1][..], &[0, 1][..]));

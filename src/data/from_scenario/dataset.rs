@@ -11,7 +11,8 @@ use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
 use crate::data::{DataError, Dataset, Purpose, Split, digits, idx, leaf};
 use crate::fetch::Settings;
 use crate::scenario::{
-    BackboneSection, BertSection, DataSection, DataSource, Evaluated, Scenario, TextSection,
+    BackboneSection, BertSection, DataSection, DataSource, Evaluated, FolderLayout, Scenario,
+    TextSection,
 };
 
 impl Dataset {
@@ -109,7 +110,9 @@ impl Dataset {
             }
             DataSource::Folder => {
                 let (split, clients) = (section.split.clone(), section.client.is_some());
-                let options = FolderOptions { size, split, test_share, clients, subset, budget };
+                let layout = if clients { FolderLayout::Domains } else { section.layout };
+                let options =
+                    FolderOptions { size, split, test_share, layout, clients, subset, budget };
                 return folder::open(&path(section)?, &options);
             }
         };

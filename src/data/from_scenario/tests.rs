@@ -3,6 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::data::text::Tokeniser;
 use crate::data::{Dataset, Jitter, Kernel, Normalisation, Split, Step};
+use crate::scenario::FolderLayout;
 use crate::scenario::{
     AnyMethod, Crop, DataSection, DataSource, Evaluated, JitterSection, NominalSizes, Normalise,
     Scenario, Seeds, StatisticsTransform, StoredSize, TransformSection,
@@ -33,6 +34,7 @@ fn digits_section() -> DataSection {
         evaluate: Evaluated::Test,
         store: StoredSize::Square(224),
         test_share: None,
+        layout: FolderLayout::Classes,
         width: None,
         input: None,
         label: None,

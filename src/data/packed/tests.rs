@@ -171,7 +171,7 @@ fn what_is_wrong_is_named() {
     );
     let error = told(&root, &PackedOptions { input: "label".into(), ..options() });
     assert!(error.contains("bytes in the column `label`, found values of type INT64"), "{error}");
-    let share = Some(TestShare { share: 0.5, seed: 0 });
+    let share = Some(TestShare::of_every_class(0.5));
     assert!(
         told(&root, &PackedOptions { test_share: share, ..options() })
             .contains("remove data.test_share")
@@ -193,7 +193,7 @@ fn one_file_is_divided_by_a_share() {
     let root = tempfile::tempdir().unwrap();
     let rows: Vec<_> = (0..8).map(|i| (png(i * 9, 4, 4), i64::from(i % 2), 1)).collect();
     std::fs::write(root.path().join("all.parquet"), hub(&rows, true)).unwrap();
-    let share = Some(TestShare { share: 0.25, seed: 0 });
+    let share = Some(TestShare::of_every_class(0.25));
     let options = PackedOptions { test_share: share, ..options() };
     let data = open(&root.path().join("all.parquet"), &options).unwrap();
     assert_eq!((data.train.len(), data.test.len()), (6, 2));

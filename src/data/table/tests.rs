@@ -20,7 +20,7 @@ fn told(
     names: &TableNames,
     share: Option<f64>,
 ) -> Result<Dataset, String> {
-    let share = share.map(|share| TestShare { share, seed: 0 });
+    let share = share.map(TestShare::of_every_class);
     open(&root.join(path), names, share)
         .map_err(|error| error.to_string().replace(&root.display().to_string(), "[root]"))
 }

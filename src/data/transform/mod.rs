@@ -80,7 +80,7 @@ pub enum Step {
     },
     /// Mirrors left and right.
     Flip {
-        /// How often, 0.5 as a rule.
+        /// How often, 0.5 as a rule; 1 draws nothing.
         probability: f64,
     },
     /// Moves brightness, contrast and saturation (torchvision's `ColorJitter`).
@@ -103,11 +103,16 @@ impl Transform {
     pub fn is_deterministic(&self) -> bool {
         self.steps.iter().all(|step| match step {
             Step::Resize { .. } | Step::Squash { .. } | Step::CentreCrop { .. } => true,
-            Step::RandomCrop { .. }
-            | Step::RandomResizedCrop { .. }
-            | Step::Flip { .. }
-            | Step::Jitter(_) => false,
+            Step::Flip { probability } => *probability >= 1.0,
+            Step::RandomCrop { .. } | Step::RandomResizedCrop { .. } | Step::Jitter(_) => false,
         })
+    }
+
+    /// What comes out of this one, seen in a mirror.
+    pub fn mirrored(&self) -> Transform {
+        let mut mirrored = self.clone();
+        mirrored.steps.push(Step::Flip { probability: 1.0 });
+        mirrored
     }
 
     /// `[channels, height, width]` of what comes out for an image of this shape; a random
@@ -166,10 +171,8 @@ impl Workspace {
                 self.check_window(side)?;
                 self.cut(crop::centre(h, w, side));
             }
-            Step::RandomCrop { .. }
-            | Step::RandomResizedCrop { .. }
-            | Step::Flip { .. }
-            | Step::Jitter(_) => {
+            Step::Flip { .. } => self.mirror(),
+            Step::RandomCrop { .. } | Step::RandomResizedCrop { .. } | Step::Jitter(_) => {
                 unreachable!("a transform with a random step has a generator")
             }
         }

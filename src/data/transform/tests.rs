@@ -176,6 +176,21 @@ fn a_squash_forgets_the_shape_and_a_resize_keeps_it() {
     assert_eq!(sum(&kept), 0.0);
 }
 
+/// A mirror image draws nothing, so that what is computed of it can be kept.
+#[test]
+fn what_is_seen_in_a_mirror_is_every_row_of_what_comes_out_backwards() {
+    let resize = Step::Resize { side: 4, kernel: Kernel::Bilinear };
+    for steps in [vec![], vec![resize, Step::CentreCrop { side: 3 }]] {
+        let straight = Transform { steps, normalise: Normalisation::Half, ..Transform::default() };
+        assert!(straight.mirrored().is_deterministic());
+        let input = noise([2, 5, 7]);
+        let width = straight.output_shape([2, 5, 7])[2];
+        let mut rows = apply(&straight, &image(&input, [2, 5, 7]), 0);
+        rows.chunks_mut(width).for_each(<[f32]>::reverse);
+        assert_eq!(apply(&straight.mirrored(), &image(&input, [2, 5, 7]), 0), rows);
+    }
+}
+
 #[test]
 fn jitter_comes_after_the_flip_and_moves_none_of_its_draws() {
     let jitter = Step::Jitter(Jitter { brightness: 0.5, ..Jitter::default() });

@@ -16,18 +16,21 @@ use crate::data::{
 use crate::experiment::ExperimentError;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Source;
+use crate::experiment::ranks::{Company, Crew};
 use crate::federation::{Rules, Setup, ShardSource, Terms};
 use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
 use crate::model::vit::Checkpoint;
 use crate::model::{
-    Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, ResNet, Vit, WeightsSource,
+    Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, Place, ResNet, Vit, WeightsSource,
     backbone_config, embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Lab;
-use crate::scenario::{BackboneSection, CachePlace, CacheSection, Scenario, StartWeights, Weights};
+use crate::scenario::{
+    BackboneSection, CachePlace, CacheSection, DeviceName, Scenario, StartWeights, Weights,
+};
 
 /// A run that is ready to begin, and what it was made from.
 pub struct Assembly {
@@ -36,6 +39,26 @@ pub struct Assembly {
     /// The data set.
     pub data: Source,
     pub backbone: Source,
+    /// The ranks that compute it, where it is not this process alone.
+    pub company: Option<Company>,
+}
+
+/// [`assemble`] by a crew: its other ranks put the same run together meanwhile, and have agreed with this one when this
+/// returns.
+///
+/// # Errors
+/// Those of [`assemble`]; ranks that differ, cannot take part, or are lost.
+pub fn assemble_by(
+    scenario: &Scenario,
+    methods: &Registry,
+    crew: &Crew,
+) -> Result<Assembly, ExperimentError> {
+    let Crew { workers, ranks } = crew;
+    let Some(ranks) = ranks else { return assemble(scenario, methods, *workers) };
+    ranks.muster(scenario);
+    let mut assembly = assemble(scenario, methods, *workers)?;
+    assembly.company = Some(ranks.join(scenario, &mut assembly)?);
+    Ok(assembly)
 }
 
 /// Opens what the scenario names and puts the run together. `asked` is a number of workers
@@ -46,7 +69,13 @@ pub fn assemble(
     asked: Option<u32>,
 ) -> Result<Assembly, ExperimentError> {
     let workers = workforce(&scenario.devices, asked)?;
-    let backbone = open_backbone(scenario)?;
+    let mut backbone = open_backbone(scenario)?;
+    if scenario.devices.names.contains(&DeviceName::Cpu) {
+        let place = Place::open(DeviceName::Cpu, scenario.devices.compute)?;
+        if !backbone.place().same(&place) {
+            backbone = backbone.at(&place)?;
+        }
+    }
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
     let (dataset, of_nobody) = Dataset::with_auxiliary(scenario, &tokeniser)?;
     let digest = data_digest(&dataset, of_nobody.as_deref())?;
@@ -110,11 +139,12 @@ pub fn assemble(
         facts,
         coding,
         workers,
+        fleet: None,
         shaker: None,
         past: None,
         before: Vec::new(),
     };
-    Ok(Assembly { setup, data, backbone: weights })
+    Ok(Assembly { setup, data, backbone: weights, company: None })
 }
 
 /// The backbone of a scenario; its shape must be the one the scenario states.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use blueprint::{Holders, at_hand, class_sizes, curriculum, holders_of};
-pub use inputs::{Assembly, assemble};
+pub use inputs::{Assembly, assemble, assemble_by};
 pub use rules::rules;
 pub use training::training_plan;
 pub use workforce::{ClientSize, pack, received_values, workforce};

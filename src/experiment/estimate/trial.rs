@@ -15,7 +15,8 @@ use crate::federation::{
 };
 use crate::learning::TrainingPlan;
 use crate::methods::Registry;
-use crate::policy::Method;
+use crate::policy::{Method, Period, RoundContext, one_seat_each};
+use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::{Curve, Scenario};
 use crate::wire::Body;
 
@@ -133,16 +134,33 @@ struct Watcher {
     watched: Arc<Mutex<Watched>>,
 }
 
+impl Watcher {
+    /// What a seat computes in the only round of a phase.
+    fn passes(&self, (round, task, phase): (Round, TaskId, usize), samples: usize) -> f64 {
+        let tasks = &self.curriculum.tasks;
+        let context = RoundContext {
+            round,
+            period: Period::of(Arc::clone(&tasks[task.index()]), tasks.len()),
+            phase,
+            phase_name: "",
+            round_in_phase: 0,
+            rounds_in_phase: 1,
+            run_seed: 0,
+        };
+        let seats = one_seat_each(&context.period, &[ClientId(0)]);
+        let work = |seat| self.method.seat_work(seat, &context, samples, &self.training);
+        seats.iter().map(work).sum()
+    }
+}
+
 impl EventSink for Watcher {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let mut watched = lock(&self.watched);
         watched.entries += 1;
         watched.bytes += entry.to_line().len() as u64 + 1;
         match &entry.event {
-            Event::Trained { task, phase, samples, .. } => {
-                let view = &self.curriculum.tasks[task.index()];
-                let samples = *samples as usize;
-                watched.passes += self.method.work(view, *phase as usize, samples, &self.training);
+            Event::Trained { round, task, phase, samples, .. } => {
+                watched.passes += self.passes((*round, *task, *phase as usize), *samples as usize);
                 if Instant::now() > self.until {
                     self.interrupt.request();
                 }

@@ -5,7 +5,6 @@
 //! and compared with the digest that the journal has of it.
 
 mod merged;
-mod recompute;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -17,13 +16,13 @@ use super::assemble::{assemble, load};
 use super::error::ExperimentError;
 use super::fork::before;
 use super::models::{self, about};
+use super::recompute::recompute;
 use super::resume::{find, same_inputs};
 use super::run_directory::{names, read_manifest};
 use super::task_ends::{checkpoint_of, ended};
 use crate::federation::{Digest, Interrupt};
 use crate::methods::Registry;
 use merged::merged;
-use recompute::recompute;
 use sources::in_models;
 
 /// Why a model cannot come out.
@@ -127,7 +126,15 @@ pub fn export(
             }
             let place = checkpoint.as_ref().map_or("the beginning", |checkpoint| &checkpoint.place);
             let from = format!("computed again from {place} on");
-            (recompute(assembly.setup, checkpoint, end, interrupt)?, from)
+            let computed = recompute(assembly.setup, checkpoint, end.task, interrupt)?;
+            let state = computed.ok_or(ExportError::NotKept { task: number })?.server;
+            match Digest(state.digest()) {
+                computed if computed != end.digest => {
+                    let recorded = end.digest;
+                    return Err(ExportError::Different { computed, recorded }.into());
+                }
+                _ => (state, from),
+            }
         }
         None => return Err(ExportError::NotKept { task: number }.into()),
     };

@@ -173,7 +173,7 @@ pub fn fork(
     assembly.setup.past = Some(Arc::new(intact.past));
     let replayed = intact.mark.entries;
     let begin = Begin::After(intact.mark);
-    let run = Run::new(directory, manifest, &scenario, assembly.setup, begin);
+    let run = Run::new(directory, manifest, &scenario, assembly, begin);
     Ok(Resumed { run, scenario, notices, replayed })
 }
 
@@ -203,7 +203,18 @@ fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ExperimentError> {
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let server = setup.method.server(&setup.lab, init);
     let mut server = server.map_err(|error| other(error.to_string()))?;
-    server.load(&snapshot.server).map_err(|error| other(error.to_string()))
+    server.load(&snapshot.server).map_err(|error| other(error.to_string()))?;
+    let kept = snapshot.clients.iter().find(|(_, state)| !state.sections.is_empty());
+    if let Some((client, _)) = kept.filter(|_| setup.method.stateless()) {
+        return Err(other(format!(
+            "{client} has kept something, and with them clients keep nothing"
+        )));
+    }
+    for (client, state) in &snapshot.clients {
+        let checked = setup.method.check_state(state);
+        checked.map_err(|error| other(format!("what {client} has kept: {error}")))?;
+    }
+    Ok(())
 }
 
 /// Where a run that is forked after a task comes from.

@@ -1,7 +1,6 @@
 //! The checkpoint a forked run begins with: one that is there, or one computed again.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{ForkError, ForkOptions, before};
 use crate::experiment::assemble::assemble;
@@ -9,14 +8,12 @@ use crate::experiment::checkpoint::Mark;
 use crate::experiment::error::ExperimentError;
 use crate::experiment::journal_file::{JournalReader, JournalWriter};
 use crate::experiment::manifest::Manifest;
+use crate::experiment::recompute::recompute;
 use crate::experiment::resume::{find, same_inputs};
 use crate::experiment::run_directory::names;
 use crate::experiment::task_ends::{End, checkpoint_of};
-use crate::federation::{
-    Cadence, Digest, Entry, EventSink, Interrupt, SinkError, Snapshot, SnapshotPlace, simulate,
-};
+use crate::federation::{Digest, Interrupt, Snapshot};
 use crate::methods::Registry;
-use crate::quantity::TaskId;
 use crate::scenario::Scenario;
 
 /// Of the run at `path`, whose scenario is `held`.
@@ -45,15 +42,8 @@ pub(super) fn start(
     if checkpoint.is_none() && manifest.forked.is_some() {
         return Err(not_kept().into());
     }
-    setup.past = checkpoint.map(|checkpoint| Arc::new(checkpoint.past));
-    (setup.rules.snapshots, setup.rules.models) = (Cadence::Tasks, false);
-    setup.rules.confusion = false;
-    let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
-    let waiting =
-        Waiting { task: end.task, found: Arc::clone(&found), stop: stop.clone(), asked: interrupt };
-    simulate(assembly.setup, Box::new(waiting), Box::new(()), stop)?;
-    let found = found.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let snapshot: Snapshot = found.ok_or_else(not_kept)?;
+    let snapshot = recompute(assembly.setup, checkpoint, end.task, interrupt)?;
+    let snapshot = snapshot.ok_or_else(not_kept)?;
     let computed = Digest(snapshot.server.digest());
     if computed != end.digest {
         return Err(ForkError::Different { computed, recorded: end.digest }.into());
@@ -72,34 +62,4 @@ fn mark(path: &Path, scenario: &str, entries: u64) -> Result<Mark, ExperimentErr
     }
     let (position, digests) = (writer.position(), reader.digests());
     Ok(Mark { scenario: scenario.to_owned(), entries: reader.entries(), position, digests })
-}
-
-/// Takes one snapshot and ends the run.
-struct Waiting {
-    task: TaskId,
-    found: Arc<Mutex<Option<Snapshot>>>,
-    stop: Interrupt,
-    /// Somebody pressed Ctrl-C.
-    asked: Interrupt,
-}
-
-impl EventSink for Waiting {
-    fn record(&mut self, _entry: &Entry) -> Result<(), SinkError> {
-        if self.asked.is_requested() {
-            self.stop.request();
-        }
-        Ok(())
-    }
-
-    fn wants_snapshot(&self) -> bool {
-        true
-    }
-
-    fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
-        if snapshot.place == SnapshotPlace::Task(self.task) {
-            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.clone());
-            self.stop.request();
-        }
-        Ok(())
-    }
 }

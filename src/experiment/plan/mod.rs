@@ -135,6 +135,9 @@ pub struct PlannedPhase {
     pub protocol_up: FrameRange,
     /// Whether the size of an upload is known before training.
     pub up_size: UpSize,
+    /// Whether messages to clients may be smaller, by what the server knows when it sends them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub down_at_most: bool,
     /// Sample passes that the server's own learning is worth.
     pub server_passes: f64,
     /// Virtual seconds of all rounds together.

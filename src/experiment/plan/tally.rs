@@ -29,6 +29,7 @@ struct Asked {
     seats: u64,
     samples: u64,
     up_size: UpSize,
+    down_at_most: bool,
 }
 
 struct Phase {
@@ -58,6 +59,7 @@ impl Tally {
         let asked = self.asked.entry(phase).or_default();
         asked.seats += 1;
         asked.up_size = seat.up_size;
+        asked.down_at_most |= seat.down_at_most;
         if seat.seat.kind != SeatKind::Load {
             asked.samples += seat.samples as u64;
             self.total.training_jobs += 1;
@@ -84,6 +86,7 @@ impl Tally {
                     protocol_down: FrameRange::default(),
                     protocol_up: FrameRange::default(),
                     up_size: UpSize::Static,
+                    down_at_most: false,
                     server_passes: 0.0,
                     virtual_s: 0.0,
                 };
@@ -143,9 +146,9 @@ impl Tally {
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
             }
-            let Asked { seats, samples, up_size } =
+            let Asked { seats, samples, up_size, down_at_most } =
                 asked.remove(&(task, index)).unwrap_or_default();
-            PlannedPhase { seats, samples, up_size, ..row }
+            PlannedPhase { seats, samples, up_size, down_at_most, ..row }
         };
         let rows: Vec<PlannedPhase> = phases.into_iter().map(with_seats).collect();
         for row in &rows {

@@ -13,7 +13,7 @@ use crate::quantity::SeatId;
 use crate::wire::Body;
 
 /// The states before, of members that have one.
-pub(super) type SavedStates = BTreeMap<SeatId, Body>;
+pub(crate) type SavedStates = BTreeMap<SeatId, Body>;
 
 /// What the policy answers for each member, or that the memory of the device was full.
 pub(super) type Learnt = Result<Vec<Result<Outcome, Failure>>, Full>;

@@ -1,4 +1,7 @@
-//! A client: an actor that exists while it has something to do or to remember.
+//! A client: a state machine that exists while it has something to do or to remember.
+//!
+//! The conductor calls it. Thousands of them may be asked in a round, each for two events: a mailbox and a task of its
+//! own would cost more than what they do.
 
 mod learning;
 mod machine;
@@ -8,70 +11,7 @@ mod uncomputed;
 mod training;
 mod upload;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use actix::{Actor, Context, Handler, MessageResult};
-
 pub(super) use machine::{Broadcast, ClientMachine, ToClient};
-pub(super) use memory::KeptClient;
-pub(super) use training::{TrainingJob, train_together};
-
-use super::effect::Effect;
-use super::world::World;
-use crate::quantity::{Round, SeatId, VirtualTime};
-
-/// The thin shell around [`ClientMachine`].
-pub(super) struct ClientActor(pub ClientMachine);
-
-impl Actor for ClientActor {
-    type Context = Context<Self>;
-}
-
-/// Something happens to a client.
-pub(super) struct AtClient {
-    pub now: VirtualTime,
-    pub what: ToClient,
-}
-
-impl actix::Message for AtClient {
-    type Result = Vec<Effect>;
-}
-
-impl Handler<AtClient> for ClientActor {
-    type Result = MessageResult<AtClient>;
-
-    fn handle(&mut self, event: AtClient, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.0.step(event.now, event.what))
-    }
-}
-
-/// Something else holds from here on.
-pub(super) struct Turn(pub Arc<World>);
-
-impl actix::Message for Turn {
-    type Result = ();
-}
-
-impl Handler<Turn> for ClientActor {
-    type Result = ();
-
-    fn handle(&mut self, Turn(world): Turn, _: &mut Context<Self>) {
-        self.0.turn(world);
-    }
-}
-
-/// A snapshot is taken while these seats are out.
-pub(super) struct Keep(pub Arc<BTreeSet<(Round, SeatId)>>);
-
-impl actix::Message for Keep {
-    type Result = Option<KeptClient>;
-}
-
-impl Handler<Keep> for ClientActor {
-    type Result = MessageResult<Keep>;
-
-    fn handle(&mut self, Keep(out): Keep, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.0.keep(&out))
-    }
-}
+pub(super) use training::{
+    Learning, TrainingJob, learn_together, members, saved_states, seal_all, train_together,
+};

@@ -72,11 +72,28 @@ pub(crate) struct Done {
 
 /// A seat that waits to be trained.
 pub(crate) struct TrainingJob {
-    broadcast: Broadcast,
-    state: Body,
-    missed: Vec<MissedTask>,
+    pub broadcast: Broadcast,
+    /// What its client kept.
+    pub state: Body,
+    pub missed: Vec<MissedTask>,
     worked: VirtualTime,
     answer: oneshot::Sender<Result<Trained, String>>,
+}
+
+/// Where the answer to a job comes.
+type Slot = oneshot::Receiver<Result<Trained, String>>;
+
+impl TrainingJob {
+    /// A job, and where its answer will be.
+    pub fn new(
+        broadcast: Broadcast,
+        state: Body,
+        missed: Vec<MissedTask>,
+        worked: VirtualTime,
+    ) -> (TrainingJob, Slot) {
+        let (answer, slot) = oneshot::channel();
+        (TrainingJob { broadcast, state, missed, worked, answer }, slot)
+    }
 }
 
 /// The effect that trains a seat with its pack and tells its client at `end`.
@@ -86,9 +103,9 @@ pub(super) fn ask(
     missed: Vec<MissedTask>,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Effect {
-    let (answer, slot) = oneshot::channel();
     let (context, seat) = (Arc::clone(&broadcast.context), broadcast.seat.clone());
     let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
+    let (job, slot) = TrainingJob::new(broadcast, state, missed, worked);
     let pending = answered(
         slot,
         |gone| gone,
@@ -104,8 +121,7 @@ pub(super) fn ask(
             Message::Client(ToClient::Trained(Box::new(trained)))
         },
     );
-    let job = Box::new(TrainingJob { broadcast, state, missed, worked, answer });
-    Effect::Train { at: end, to, ticket, job, pending }
+    Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
 }
 
 /// The effects of a seat whose training is not computed: its pack waits for it no longer, and its client is
@@ -136,7 +152,7 @@ fn panicked(why: String) -> Stop {
 }
 
 /// A member of a pack beside what its policy sees.
-struct Place {
+pub(crate) struct Place {
     context: Arc<RoundContext>,
     masking: Option<Arc<Masking>>,
     worked: VirtualTime,
@@ -154,15 +170,22 @@ impl Place {
     }
 }
 
-/// Trains a pack. A member fails alone, unless the policy panics: nobody knows then how far it came,
-/// and all members fail. A pack that finds the memory of the device full is tried again in halves.
+/// Trains a pack on the calling worker.
 pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
-    let method = &*world.method;
-    let (mut places, mut members) = (Vec::new(), Vec::new());
-    for job in jobs {
+    let (places, mut members) = members(world, jobs);
+    // A pack is of one round.
+    let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
+    let saved = saved_states(world, &members);
+    let learnt = learn_together(world, &lab.in_round(&context), &mut members, &saved);
+    seal_all(world, places, members, learnt, &saved);
+}
+
+/// The members of a pack as their policy sees them, beside what it does not see.
+pub(crate) fn members(world: &World, jobs: Vec<TrainingJob>) -> (Vec<Place>, Vec<Member>) {
+    let split = |job| {
         let TrainingJob { broadcast: Broadcast { context, seat, down, masking, .. }, .. } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
-        members.push(Member {
+        let member = Member {
             phase: context.phase,
             down: Arc::clone(&down.message),
             state,
@@ -170,22 +193,62 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
             key: seat.key(context.run_seed, context.round),
             missed,
             seat,
-        });
-        places.push(Place { context, masking, worked, answer });
-    }
-    // A pack is of one round.
-    let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
-    let lab = lab.in_round(&context);
-    // A failed seat leaves the state as it was, also when it panicked half-way.
-    let saved: SavedStates = match method.stateless() {
+        };
+        (Place { context, masking, worked, answer }, member)
+    };
+    jobs.into_iter().map(split).unzip()
+}
+
+/// What members remember before they learn: a failed seat leaves the state as it was, also when it panicked half-way.
+pub(crate) fn saved_states(world: &World, members: &[Member]) -> SavedStates {
+    match world.method.stateless() {
         true => SavedStates::new(),
         false => members.iter().map(|member| (member.seat.id, member.state.clone())).collect(),
+    }
+}
+
+/// What a member learnt, as far as it may be computed anywhere: everything that faults, privacy, codecs and accounts
+/// make of it comes later.
+#[derive(Clone, Debug)]
+pub(crate) struct Learning {
+    pub up: PolicyMessage,
+    pub metrics: BTreeMap<String, Figure>,
+}
+
+impl From<Outcome> for Learning {
+    fn from(Outcome { up, metrics }: Outcome) -> Learning {
+        let metrics = metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
+        Learning { up, metrics }
+    }
+}
+
+/// Lets the policy learn with a pack, in the lab of its round. A member fails alone, unless the policy panics: nobody
+/// knows then how far it came, and all members fail. A pack that finds the memory of the device full is tried again in
+/// halves.
+pub(crate) fn learn_together(
+    world: &World,
+    lab: &Lab,
+    members: &mut [Member],
+    saved: &SavedStates,
+) -> Vec<Result<Learning, Failure>> {
+    let method = &*world.method;
+    let outcomes = in_halves(members, &mut |pack: &mut [Member]| learn(method, lab, pack, saved));
+    let outcome = |outcome: Result<Result<Outcome, Failure>, Full>| {
+        outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why))).map(Learning::from)
     };
-    let outcomes =
-        in_halves(&mut members, &mut |pack: &mut [Member]| learn(method, &lab, pack, &saved));
-    for ((place, mut member), outcome) in places.into_iter().zip(members).zip(outcomes) {
-        let outcome = outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why)));
-        let sealed = guard(|| seal(world, &place, &member, outcome?));
+    outcomes.into_iter().map(outcome).collect()
+}
+
+/// Makes what a pack learnt ready to travel, and answers for each seat.
+pub(crate) fn seal_all(
+    world: &World,
+    places: Vec<Place>,
+    members: Vec<Member>,
+    learnt: Vec<Result<Learning, Failure>>,
+    saved: &SavedStates,
+) {
+    for ((place, mut member), learnt) in places.into_iter().zip(members).zip(learnt) {
+        let sealed = guard(|| seal(world, &place, &member, learnt?));
         let result = sealed.unwrap_or_else(|panic| Err(panicked(panic)));
         if let (Err(_), Some(saved)) = (&result, saved.get(&member.seat.id)) {
             member.state = saved.clone();
@@ -195,10 +258,10 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
 }
 
 /// Makes an Up ready to travel.
-fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Result<Done, Stop> {
+fn seal(world: &World, place: &Place, member: &Member, learnt: Learning) -> Result<Done, Stop> {
     // The client's own model is the one without noise and lies.
     let (context, seat) = (&*place.context, &member.seat);
-    let own = world.rules.compares(context).then(|| outcome.up.clone());
+    let own = world.rules.compares(context).then(|| learnt.up.clone());
     let (faults, seed) = (&world.rules.faults, world.rules.seed);
     let victim = world.victim(context.round, seat);
     let counts = world.holdings.counts_of(&world.curriculum, &member.shard);
@@ -207,10 +270,10 @@ fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Resu
     let (update, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);
-            let lie = changed((&member.down, down), (&outcome.up, up), &mut change);
+            let lie = changed((&member.down, down), (&learnt.up, up), &mut change);
             (lie.map_err(Failure::from)?, Some(malice.to_string()))
         }
-        None => (outcome.up, None),
+        None => (learnt.up, None),
     };
     let update = match &world.rules.privacy.noise {
         Some(noise) => add_noise(noise, &update, up, member.key)?,
@@ -246,9 +309,7 @@ fn seal(world: &World, place: &Place, member: &Member, outcome: Outcome) -> Resu
         let frame = encode(&header, &sent.body, plan).map_err(|e| refused(seat, context, e))?;
         sent.fault = damage(frame, &mut rng);
     }
-    let metrics =
-        outcome.metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
-    let method = &world.method;
+    let (metrics, method) = (learnt.metrics, &world.method);
     let kept = if method.stateless() { 0 } else { method.kept_bytes(&member.state) };
     Ok(Done { up: sent, forged, metrics, kept })
 }

@@ -10,6 +10,7 @@ use crate::federation::answers::Answers;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::closing::Closing;
+use crate::federation::devices::Work;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::exchange::Exchange;
@@ -340,7 +341,7 @@ impl OpenRound {
         let upload = Upload { meta, sent: Arc::clone(&down.message), body, exchange };
         let fold = self.fold.clone();
         let lift = move |_: &crate::policy::Lab| fold.lift(upload);
-        effects.push(Effect::Post(JobKind::Fold, Box::new(lift)));
+        effects.push(Effect::Post(JobKind::Fold, Work::Here(Box::new(lift))));
     }
 
     /// The same for an upload that an earlier round asked for.
@@ -359,7 +360,7 @@ impl OpenRound {
         let (sent, SentUp { body, exchange, .. }) = (Arc::clone(&down.message), up);
         let upload = Upload { meta, sent, body, exchange };
         let lift = move |_: &crate::policy::Lab| fold.lift_late(place, upload);
-        effects.push(Effect::Post(JobKind::Fold, Box::new(lift)));
+        effects.push(Effect::Post(JobKind::Fold, Work::Here(Box::new(lift))));
     }
 
     /// An upload could not be lifted.

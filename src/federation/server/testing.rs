@@ -5,10 +5,12 @@ use std::sync::Arc;
 use super::machine::{ServerMachine, ToServer, here, reply};
 use super::round::OwnModel;
 use crate::federation::bias::{self, Comparison, Subject};
+use crate::federation::devices::Work;
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
+use crate::federation::fleet::{Test, TestErrand};
 use crate::federation::gather::Gather;
 use crate::federation::sink::JobKind;
 use crate::policy::{Lab, Predictor};
@@ -39,14 +41,12 @@ impl ServerMachine {
             return Err(FederationError::Impossible(what));
         };
         let blocks = evaluation::blocks(&self.world, seen);
-        let (gather, result) = Gather::new(blocks.len());
-        for (place, block) in blocks.into_iter().enumerate() {
-            let (world, predictor) = (Arc::clone(&self.world), Arc::clone(&predictor));
-            let gather = Arc::clone(&gather);
-            let job = move |lab: &Lab| {
-                gather.put(place, || evaluation::score(&world, lab, &*predictor, &block, seen));
-            };
-            effects.push(Effect::Post(JobKind::Evaluate, Box::new(job)));
+        let (tallies, result) = Gather::new(blocks.len());
+        let (world, server, digest) = (Arc::clone(&self.world), self.saved.clone(), self.digest);
+        let test = Arc::new(Test { world, predictor, blocks, seen, server, digest, tallies });
+        for number in 0..test.blocks.len() {
+            let errand = TestErrand { test: Arc::clone(&test), number };
+            effects.push(Effect::Post(JobKind::Evaluate, Work::Anywhere(Box::new(errand))));
         }
         self.doing = "waits for the evaluation";
         let (at, class, to) = here(now);
@@ -86,7 +86,7 @@ impl ServerMachine {
                     predictor.map(of).transpose()
                 });
             };
-            effects.push(Effect::Post(JobKind::Bias, Box::new(job)));
+            effects.push(Effect::Post(JobKind::Bias, Work::Here(Box::new(job))));
         }
         self.doing = "waits for client models to be compared";
         let (at, class, to) = here(now);

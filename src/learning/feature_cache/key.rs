@@ -5,7 +5,8 @@ use candle_core::DType;
 use super::blocks::BLOCK;
 use crate::data::{Split, Transform};
 use crate::learning::LearningError;
-use crate::model::{Backbone, BackboneConfig, FROZEN_BATCH, FrozenPart};
+use crate::model::ops::Precision;
+use crate::model::{Backbone, BackboneConfig, FROZEN_BATCH, FrozenPart, Place};
 
 /// Raised when the values or the layout of a file change their meaning.
 pub(super) const FORMAT: u32 = 1;
@@ -16,12 +17,13 @@ pub(super) struct Network {
     config: BackboneConfig,
     weights: blake3::Hash,
     compute: DType,
+    products: Precision,
 }
 
 impl Network {
     pub fn of(backbone: &Backbone) -> Result<Network, LearningError> {
-        let compute = backbone.place().compute;
-        Ok(Network { config: backbone.config(), weights: backbone.digest()?, compute })
+        let Place { compute, products, .. } = *backbone.place();
+        Ok(Network { config: backbone.config(), weights: backbone.digest()?, compute, products })
     }
 }
 

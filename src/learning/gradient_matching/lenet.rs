@@ -58,6 +58,18 @@ impl LeNet {
         convolutions + classes * (wide + 1)
     }
 
+    /// Multiplications of a forward pass: every weight of a convolution meets every place of its output.
+    pub fn multiplications_of(image: [usize; 3], classes: usize) -> usize {
+        let [mut channels, mut rows, mut columns] = image;
+        let mut all = 0;
+        for stride in STRIDES {
+            (rows, columns) = (rows.div_ceil(stride), columns.div_ceil(stride));
+            all += CHANNELS * channels * KERNEL * KERNEL * rows * columns;
+            channels = CHANNELS;
+        }
+        all + classes * channels * rows * columns
+    }
+
     fn length(&self) -> usize {
         LeNet::length_of(self.shapes[0], self.classes)
     }

@@ -3,7 +3,6 @@
 use candle_core::{Result, Tensor, bail};
 
 use super::closed_form;
-use crate::model::ops::wide::wide;
 
 /// `strength * sum of importance (w - anchor)^2`, as a scalar; its gradient is `2 strength importance (w - anchor)`.
 ///
@@ -15,17 +14,15 @@ pub fn anchored(w: &Tensor, anchor: &[f32], importance: &[f32], strength: f64) -
         bail!("penalty: {anchor} values and {importance} of importance for {:?}", w.shape());
     }
     closed_form(w, |w| {
-        wide(|| {
-            let mut total = 0.0;
-            let pull = w.iter().zip(anchor).zip(importance).map(|((w, a), f)| {
-                let gap = f64::from(*w) - f64::from(*a);
-                let pull = strength * f64::from(*f) * gap;
-                total += pull * gap;
-                (2.0 * pull) as f32
-            });
-            let gradient = pull.collect();
-            (total, gradient)
-        })
+        let mut total = 0.0;
+        let pull = w.iter().zip(anchor).zip(importance).map(|((w, a), f)| {
+            let gap = f64::from(*w) - f64::from(*a);
+            let pull = strength * f64::from(*f) * gap;
+            total += pull * gap;
+            (2.0 * pull) as f32
+        });
+        let gradient = pull.collect();
+        (total, gradient)
     })
 }
 

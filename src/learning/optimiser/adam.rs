@@ -1,7 +1,7 @@
 //! Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), as in `torch.optim`.
 
 use super::{MomentsMut, Stride};
-use crate::model::ops::wide::wide;
+use crate::model::ops::wide::{Work, wide};
 
 /// Where the weight decay enters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,16 +60,52 @@ impl Adam {
             Decay::Decoupled => ((1.0 - rate * self.weight_decay) as f32, 0.0),
             Decay::Coupled => (1.0, self.weight_decay as f32),
         };
-        let (beta2, epsilon, scale) = (self.beta2 as f32, self.epsilon as f32, scale as f32);
-        let (rest1, rest2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
-        let moments = moments.first.iter_mut().zip(moments.second);
-        wide(|| {
-            for ((v, &g), (m, s)) in values.iter_mut().zip(gradient).zip(moments) {
-                let g = scale * g + coupled * *v;
-                *m += rest1 * (g - *m);
-                *s = beta2 * *s + rest2 * (g * g);
-                *v = shrink * *v - stride * (*m / (s.sqrt() / correction2 + epsilon));
-            }
+        wide(Step {
+            values,
+            gradient,
+            moments,
+            scale: scale as f32,
+            coupled,
+            shrink,
+            rest1: (1.0 - self.beta1) as f32,
+            beta2: self.beta2 as f32,
+            rest2: (1.0 - self.beta2) as f32,
+            correction2,
+            epsilon: self.epsilon as f32,
+            stride,
         });
+    }
+}
+
+/// One step; all factors are fixed for it.
+struct Step<'a> {
+    values: &'a mut [f32],
+    gradient: &'a [f32],
+    moments: MomentsMut<'a>,
+    scale: f32,
+    coupled: f32,
+    shrink: f32,
+    rest1: f32,
+    beta2: f32,
+    rest2: f32,
+    correction2: f32,
+    epsilon: f32,
+    stride: f32,
+}
+
+impl Work for Step<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Step { values, gradient, moments, scale, coupled, shrink, stride, .. } = self;
+        let Step { rest1, beta2, rest2, correction2, epsilon, .. } = self;
+        let moments = moments.first.iter_mut().zip(moments.second);
+        for ((v, &g), (m, s)) in values.iter_mut().zip(gradient).zip(moments) {
+            let g = scale * g + coupled * *v;
+            *m += rest1 * (g - *m);
+            *s = beta2 * *s + rest2 * (g * g);
+            *v = shrink * *v - stride * (*m / (s.sqrt() / correction2 + epsilon));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! SGD with heavy-ball momentum and coupled weight decay, as `torch.optim.SGD`.
 
 use super::{MomentsMut, Stride};
-use crate::model::ops::wide::wide;
+use crate::model::ops::wide::{Work, each, wide};
 
 /// `b <- momentum b + (g + decay v)`, `v <- v - rate b`; without momentum `b` is the bracket.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,18 +25,33 @@ impl Sgd {
         let (scale, rate) = (stride.scale as f32, stride.rate as f32);
         let (momentum, decay) = (self.momentum as f32, self.weight_decay as f32);
         if moments.first.is_empty() {
-            wide(|| {
-                for (v, &g) in values.iter_mut().zip(gradient) {
-                    *v -= rate * (scale * g + decay * *v);
-                }
-            });
+            each(values, gradient, move |v, g| *v -= rate * (scale * g + decay * *v));
             return;
         }
-        wide(|| {
-            for ((v, &g), b) in values.iter_mut().zip(gradient).zip(moments.first) {
-                *b = momentum * *b + (scale * g + decay * *v);
-                *v -= rate * *b;
-            }
-        });
+        wide(Heavy { values, gradient, buffer: moments.first, scale, rate, momentum, decay });
+    }
+}
+
+/// A step with momentum.
+struct Heavy<'a> {
+    values: &'a mut [f32],
+    gradient: &'a [f32],
+    buffer: &'a mut [f32],
+    scale: f32,
+    rate: f32,
+    momentum: f32,
+    decay: f32,
+}
+
+impl Work for Heavy<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Heavy { values, gradient, buffer, scale, rate, momentum, decay } = self;
+        for ((v, &g), b) in values.iter_mut().zip(gradient).zip(buffer) {
+            *b = momentum * *b + (scale * g + decay * *v);
+            *v -= rate * *b;
+        }
     }
 }

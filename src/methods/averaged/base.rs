@@ -154,7 +154,7 @@ impl<A: Averaged> Base<A> {
 }
 
 /// Whether a phase is the exchange after training.
-pub(super) fn is_closing(phase: usize) -> bool {
+pub(in crate::methods) fn is_closing(phase: usize) -> bool {
     phase > 0
 }
 
@@ -210,7 +210,8 @@ impl<A: Averaged> Method for Base<A> {
             return Layout { control, assets, ..Layout::of(parameters) };
         }
         control.extend(self.method.hears_fields(facts));
-        Layout { control, parameters, extra: self.method.hears(facts), assets, ..Layout::default() }
+        let (extra, at_most) = (self.method.hears(facts), self.method.hears_at_most(facts));
+        Layout { control, parameters, extra, assets, at_most, ..Layout::default() }
     }
 
     fn up(&self, facts: &SketchFacts<'_>) -> Layout {
@@ -226,8 +227,8 @@ impl<A: Averaged> Method for Base<A> {
             control: self.method.control(facts, cut.head.start),
             parameters,
             extra,
-            assets: Vec::new(),
             size: self.method.size(),
+            ..Layout::default()
         }
     }
 
@@ -269,17 +270,23 @@ impl<A: Averaged> Method for Base<A> {
         self.method.charged()
     }
 
-    fn work(&self, _view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         match is_closing(phase) {
-            true => self.method.report_work(samples),
+            true => self.method.report_work(&self.model, view, samples),
             false => self.method.work(samples, plan),
         }
     }
 
-    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        match is_closing(phase) {
-            true => self.method.report_work(samples),
-            false => self.method.seat_work(&self.model, seat, samples, plan),
+    fn seat_work(
+        &self,
+        seat: &Seat,
+        round: &RoundContext,
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        match is_closing(round.phase) {
+            true => self.method.report_work(&self.model, &seat.view, samples),
+            false => self.method.seat_work(&self.model, (seat, round), samples, plan),
         }
     }
 
@@ -293,6 +300,10 @@ impl<A: Averaged> Method for Base<A> {
 
     fn kept_bytes(&self, state: &Body) -> u64 {
         A::State::of(state).map_or(0, |state| state.kept_bytes())
+    }
+
+    fn check_state(&self, state: &Body) -> Result<(), WireError> {
+        A::State::of(state).map(drop)
     }
 
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
@@ -330,6 +341,6 @@ impl<A: Averaged> Method for Base<A> {
         let received = self.cut(view, Direction::Down).padded(all, &sent.parameters);
         let whole = self.cut(view, Direction::Up).put(all, &received, &own.parameters)?;
         let task = view.task.index();
-        Ok(Some(self.method.predictor(&self.model, task, &whole, lab)?))
+        Ok(Some(self.method.own_predictor(&self.model, task, (sent, &whole), lab)?))
     }
 }

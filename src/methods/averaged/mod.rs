@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 pub use super::needs::Needs;
 pub use base::Base;
+pub(in crate::methods) use base::is_closing;
 pub(in crate::methods) use beside::{Beside, Sums, fitted, upon_variables, zeros_like};
 pub use closing::Closing;
 pub use cut::Direction;
@@ -217,6 +218,12 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Whether Downs may hold less of it: what the server knows by then.
+    fn hears_at_most(&self, facts: &SketchFacts<'_>) -> bool {
+        let _ = facts;
+        false
+    }
+
     /// Those tensors of a round's Downs.
     ///
     /// # Errors
@@ -338,8 +345,9 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         Ok(Default::default())
     }
 
-    /// Sample passes of a seat in that exchange, for virtual time.
-    fn report_work(&self, samples: usize) -> f64 {
+    /// Sample passes of a seat of this view in that exchange, for virtual time.
+    fn report_work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
+        let _ = (model, view);
         samples as f64
     }
 
@@ -484,15 +492,15 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         samples as f64 * f64::from(plan.epochs)
     }
 
-    /// The same of a seat, where it depends on what the seat does.
+    /// The same of a seat in a round, with what depends on what the seat does, on the round or on the model.
     fn seat_work(
         &self,
         model: &ModelFacts,
-        seat: &Seat,
+        (seat, round): (&Seat, &RoundContext),
         samples: usize,
         plan: &TrainingPlan,
     ) -> f64 {
-        let _ = (model, seat);
+        let _ = (model, seat, round);
         self.work(samples, plan)
     }
 
@@ -588,6 +596,22 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         lab: &Lab,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         self.predictor(model, memory.task(), theta, lab)
+    }
+
+    /// The model of a client before its upload is averaged: these whole parameters, of which it trained some, and what
+    /// else it was sent.
+    ///
+    /// # Errors
+    /// When they do not fit the backbone.
+    fn own_predictor(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        (sent, theta): (&Message, &ParameterSet),
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let _ = sent;
+        self.predictor(model, task, theta, lab)
     }
 
     /// A model of these whole parameters that answers as the method does after a task.

@@ -78,6 +78,7 @@ use crate::policy::{
     ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
     Period, Phase, PolicyError, Server, SketchFacts,
 };
+use crate::wire::{Body, WireError};
 
 /// The method: its settings, and the learner below it.
 #[derive(Clone, Debug)]
@@ -196,6 +197,10 @@ impl Method for C2Prompt {
 
     fn stateless(&self) -> bool {
         false
+    }
+
+    fn check_state(&self, state: &Body) -> Result<(), WireError> {
+        Compensation::of(state).map(drop)
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {

@@ -12,8 +12,8 @@ use crate::learning::{
     Classifier, LearningError, Teacher, TrainingPlan, TrainingReport, train_with,
 };
 use crate::methods::averaged::Averaged;
-use crate::model::{Norms, ParameterSet};
-use crate::numerics::streams::StreamKey;
+use crate::model::{Dropout, MaskPlace, Norms, ParameterSet};
+use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, PolicyError};
 
 /// Logits of teachers, by sample.
@@ -83,9 +83,13 @@ impl Student<'_> {
         let factors = network.variables().iter().map(|(name, _)| method.rate_factor(name));
         optimiser.set_rate_factors(factors.collect());
         let variables = network.variables();
+        let (rate, mut step) = (method.dropout(), 0);
         let report =
             train_with(&plan, &mut optimiser, &loader, variables, key, |batch: &Batch| {
-                let logits = network.training_logits(batch, &lab.device, None)?;
+                let places = vec![MaskPlace { key: key.domain(Domain::Dropout), step }];
+                let dropout = (rate > 0.0).then_some(Dropout { rate, places });
+                step += 1;
+                let logits = network.training_logits(batch, &lab.device, dropout)?;
                 let told = batch.samples().iter().flat_map(|sample| &targets[sample]).copied();
                 method.distilled(&logits, &told.collect::<Vec<f32>>())
             })?;

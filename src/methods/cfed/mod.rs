@@ -311,7 +311,7 @@ impl Averaged for Cfed {
     fn seat_work(
         &self,
         model: &ModelFacts,
-        seat: &Seat,
+        (seat, _): (&Seat, &RoundContext),
         samples: usize,
         plan: &TrainingPlan,
     ) -> f64 {

@@ -29,30 +29,33 @@
 //! picks by images that it finds in clients' gradients (`old_model = "proxy"`, as the release does).
 
 mod compensation;
+mod config;
 mod objective;
 mod proxy;
 mod schedule;
+mod signal;
 mod state;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
 pub use self::compensation::{Balance, Groups};
+pub use self::config::{Glfc, OldModel};
 use self::objective::Compensated;
 pub use self::objective::Terms;
 pub use self::proxy::{Augment, BestScore, Proxy, Scale, Seen};
 use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, gradients, old_in, trace};
 pub use self::schedule::RateSchedule;
+pub use self::signal::Signal;
 use self::state::Choosing;
 pub use self::state::Learned;
 use super::averaged::{
-    self, Averaged, Client, Closing, Learnt, Needs, OldLogits, Trained, Weights, one_by_one,
-    previous, sample_count, train_by,
+    self, Averaged, Client, Closing, Learnt, Needs, Trained, one_by_one, previous, sample_count,
+    train_by,
 };
 use super::fedavg::FedAvg;
 use super::head_form::HeadForm;
+use super::herded::{choosing_work, exemplars_after};
 use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
 use crate::learning::gradient_matching::LeNet;
@@ -62,147 +65,9 @@ use crate::policy::{
     Asset, AssetSketch, Figures, Lab, Message, ModelFacts, Period, Place, PolicyError,
     RoundContext, Seat, Service, SketchFacts, UpSize, Veto, parameter_sketches,
 };
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{BodySketch, Dtype, Kind, NamedTensor, Section};
 
-/// What tells a client that a new task has begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Signal {
-    /// The task itself.
-    Task,
-    /// A jump of the mean entropy of the received model's answers on the client's data.
-    ///
-    /// Of the clients that are drawn; the release asks all.
-    Entropy,
-}
-
-impl Choice for Signal {}
-
-/// Which model's answers are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OldModel {
-    /// The mean model as the previous task ended.
-    TaskEnd,
-    /// The one that knew best the images that a proxy server found in clients' gradients.
-    ///
-    /// Heavy: hundreds of iterations for every class of every client.
-    Proxy,
-}
-
-impl Choice for OldModel {}
-
-/// The `[method]` table of GLFC, or of LGA.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Glfc {
-    /// What trains and how; all classes seen train.
-    pub fedavg: FedAvg,
-    /// Exemplars of a client, of all learned classes together.
-    pub budget: u32,
-    /// Whether a sample may be an exemplar several times.
-    pub repeats: bool,
-    /// What begins a task for a client.
-    pub signal: Signal,
-    /// How far the entropy jumps at a new task, in nats.
-    pub threshold: f64,
-    /// Whose answers are held.
-    pub old_model: OldModel,
-    /// How the proxy server works, where there is one.
-    pub proxy: Proxy,
-    /// When the learning rate falls.
-    pub lr_schedule: RateSchedule,
-    /// The loss.
-    pub terms: Terms,
-}
-
-impl Default for Glfc {
-    fn default() -> Self {
-        defaults(Glfc::read)
-    }
-}
-
 impl Glfc {
-    /// The defaults of LGA.
-    pub fn default_lga() -> Glfc {
-        defaults(Glfc::read_lga)
-    }
-
-    /// Reads the keys of a `[method]` table of GLFC.
-    pub fn read(table: &mut TableReader<'_>) -> Glfc {
-        let glfc = Glfc::learning(table, "the release of GLFC");
-        let compensate = Param::new("compensate", true, "weigh old and new samples");
-        let share = |name, doc| Param::new(name, 0.5, doc).source("GLFC").at_least(0.0);
-        let labels = share("label_weight", "weight of the labels where there is an old model");
-        let relation = share("relation_weight", "weight of the old model's answers");
-        let compensate = compensate.source("GLFC; Powder's port does not");
-        let balance = if table.get(&compensate) { Balance::Learned } else { Balance::None };
-        let terms = Terms {
-            balance,
-            labels: table.get(&labels),
-            relation: table.get(&relation),
-            weighs_relation: false,
-        };
-        Glfc { terms, ..glfc }
-    }
-
-    /// Reads the keys of a `[method]` table of LGA.
-    pub fn read_lga(table: &mut TableReader<'_>) -> Glfc {
-        let glfc = Glfc::learning(table, "the release of LGA");
-        let groups = Param::new("groups", Groups::Cumulative, "which learned classes are a group");
-        let groups = groups.source("the release; the paper means task");
-        let lambda = Param::new("lambda", 1.0, "weight of either term where there is an old model");
-        let balance = Balance::Tasks(table.get(&groups));
-        let lambda = table.get(&lambda.source("the release of LGA").at_least(0.0));
-        let terms = Terms { balance, labels: lambda, relation: lambda, weighs_relation: true };
-        let wait = Param::new("proxy_wait", 6, "rounds of a task in which scores count as zero");
-        let radius = "radius of copies of features in the first task; 0 scores images";
-        let radius = Param::new("radius", 0.15, radius).source("the release of LGA").at_least(0.0);
-        let spread = "later the radius is that of clients' features in the first task";
-        let spread = Param::new("radius_from_clients", true, spread);
-        let scale = Param::new("noise_scale", Scale::SquaredVariance, "how noise is scaled");
-        let augment = Augment {
-            radius: table.get(&radius),
-            from_clients: table.get(&spread.source("the release reads all images at the server")),
-            scale: table.get(&scale.source("the release; the deviation is meant")),
-        };
-        let wait = table.get(&wait.source("the release of LGA"));
-        let augment = (augment.radius > 0.0).then_some(augment);
-        let proxy = Proxy { wait, augment, ..glfc.proxy };
-        Glfc { terms, proxy, ..glfc }
-    }
-
-    /// The keys of both; terms are still to be read.
-    fn learning(table: &mut TableReader<'_>, release: &'static str) -> Glfc {
-        let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
-        let head = Param::new("head", HeadForm::Growing, "head rows in messages");
-        let weights = table.get(&weights.source(release));
-        let fedavg = FedAvg { weights, old_logits: OldLogits::Keep, ..FedAvg::learning(table) };
-        let head = table.get(&head.source(release));
-        let fedavg = FedAvg { head, ..fedavg }.upon_module(table);
-        let budget = Param::new("budget", 2_000, "exemplars of a client, of all classes together");
-        let repeats = Param::new("repeats", true, "a sample may be an exemplar several times");
-        let signal = Param::new("signal", Signal::Task, "what begins a task for a client");
-        let threshold = "how far the entropy jumps at a new task, in nats";
-        let threshold = Param::new("threshold", 1.2, threshold).source(release).at_least(0.0);
-        let old = Param::new("old_model", OldModel::TaskEnd, "whose answers are held");
-        let rates = Param::new("lr_schedule", RateSchedule::Code, "when the learning rate falls");
-        Glfc {
-            fedavg,
-            budget: table.get(&budget.source(release).at_most(1e7)),
-            repeats: table.get(&repeats.source(release)),
-            signal: table.get(&signal.source("Powder's port; the release has entropy")),
-            threshold: table.get(&threshold),
-            old_model: table.get(&old.source("Powder's port; the release has proxy")),
-            proxy: Proxy::read(table, release),
-            lr_schedule: table.get(&rates.source(release)),
-            terms: Terms {
-                balance: Balance::None,
-                labels: 0.0,
-                relation: 0.0,
-                weighs_relation: false,
-            },
-        }
-    }
-
     fn has_proxy(&self) -> bool {
         self.old_model == OldModel::Proxy
     }
@@ -222,27 +87,6 @@ impl Glfc {
         match self.old_model {
             OldModel::TaskEnd => Ok(previous::of(down)?.map(|previous| (previous, before))),
             OldModel::Proxy => Ok(down.asset(OLD).map(|asset| old_in(asset)).transpose()?),
-        }
-    }
-
-    /// Whether the received model, or the task, says that a new one has begun.
-    fn is_signalled(
-        &self,
-        state: &mut Learned,
-        member: &Client<'_, Learned>,
-        received: &Classifier,
-        lab: &Lab,
-    ) -> Result<bool, PolicyError> {
-        let view = &member.seat.view;
-        match self.signal {
-            Signal::Task => Ok(state.task != Some(view.task)),
-            // Nothing answers on nothing: the entropy stays that of the last round with samples.
-            Signal::Entropy if member.shard.is_empty() => Ok(false),
-            Signal::Entropy => {
-                let before = state.entropy;
-                state.entropy = entropy(member.shard, received, view.seen(), lab)?;
-                Ok(state.entropy - before > self.threshold)
-            }
         }
     }
 
@@ -292,25 +136,6 @@ impl Glfc {
         member.state = state;
         Ok(trained)
     }
-}
-
-/// The mean entropy of a model's answers on a shard, over the softmax of the outputs seen, in nats.
-fn entropy(shard: &Shard, model: &Classifier, seen: usize, lab: &Lab) -> Result<f64, PolicyError> {
-    let loader = lab.frozen(lab.statistics_loader(shard), model.frozen_part())?;
-    let mut total = 0.0;
-    for batch in loader.in_order(lab.evaluation_batch) {
-        let logits = model.logits(&model.batch_features(&batch?, &lab.device)?)?;
-        let logits = logits.narrow(1, 0, seen)?.contiguous()?.to_vec2::<f32>()?;
-        total += logits.iter().map(|row| entropy_of(row)).sum::<f64>();
-    }
-    Ok(total / shard.len().max(1) as f64)
-}
-
-fn entropy_of(logits: &[f32]) -> f64 {
-    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let shifted = || logits.iter().map(|z| f64::from(*z) - f64::from(top));
-    let sum: f64 = shifted().map(libm::exp).sum();
-    libm::log(sum) - shifted().map(|z| libm::exp(z) * z).sum::<f64>() / sum
 }
 
 impl Averaged for Glfc {
@@ -433,10 +258,11 @@ impl Averaged for Glfc {
         }
     }
 
-    /// The clients of a task's first round are taken to be signalled in it.
+    /// The clients of a task's first round are taken to be signalled in it, those of later rounds to be as many.
     fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
-        match self.has_proxy() && round.round_in_phase == 0 {
-            true => self.proxy.work(model, updates * round.period.view.rows.len()),
+        let images = updates * round.period.view.rows.len();
+        match self.has_proxy() {
+            true => self.proxy.work(model, round.round_in_phase, images),
             false => 0.0,
         }
     }
@@ -472,9 +298,39 @@ impl Averaged for Glfc {
         Ok(one_by_one(pack, |member| self.train(model, member, lab)))
     }
 
-    /// Training, and the old model's answers.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        (1.0 + 1.0 / 3.0) * self.fedavg.work(samples, plan)
+        self.fedavg.work(samples, plan)
+    }
+
+    /// Training on the task's samples and all exemplars, the old model's answers on them, and a forward pass where the
+    /// client says its entropy or how far its features spread. In a task's first round, taken to be the one with the
+    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server.
+    fn seat_work(
+        &self,
+        model: &ModelFacts,
+        (seat, round): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let (view, budget) = (&seat.view, self.budget as usize);
+        let (task, classes) = (view.task.index(), view.rows.len());
+        let teacher = if task > 0 { 1.0 / 3.0 } else { 0.0 };
+        let exemplars = exemplars_after(task, samples, budget);
+        let training = (1.0 + teacher) * self.work(samples + exemplars, plan);
+        let passes = u8::from(self.signal == Signal::Entropy) + u8::from(self.traces(view));
+        let every_round = training + f64::from(passes) * samples as f64 / 3.0;
+        if round.round_in_phase > 0 {
+            return every_round;
+        }
+        let chosen = match task {
+            0 => 0.0,
+            _ => choosing_work(model, samples, (classes, view.rows.start), budget),
+        };
+        let gradients = match self.has_proxy() {
+            true => self.proxy.client_work(model, samples, classes),
+            false => 0.0,
+        };
+        every_round + chosen + gradients
     }
 }
 
@@ -501,20 +357,5 @@ pub(super) fn lga_entry() -> MethodEntry {
                  TPAMI 2023, arXiv 2302.00903",
         state: STATE,
         ..MethodEntry::averaging("lga", Glfc::read_lga)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// GLFC card, invariant 6 of the signal: uniform answers have `ln K`, certain ones nothing.
-    #[test]
-    fn uniform_answers_have_the_entropy_of_their_number() {
-        assert!((entropy_of(&[0.7; 10]) - libm::log(10.0)).abs() < 1e-12);
-        assert!(entropy_of(&[900.0, 0.0, -5.0]).abs() < 1e-12);
-        // p = (3/4, 1/4)
-        let wanted = 0.75 * libm::log(4.0 / 3.0) + 0.25 * libm::log(4.0);
-        assert!((entropy_of(&[libm::logf(3.0), 0.0]) - wanted).abs() < 1e-7);
     }
 }

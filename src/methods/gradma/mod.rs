@@ -30,8 +30,9 @@ use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;
+use crate::numerics::cone::Program;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Holdings, Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::policy::{Holdings, Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 use clap::ValueEnum;
@@ -113,6 +114,11 @@ impl GradMa {
         self.project != Project::Server
     }
 
+    /// Of all parameters.
+    fn numbers(&self, model: &ModelFacts) -> usize {
+        self.parameters(model).iter().map(|one| one.shape.iter().product::<usize>()).sum()
+    }
+
     fn at_server(&self) -> bool {
         self.project != Project::Clients
     }
@@ -181,6 +187,36 @@ impl Averaged for GradMa {
             None => self.fedavg.work(samples, plan),
         };
         if self.at_clients() { 3.0 * passes } else { passes }
+    }
+
+    /// Those, and a program of three rows in every step but the first.
+    fn seat_work(
+        &self,
+        model: &ModelFacts,
+        _at: (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let epoch = samples.div_ceil(plan.batch.max(1)) as u64;
+        let steps = self.steps.map_or(epoch * u64::from(plan.epochs), u64::from);
+        let turned = if self.at_clients() { steps.saturating_sub(1) } else { 0 };
+        let program = Program::multiplications(3) * self.numbers(model);
+        self.work(samples, plan) + model.passes(turned as f64 * program as f64)
+    }
+
+    /// The momentum, a program with a row for everybody who may have answered, and what is left of their updates.
+    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        if !self.at_server() {
+            return 0.0;
+        }
+        let rounds = match self.reset {
+            Reset::Task => round.round_in_phase,
+            Reset::Keep => round.round.0,
+        };
+        let answered = updates.saturating_mul(rounds as usize + 1).min(model.clients);
+        let rows = answered.min(self.memory as usize);
+        let each = 1 + Program::multiplications(rows) + rows;
+        model.passes(each as f64 * self.numbers(model) as f64)
     }
 
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {

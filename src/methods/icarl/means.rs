@@ -50,33 +50,18 @@ pub(super) fn sums_of(
     lab: &Lab,
 ) -> Result<(Vec<f64>, Vec<u32>), PolicyError> {
     let (mut sums, mut counts) = (vec![0.0; rows * dim], vec![0; rows]);
-    let plain = lab.frozen(lab.statistics_loader(samples), model.frozen_part())?;
-    let mut add = |features: Tensor, labels: &[u32]| -> Result<(), PolicyError> {
-        for (feature, label) in features.to_vec2::<f32>()?.iter().zip(labels) {
-            add_unit(&mut sums, &mut counts, (*label as usize, feature));
-        }
-        Ok(())
-    };
-    for batch in plain.in_order(lab.evaluation_batch) {
-        let batch = batch?;
-        add(model.batch_features(&batch, &lab.device)?, batch.labels())?;
-    }
-    if flips {
-        // Nothing is kept of mirror images.
-        for batch in lab.statistics_loader(samples).in_order(lab.evaluation_batch) {
+    let mirrored = flips.then(|| lab.mirror_loader(samples)).flatten();
+    for loader in [lab.statistics_loader(samples)].into_iter().chain(mirrored) {
+        let loader = lab.frozen(loader, model.frozen_part())?;
+        for batch in loader.in_order(lab.evaluation_batch) {
             let batch = batch?;
-            let Some(mirrored) = mirrored(&lab.pixels(&batch)?)? else { break };
-            add(model.features(&mirrored)?, batch.labels())?;
+            let features = model.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+            for (feature, label) in features.iter().zip(batch.labels()) {
+                add_unit(&mut sums, &mut counts, (*label as usize, feature));
+            }
         }
     }
     Ok((sums, counts))
-}
-
-/// Images `(b, c, h, w)` seen in a mirror; nothing where there are none.
-fn mirrored(pixels: &Tensor) -> candle_core::Result<Option<Tensor>> {
-    let [_, _, _, width] = pixels.dims()[..] else { return Ok(None) };
-    let columns: Vec<u32> = (0..width as u32).rev().collect();
-    pixels.index_select(&Tensor::new(columns, pixels.device())?, 3).map(Some)
 }
 
 /// Means of length one by head row; none of classes without exemplars.
@@ -321,14 +306,5 @@ mod tests {
         let mut body = Body::default();
         whole.save_into(&mut body);
         assert_eq!(Means::load_from(&body).unwrap().0, whole);
-    }
-
-    #[test]
-    fn images_are_mirrored_left_and_right() {
-        let image = Tensor::arange(0f32, 8.0, &Device::Cpu).unwrap().reshape((1, 2, 2, 2)).unwrap();
-        let mirrored = mirrored(&image).unwrap().unwrap().flatten_all().unwrap();
-        assert_eq!(mirrored.to_vec1::<f32>().unwrap(), [1.0, 0.0, 3.0, 2.0, 5.0, 4.0, 7.0, 6.0]);
-        let tokens = Tensor::zeros((2, 3), candle_core::DType::U32, &Device::Cpu).unwrap();
-        assert!(super::mirrored(&tokens).unwrap().is_none());
     }
 }

@@ -38,6 +38,7 @@ use super::averaged::{
     train_alone,
 };
 use super::fedavg::FedAvg;
+use super::herded::{choosing_work, exemplars_after};
 use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
 use crate::learning::exemplars::Quota;
@@ -46,7 +47,8 @@ use crate::model::ParameterSet;
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Figures, Lab, ModelFacts, Place, PolicyError, Predictor, Service, SketchFacts, Stale, Veto,
+    Figures, Lab, ModelFacts, Place, PolicyError, Predictor, RoundContext, Seat, Service,
+    SketchFacts, Stale, Veto,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{Dtype, Kind, NamedTensor, Section};
@@ -264,9 +266,22 @@ impl Averaged for Icarl {
         Ok(Box::new(Distilled { loss: self.loss, bce: self.bce, columns, previous }))
     }
 
-    /// Training, and the previous network's answers.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        (1.0 + 1.0 / 3.0) * self.fedavg.work(samples, plan)
+        self.fedavg.work(samples, plan)
+    }
+
+    /// Training on the task's samples and all exemplars, and the previous network's answers on them.
+    fn seat_work(
+        &self,
+        _model: &ModelFacts,
+        (seat, _): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let task = seat.view.task.index();
+        let exemplars = exemplars_after(task, samples, self.budget as usize);
+        let teacher = if task > 0 { 1.0 / 3.0 } else { 0.0 };
+        (1.0 + teacher) * self.work(samples + exemplars, plan)
     }
 
     fn closes_with(&self) -> Option<&'static str> {
@@ -279,6 +294,20 @@ impl Averaged for Icarl {
             Place::new(Kind::Prototypes, name, shape, dtype).summed(Stale::Refuse)
         };
         vec![place(SUMS, &[rows, dim], Dtype::F32), place(COUNTS, &[rows], Dtype::U32)]
+    }
+
+    /// Herding, and a forward pass of all exemplars and of their mirror images.
+    fn report_work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
+        let budget = self.budget as usize;
+        let herds = self.keep == Keeps::Herding && budget > 0;
+        let classes = (view.rows.len(), view.seen());
+        let herding = if herds { choosing_work(model, samples, classes, budget) } else { 0.0 };
+        let exemplars = match self.keep {
+            Keeps::Herding => exemplars_after(view.task.index() + 1, samples, budget),
+            Keeps::Everything => samples * (view.task.index() + 1),
+        };
+        let images = if self.flips { 2.0 } else { 1.0 };
+        herding + images * exemplars as f64 / 3.0
     }
 
     /// Herds the samples of the task and describes all exemplars.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::methods::averaged::Memory;
-use crate::methods::regression::Layer;
+use crate::methods::regression::{Layer, PRECISION};
 use crate::model::{Factor, LoraPlace, ModelError, Parameter, ParameterSet, lora_name};
 use crate::numerics::regression_mean::{Moments, NotFinite, regression_mean};
 use crate::numerics::symmetric::Symmetric;
@@ -130,7 +130,7 @@ impl Tasks {
                 let Some(shape) = pairs.get(&name).map(|a| a.shape.clone()) else {
                     return Ok(None);
                 };
-                let values = regression_mean(product, total)?;
+                let values = regression_mean(product, total, total.rounding(PRECISION))?;
                 let values = values.into_iter().map(|value| value as f32).collect();
                 merged.insert(name, Parameter { shape, values });
             }
@@ -250,4 +250,57 @@ impl Memory for Tasks {
 fn full_of(packed: Vec<f64>) -> Option<Moments> {
     let order = (((8 * packed.len() + 1) as f64).sqrt() as usize).saturating_sub(1) / 2;
     Symmetric::from_packed(order, packed).map(Moments::Full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::Golden;
+    use crate::numerics::symmetric::Gram;
+
+    /// Three tasks of a layer of eight inputs and six outputs, at rank 2.
+    #[test]
+    fn golden_tasks_are_merged_by_what_was_reported() {
+        let Some(golden) = Golden::open("statistics") else { return };
+        let part = |name: &str, task: usize| {
+            let all = golden.f64(name);
+            let width = all.len() / 3;
+            all[task * width..(task + 1) * width].to_vec()
+        };
+        let (x, rows) = (golden.f64("reg.X"), golden.i64("reg.rows"));
+        let place = LoraPlace::Proj;
+        let layers =
+            [(0, place, Layer { weight: "w".to_owned(), inputs: 8, outputs: 6, tokens: 1 })];
+        let [a, b] = [Factor::A, Factor::B].map(|factor| lora_name(0, place, factor));
+        for (name, gamma) in [("lorm.tasks_full", 1.0), ("lorm.tasks_diag", 0.0)] {
+            let (mut tasks, mut rest) = (Tasks::default(), x.as_slice());
+            for (task, rows) in rows.iter().enumerate() {
+                let (own, others) = rest.split_at(8 * *rows as usize);
+                rest = others;
+                let mut gram = Gram::new(8);
+                gram.add(own);
+                let moments = Moments::Full(gram.finish()).shrunk(gamma);
+                let mut pair = ParameterSet::new();
+                for (name, values, shape) in
+                    [(&a, part("lorm.A", task), vec![2, 8]), (&b, part("lorm.B", task), vec![6, 2])]
+                {
+                    let values = values.into_iter().map(|value| value as f32).collect();
+                    pair.insert(name.as_str(), Parameter { shape, values });
+                }
+                tasks.begins(task);
+                let product = moments.after(&part("lorm.A", task));
+                tasks.report([("w".to_owned(), product, moments)]);
+                tasks.finish(pair);
+            }
+            let mut network = vec![0f32; 48];
+            for pair in tasks.merged(&layers).unwrap().unwrap() {
+                let (a, b) = (&pair.get(&a).unwrap().values, &pair.get(&b).unwrap().values);
+                for (at, value) in network.iter_mut().enumerate() {
+                    let (row, column) = (at / 8, at % 8);
+                    *value += b[2 * row] * a[column] + b[2 * row + 1] * a[8 + column];
+                }
+            }
+            golden.assert_close_f32(name, &network);
+        }
+    }
 }

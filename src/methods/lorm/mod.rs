@@ -20,27 +20,25 @@
 //! Where a sum of `G` has no inverse the pseudo-inverse drops the direction, as the public code has it for the blocks; for
 //! the head it has a plain inverse, which is the same where there is one.
 
+mod config;
 mod memory;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
+pub use self::config::{Factors, Lorm};
 use self::memory::{EARLIER, Tasks, by_task, stacked};
-use super::HeadForm;
 use super::averaged::{
-    Averaged, Averaging, Client, Closing, Direction, Needs, Parameters, Trained, Weights,
-    head_rows_of, sample_count,
+    Averaged, Averaging, Client, Closing, Direction, Needs, Parameters, Trained, head_rows_of,
+    is_closing, sample_count,
 };
-use super::low_rank::{ALL_BLOCKS, LowRank};
 use super::registry::MethodEntry;
-use super::regression::{InputStatistics, Layer, Unseen, answers, answers_place, multiplications};
-use crate::learning::{Classifier, TrainingPlan};
-use crate::model::{
-    Factor, HeadKind, HeadStart, LinearHead, LinearLayer, LoraPlace, LoraShape, Parameter,
-    ParameterSet, is_lora, lora_name,
+use super::regression::{
+    Layer, PRECISION, Unseen, answer_in_place_of, answers, inverse, values_of,
 };
+use crate::data::TaskView;
+use crate::learning::{Classifier, TrainingPlan};
+use crate::model::{Factor, HeadKind, Parameter, ParameterSet, is_lora, lora_name};
 use crate::numerics::regression_mean::{Moments, regression_mean};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -48,95 +46,12 @@ use crate::policy::{
     PolicyError, Predictor, RoundContext, Seat, Service, SketchFacts, Veto, parameter_sketches,
     parameters_of,
 };
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::wire::{BodySketch, Kind, NamedTensor, Section, WireError};
-
-/// Which factor trains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Factors {
-    /// B and A in turns, B first in every task.
-    Alternate,
-    /// B alone.
-    B,
-    /// A alone.
-    ///
-    /// With B at zero nothing is learnt below the head.
-    A,
-}
-
-impl Choice for Factors {}
-
-/// The `[method]` table of LoRM.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Lorm {
-    /// Rank of a pair.
-    pub rank: u32,
-    /// Which factor trains.
-    pub factors: Factors,
-    /// Factors on the learning rates of B and A.
-    pub rates: [f64; 2],
-    /// What is sent of inputs.
-    pub statistics: InputStatistics,
-    /// How a linear head starts.
-    pub head_init: HeadStart,
-    /// Which head rows messages carry.
-    pub head: HeadForm,
-    /// How much a client counts in the mean of biases.
-    pub weights: Weights,
-}
-
-impl Default for Lorm {
-    fn default() -> Self {
-        defaults(Lorm::read)
-    }
-}
+use crate::wire::{BodySketch, Kind, NamedTensor, Section};
 
 impl Lorm {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Lorm {
-        let code = "the public code of LoRM";
-        let rank = Param::new("rank", 16, "rank of a LoRA pair").source("HGP's tables: 1 to 32");
-        let factors = Param::new("factors", Factors::Alternate, "the factor that a round trains");
-        let rate = |name, doc| Param::new(name, 1.0, doc).source(code).at_least(0.0);
-        let b = rate("b_lr", "factor on the learning rate of B");
-        let a = rate("a_lr", "factor on the learning rate of A");
-        let head_init = Param::new("head_init", HeadStart::Normal, "how the head starts");
-        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        let weights = Param::new("weights", Weights::BySamples, "how much a client's bias counts");
-        Lorm {
-            rank: table.get(&rank.at_least(1.0).at_most(65_536.0)),
-            factors: table.get(&factors.source(code)),
-            rates: [table.get(&b), table.get(&a)],
-            statistics: InputStatistics::read(table, (0.0, 0.5), "HGP's tables; 0.3 on CUB-200"),
-            head_init: table.get(&head_init.source("timm's head, as the public code has it")),
-            head: table.get(&head),
-            weights: table.get(&weights.source(code)),
-        }
-    }
-
-    fn shape(&self, model: &ModelFacts) -> LoraShape {
-        let at = LinearLayer::ALL.map(LoraPlace::at).to_vec();
-        LowRank { rank: self.rank, at, blocks: ALL_BLOCKS }.shape(model, None)
-    }
-
-    /// The factor that a round of a task trains.
-    fn trained(&self, round: u32) -> Factor {
-        match (self.factors, round % 2) {
-            (Factors::B, _) | (Factors::Alternate, 0) => Factor::B,
-            _ => Factor::A,
-        }
-    }
-
-    /// The layers of blocks, with the places of their pairs.
-    fn layers(&self, model: &ModelFacts) -> Vec<(usize, LoraPlace, Layer)> {
-        let layers = Layer::of_blocks(model);
-        layers.map(|(block, layer, of)| (block, LoraPlace::at(layer), of)).collect()
-    }
-
-    /// The layers whose moments travel after training, in their order.
-    fn measured(&self, model: &ModelFacts) -> Vec<Layer> {
-        let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
-        blocks.chain([Layer::head(model)]).collect()
+    /// Multiplications of the moments of these layers, of a sample.
+    fn measuring(&self, layers: &[Layer]) -> f64 {
+        layers.iter().map(|layer| self.statistics.measuring(layer)).sum()
     }
 
     /// The network of all tasks so far: the mean of their updates.
@@ -157,10 +72,7 @@ impl Lorm {
         now: &ParameterSet,
         lab: &Lab,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
-        let earlier = match member.down.asset(EARLIER) {
-            Some(asset) => by_task(&parameters_of(&asset.body)?)?,
-            None => Vec::new(),
-        };
+        let earlier = earlier_in(member.down)?;
         let network = Classifier::frozen(&lab.backbone, &Lorm::averaged(&earlier, now)?)?;
         self.statistics.measure(&network, member, lab)
     }
@@ -171,10 +83,12 @@ impl Lorm {
     }
 }
 
-fn values(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usize), WireError> {
-    let missing = || WireError::Malformed(format!("a message without `{name}`"));
-    let found = set.get(name).ok_or_else(missing)?;
-    Ok((found.values.iter().map(|value| f64::from(*value)).collect(), found.rows()))
+/// The pairs of earlier tasks that a Down names.
+fn earlier_in(down: &Message) -> Result<Vec<ParameterSet>, PolicyError> {
+    match down.asset(EARLIER) {
+        Some(asset) => Ok(by_task(&parameters_of(&asset.body)?)?),
+        None => Ok(Vec::new()),
+    }
 }
 
 impl Averaged for Lorm {
@@ -278,19 +192,14 @@ impl Averaged for Lorm {
 
     fn folds(&self, facts: &SketchFacts<'_>, mut up: Layout) -> Layout {
         let factor = self.trained(facts.round_in_phase);
-        let names = self.layers(facts.model).into_iter().map(|(block, place, layer)| {
+        for (block, place, layer) in self.layers(facts.model) {
             // The answers of B are to what A makes of the inputs.
             let inputs = if factor == Factor::A { layer.inputs } else { self.rank as usize };
-            (lora_name(block, place, factor), Layer { inputs, ..layer })
-        });
-        let head = (LinearHead::WEIGHT.to_owned(), Layer::head(facts.model));
-        for (name, layer) in names.chain([head]) {
-            let place = up.parameters.iter_mut().find(|place| *place.name == *name);
-            let Some(place) = place else { continue };
-            place.fold.mean = None;
-            let outputs = place.shape.first().copied().unwrap_or(0);
-            up.extra.push(answers_place(&layer, outputs));
+            let layer = Layer { inputs, ..layer };
+            answer_in_place_of(&lora_name(block, place, factor), &layer, &mut up);
         }
+        let head = Layer::head(facts.model);
+        answer_in_place_of(&head.weight, &head, &mut up);
         up
     }
 
@@ -304,19 +213,19 @@ impl Averaged for Lorm {
         let mut products: Vec<NamedTensor> = Vec::new();
         for (block, place, layer) in self.layers(facts.model) {
             let moments = self.statistics.sent(&layer, &update)?;
-            let (own, rows) = values(&update.parameters, &lora_name(block, place, factor))?;
+            let (own, rows) = values_of(&update.parameters, &lora_name(block, place, factor))?;
             products.push(match factor {
                 Factor::A => answers(&layer, (&own, rows), &moments)?,
                 Factor::B => {
                     let a = lora_name(block, place, Factor::A);
-                    let moments = moments.through(&values(&sent.parameters, &a)?.0);
+                    let moments = moments.through(&values_of(&sent.parameters, &a)?.0);
                     let layer = Layer { inputs: self.rank as usize, ..layer };
                     answers(&layer, (&own, rows), &moments)?
                 }
             });
         }
         let head = Layer::head(facts.model);
-        let (own, rows) = values(&update.parameters, &head.weight)?;
+        let (own, rows) = values_of(&update.parameters, &head.weight)?;
         products.push(answers(&head, (&own, rows), &self.statistics.sent(&head, &update)?)?);
         update.extra.push(Section::new(Kind::Statistics, products));
         Ok(update)
@@ -334,22 +243,23 @@ impl Averaged for Lorm {
             let name = lora_name(block, place, factor);
             let Some(Parameter { shape, .. }) = before.get(&name).cloned() else { continue };
             let total = self.statistics.total(&layer, &folded)?;
-            let total = match factor {
-                Factor::A => total,
-                Factor::B => total.through(&values(before, &lora_name(block, place, Factor::A))?.0),
+            let (total, rounding) = match factor {
+                Factor::A => {
+                    let rounding = total.rounding(PRECISION);
+                    (total, rounding)
+                }
+                Factor::B => {
+                    let (a, _) = values_of(before, &lora_name(block, place, Factor::A))?;
+                    (total.through(&a), total.rounding_through(&a, PRECISION))
+                }
             };
-            let merged = regression_mean(folded.sum(&layer.answers())?, &total)?;
+            let merged = regression_mean(folded.sum(&layer.answers())?, &total, rounding)?;
             let values = merged.into_iter().map(|value| value as f32).collect();
             theta.insert(name, Parameter { shape, values });
         }
-        let head = Layer::head(model);
-        if let Some(whole) = before.get(&head.weight) {
-            let rows = head_rows_of(self, model, &round.period.view, Direction::Up);
-            let mut part = whole.cut(rows.clone())?;
-            let merged = self.statistics.merged(&head, Unseen::Zero, &part.values, &folded)?;
-            part.values = merged.into();
-            theta.insert(head.weight.as_str(), whole.with_rows(&part, rows.start)?);
-        }
+        let rows = head_rows_of(self, model, &round.period.view, Direction::Up);
+        let head = (&Layer::head(model), rows);
+        self.statistics.merge(head, Unseen::Zero, (before, &folded), theta)?;
         Ok(Vec::new())
     }
 
@@ -378,8 +288,11 @@ impl Averaged for Lorm {
         Ok((vec![Section::new(Kind::Statistics, tensors)], Vec::new()))
     }
 
-    fn report_work(&self, samples: usize) -> f64 {
-        samples as f64 / 3.0
+    /// A forward pass, and the moments.
+    fn report_work(&self, model: &ModelFacts, _view: &TaskView, samples: usize) -> f64 {
+        let blocks: Vec<Layer> = self.layers(model).into_iter().map(|(_, _, l)| l).collect();
+        let moments = samples as f64 * self.measuring(&blocks);
+        samples as f64 / 3.0 + model.passes(moments)
     }
 
     fn after_reports(
@@ -391,7 +304,7 @@ impl Averaged for Lorm {
         let mut reported = Vec::new();
         for (block, place, layer) in self.layers(model) {
             let moments = self.statistics.total(&layer, &folded)?;
-            let (a, _) = values(before, &lora_name(block, place, Factor::A))?;
+            let (a, _) = values_of(before, &lora_name(block, place, Factor::A))?;
             reported.push((layer.weight, moments.after(&a), moments));
         }
         tasks.report(reported);
@@ -442,21 +355,62 @@ impl Averaged for Lorm {
         Ok(Arc::new(Classifier::frozen(&lab.backbone, &network)?))
     }
 
+    /// With the pairs of earlier tasks, as the server answers within a task.
+    fn own_predictor(
+        &self,
+        _model: &ModelFacts,
+        _task: usize,
+        (sent, theta): (&Message, &ParameterSet),
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let network = Lorm::averaged(&earlier_in(sent)?, theta)?;
+        Ok(Arc::new(Classifier::frozen(&lab.backbone, &network)?))
+    }
+
     /// Training, and one forward pass for the moments.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * (f64::from(plan.epochs) + 1.0 / 3.0)
     }
 
-    fn server_work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
-        let rows = match self.trained(round.round_in_phase) {
-            Factor::A => self.rank as usize,
-            Factor::B => 3 * model.backbone.dim(),
+    /// Those, and the moments.
+    fn seat_work(
+        &self,
+        model: &ModelFacts,
+        _at: (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let moments = self.measuring(&self.measured(model));
+        self.work(samples, plan) + model.passes(samples as f64 * moments)
+    }
+
+    /// The factors of every update after its moments, and their merge, with the head's; as a task ends the products of its
+    /// own `A`, and the merge of all tasks' where there are several.
+    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        let (rank, tasks) = (self.rank as usize, round.period.task.index() + 1);
+        let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
+        let (product, solving) = (
+            |layer: &Layer| self.statistics.product(layer, rank),
+            |layer: &Layer| self.statistics.solving(layer, rank),
+        );
+        if is_closing(round.phase) {
+            let merged = if tasks > 1 { tasks as f64 } else { 0.0 };
+            return model.passes(blocks.map(|l| product(&l) + merged * solving(&l)).sum());
+        }
+        let updates = updates as f64;
+        let of = |layer: Layer| match self.trained(round.round_in_phase) {
+            Factor::A => updates * product(&layer) + solving(&layer),
+            Factor::B => {
+                // The answers of B are to what A makes of the inputs.
+                let through = product(&layer) + (rank * rank * layer.inputs) as f64;
+                let own = (layer.outputs * rank * rank) as f64;
+                updates * (through + own) + through + inverse(rank) + own
+            }
         };
-        let of = |layer: Layer| {
-            let full = self.statistics.numbers(&layer) > layer.inputs;
-            multiplications(full, layer.inputs, rows)
-        };
-        model.passes(self.measured(model).into_iter().map(of).sum())
+        let head = Layer::head(model);
+        let answers = self.statistics.product(&head, head.outputs);
+        let head = updates * answers + self.statistics.solving(&head, head.outputs);
+        model.passes(blocks.map(of).sum::<f64>() + head)
     }
 
     /// Parameters and the pairs of all tasks in f32; products and moments of tasks, and the sums of a round, in f64.

@@ -7,8 +7,9 @@
 //!          sends what DualPrompt sends, and mean and variance of the features of every class with at least two samples
 //! server   DualPrompt's; merges the Gaussians of the round by class                                              (prototypes)
 //! ```
-//! Prototypes last for a task and protect no old class; a class that nobody reports in a round keeps its own. With
-//! `copies = 0` nothing travels and nothing is injected: that is DualPrompt, to the bit.
+//! Prototypes last for a task and protect no old class; a class that nobody reports in a round keeps its own, and one that
+//! nobody has reported yet does not travel. With `copies = 0` nothing travels and nothing is injected: that is DualPrompt,
+//! to the bit.
 //!
 //! The paper could not be read, and both public codes have slips, which their statements here follow or mend: HGP's
 //! benchmark squares the variances of clients and forgets to subtract the squared mean in a task's first round
@@ -244,14 +245,20 @@ impl Averaged for Pip {
         told.then(|| [MEANS, VARIANCES].map(table)).into_iter().flatten().collect()
     }
 
+    /// Of the classes of the task, those that anybody reported.
+    fn hears_at_most(&self, facts: &SketchFacts<'_>) -> bool {
+        self.is_told(facts.round_in_phase)
+    }
+
     fn hears_fields(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
         vec![0; if self.is_told(facts.round_in_phase) { flag_bytes(facts.view) } else { 0 }]
     }
 
     fn tell(&self, known: &Prototypes, round: &RoundContext) -> Result<Vec<Section>, PolicyError> {
-        let told = self.is_told(round.round_in_phase);
-        let section = told.then(|| known.section(&round.period.view));
-        Ok(section.transpose()?.into_iter().collect())
+        match self.is_told(round.round_in_phase) {
+            true => Ok(known.section()?.into_iter().collect()),
+            false => Ok(Vec::new()),
+        }
     }
 
     fn tell_fields(&self, known: &Prototypes, round: &RoundContext) -> Vec<u8> {

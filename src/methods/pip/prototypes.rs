@@ -101,20 +101,18 @@ impl Prototypes {
         flags(view, |row| self.known.contains_key(&row))
     }
 
-    /// All prototypes of a view, `(classes, dim)` each; zeros for a class without one.
-    pub(super) fn section(&self, view: &TaskView) -> Result<Section, WireError> {
-        let dim = self.dim;
-        let table = |of: fn(&Gaussian) -> &[f64]| {
-            let row = |row: usize| match self.known.get(&(row as u32)) {
-                Some(known) => of(known).iter().map(|value| *value as f32).collect(),
-                None => vec![0.0; dim],
-            };
-            view.rows.clone().flat_map(row).collect::<Vec<f32>>()
+    /// All prototypes, `(classes, dim)` each in order of their rows; none before anybody reported.
+    pub(super) fn section(&self) -> Result<Option<Section>, WireError> {
+        if self.known.is_empty() {
+            return Ok(None);
+        }
+        let table = |name, of: fn(&Gaussian) -> &[f64]| {
+            let narrow = self.known.values().flat_map(|one| of(one).iter().map(|v| *v as f32));
+            NamedTensor::f32(name, [self.known.len(), self.dim], narrow.collect::<Vec<f32>>())
         };
-        let shape = [view.rows.len(), dim];
-        let means = NamedTensor::f32(MEANS, shape, table(|known| &known.mean))?;
-        let variances = NamedTensor::f32(VARIANCES, shape, table(|known| &known.variance))?;
-        Ok(Section::new(Kind::Prototypes, vec![means, variances]))
+        let means = table(MEANS, |known| &known.mean)?;
+        let variances = table(VARIANCES, |known| &known.variance)?;
+        Ok(Some(Section::new(Kind::Prototypes, vec![means, variances])))
     }
 }
 
@@ -140,7 +138,7 @@ pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian
     Ok(rows.iter().enumerate().map(one).collect())
 }
 
-/// What a Down says of the classes of a view; nothing in a round without prototypes.
+/// What a Down says of the classes of a view, those that it flags; nothing in a round without prototypes.
 ///
 /// # Errors
 /// Where it says something else.
@@ -148,10 +146,9 @@ pub(super) fn heard(down: &Message, view: &TaskView) -> Result<Vec<(u32, Gaussia
     if down.find(Kind::Prototypes, MEANS).is_none() {
         return Ok(Vec::new());
     }
-    let all: Vec<u32> = view.rows.clone().map(|row| row as u32).collect();
     let known = flagged(&down.control, view)?;
-    let of_all = said(down, &all)?.into_iter().enumerate();
-    Ok(of_all.filter(|(at, _)| known.contains(at)).map(|(_, one)| one).collect())
+    let rows = known.into_iter().map(|at| (view.rows.start + at) as u32);
+    said(down, &rows.collect::<Vec<u32>>())
 }
 
 impl Memory for Prototypes {

@@ -25,7 +25,9 @@
 //! default, clients find them, who alone have the samples: in a phase `look` of one round as a period ends, before
 //! clients move on, and in one as the next begins, so that a new slot can use others from its first round on. Keys and
 //! attention travel then as bytes of a kind of their own, `similarity`: they are fedcast's, not Powder's. Both give the
-//! same `W`, which holds for a period.
+//! same `W`, which holds for a period. A client that goes on with its slot has answered as the last period ended, and
+//! nothing was trained since: as the next begins it is asked about slots that began since alone. (A plan cannot know who
+//! answered, and counts as if nobody had.)
 //!
 //! # Choices where the sources are silent
 //! * `downlink = "needed"`: a Down holds the slot and, instead of all others, the three sums over `j != g` above.
@@ -38,6 +40,7 @@
 //! * Without a task id every slot answers for its own rows and the largest score wins.
 
 mod config;
+mod cosines;
 mod distillation;
 mod learner;
 mod messages;

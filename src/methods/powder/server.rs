@@ -1,5 +1,6 @@
 //! Powder's server: keeps slots side by side, and compares them as a period begins.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::messages::{Looks, SlotDown};
@@ -10,7 +11,7 @@ use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
+    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server,
 };
 use crate::wire::{Body, WireError};
 
@@ -80,8 +81,7 @@ impl PowderServer {
 
     /// What clients would answer in a phase of their own.
     fn look_at(&mut self, slots: &[usize], lab: &Lab) -> Result<(), PolicyError> {
-        let (numbers, parameters) = self.table.looks(&self.method.shape, self.method.config.lend);
-        let looks = Looks { slots: numbers, parameters };
+        let looks = self.looks(&[]);
         for slot in slots {
             let rows = self.table.slots()[*slot].rows.clone();
             // The classes of the data set of slots are their head rows.
@@ -90,6 +90,27 @@ impl PowderServer {
             self.table.slot_mut(*slot).attention = Some(found);
         }
         Ok(())
+    }
+
+    /// Slots to be scored against, but for those that are `known`.
+    fn looks(&self, known: &[u32]) -> Looks {
+        let Powder { shape, config, .. } = &*self.method;
+        let (slots, parameters) = self.table.looks(shape, config.lend, known);
+        Looks { slots, parameters }
+    }
+
+    /// What clients that work on these slots are to score: who was asked a moment ago, as a period ended, is asked about
+    /// slots that began since alone.
+    fn questions(&self, slots: &[usize]) -> Result<Vec<Arc<Message>>, PolicyError> {
+        let mut made = BTreeMap::<&[u32], Arc<Message>>::new();
+        let question = |slot: &usize| {
+            let known = self.table.known(*slot);
+            if !made.contains_key(known) {
+                made.insert(known, Arc::new(self.looks(known).write(&self.method.shape)?));
+            }
+            Ok(Arc::clone(&made[known]))
+        };
+        slots.iter().map(question).collect()
     }
 
     /// The mean weight that slots leave to themselves, over those that were asked.
@@ -120,8 +141,7 @@ impl Server for PowderServer {
             self.look_at_held(round, &slots, lab)?;
         }
         if !Powder::trains(round.phase) {
-            let (slots, parameters) = self.table.looks(&method.shape, method.config.lend);
-            return Ok(shared(Looks { slots, parameters }.write(&method.shape)?, seats));
+            return self.questions(&slots);
         }
         let mixes = Powder::mixes(round.phase);
         // The release distils in every round but the run's first, also what nobody has trained yet.
@@ -156,12 +176,11 @@ impl Server for PowderServer {
         for Kept { meta, update, .. } in kept {
             // A server that was lost may not know whom it asked.
             let number = self.begin(&meta.seat);
-            let slot = self.table.slot_mut(number);
             if Powder::trains(round.phase) {
-                slot.parameters = update.parameters;
-                slot.rounds += 1;
+                self.table.learn(number, update.parameters);
             } else {
-                slot.attention = Some(Attention::read(&update)?);
+                let blocks = self.method.shape.blocks.len();
+                self.table.take(number, Attention::read(&update)?, blocks);
                 asked.push(number);
             }
         }

@@ -159,7 +159,10 @@ impl SlotShape {
     pub fn looks_of(&self, mixtures: &[Vec<f64>], slots: &[&ParameterSet]) -> ParameterSet {
         let joined = |(name, shape): (String, Vec<usize>)| {
             let width = shape.iter().product::<usize>() / mixtures.len().max(1);
-            let of = |weights: &Vec<f64>| sum_of(&name, width, weights.iter().copied().zip(slots));
+            let rows = rows_of(&name, slots);
+            let of = |weights: &Vec<f64>| {
+                sum_of(width, weights.iter().copied().zip(rows.iter().copied()))
+            };
             let values: Vec<f32> = mixtures.iter().flat_map(of).map(|value| value as f32).collect();
             (name, Parameter { shape, values: values.into() })
         };
@@ -180,11 +183,12 @@ impl SlotShape {
             let width: usize = shape.iter().product::<usize>() / self.top;
             let scale = if part == ComponentPart::Prompt { share } else { 1.0 };
             let mut values = Vec::with_capacity(width * self.top);
+            let mut rows = rows_of(&name, slots);
+            rows[own] = None;
             for weights in mixtures {
-                let others = weights.iter().zip(slots).enumerate();
-                let others = others.filter(|(place, _)| *place != own);
-                let others = others.map(|(_, (weight, slot))| (scale * weight, slot));
-                values.extend(sum_of(&name, width, others).into_iter().map(|v| v as f32));
+                let weights = weights.iter().map(|weight| scale * weight);
+                let others = sum_of(width, weights.zip(rows.iter().copied()));
+                values.extend(others.into_iter().map(|v| v as f32));
             }
             values.resize(width * self.top, 0.0);
             set.insert(others_name(block, part), Parameter { shape, values: values.into() });
@@ -224,16 +228,23 @@ impl SlotShape {
     }
 }
 
-/// The weighted sum of a parameter of slots.
-fn sum_of<'a>(
-    name: &str,
-    width: usize,
-    slots: impl Iterator<Item = (f64, &'a &'a ParameterSet)>,
-) -> Vec<f64> {
+/// A parameter of slots, of those that have it.
+fn rows_of<'a>(name: &str, slots: &[&'a ParameterSet]) -> Vec<Option<&'a [f32]>> {
+    slots.iter().map(|slot| slot.get(name).map(|rows| &*rows.values)).collect()
+}
+
+/// The weighted sum of a parameter of so many numbers over slots, in their order.
+fn sum_of<'a>(width: usize, rows: impl Iterator<Item = (f64, Option<&'a [f32]>)>) -> Vec<f64> {
+    let rows = rows.filter(|(weight, _)| *weight > 0.0);
+    let rows: Vec<(f64, &[f32])> = rows.filter_map(|(weight, row)| Some((weight, row?))).collect();
     let mut sum = vec![0f64; width];
-    for (weight, slot) in slots.filter(|(weight, _)| *weight > 0.0) {
-        let Some(rows) = slot.get(name) else { continue };
-        sum.iter_mut().zip(&*rows.values).for_each(|(to, v)| *to += weight * f64::from(*v));
+    // So many sums stay near the CPU while all slots go by.
+    const AT_ONCE: usize = 512;
+    for (part, sum) in sum.chunks_mut(AT_ONCE).enumerate() {
+        for (weight, row) in &rows {
+            let row = row.get(part * AT_ONCE..).unwrap_or_default();
+            sum.iter_mut().zip(row).for_each(|(to, v)| *to += weight * f64::from(*v));
+        }
     }
     sum
 }

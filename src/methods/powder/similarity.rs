@@ -1,6 +1,8 @@
 //! How similar slots are, and how close their classes are to classes of other slots: cosines of what their samples
 //! attend to.
 
+use super::cosines::{Seen, mean_cosines};
+
 /// What the samples of a slot attend to: mean scores of the components of some slots, by class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attention {
@@ -14,14 +16,14 @@ pub struct Attention {
 
 impl Attention {
     /// Means of a class.
-    fn class(&self, class: usize) -> Vec<f64> {
+    pub(super) fn class(&self, class: usize) -> Vec<f64> {
         let width = self.means.len() / self.counts.len().max(1);
         let row = &self.means[class * width..(class + 1) * width];
         row.iter().map(|mean| f64::from(*mean)).collect()
     }
 
     /// The mean over classes of their means, times their number: a class counts as much as any other.
-    fn all(&self) -> Vec<f64> {
+    pub(super) fn all(&self) -> Vec<f64> {
         let width = self.means.len() / self.counts.len().max(1);
         let mut sum = vec![0.0; width];
         for class in self.classes() {
@@ -33,6 +35,25 @@ impl Attention {
     /// The classes that have samples.
     fn classes(&self) -> impl Iterator<Item = usize> + use<'_> {
         (0..self.counts.len()).filter(|class| self.counts[*class] > 0)
+    }
+
+    /// The same with what was found since, of the same samples, in so many blocks: for slots that are in both it counts.
+    pub fn with(&self, found: &Attention, blocks: usize) -> Attention {
+        let slots = |of: &'_ Attention| of.over.clone().into_iter().enumerate();
+        let kept = slots(self).filter(|(_, slot)| found.over.binary_search(slot).is_err());
+        let kept = kept.map(|(at, slot)| (slot, self, at));
+        let mut all: Vec<(u32, &Attention, usize)> =
+            kept.chain(slots(found).map(|(at, slot)| (slot, found, at))).collect();
+        all.sort_by_key(|(slot, ..)| *slot);
+        let mut means = Vec::with_capacity(self.means.len() + found.means.len());
+        for row in 0..found.counts.len() * blocks {
+            for (_, of, at) in &all {
+                let width = of.means.len() / (found.counts.len() * blocks * of.over.len()).max(1);
+                means.extend(&of.means[(row * of.over.len() + at) * width..][..width]);
+            }
+        }
+        let over = all.into_iter().map(|(slot, ..)| slot).collect();
+        Attention { over, means, counts: found.counts.clone() }
     }
 
     /// The same without the scores of some slots' components, of so many blocks.
@@ -48,11 +69,6 @@ impl Attention {
             counts: self.counts.clone(),
         }
     }
-
-    /// Where the scores of a slot's components are among those of a block.
-    fn place(&self, slot: u32) -> Option<usize> {
-        self.over.binary_search(&slot).ok()
-    }
 }
 
 /// How similarity is computed.
@@ -67,38 +83,26 @@ pub struct Likeness {
 }
 
 impl Likeness {
-    /// Of two vectors over the slots that both were scored against.
-    fn of(&self, (a, x): (&Attention, &[f64]), (b, y): (&Attention, &[f64])) -> f64 {
-        let common: Vec<(usize, usize)> =
-            a.over.iter().zip(0..).filter_map(|(slot, at)| Some((at, b.place(*slot)?))).collect();
-        let mut sum = 0.0;
-        for block in 0..self.blocks {
-            let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
-            for (in_a, in_b) in &common {
-                let from_a = (block * a.over.len() + in_a) * self.components;
-                let from_b = (block * b.over.len() + in_b) * self.components;
-                let of_a = &x[from_a..from_a + self.components];
-                let of_b = &y[from_b..from_b + self.components];
-                for (x, y) in of_a.iter().zip(of_b) {
-                    (xy, xx, yy) = (xy + x * y, xx + x * x, yy + y * y);
-                }
-            }
-            let norm = (xx * yy).sqrt();
-            sum += if norm > 0.0 { xy / norm } else { 0.0 };
+    /// The power of mean cosines over the slots that both were scored against, a row for each of `ours`.
+    fn of(&self, ours: &[Seen<'_>], theirs: &[Seen<'_>]) -> Vec<Vec<f64>> {
+        let mut likes = mean_cosines(ours, theirs, (self.blocks, self.components));
+        for like in likes.iter_mut().flatten() {
+            *like = like.clamp(0.0, 1.0).powi(self.exponent as i32);
         }
-        let mean = sum / self.blocks.max(1) as f64;
-        mean.clamp(0.0, 1.0).powi(self.exponent as i32)
+        likes
     }
 
     /// `W`: a row per slot, over all slots, that sums to 1. Only slots that `lend` give anything to others; a slot
     /// that nobody looked at is like itself alone.
     pub fn weights(&self, slots: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
-        let all: Vec<Option<(&Attention, Vec<f64>)>> =
-            slots.iter().map(|slot| slot.map(|own| (own, own.all()))).collect();
+        let seen: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].is_some()).collect();
+        let whole: Vec<Seen<'_>> = slots.iter().flatten().map(|own| Seen::Whole(own)).collect();
+        let likes = self.of(&whole, &whole);
+        let place = |slot: usize| seen.binary_search(&slot).ok();
         let row = |i: usize| {
-            let like = |j: usize| match (&all[i], &all[j]) {
+            let like = |j: usize| match (place(i), place(j)) {
                 _ if i == j => 1.0,
-                (Some((a, x)), Some((b, y))) if lend[j] => self.of((a, x), (b, y)),
+                (Some(own), Some(other)) if lend[j] => likes[own][other],
                 _ => 0.0,
             };
             let row: Vec<f64> = (0..slots.len()).map(like).collect();
@@ -108,32 +112,41 @@ impl Likeness {
         (0..slots.len()).map(row).collect()
     }
 
-    /// For every class of a slot its share in its own row of the class counterpart of `W`: of the class itself, which is
-    /// like itself with 1, and of all classes of other slots that `lend`, the three most alike are kept and divided by
-    /// their sum. 1 is a class without relatives, 1/3 one with two twins. (Powder's release,
-    /// `updateweight_with_promptchoosing`: classes of the same slot count 0.)
+    /// For every class of each slot of `asked` its share in its own row of the class counterpart of `W`: of the class
+    /// itself, which is like itself with 1, and of all classes of other slots that `lend`, the three most alike are kept
+    /// and divided by their sum. 1 is a class without relatives, 1/3 one with two twins. (Powder's release,
+    /// `updateweight_with_promptchoosing`: classes of the same slot count 0.) Nothing of a slot that nobody looked at.
     pub fn class_shares(
         &self,
         slots: &[Option<&Attention>],
         lend: &[bool],
-        slot: usize,
-    ) -> Option<Vec<f32>> {
-        let own = slots[slot]?;
-        let others = slots.iter().zip(lend).enumerate();
-        let others = others.filter(|(at, (_, lends))| *at != slot && **lends);
-        let others: Vec<(&Attention, Vec<f64>)> = others
-            .filter_map(|(_, (other, _))| *other)
-            .flat_map(|other| other.classes().map(move |class| (other, other.class(class))))
+        asked: &[usize],
+    ) -> Vec<Option<Vec<f32>>> {
+        let lending = slots.iter().enumerate().filter(|(slot, _)| lend[*slot]);
+        let (owners, others): (Vec<usize>, Vec<Seen<'_>>) = lending
+            .filter_map(|(slot, other)| Some((slot, (*other)?)))
+            .flat_map(|(slot, other)| {
+                other.classes().map(move |class| (slot, Seen::Class(other, class)))
+            })
+            .unzip();
+        let own = asked.iter().filter_map(|slot| slots[*slot]);
+        let own: Vec<Seen<'_>> = own
+            .flat_map(|own| (0..own.counts.len()).map(move |class| Seen::Class(own, class)))
             .collect();
-        let share = |class: usize| {
-            let vector = own.class(class);
-            let mut like: Vec<f64> =
-                others.iter().map(|(other, y)| self.of((own, &vector), (other, y))).collect();
+        let mut likes = self.of(&own, &others).into_iter();
+        let mut share = |slot: usize| {
+            let row = likes.next().unwrap_or_default();
+            let elsewhere = row.into_iter().zip(&owners).filter(|(_, owner)| **owner != slot);
+            let mut like: Vec<f64> = elsewhere.map(|(like, _)| like).collect();
             like.sort_by(|a, b| b.total_cmp(a));
             let relatives: f64 = like.iter().take(CLOSEST_CLASSES - 1).sum();
             (1.0 / (1.0 + relatives)) as f32
         };
-        Some((0..own.counts.len()).map(share).collect())
+        let shares = |slot: &usize| {
+            let classes = slots[*slot]?.counts.len();
+            Some((0..classes).map(|_| share(*slot)).collect())
+        };
+        asked.iter().map(shares).collect()
     }
 }
 
@@ -208,7 +221,7 @@ mod tests {
         let a = attention(&[0], &[0.1, 0.2, 0.2, -0.1]);
         let b = attention(&[0], &[0.1, 0.2]);
         let shares = |slots: &[Option<&Attention>], lend: &[bool]| {
-            LIKENESS.class_shares(slots, lend, 0).unwrap()
+            LIKENESS.class_shares(slots, lend, &[0]).remove(0).unwrap()
         };
         let one = shares(&[Some(&a), Some(&b)], &[true; 2]);
         assert!((one[0] - 0.5).abs() < 1e-6 && (one[1] - 1.0).abs() < 1e-6, "{one:?}");
@@ -219,7 +232,10 @@ mod tests {
         // Classes of the same slot are no relatives.
         let twins = attention(&[0], &[0.1, 0.2, 0.1, 0.2]);
         assert_eq!(shares(&[Some(&twins), None], &[true; 2]), [1.0; 2]);
-        assert_eq!(LIKENESS.class_shares(&[None, Some(&b)], &[true; 2], 0), None);
+        assert_eq!(LIKENESS.class_shares(&[None, Some(&b)], &[true; 2], &[0]), [None]);
+        // Everybody gets their own.
+        let both = LIKENESS.class_shares(&[Some(&a), None, Some(&b)], &[true; 3], &[2, 1, 0]);
+        assert_eq!(both, [Some(vec![one[0]]), None, Some(one)]);
     }
 
     #[test]
@@ -234,6 +250,26 @@ mod tests {
         assert_eq!(left.over, [1]);
         assert_eq!(left.means, [0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 12.0, 13.0]);
         assert_eq!((left.counts, all.without(&[7], 2)), (vec![2, 5], all));
+    }
+
+    /// What was left out and is found again stands where it stood.
+    #[test]
+    fn what_is_found_later_stands_at_its_place() {
+        let all = Attention {
+            over: vec![1, 4, 6],
+            means: (0..24).map(|at| at as f32).collect(),
+            counts: vec![2, 5],
+        };
+        for slots in [&[4][..], &[1, 6], &[1, 4, 6], &[]] {
+            let others: Vec<u32> =
+                all.over.iter().copied().filter(|slot| !slots.contains(slot)).collect();
+            let (before, found) = (all.without(slots, 2), all.without(&others, 2));
+            assert_eq!(before.with(&found, 2), all, "{slots:?}");
+        }
+        let newer = Attention { means: vec![-1.0; 8], over: vec![4], ..all.clone() };
+        let both = all.with(&newer, 2);
+        assert_eq!(both.over, all.over);
+        assert_eq!(both.means[..8], [0.0, 1.0, -1.0, -1.0, 4.0, 5.0, 6.0, 7.0]);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Slot {
     pub rounds: u32,
     /// What its samples attend to, once somebody looked.
     pub attention: Option<Attention>,
+    /// Whether they still do: nobody has trained, and no period begun, since somebody looked.
+    pub fresh: bool,
     /// The share of each of its classes in the class's own row (see [`Likeness::class_shares`]).
     pub class_shares: Vec<f32>,
     /// Its row of `W` from the last period in which somebody worked on it; empty before: then it mixes itself alone.
@@ -99,13 +101,44 @@ impl SlotTable {
         let draws = init.task(u32::from(key.task.0)).client(key.client.0);
         let parameters = shape.start(classes, &earlier, draws);
         let (attention, class_shares, row) = (None, vec![1.0; classes], Vec::new());
-        self.slots.push(Slot { key, rows, parameters, rounds: 0, attention, class_shares, row });
+        let (rounds, fresh) = (0, false);
+        let slot = Slot { key, rows, parameters, rounds, attention, fresh, class_shares, row };
+        self.slots.push(slot);
         self.slots.len() - 1
     }
 
-    /// The slots that lend, by number, and keys and attention of what each mixed when it was last worked on.
-    pub fn looks(&self, shape: &SlotShape, lend: Lend) -> (Vec<u32>, ParameterSet) {
+    /// The slots that a slot's samples need not be scored against again: somebody has looked since anything changed.
+    pub fn known(&self, slot: usize) -> &[u32] {
+        match &self.slots[slot] {
+            Slot { fresh: true, attention: Some(Attention { over, .. }), .. } => over,
+            _ => &[],
+        }
+    }
+
+    /// Takes what the samples of a slot attend to, beside what is [known](SlotTable::known).
+    pub fn take(&mut self, slot: usize, found: Attention, blocks: usize) {
+        let slot = &mut self.slots[slot];
+        let before = slot.attention.take().filter(|_| slot.fresh);
+        slot.attention = Some(match before {
+            Some(before) => before.with(&found, blocks),
+            None => found,
+        });
+        slot.fresh = true;
+    }
+
+    /// A slot was trained: `parameters` is what its owner made of it.
+    pub fn learn(&mut self, slot: usize, parameters: ParameterSet) {
+        self.slots.iter_mut().for_each(|slot| slot.fresh = false);
+        let slot = &mut self.slots[slot];
+        slot.parameters = parameters;
+        slot.rounds += 1;
+    }
+
+    /// The slots that lend, by number, but for those that are `known`, and keys and attention of what each mixed when it
+    /// was last worked on.
+    pub fn looks(&self, shape: &SlotShape, lend: Lend, known: &[u32]) -> (Vec<u32>, ParameterSet) {
         let lending = self.slots.iter().zip(0..).filter(|(slot, _)| slot.lends(lend));
+        let lending = lending.filter(|(_, number)| known.binary_search(number).is_err());
         let numbers: Vec<u32> = lending.map(|(_, number)| number).collect();
         let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
         let row = |number: &u32| {
@@ -134,15 +167,13 @@ impl SlotTable {
             self.slots.iter().map(|slot| slot.attention.as_ref()).collect();
         let lending: Vec<bool> = self.slots.iter().map(|slot| slot.lends(lend)).collect();
         let weights = likeness.weights(&attention, &lending);
-        let shares: Vec<_> = asked
-            .iter()
-            .map(|slot| (*slot, likeness.class_shares(&attention, &lending, *slot)))
-            .collect();
+        let shares = likeness.class_shares(&attention, &lending, asked);
         self.weights = weights;
-        for (slot, shares) in shares {
-            self.slots[slot].row = self.weights[slot].clone();
+        self.slots.iter_mut().for_each(|slot| slot.fresh = false);
+        for (slot, shares) in asked.iter().zip(shares) {
+            self.slots[*slot].row = self.weights[*slot].clone();
             if let Some(shares) = shares {
-                self.slots[slot].class_shares = shares;
+                self.slots[*slot].class_shares = shares;
             }
         }
     }
@@ -210,7 +241,7 @@ impl SlotTable {
             let name = format!("{number:05}/row");
             statistics.push(NamedTensor::f64(name, [slot.row.len()], &slot.row[..]));
             if let Some(Attention { over, means, counts }) = &slot.attention {
-                meta.u32s(over).u32s(counts);
+                meta.bool(slot.fresh).u32s(over).u32s(counts);
                 let name = format!("{number:05}/attention");
                 statistics.push(NamedTensor::f32(name, [means.len()], means.clone()));
             }
@@ -242,6 +273,7 @@ impl SlotTable {
             let (task, client) = (TaskId(meta.u64()? as u16), ClientId(meta.u64()? as u32));
             let rows = meta.u64()? as usize..meta.u64()? as usize;
             let (rounds, looked) = (meta.u64()? as u32, meta.bool()?);
+            let fresh = looked && meta.bool()?;
             let attention = match looked {
                 false => None,
                 true => Some(Attention {
@@ -256,7 +288,7 @@ impl SlotTable {
             let parameters = all.iter().filter_map(own).collect();
             let (key, class_shares) = (SlotKey { task, client }, list("class_shares")?);
             let row = saved.tensor(Kind::Statistics, &format!("{prefix}row"))?.as_f64()?.to_vec();
-            let slot = Slot { key, rows, parameters, rounds, attention, class_shares, row };
+            let slot = Slot { key, rows, parameters, rounds, attention, fresh, class_shares, row };
             slots.push(slot);
         }
         meta.finish()?;

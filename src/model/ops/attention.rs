@@ -16,6 +16,7 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp3, D, Layout, Result, Shape, Te
 use super::attention_composed::composed;
 use super::attention_kernel::{Geometry, PrefixValues};
 use super::groups::Groups;
+use super::matrix::Precision;
 use super::storage::{lend, served, tensor_like, values};
 
 /// Attention on `packed` `(b, n, 3 d)`, columns `[queries | keys | values]`, each `heads`
@@ -31,12 +32,26 @@ pub fn attention(
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
 ) -> Result<Tensor> {
+    attention_at(Precision::F32, packed, heads, prefix, queries)
+}
+
+/// [`attention`] with products of a precision; away from the kernels the type of `packed` decides.
+///
+/// # Errors
+/// As [`attention`].
+pub fn attention_at(
+    precision: Precision,
+    packed: &Tensor,
+    heads: usize,
+    prefix: Option<(&Tensor, &Tensor)>,
+    queries: usize,
+) -> Result<Tensor> {
     let batch = packed.dim(0)?;
     let members = match prefix {
         Some((keys, _)) if keys.rank() == 3 => Groups::each(batch),
         _ => Groups::one(batch),
     };
-    grouped_attention(packed, heads, prefix, queries, &members)
+    grouped_attention_at(precision, packed, heads, prefix, queries, &members)
 }
 
 /// [`attention`] for the members of a pack: the prefix is `(members, L, d)`, or `(L, d)` for a pack
@@ -51,7 +66,22 @@ pub fn grouped_attention(
     queries: usize,
     members: &Groups,
 ) -> Result<Tensor> {
-    let geometry = geometry(packed, heads, prefix, queries, members)?;
+    grouped_attention_at(Precision::F32, packed, heads, prefix, queries, members)
+}
+
+/// [`grouped_attention`] with products of a precision, as [`attention_at`].
+///
+/// # Errors
+/// As [`attention`].
+pub fn grouped_attention_at(
+    precision: Precision,
+    packed: &Tensor,
+    heads: usize,
+    prefix: Option<(&Tensor, &Tensor)>,
+    queries: usize,
+    members: &Groups,
+) -> Result<Tensor> {
+    let geometry = Geometry { precision, ..geometry(packed, heads, prefix, queries, members)? };
     match prefix {
         None if served(&[packed]) => {
             packed.contiguous()?.apply_op1(Attention::new(geometry, packed.track_op()))
@@ -99,7 +129,8 @@ fn geometry(
             keys.dim(D::Minus2)?
         }
     };
-    Ok(Geometry { batch, tokens, queries, width, heads, prefix, members: members.clone() })
+    let (members, precision) = (members.clone(), Precision::F32);
+    Ok(Geometry { batch, tokens, queries, width, heads, prefix, members, precision })
 }
 
 struct Attention {

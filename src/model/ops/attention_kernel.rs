@@ -2,8 +2,8 @@
 //! buffer and a softmax over `[prefix | sequence]` columns.
 
 use super::groups::Groups;
-use super::matrix::{Matrix, MatrixMut};
-use super::wide::{softmax, sum_of_pairs, wide};
+use super::matrix::{Matrix, MatrixMut, Precision};
+use super::wide::{Work, softmax, sum_of_pairs, wide};
 
 /// Sizes of one call.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Geometry {
     pub prefix: usize,
     /// Which samples see which prefix.
     pub members: Groups,
+    /// Of the kernel's products.
+    pub precision: Precision,
 }
 
 /// Prefix keys and values, both `(members, L, d)`; empty without a prefix.
@@ -39,6 +41,45 @@ struct Group {
     member: usize,
     sample: usize,
     rows: usize,
+}
+
+/// Every row of scores becomes probabilities.
+struct Softmax<'a> {
+    scores: &'a mut [f32],
+    span: usize,
+}
+
+impl Work for Softmax<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for row in self.scores.chunks_exact_mut(self.span) {
+            softmax(row);
+        }
+    }
+}
+
+/// Gradients of the probabilities become those of the scores: `ds = p (dp - <p, dp>)`.
+struct ThroughSoftmax<'a> {
+    slopes: &'a mut [f32],
+    weights: &'a [f32],
+    span: usize,
+}
+
+impl Work for ThroughSoftmax<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let ThroughSoftmax { slopes, weights, span } = self;
+        for (row, p) in slopes.chunks_exact_mut(span).zip(weights.chunks_exact(span)) {
+            let mean = sum_of_pairs(row, p, |dp, p| dp * p);
+            for (dp, &p) in row.iter_mut().zip(p) {
+                *dp = p * (*dp - mean);
+            }
+        }
+    }
 }
 
 impl Geometry {
@@ -102,7 +143,7 @@ impl Geometry {
     ) -> MatrixMut<'a> {
         let stride = 3 * self.width;
         let offset = sample * self.tokens * stride + part * self.width + head * self.head_width();
-        MatrixMut::strided(&mut data[offset..], rows, self.head_width(), stride)
+        MatrixMut::strided(&mut data[offset..], rows, self.head_width(), stride).at(self.precision)
     }
 
     fn output<'a>(&self, data: &'a [f32], head: usize, sample: usize, rows: usize) -> Matrix<'a> {
@@ -119,6 +160,7 @@ impl Geometry {
     ) -> MatrixMut<'a> {
         let offset = sample * self.queries * self.width + head * self.head_width();
         MatrixMut::strided(&mut data[offset..], rows, self.head_width(), self.width)
+            .at(self.precision)
     }
 
     fn prefix_offset(&self, head: usize, member: usize) -> usize {
@@ -133,6 +175,7 @@ impl Geometry {
     fn prefix_mut<'a>(&self, data: &'a mut [f32], head: usize, member: usize) -> MatrixMut<'a> {
         let offset = self.prefix_offset(head, member);
         MatrixMut::strided(&mut data[offset..], self.prefix, self.head_width(), self.width)
+            .at(self.precision)
     }
 
     /// Prefix columns of a head's scores for the rows of `group`.
@@ -144,6 +187,7 @@ impl Geometry {
     fn towards_prefix_mut<'a>(&self, scores: &'a mut [f32], group: &Group) -> MatrixMut<'a> {
         let offset = group.sample * self.queries * self.span();
         MatrixMut::strided(&mut scores[offset..], group.rows, self.prefix, self.span())
+            .at(self.precision)
     }
 
     /// Own columns of a head's scores for one sample.
@@ -155,6 +199,7 @@ impl Geometry {
     fn towards_tokens_mut<'a>(&self, scores: &'a mut [f32], sample: usize) -> MatrixMut<'a> {
         let offset = sample * self.queries * self.span() + self.prefix;
         MatrixMut::strided(&mut scores[offset..], self.queries, self.tokens, self.span())
+            .at(self.precision)
     }
 
     /// The output `(b, queries, d)` and, if `keep`, the probabilities of all heads.
@@ -181,11 +226,7 @@ impl Geometry {
                 let keys = self.packed(packed, 1, head, sample, self.tokens);
                 self.towards_tokens_mut(scores, sample).set(self.scale(), q, keys.t());
             }
-            wide(|| {
-                for row in scores.chunks_exact_mut(self.span()) {
-                    softmax(row);
-                }
-            });
+            wide(Softmax { scores, span: self.span() });
             for sample in samples.clone() {
                 let v = self.packed(packed, 2, head, sample, self.tokens);
                 let weights = self.towards_tokens(scores, sample);
@@ -232,16 +273,7 @@ impl Geometry {
                 let v = self.packed(packed, 2, head, sample, self.tokens);
                 self.towards_tokens_mut(&mut slopes, sample).set(1.0, g, v.t());
             }
-            // Through the softmax: ds = p (dp - <p, dp>).
-            wide(|| {
-                let rows = slopes.chunks_exact_mut(self.span());
-                for (row, p) in rows.zip(weights.chunks_exact(self.span())) {
-                    let mean = sum_of_pairs(row, p, |dp, p| dp * p);
-                    for (dp, &p) in row.iter_mut().zip(p) {
-                        *dp = p * (*dp - mean);
-                    }
-                }
-            });
+            wide(ThroughSoftmax { slopes: &mut slopes, weights, span: self.span() });
             if let Some([by_keys, by_values]) = &mut by_prefix {
                 for group in &groups {
                     let q = self.packed(packed, 0, head, group.sample, group.rows);

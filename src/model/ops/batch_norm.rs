@@ -4,14 +4,14 @@
 //! over all other dimensions of the batch (training: the gradient goes through them) or running moments
 //! (evaluation). With `u` the gradient below the rectifier, in training
 //! `dx = weight rstd (u - mean(u) - z mean(u z))` (Ioffe and Szegedy 2015). Sum and rectifier are
-//! part of the op because each would be two more passes over the largest tensors of a network.
+//! part of the op because each would be two more passes over the largest tensors of a network. Passes are bound
+//! by memory: wider vectors than the baseline gain nothing here.
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 
 use super::channel_moments::ChannelMoments;
-use super::relu::relu;
+use super::relu::{below, relu};
 use super::storage::{lend, served, tensor_like, values, wide_type};
-use super::wide::wide;
 
 /// What `x` is normalised with.
 #[derive(Clone, Copy, Debug)]
@@ -136,19 +136,17 @@ impl BatchNorm {
         let (weight, bias) = affine.split_at(channels);
         let scale: Vec<f32> = weight.iter().zip(&self.rstd).map(|(w, r)| w * r).collect();
         let mut y = Vec::with_capacity(x.len());
-        wide(|| {
-            for (at, row) in x.chunks_exact(channels).enumerate() {
-                let normed = row.iter().zip(&self.mean).zip(&scale).zip(bias);
-                let normed = normed.map(|(((&x, &mean), &scale), &bias)| (x - mean) * scale + bias);
-                match residual {
-                    None => y.extend(normed.map(|y| self.activate(y))),
-                    Some(residual) => {
-                        let residual = &residual[at * channels..][..channels];
-                        y.extend(normed.zip(residual).map(|(y, &r)| self.activate(y + r)));
-                    }
+        for (at, row) in x.chunks_exact(channels).enumerate() {
+            let normed = row.iter().zip(&self.mean).zip(&scale).zip(bias);
+            let normed = normed.map(|(((&x, &mean), &scale), &bias)| (x - mean) * scale + bias);
+            match residual {
+                None => y.extend(normed.map(|y| self.activate(y))),
+                Some(residual) => {
+                    let residual = &residual[at * channels..][..channels];
+                    y.extend(normed.zip(residual).map(|(y, &r)| self.activate(y + r)));
                 }
             }
-        });
+        }
         y
     }
 
@@ -160,11 +158,7 @@ impl BatchNorm {
 
     fn backward(&self, x: &[f32], affine: &[f32], y: &[f32], g: &[f32]) -> Gradients {
         let channels = self.mean.len();
-        let below: Vec<f32> = if self.rectify {
-            wide(|| y.iter().zip(g).map(|(&y, &g)| if y > 0.0 { g } else { 0.0 }).collect())
-        } else {
-            Vec::new()
-        };
+        let below = if self.rectify { below(y, g) } else { Vec::new() };
         let u = if self.rectify { &below[..] } else { g };
         let mut input = Vec::with_capacity(x.len());
         let sums = self.sums(x, u);
@@ -174,18 +168,15 @@ impl BatchNorm {
         let mean_u: Vec<f32> = by_bias.iter().map(share).collect();
         let mean_uz: Vec<f32> = by_weight.iter().map(share).collect();
         let scale: Vec<f32> = affine.iter().zip(&self.rstd).map(|(w, r)| w * r).collect();
-        wide(|| {
-            for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
-                let moments = self.mean.iter().zip(&self.rstd);
-                let each =
-                    x.iter().zip(u).zip(moments).zip(&scale).zip(mean_u.iter().zip(&mean_uz));
-                input.extend(each.map(
-                    |((((&x, &u), (&mean, &rstd)), &scale), (&mean_u, &mean_uz))| {
-                        scale * (u - mean_u - (x - mean) * rstd * mean_uz)
-                    },
-                ));
-            }
-        });
+        for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
+            let moments = self.mean.iter().zip(&self.rstd);
+            let each = x.iter().zip(u).zip(moments).zip(&scale).zip(mean_u.iter().zip(&mean_uz));
+            input.extend(each.map(
+                |((((&x, &u), (&mean, &rstd)), &scale), (&mean_u, &mean_uz))| {
+                    scale * (u - mean_u - (x - mean) * rstd * mean_uz)
+                },
+            ));
+        }
         Gradients { input, affine: sums, below }
     }
 
@@ -195,26 +186,23 @@ impl BatchNorm {
         let channels = self.mean.len();
         let (mut by_weight, mut by_bias) = (vec![0f64; channels], vec![0f64; channels]);
         let (mut uz, mut all) = (vec![0f32; channels], vec![0f32; channels]);
-        wide(|| {
-            for (x, u) in x.chunks(BLOCK * channels).zip(u.chunks(BLOCK * channels)) {
-                uz.fill(0.0);
-                all.fill(0.0);
-                for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
-                    let sums = uz.iter_mut().zip(&mut all);
-                    for (((&x, &u), &mean), (uz, all)) in x.iter().zip(u).zip(&self.mean).zip(sums)
-                    {
-                        *uz += u * (x - mean);
-                        *all += u;
-                    }
-                }
-                for ((total, &uz), &rstd) in by_weight.iter_mut().zip(&uz).zip(&self.rstd) {
-                    *total += f64::from(uz * rstd);
-                }
-                for (total, &all) in by_bias.iter_mut().zip(&all) {
-                    *total += f64::from(all);
+        for (x, u) in x.chunks(BLOCK * channels).zip(u.chunks(BLOCK * channels)) {
+            uz.fill(0.0);
+            all.fill(0.0);
+            for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
+                let sums = uz.iter_mut().zip(&mut all);
+                for (((&x, &u), &mean), (uz, all)) in x.iter().zip(u).zip(&self.mean).zip(sums) {
+                    *uz += u * (x - mean);
+                    *all += u;
                 }
             }
-        });
+            for ((total, &uz), &rstd) in by_weight.iter_mut().zip(&uz).zip(&self.rstd) {
+                *total += f64::from(uz * rstd);
+            }
+            for (total, &all) in by_bias.iter_mut().zip(&all) {
+                *total += f64::from(all);
+            }
+        }
         by_weight.iter().chain(&by_bias).map(|sum| *sum as f32).collect()
     }
 

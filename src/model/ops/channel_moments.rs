@@ -3,7 +3,7 @@
 use candle_core::{D, Device, Result, Tensor, bail};
 
 use super::storage::{lend, served, wide_type};
-use super::wide::wide;
+use super::wide::add_rows;
 
 /// Moments of channels: those of a batch, or running ones.
 #[derive(Clone, Debug)]
@@ -52,36 +52,30 @@ fn moments(x: &[f32], channels: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut mean, mut scatter) = (vec![0f64; channels], vec![0f64; channels]);
     let (mut sum, mut squares) = (vec![0f32; channels], vec![0f32; channels]);
     let mut seen = 0f64;
-    wide(|| {
-        for block in x.chunks(BLOCK * channels) {
-            let rows = block.len() / channels;
-            sum.fill(0.0);
-            squares.fill(0.0);
-            for row in block.chunks_exact(channels) {
-                for (sum, &x) in sum.iter_mut().zip(row) {
-                    *sum += x;
-                }
-            }
-            let inverse = 1.0 / rows as f32;
-            for sum in &mut sum {
-                *sum *= inverse;
-            }
-            for row in block.chunks_exact(channels) {
-                for ((squares, &x), &mean) in squares.iter_mut().zip(row).zip(&sum) {
-                    *squares += (x - mean) * (x - mean);
-                }
-            }
-            let rows = rows as f64;
-            let total = seen + rows;
-            let each = mean.iter_mut().zip(&mut scatter).zip(sum.iter().zip(&squares));
-            for ((mean, scatter), (&block_mean, &squares)) in each {
-                let step = f64::from(block_mean) - *mean;
-                *mean += step * rows / total;
-                *scatter += f64::from(squares) + step * step * seen * rows / total;
-            }
-            seen = total;
+    for block in x.chunks(BLOCK * channels) {
+        let rows = block.len() / channels;
+        sum.fill(0.0);
+        squares.fill(0.0);
+        add_rows(&mut sum, block);
+        let inverse = 1.0 / rows as f32;
+        for sum in &mut sum {
+            *sum *= inverse;
         }
-    });
+        for row in block.chunks_exact(channels) {
+            for ((squares, &x), &mean) in squares.iter_mut().zip(row).zip(&sum) {
+                *squares += (x - mean) * (x - mean);
+            }
+        }
+        let rows = rows as f64;
+        let total = seen + rows;
+        let each = mean.iter_mut().zip(&mut scatter).zip(sum.iter().zip(&squares));
+        for ((mean, scatter), (&block_mean, &squares)) in each {
+            let step = f64::from(block_mean) - *mean;
+            *mean += step * rows / total;
+            *scatter += f64::from(squares) + step * step * seen * rows / total;
+        }
+        seen = total;
+    }
     scatter.iter_mut().for_each(|scatter| *scatter /= seen);
     (mean, scatter)
 }

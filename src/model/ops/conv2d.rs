@@ -10,7 +10,6 @@ use super::linear::linear;
 use super::matrix::{Matrix, MatrixMut};
 use super::storage::{lend, served, tensor_like, values};
 use super::unfold::Geometry;
-use super::wide::wide;
 
 /// Slides `weight` `(out, c, kh, kw)` (PyTorch's layout) over `x` `(b, h, w, c)`, in steps of
 /// `stride` and with `padding` zeros all around; gives `(b, h', w', out)`. A bias is a
@@ -130,7 +129,7 @@ impl Conv2d {
                 Matrix::dense(panel, count, outputs),
                 Matrix::dense(&weight, outputs, window),
             );
-            wide(|| self.0.fold(&rows[..count * window], lines, &mut gradient));
+            self.0.fold(&rows[..count * window], lines, &mut gradient);
         }
         gradient
     }

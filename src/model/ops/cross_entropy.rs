@@ -11,7 +11,7 @@ use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor
 
 use super::groups::Groups;
 use super::storage::{lend, served, tensor_like, values};
-use super::wide::{exp, largest, sum_of, wide};
+use super::wide::{Work, exp, largest, sum_of, wide};
 
 /// Mean cross-entropy of `logits` `(b, C)` on the columns `columns`; `labels` are head rows
 /// (absolute columns), one per sample. Gives a scalar (shape `[]`).
@@ -105,6 +105,39 @@ impl CrossEntropy {
     }
 }
 
+/// `scale (softmax(z) - one-hot)` of every row, zero outside the columns.
+struct Slopes<'a> {
+    logits: &'a [f32],
+    gradient: &'a mut [f32],
+    classes: usize,
+    labels: &'a [u32],
+    columns: Range<usize>,
+    scale: f32,
+}
+
+impl Work for Slopes<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Slopes { logits, gradient, classes, labels, columns, scale } = self;
+        let rows = logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes));
+        for ((row, out), &label) in rows.zip(labels) {
+            let slice = &row[columns.clone()];
+            let out_slice = &mut out[columns.clone()];
+            let top = largest(slice);
+            for (p, &z) in out_slice.iter_mut().zip(slice) {
+                *p = exp(z - top);
+            }
+            let inverse = scale / sum_of(out_slice, |p| p);
+            for p in out_slice.iter_mut() {
+                *p *= inverse;
+            }
+            out[label as usize] -= scale;
+        }
+    }
+}
+
 impl CustomOp1 for CrossEntropy {
     fn name(&self) -> &'static str {
         "cross-entropy"
@@ -137,22 +170,13 @@ impl CustomOp1 for CrossEntropy {
             for (run, slope) in self.groups.runs().zip(slopes) {
                 let scale = slope / run.len() as f32;
                 let values = run.start * classes..run.end * classes;
-                let rows = logits[values.clone()].chunks_exact(classes);
-                let rows = rows.zip(gradient[values].chunks_exact_mut(classes));
-                wide(|| {
-                    for ((row, out), &label) in rows.zip(&self.labels[run]) {
-                        let slice = &row[self.columns.clone()];
-                        let out_slice = &mut out[self.columns.clone()];
-                        let top = largest(slice);
-                        for (p, &z) in out_slice.iter_mut().zip(slice) {
-                            *p = exp(z - top);
-                        }
-                        let inverse = scale / sum_of(out_slice, |p| p);
-                        for p in out_slice.iter_mut() {
-                            *p *= inverse;
-                        }
-                        out[label as usize] -= scale;
-                    }
+                wide(Slopes {
+                    logits: &logits[values.clone()],
+                    gradient: &mut gradient[values],
+                    classes,
+                    labels: &self.labels[run],
+                    columns: self.columns.clone(),
+                    scale,
                 });
             }
             Ok(())

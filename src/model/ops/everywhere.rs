@@ -4,7 +4,7 @@
 
 use candle_core::{DType, Result, Tensor};
 
-use super::testing::{agrees_at, draw};
+use super::testing::{agrees_at, draw, pass};
 use super::*;
 
 const LABELS: [u32; 4] = [3, 5, 4, 3];
@@ -33,10 +33,22 @@ fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
         ("layer_norm", vec![vec![4, 6], vec![6], vec![6]], |t| {
             layer_norm(&t[0], &t[1], &t[2], 1e-6)
         }),
+        ("linear_at", vec![vec![4, 2, 7], vec![3, 7], vec![3]], |t| {
+            linear_at(Precision::F32, &t[0], &t[1], Some(&t[2]))
+        }),
+        ("grouped_linear_at", vec![vec![4, 2, 7], vec![3, 3, 7], vec![3, 3]], |t| {
+            grouped_linear_at(Precision::F32, &t[0], &t[1], Some(&t[2]), &groups())
+        }),
         ("gelu", vec![vec![4, 6]], |t| gelu(&t[0])),
         ("relu", vec![vec![4, 6]], |t| relu(&t[0])),
         ("attention", vec![vec![2, 5, 24], vec![3, 8], vec![3, 8]], |t| {
             attention(&t[0], 2, Some((&t[1], &t[2])), 5)
+        }),
+        ("attention_at", vec![vec![2, 5, 24], vec![3, 8], vec![3, 8]], |t| {
+            attention_at(Precision::F32, &t[0], 2, Some((&t[1], &t[2])), 5)
+        }),
+        ("grouped_attention_at", vec![vec![4, 5, 24], vec![3, 3, 8], vec![3, 3, 8]], |t| {
+            grouped_attention_at(Precision::F32, &t[0], 2, Some((&t[1], &t[2])), 5, &groups())
         }),
         // The halves of stacked prompts: strided operands.
         ("grouped_attention", vec![vec![4, 5, 24], vec![3, 6, 8]], |t| {
@@ -67,6 +79,62 @@ fn every_op_has_a_path_on_any_device_that_differentiates() {
     }
 }
 
+/// Values and gradients have the same bits in vectors of every width, with rows that fill no vector.
+#[test]
+fn the_width_of_vectors_never_shows() {
+    let wide: [(&str, Vec<Vec<usize>>, Op); 8] = [
+        ("linear", vec![vec![19, 37], vec![45, 37], vec![45]], |t| {
+            linear(&t[0], &t[1], Some(&t[2]))
+        }),
+        ("gelu", vec![vec![3, 701]], |t| gelu(&t[0])),
+        ("relu", vec![vec![3, 701]], |t| relu(&t[0])),
+        ("layer_norm", vec![vec![5, 83], vec![83], vec![83]], |t| {
+            layer_norm(&t[0], &t[1], &t[2], 1e-6)
+        }),
+        ("attention", vec![vec![2, 37, 24], vec![9, 8], vec![9, 8]], |t| {
+            attention(&t[0], 2, Some((&t[1], &t[2])), 37)
+        }),
+        ("cross_entropy", vec![vec![4, 99]], |t| cross_entropy(&t[0], &LABELS, 1..98)),
+        ("linear_at", vec![vec![19, 37], vec![45, 37], vec![45]], |t| {
+            linear_at(Precision::Bf16, &t[0], &t[1], Some(&t[2]))
+        }),
+        ("attention_at", vec![vec![2, 37, 24], vec![9, 8], vec![9, 8]], |t| {
+            attention_at(Precision::Bf16, &t[0], 2, Some((&t[1], &t[2])), 37)
+        }),
+    ];
+    for (name, shapes, op) in wide.into_iter().chain(all()) {
+        let named = shapes.into_iter().zip(["x", "w", "b", "r"]);
+        let operands: Vec<Tensor> = named.map(|(shape, name)| draw(name, shape)).collect();
+        let operands: Vec<&Tensor> = operands.iter().collect();
+        let at = |vectors: Vectors| vectors.limit(|| pass(&operands, DType::F32, op).bits());
+        for vectors in Vectors::ALL {
+            assert!(at(vectors) == at(Vectors::Baseline), "{name} in {vectors:?}");
+        }
+    }
+}
+
+/// Products in `bf16` agree with those in `f32` as far as rounding of the factors allows, gradients too.
+#[test]
+fn products_in_bf16_agree_with_those_in_f32() {
+    let (x, w, b) = (draw("x", (19, 37)), draw("w", (45, 37)), draw("b", 45));
+    let linear = |precision| {
+        pass(&[&x, &w, &b], DType::F32, |t| linear_at(precision, &t[0], &t[1], Some(&t[2])))
+    };
+    let (packed, keys, values) = (draw("x", (2, 37, 24)), draw("w", (9, 8)), draw("b", (9, 8)));
+    let attention = |precision| {
+        pass(&[&packed, &keys, &values], DType::F32, |t| {
+            attention_at(precision, &t[0], 2, Some((&t[1], &t[2])), 37)
+        })
+    };
+    for (half, full) in [
+        (linear(Precision::Bf16), linear(Precision::F32)),
+        (attention(Precision::Bf16), attention(Precision::F32)),
+    ] {
+        half.assert_close(&full, 0.02);
+        assert!(half.bits() != full.bits(), "the precision is not that of f32");
+    }
+}
+
 /// The list above is complete: a new op must enter it.
 #[test]
 fn the_list_names_every_public_op() {
@@ -75,7 +143,10 @@ fn the_list_names_every_public_op() {
         .filter(|line| line.starts_with("pub use"))
         .flat_map(|line| line.split(['{', '}', ',', ';', ':', ' ']))
         .filter(|word| word.starts_with(char::is_lowercase))
-        .filter(|word| !["pub", "use", "without_kernels", "storage", "groups"].contains(word))
+        .filter(|word| {
+            !["pub", "use", "without_kernels", "storage", "groups", "matrix", "vectors"]
+                .contains(word)
+        })
         .collect();
     let listed: Vec<&str> = all().into_iter().map(|(name, ..)| name).collect();
     assert!(exported.len() >= 13, "{exported:?}");

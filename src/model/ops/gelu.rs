@@ -9,7 +9,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
 use super::storage::{lend, served, tensor_like, values, wide_type};
-use super::wide::{exp, wide};
+use super::wide::{PIECE, Work, appended, exp, wide};
 use super::with_gradient::with_gradient;
 
 /// Exact GELU of every entry of `x` (any shape).
@@ -51,6 +51,47 @@ fn normal(x: f32) -> (f32, f32) {
     (if x < 0.0 { tail } else { 1.0 - tail }, bell)
 }
 
+/// GELU of every value, in a new vector.
+struct Values<'a>(&'a [f32]);
+
+impl Work for Values<'_> {
+    type Answer = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        let mut all = Vec::with_capacity(self.0.len());
+        for xs in self.0.chunks(PIECE) {
+            for x in appended(&mut all, xs) {
+                *x *= normal(*x).0;
+            }
+        }
+        all
+    }
+}
+
+/// The gradient of every value from that of the result.
+struct Slopes<'a> {
+    x: &'a [f32],
+    g: &'a [f32],
+}
+
+impl Work for Slopes<'_> {
+    type Answer = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        const INVERSE_SQRT_2_PI: f32 = 0.398_942_3;
+        let mut all = Vec::with_capacity(self.x.len());
+        for (xs, gs) in self.x.chunks(PIECE).zip(self.g.chunks(PIECE)) {
+            for (x, &g) in appended(&mut all, xs).iter_mut().zip(gs) {
+                let (below, bell) = normal(*x);
+                *x = g * (below + *x * INVERSE_SQRT_2_PI * bell);
+            }
+        }
+        all
+    }
+}
+
 struct Gelu;
 
 impl CustomOp1 for Gelu {
@@ -59,20 +100,12 @@ impl CustomOp1 for Gelu {
     }
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let x = values(x, layout)?;
-        let y = wide(|| x.iter().map(|&x| x * normal(x).0).collect());
+        let y = wide(Values(values(x, layout)?));
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
 
     fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        const INVERSE_SQRT_2_PI: f32 = 0.398_942_3;
-        let slope = |x: f32| {
-            let (below, bell) = normal(x);
-            below + x * INVERSE_SQRT_2_PI * bell
-        };
-        let gradient = lend(x, |x| {
-            lend(g, |g| Ok(wide(|| x.iter().zip(g).map(|(&x, &g)| g * slope(x)).collect())))
-        })?;
+        let gradient = lend(x, |x| lend(g, |g| Ok(wide(Slopes { x, g }))))?;
         tensor_like(gradient, x).map(Some)
     }
 }

@@ -7,7 +7,7 @@
 use candle_core::{CpuStorage, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
 
 use super::storage::{lend, served, tensor_like, values, wide_type};
-use super::wide::{sum_of, sum_of_pairs, wide};
+use super::wide::{Work, appended, sum_of, sum_of_pairs, wide};
 use super::with_gradient::with_gradients;
 
 /// Normalises the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
@@ -76,70 +76,122 @@ fn standardise(x: &Tensor, eps: f64) -> Result<Standard> {
     Ok(Standard { z: centred.broadcast_mul(&rstd)?, rstd })
 }
 
+/// Mean and reciprocal standard deviation of a row.
+#[inline(always)]
+fn moments(row: &[f32], eps: f32) -> (f32, f32) {
+    let scale = 1.0 / row.len() as f32;
+    let mean = sum_of(row, |x| x) * scale;
+    let variance = sum_of(row, |x| (x - mean) * (x - mean)) * scale;
+    (mean, 1.0 / (variance + eps).sqrt())
+}
+
+/// Normalised rows of `x`.
+struct Forward<'a> {
+    x: &'a [f32],
+    weight: &'a [f32],
+    bias: &'a [f32],
+    eps: f32,
+}
+
+impl Work for Forward<'_> {
+    type Answer = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        let Forward { x, weight, bias, eps } = self;
+        let mut y = Vec::with_capacity(x.len());
+        for row in x.chunks_exact(weight.len()) {
+            let (mean, rstd) = moments(row, eps);
+            for ((y, &w), &b) in appended(&mut y, row).iter_mut().zip(weight).zip(bias) {
+                *y = (*y - mean) * rstd * w + b;
+            }
+        }
+        y
+    }
+}
+
+/// The gradient of the rows of `x` from that of the result.
+struct ByInput<'a> {
+    x: &'a [f32],
+    weight: &'a [f32],
+    g: &'a [f32],
+    eps: f32,
+}
+
+impl Work for ByInput<'_> {
+    type Answer = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        let ByInput { x, weight, g, eps } = self;
+        let width = weight.len();
+        let scale = 1.0 / width as f32;
+        let (mut gradient, mut u) = (Vec::with_capacity(x.len()), vec![0f32; width]);
+        for (x, g) in x.chunks_exact(width).zip(g.chunks_exact(width)) {
+            let (mean, rstd) = moments(x, eps);
+            for ((u, &g), &w) in u.iter_mut().zip(g).zip(weight) {
+                *u = g * w;
+            }
+            let mean_u = sum_of(&u, |u| u) * scale;
+            let mean_uz = sum_of_pairs(&u, x, |u, x| u * ((x - mean) * rstd)) * scale;
+            for (x, &u) in appended(&mut gradient, x).iter_mut().zip(&u) {
+                *x = rstd * (u - mean_u - (*x - mean) * rstd * mean_uz);
+            }
+        }
+        gradient
+    }
+}
+
+/// Adds the gradient of the affine over all rows.
+struct ByAffine<'a> {
+    x: &'a [f32],
+    g: &'a [f32],
+    by_weight: &'a mut [f32],
+    by_bias: &'a mut [f32],
+    eps: f32,
+}
+
+impl Work for ByAffine<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let ByAffine { x, g, by_weight, by_bias, eps } = self;
+        let width = by_weight.len();
+        for (x, g) in x.chunks_exact(width).zip(g.chunks_exact(width)) {
+            let (mean, rstd) = moments(x, eps);
+            for ((w, &x), &g) in by_weight.iter_mut().zip(x).zip(g) {
+                *w += g * ((x - mean) * rstd);
+            }
+            for (b, &g) in by_bias.iter_mut().zip(g) {
+                *b += g;
+            }
+        }
+    }
+}
+
 struct LayerNorm {
     eps: f32,
 }
 
 impl LayerNorm {
-    /// Mean and reciprocal standard deviation of a row.
-    #[inline(always)]
-    fn moments(&self, row: &[f32]) -> (f32, f32) {
-        let scale = 1.0 / row.len() as f32;
-        let mean = sum_of(row, |x| x) * scale;
-        let variance = sum_of(row, |x| (x - mean) * (x - mean)) * scale;
-        (mean, 1.0 / (variance + self.eps).sqrt())
-    }
-
     fn gradient_of_input(&self, x: &Tensor, weight: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         if !x.track_op() {
             return Ok(None);
         }
-        let mut gradient = Vec::with_capacity(x.elem_count());
-        lend(x, |x| {
-            lend(g, |g| {
-                lend(weight, |w| {
-                    let width = w.len();
-                    let scale = 1.0 / width as f32;
-                    let mut u = vec![0f32; width];
-                    wide(|| {
-                        for (x, g) in x.chunks_exact(width).zip(g.chunks_exact(width)) {
-                            let (mean, rstd) = self.moments(x);
-                            for ((u, &g), &w) in u.iter_mut().zip(g).zip(w) {
-                                *u = g * w;
-                            }
-                            let mean_u = sum_of(&u, |u| u) * scale;
-                            let mean_uz =
-                                sum_of_pairs(&u, x, |u, x| u * ((x - mean) * rstd)) * scale;
-                            gradient.extend(
-                                u.iter().zip(x).map(|(&u, &x)| {
-                                    rstd * (u - mean_u - (x - mean) * rstd * mean_uz)
-                                }),
-                            );
-                        }
-                    });
-                    Ok(())
-                })
-            })
-        })?;
+        let eps = self.eps;
+        let of = |x: &[f32], weight: &[f32], g: &[f32]| wide(ByInput { x, weight, g, eps });
+        let gradient = lend(x, |x| lend(weight, |w| lend(g, |g| Ok(of(x, w, g)))))?;
         tensor_like(gradient, x).map(Some)
     }
 
     fn gradients_of_affine(&self, x: &Tensor, weight: &Tensor, g: &Tensor) -> Result<[Tensor; 2]> {
         let width = weight.elem_count();
         let (mut by_weight, mut by_bias) = (vec![0f32; width], vec![0f32; width]);
+        let (w, b, eps) = (&mut by_weight[..], &mut by_bias[..], self.eps);
         lend(x, |x| {
             lend(g, |g| {
-                wide(|| {
-                    for (x, g) in x.chunks_exact(width).zip(g.chunks_exact(width)) {
-                        let (mean, rstd) = self.moments(x);
-                        for ((w, &x), &g) in by_weight.iter_mut().zip(x).zip(g) {
-                            *w += g * ((x - mean) * rstd);
-                        }
-                        for (b, &g) in by_bias.iter_mut().zip(g) {
-                            *b += g;
-                        }
-                    }
-                });
+                wide(ByAffine { x, g, by_weight: w, by_bias: b, eps });
                 Ok(())
             })
         })?;
@@ -162,15 +214,7 @@ impl CustomOp3 for LayerNorm {
         bias_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let (weight, bias) = (values(weight, weight_layout)?, values(bias, bias_layout)?);
-        let x = values(x, x_layout)?;
-        let mut y = Vec::with_capacity(x.len());
-        wide(|| {
-            for row in x.chunks_exact(weight.len()) {
-                let (mean, rstd) = self.moments(row);
-                let affine = row.iter().zip(weight).zip(bias);
-                y.extend(affine.map(|((&x, &w), &b)| (x - mean) * rstd * w + b));
-            }
-        });
+        let y = wide(Forward { x: values(x, x_layout)?, weight, bias, eps: self.eps });
         Ok((CpuStorage::F32(y), x_layout.shape().clone()))
     }
 

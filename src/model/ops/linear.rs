@@ -9,9 +9,9 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tenso
 
 use super::few_rows;
 use super::groups::Groups;
-use super::matrix::{Matrix, MatrixMut};
+use super::matrix::{Matrix, MatrixMut, Precision};
 use super::storage::{lend, served, tensor_like, values};
-use super::wide::wide;
+use super::wide::add_rows;
 use super::with_gradient::with_gradients;
 
 /// A linear layer: `x` `(.., in)`, `weight` `(out, in)`, `bias` `(out)`; gives `(.., out)`.
@@ -19,12 +19,25 @@ use super::with_gradient::with_gradients;
 /// # Errors
 /// When the shapes do not fit.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    linear_at(Precision::F32, x, weight, bias)
+}
+
+/// [`linear`] with products of a precision; away from the kernels the type of `x` decides.
+///
+/// # Errors
+/// As [`linear`].
+pub fn linear_at(
+    precision: Precision,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
     let (outputs, inputs) = weight.dims2()?;
     if x.dims().last() != Some(&inputs) || bias.is_some_and(|b| b.dims() != [outputs]) {
         return unfit(x, weight, bias);
     }
     let all = 0..x.elem_count() / inputs.max(1);
-    match run(x, weight, bias, vec![all])? {
+    match run(x, weight, bias, Linear { runs: vec![all], precision })? {
         Some(y) => Ok(y),
         None => composed(x, weight, bias),
     }
@@ -36,6 +49,20 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
 /// # Errors
 /// When the shapes do not fit.
 pub fn grouped_linear(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    groups: &Groups,
+) -> Result<Tensor> {
+    grouped_linear_at(Precision::F32, x, weight, bias, groups)
+}
+
+/// [`grouped_linear`] with products of a precision, as [`linear_at`].
+///
+/// # Errors
+/// As [`grouped_linear`].
+pub fn grouped_linear_at(
+    precision: Precision,
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
@@ -56,7 +83,7 @@ pub fn grouped_linear(
     }
     let rows = x.elem_count() / (inputs * batch).max(1);
     let runs = groups.runs().map(|run| run.start * rows..run.end * rows).collect();
-    match run(x, weight, bias, runs)? {
+    match run(x, weight, bias, Linear { runs, precision })? {
         Some(y) => Ok(y),
         None if own.is_none() => composed(x, weight, bias),
         None => grouped_composed(x, weight, bias, groups),
@@ -73,13 +100,7 @@ fn unfit<T>(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<T> {
 }
 
 /// Our kernel, where it serves the operands.
-fn run(
-    x: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    runs: Vec<Range<usize>>,
-) -> Result<Option<Tensor>> {
-    let op = Linear { runs };
+fn run(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: Linear) -> Result<Option<Tensor>> {
     match bias {
         Some(bias) if served(&[x, weight, bias]) => {
             x.contiguous()?.apply_op3(&weight.contiguous()?, &bias.contiguous()?, op).map(Some)
@@ -157,6 +178,7 @@ fn grouped_composed(
 /// One product per run of rows, each with the shape it has when its member is alone.
 struct Linear {
     runs: Vec<Range<usize>>,
+    precision: Precision,
 }
 
 /// `(outputs, inputs)` of a layer, and whether each member has one of its own.
@@ -201,11 +223,11 @@ impl Linear {
             let x = &x[run.start * inputs..run.end * inputs];
             let weight = part(weight, outputs * inputs, member, own);
             let y = &mut y[run.start * outputs..run.end * outputs];
-            if few_rows::applies(run.len(), weight) {
+            if self.precision == Precision::F32 && few_rows::applies(run.len(), weight) {
                 few_rows::add(x, weight, y, inputs);
                 continue;
             }
-            let y = MatrixMut::dense(y, run.len(), outputs);
+            let y = MatrixMut::dense(y, run.len(), outputs).at(self.precision);
             let x = Matrix::dense(x, run.len(), inputs);
             let weight = Matrix::dense(weight, outputs, inputs).t();
             match bias {
@@ -231,7 +253,7 @@ impl Linear {
                 for (member, run) in self.runs.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
                     let weight = part(weight, outputs * inputs, member, own);
                     let out = &mut gradient[run.start * inputs..run.end * inputs];
-                    MatrixMut::dense(out, run.len(), inputs).set(
+                    MatrixMut::dense(out, run.len(), inputs).at(self.precision).set(
                         1.0,
                         Matrix::dense(&g[run.start * outputs..], run.len(), outputs),
                         Matrix::dense(weight, outputs, inputs),
@@ -274,7 +296,7 @@ impl Linear {
                     }
                     let g = Matrix::dense(&g[run.start * outputs..], run.len(), outputs);
                     let x = Matrix::dense(&x[run.start * inputs..], run.len(), inputs);
-                    MatrixMut::dense(out, outputs, inputs).set(1.0, g.t(), x);
+                    MatrixMut::dense(out, outputs, inputs).at(self.precision).set(1.0, g.t(), x);
                 }
                 Ok(())
             })
@@ -292,14 +314,7 @@ impl Linear {
         lend(g, |g| {
             let layers = gradient.chunks_exact_mut(outputs.max(1));
             for (run, sums) in self.summed(own).into_iter().zip(layers) {
-                let g = &g[run.start * outputs..run.end * outputs];
-                wide(|| {
-                    for row in g.chunks_exact(outputs.max(1)) {
-                        for (sum, &g) in sums.iter_mut().zip(row) {
-                            *sum += g;
-                        }
-                    }
-                });
+                add_rows(sums, &g[run.start * outputs..run.end * outputs]);
             }
             Ok(())
         })?;

@@ -5,14 +5,26 @@
 
 use gemm::Parallelism;
 
+use super::bf16;
+
+/// What the factors of a product are rounded to on a CPU; sums are `f32` always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Nothing.
+    #[default]
+    F32,
+    /// 8 significant bits: twice as fast on CPUs with AVX512-BF16, slower on others.
+    Bf16,
+}
+
 /// A `(rows, columns)` view of a buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
-    data: &'a [f32],
-    rows: usize,
-    columns: usize,
-    row_stride: usize,
-    column_stride: usize,
+    pub(super) data: &'a [f32],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) row_stride: usize,
+    pub(super) column_stride: usize,
 }
 
 impl<'a> Matrix<'a> {
@@ -25,6 +37,11 @@ impl<'a> Matrix<'a> {
     pub(crate) fn strided(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
         assert_inside(data.len(), rows, columns, row_stride);
         Matrix { data, rows, columns, row_stride, column_stride: 1 }
+    }
+
+    /// Some of the rows.
+    pub(super) fn rows(self, first: usize, rows: usize) -> Self {
+        Matrix { data: &self.data[first * self.row_stride..], rows, ..self }
     }
 
     /// The transpose, without moving anything.
@@ -41,10 +58,11 @@ impl<'a> Matrix<'a> {
 
 /// A `(rows, columns)` view to write to.
 pub(crate) struct MatrixMut<'a> {
-    data: &'a mut [f32],
-    rows: usize,
-    columns: usize,
-    row_stride: usize,
+    pub(super) data: &'a mut [f32],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) row_stride: usize,
+    precision: Precision,
 }
 
 impl<'a> MatrixMut<'a> {
@@ -61,7 +79,12 @@ impl<'a> MatrixMut<'a> {
         row_stride: usize,
     ) -> Self {
         assert_inside(data.len(), rows, columns, row_stride);
-        MatrixMut { data, rows, columns, row_stride }
+        MatrixMut { data, rows, columns, row_stride, precision: Precision::F32 }
+    }
+
+    /// The same view, for products of this precision.
+    pub(super) fn at(self, precision: Precision) -> Self {
+        MatrixMut { precision, ..self }
     }
 
     /// `self = scale * a b`.
@@ -76,6 +99,9 @@ impl<'a> MatrixMut<'a> {
 
     fn multiply(self, accumulate: bool, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
         assert!(a.rows == self.rows && b.columns == self.columns && a.columns == b.rows);
+        if self.precision == Precision::Bf16 {
+            return bf16::multiply(self, accumulate, scale, a, b);
+        }
         // Safety: every view was checked to lie inside its buffer when it was made, and the
         // shapes agree; `self` is borrowed exclusively.
         unsafe {

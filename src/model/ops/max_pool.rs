@@ -8,7 +8,7 @@ use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use super::conv2d::taps;
 use super::storage::{lend, served, tensor_like, values};
 use super::unfold::Geometry;
-use super::wide::wide;
+use super::wide::each;
 
 /// The maximum over windows of `kernel x kernel` of `x` `(b, h, w, c)`, in steps of `stride`, `padding`
 /// places beyond every edge; gives `(b, h', w', c)`.
@@ -111,11 +111,8 @@ impl CustomOp1 for MaxPool {
             for from in others {
                 let values = &x[from * channels..][..channels];
                 // NaN wins, and is noticed.
-                wide(|| {
-                    for (largest, &value) in largest.iter_mut().zip(values) {
-                        *largest =
-                            if value > *largest || value.is_nan() { value } else { *largest };
-                    }
+                each(largest, values, |largest, &value| {
+                    *largest = if value > *largest || value.is_nan() { value } else { *largest };
                 });
             }
         });

@@ -24,6 +24,8 @@
 //! activations. An operand that is not tracked (neither a `Var` nor computed from one) never
 //! gets a gradient. Kernels use one thread: clients are what runs in parallel.
 //!
+//! The `_at` forms of linear layer and attention take a [`Precision`] of products.
+//!
 //! The `grouped_` forms of linear layer, attention and cross-entropy serve the members of a pack in
 //! one call: [`Groups`] says whose sample is whose.
 //!
@@ -46,6 +48,7 @@ mod attention;
 mod attention_composed;
 mod attention_kernel;
 mod batch_norm;
+mod bf16;
 mod channel_moments;
 mod conv2d;
 mod cross_entropy;
@@ -64,11 +67,12 @@ mod storage;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unfold;
+mod vectors;
 #[allow(unsafe_code)]
 pub(crate) mod wide;
 mod with_gradient;
 
-pub use attention::{attention, grouped_attention};
+pub use attention::{attention, attention_at, grouped_attention, grouped_attention_at};
 pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
 pub use channel_moments::{ChannelMoments, channel_moments};
 pub use conv2d::conv2d;
@@ -76,8 +80,10 @@ pub use cross_entropy::{cross_entropy, grouped_cross_entropy};
 pub use gelu::gelu;
 pub use groups::Groups;
 pub use layer_norm::layer_norm;
-pub use linear::{grouped_linear, linear};
+pub use linear::{grouped_linear, grouped_linear_at, linear, linear_at};
+pub use matrix::Precision;
 pub use max_pool::max_pool;
 pub use relu::relu;
 pub(crate) use storage::served;
 pub use storage::without_kernels;
+pub use vectors::Vectors;

@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
 use super::storage::{lend, served, tensor_like, values};
-use super::wide::wide;
+use super::wide::joined;
 
 /// Rectifies every entry of `x` (any shape).
 ///
@@ -18,6 +18,11 @@ fn composed(x: &Tensor) -> Result<Tensor> {
     x * mask
 }
 
+/// The gradient below a rectifier: `g` where `x` (or the rectified value) is above 0.
+pub(super) fn below(x: &[f32], g: &[f32]) -> Vec<f32> {
+    joined(x, g, |x, g| if x > 0.0 { g } else { 0.0 })
+}
+
 struct Relu;
 
 impl CustomOp1 for Relu {
@@ -28,16 +33,12 @@ impl CustomOp1 for Relu {
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let x = values(x, layout)?;
         // `x < 0` rather than `x > 0`: NaN passes through and is noticed.
-        let y = wide(|| x.iter().map(|&x| if x < 0.0 { 0.0 } else { x }).collect());
+        let y = joined(x, x, |x, _| if x < 0.0 { 0.0 } else { x });
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
 
     fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let gradient = lend(x, |x| {
-            lend(g, |g| {
-                Ok(wide(|| x.iter().zip(g).map(|(&x, &g)| if x > 0.0 { g } else { 0.0 }).collect()))
-            })
-        })?;
+        let gradient = lend(x, |x| lend(g, |g| Ok(below(x, g))))?;
         tensor_like(gradient, x).map(Some)
     }
 }

@@ -34,13 +34,19 @@ fn assert_close(what: &str, got: &[f32], expected: &[f32], tolerance: f32) {
 }
 
 /// A value and the gradients of all inputs, as `f32`.
-struct Pass {
+pub(crate) struct Pass {
     value: Vec<f32>,
     gradients: Vec<Vec<f32>>,
 }
 
 impl Pass {
-    fn assert_close(&self, expected: &Pass, tolerance: f32) {
+    /// Of the value and all gradients.
+    pub(crate) fn bits(&self) -> Vec<u32> {
+        let all = self.gradients.iter().flatten().chain(&self.value);
+        all.map(|v| v.to_bits()).collect()
+    }
+
+    pub(crate) fn assert_close(&self, expected: &Pass, tolerance: f32) {
         assert_close("value", &self.value, &expected.value, tolerance);
         for (i, (got, expected)) in self.gradients.iter().zip(&expected.gradients).enumerate() {
             let blind = expected.iter().all(|v| *v == 0.0);
@@ -51,7 +57,11 @@ impl Pass {
 }
 
 /// Runs `op` on variables; `first` is the type in which the first of them enters the op.
-fn pass(inputs: &[&Tensor], first: DType, op: impl Fn(&[Tensor]) -> Result<Tensor>) -> Pass {
+pub(crate) fn pass(
+    inputs: &[&Tensor],
+    first: DType,
+    op: impl Fn(&[Tensor]) -> Result<Tensor>,
+) -> Pass {
     pass_at(&Device::Cpu, inputs, first, op)
 }
 

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use candle_core::{Result, bail};
 
+use super::wide::{Work, wide};
+
 /// Values of unfolded rows held at a time (4 MB).
 const PANEL: usize = 1 << 20;
 
@@ -87,21 +89,7 @@ impl Geometry {
 
     /// Adds the rows of a range of output lines to the pixels they were unfolded from.
     pub fn fold(&self, rows: &[f32], lines: Range<usize>, x: &mut [f32]) {
-        let [_, width] = self.output();
-        let mut runs = rows.chunks_exact(self.kernel[1] * self.channels);
-        for line in lines {
-            for column in 0..width {
-                for ky in 0..self.kernel[0] {
-                    let (run, Some(values)) = (self.run(line, column, ky), runs.next()) else {
-                        return;
-                    };
-                    let values = &values[run.skipped..];
-                    for (x, &value) in x[run.inside].iter_mut().zip(values) {
-                        *x += value;
-                    }
-                }
-            }
-        }
+        wide(Fold { geometry: self, rows, lines, x });
     }
 
     /// Line `ky` of the window at an output pixel.
@@ -126,6 +114,37 @@ impl Geometry {
 struct Run {
     skipped: usize,
     inside: Range<usize>,
+}
+
+struct Fold<'a> {
+    geometry: &'a Geometry,
+    rows: &'a [f32],
+    lines: Range<usize>,
+    x: &'a mut [f32],
+}
+
+impl Work for Fold<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Fold { geometry, rows, lines, x } = self;
+        let [_, width] = geometry.output();
+        let mut runs = rows.chunks_exact(geometry.kernel[1] * geometry.channels);
+        for line in lines {
+            for column in 0..width {
+                for ky in 0..geometry.kernel[0] {
+                    let (run, Some(values)) = (geometry.run(line, column, ky), runs.next()) else {
+                        return;
+                    };
+                    let values = &values[run.skipped..];
+                    for (x, &value) in x[run.inside].iter_mut().zip(values) {
+                        *x += value;
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

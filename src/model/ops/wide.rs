@@ -1,48 +1,42 @@
 //! Loops in the widest vectors the machine has, with the same bits on every machine.
 //!
-//! [`wide`] compiles its closure for AVX-512 and AVX2 besides the baseline and picks at run
-//! time. Rust neither reorders additions nor contracts to fused multiply-add, and sums below
-//! use a fixed number of lanes, so vector width never shows in a result. The exponential is
+//! [`wide`] compiles its work for AVX-512 and AVX2 besides the baseline and picks at run time. What is
+//! compiled so is what the compiler *inlines* there: a [`Work`] has a `run` that is `#[inline(always)]` and made of
+//! plain loops. A closure, or the fold of an iterator, is a function of its own where it is long, and then is
+//! compiled for the baseline, four times slower and without a sign of it. So [`wide`] takes no closures, and
+//! [`each`] and [`joined`] take short ones only. `cargo bench --bench vectors` measures what the width is worth.
+//!
+//! Rust neither reorders additions nor contracts to fused multiply-add, and sums below use a fixed
+//! number of lanes, so vector width never shows in a result. The exponential is
 //! ours because the platform's is scalar and differs between platforms.
+
+use super::vectors::Vectors;
 
 /// Lanes of every sum: fixed, so that the order of additions is.
 const LANES: usize = 16;
 
-/// What [`wide`] runs: a closure, or a type whose `run` is `#[inline(always)]`. A long closure is not
-/// inlined by itself, and then is compiled for the baseline only.
+/// Values that are copied and then changed in place while they are in the cache.
+pub(super) const PIECE: usize = 1024;
+
+/// What [`wide`] runs.
 pub(crate) trait Work {
     /// What it answers.
     type Answer;
 
-    /// Does it.
+    /// Does it. To be `#[inline(always)]`, as are all functions it calls.
     fn run(self) -> Self::Answer;
-}
-
-impl<R, F: FnOnce() -> R> Work for F {
-    type Answer = R;
-
-    #[inline(always)]
-    fn run(self) -> R {
-        self()
-    }
 }
 
 /// Runs `work` compiled for the best instruction set at hand.
 #[inline(always)]
 pub(crate) fn wide<W: Work>(work: W) -> W::Answer {
     #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("avx512f")
-            && std::arch::is_x86_feature_detected!("avx512vl")
-            && std::arch::is_x86_feature_detected!("avx512dq")
-        {
-            // Safety: the features were just found.
-            return unsafe { in_avx512(work) };
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // Safety: the feature was just found.
-            return unsafe { in_avx2(work) };
-        }
+    match Vectors::in_use() {
+        // SAFETY: the machine has the features.
+        Vectors::Avx512 | Vectors::Avx512Bf16 => return unsafe { in_avx512(work) },
+        // SAFETY: the machine has the feature.
+        Vectors::Avx2 => return unsafe { in_avx2(work) },
+        Vectors::Baseline => {}
     }
     work.run()
 }
@@ -57,6 +51,90 @@ fn in_avx512<W: Work>(work: W) -> W::Answer {
 #[target_feature(enable = "avx2")]
 fn in_avx2<W: Work>(work: W) -> W::Answer {
     work.run()
+}
+
+/// `change` of each of `mine` and its partner among `theirs`. To be short, and to own what it captures.
+#[inline(always)]
+pub(crate) fn each<A, B>(mine: &mut [A], theirs: &[B], change: impl Fn(&mut A, &B)) {
+    wide(Each { mine, theirs, change });
+}
+
+struct Each<'a, A, B, F> {
+    mine: &'a mut [A],
+    theirs: &'a [B],
+    change: F,
+}
+
+impl<A, B, F: Fn(&mut A, &B)> Work for Each<'_, A, B, F> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Each { mine, theirs, change } = self;
+        for (mine, theirs) in mine.iter_mut().zip(theirs) {
+            change(mine, theirs);
+        }
+    }
+}
+
+/// `join` of all pairs. To be short, as for [`each`].
+#[inline(always)]
+pub(crate) fn joined(xs: &[f32], ys: &[f32], join: impl Fn(f32, f32) -> f32) -> Vec<f32> {
+    wide(Joined { xs, ys, join })
+}
+
+struct Joined<'a, F> {
+    xs: &'a [f32],
+    ys: &'a [f32],
+    join: F,
+}
+
+impl<F: Fn(f32, f32) -> f32> Work for Joined<'_, F> {
+    type Answer = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        let Joined { xs, ys, join } = self;
+        let mut all = Vec::with_capacity(xs.len());
+        for (xs, ys) in xs.chunks(PIECE).zip(ys.chunks(PIECE)) {
+            for (x, &y) in appended(&mut all, xs).iter_mut().zip(ys) {
+                *x = join(*x, y);
+            }
+        }
+        all
+    }
+}
+
+/// Adds all rows of a matrix, in their order, to `sums`.
+pub(crate) fn add_rows(sums: &mut [f32], rows: &[f32]) {
+    wide(AddRows { sums, rows });
+}
+
+struct AddRows<'a> {
+    sums: &'a mut [f32],
+    rows: &'a [f32],
+}
+
+impl Work for AddRows<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let AddRows { sums, rows } = self;
+        for row in rows.chunks_exact(sums.len().max(1)) {
+            for (sum, x) in sums.iter_mut().zip(row) {
+                *sum += x;
+            }
+        }
+    }
+}
+
+/// Copies `values` behind `all` and lends the copies: how a vector is filled without being zeroed first.
+#[inline(always)]
+pub(super) fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f32] {
+    let from = all.len();
+    all.extend_from_slice(values);
+    &mut all[from..]
 }
 
 /// `e^x` to about one unit in the last place (Cephes' polynomial); NaN stays NaN, results
@@ -191,12 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn vector_width_never_shows() {
-        let xs: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.37).sin() * 9.0).collect();
-        let (mut narrow, mut broad) = (xs.clone(), xs);
-        softmax(&mut narrow);
-        wide(|| softmax(&mut broad));
-        assert_eq!(narrow, broad);
+    fn pairs_are_joined_in_order_over_several_pieces() {
+        let xs: Vec<f32> = (0..2 * PIECE + 3).map(|i| i as f32).collect();
+        let ys: Vec<f32> = xs.iter().map(|x| 2.0 * x).collect();
+        let all = joined(&xs, &ys, |x, y| y - 3.0 * x);
+        assert!(all.iter().zip(&xs).all(|(all, x)| *all == -x) && all.len() == xs.len());
     }
 
     #[test]

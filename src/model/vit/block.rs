@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 
 use super::VitConfig;
-use crate::model::ops::{self, Groups};
+use crate::model::ops::{self, Groups, Precision};
 use crate::model::{Adaptation, LinearLayer};
 
 /// Weight and bias of a linear layer or a layer norm.
@@ -11,14 +11,19 @@ use crate::model::{Adaptation, LinearLayer};
 pub(super) struct Affine {
     pub weight: Tensor,
     pub bias: Tensor,
+    /// Of a linear layer's products.
+    pub precision: Precision,
 }
 
 impl Affine {
     /// `groups` are the members of a pack, where there is one.
     pub(super) fn linear(&self, x: &Tensor, groups: Option<&Groups>) -> Result<Tensor> {
         match groups {
-            None => ops::linear(x, &self.weight, Some(&self.bias)),
-            Some(groups) => ops::grouped_linear(x, &self.weight, Some(&self.bias), groups),
+            None => ops::linear_at(self.precision, x, &self.weight, Some(&self.bias)),
+            Some(groups) => {
+                let bias = Some(&self.bias);
+                ops::grouped_linear_at(self.precision, x, &self.weight, bias, groups)
+            }
         }
     }
 
@@ -52,9 +57,12 @@ impl Block {
             adaptation.linear((block, layer), x, |x| own.linear(x, groups))
         };
         let packed = linear(LinearLayer::Qkv, &self.qkv, &self.norm1.norm(x, config.norm_eps)?)?;
+        let (precision, heads) = (self.qkv.precision, config.heads);
         let mixed = match groups.filter(|_| !adaptation.per_sample) {
-            None => ops::attention(&packed, config.heads, prefix, queries)?,
-            Some(groups) => ops::grouped_attention(&packed, config.heads, prefix, queries, groups)?,
+            None => ops::attention_at(precision, &packed, heads, prefix, queries)?,
+            Some(groups) => {
+                ops::grouped_attention_at(precision, &packed, heads, prefix, queries, groups)?
+            }
         };
         let mixed = linear(LinearLayer::Proj, &self.proj, &mixed)?;
         let x = if queries == x.dim(1)? { x.clone() } else { x.narrow(1, 0, queries)? };

@@ -55,8 +55,8 @@ impl Checkpoint {
     }
 
     fn of(opened: OpenWeights<'_>, heads: Option<usize>) -> Result<Checkpoint, ModelError> {
-        let (origin, map) = (opened.origin().to_owned(), &opened.map);
-        let shape = InferredVit::of(&origin, &map.shapes(), |name| map.name_in_file(name))?;
+        let origin = opened.origin().to_owned();
+        let shape = InferredVit::of(&origin, &opened.map)?;
         let config = VitConfig::inferred(&origin, shape, heads)?;
         let parameters = opened.parameters(Network::Vit, config.parameter_shapes())?;
         Ok(Checkpoint { origin, config, parameters })

@@ -150,7 +150,7 @@ impl VitConfig {
         let InferredVit { image, patch, channels, dim, depth, mlp } = shape;
         let Some(heads) = heads.or(heads_of_width(dim)) else {
             let reason = format!(
-                "{file}: nobody can see in weights how many heads a width of {dim} has; give `heads`, as its model card \
+                "{file}: nobody can see in weights how many heads a width of {dim} has; give `heads` (--heads on the command line), as its model card \
                  says"
             );
             return Err(ModelError::Config { reason });

@@ -200,7 +200,6 @@ fn the_release_in_jax_loads_to_the_same_bits() {
 #[test]
 fn what_a_plain_transformer_lacks_is_refused_by_name() {
     for (name, meaning) in [
-        ("blocks.0.ls1.gamma", "LayerScale"),
         ("reg_token", "register tokens"),
         ("norm_pre.weight", "a norm before the blocks"),
         ("blocks.1.attn.q_norm.weight", "norms of queries and keys"),

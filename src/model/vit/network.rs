@@ -19,8 +19,8 @@ use crate::model::{Adaptation, ModelError, Place, PromptTokens};
 /// variable, and everything below is computed without history. For full fine-tuning
 /// [`Vit::with_trainables`] builds the same network over `Var`s.
 ///
-/// Between patches and final norm a network computes in the type of its [`Place`]; features are
-/// `f32` everywhere.
+/// Between patches and final norm a network computes in the type of its [`Place`], with products of its precision;
+/// features are `f32` everywhere.
 #[derive(Clone, Debug)]
 pub struct Vit {
     config: VitConfig,
@@ -156,6 +156,7 @@ impl Vit {
         let affine = |layer: &str| Affine {
             weight: tensor(&format!("{layer}.weight")),
             bias: tensor(&format!("{layer}.bias")),
+            precision: place.products,
         };
         let blocks = (0..config.depth)
             .map(|i| Block {
@@ -329,8 +330,10 @@ impl Vit {
         let table = (start + self.position.squeeze(0)?)?.to_dtype(self.place.compute)?;
         let (rows, matrix) = (self.unfold(pixels, 1)?, self.patch_matrix()?);
         let tokens = match groups {
-            None => ops::linear(&rows, &matrix, None)?,
-            Some(groups) => ops::grouped_linear(&rows, &matrix, None, groups)?,
+            None => ops::linear_at(self.patch.precision, &rows, &matrix, None)?,
+            Some(groups) => {
+                ops::grouped_linear_at(self.patch.precision, &rows, &matrix, None, groups)?
+            }
         };
         Ok(tokens.broadcast_add(&table)?)
     }

@@ -64,6 +64,14 @@ impl Program {
         }
     }
 
+    /// Products of numbers for each entry of a vector that so many rows turn: lengths, inner products, and what is
+    /// [moved].
+    pub fn multiplications(rows: usize) -> usize {
+        let lengths = 1 + rows;
+        let inner = rows * (rows + 1) / 2 + rows;
+        lengths + inner + rows
+    }
+
     /// The multipliers, by trying every set of rows that may be at their limits: for a few rows.
     pub fn by_enumeration(&self) -> Option<Vec<f64>> {
         let count = self.lacks.len();

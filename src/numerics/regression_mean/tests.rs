@@ -22,7 +22,7 @@ fn merged(of: &[(Vec<f64>, Moments)]) -> (Vec<f64>, Moments) {
 
 fn mean(of: &[(Vec<f64>, Moments)]) -> Vec<f64> {
     let (sum, total) = merged(of);
-    regression_mean(&sum, &total).unwrap()
+    regression_mean(&sum, &total, 0.0).unwrap()
 }
 
 fn near(a: &[f64], b: &[f64], within: f64) -> bool {
@@ -150,7 +150,60 @@ fn orthogonal_inputs_keep_both_answers_and_unseen_ones_get_none() {
     assert!(near(&[found[2], found[6]], &[other[2], other[6]], 1e-9));
     assert!(near(&[found[3], found[7]], &[0.0, 0.0], 1e-12));
     let broken = Moments::Diagonal(vec![f64::NAN, 1.0]);
-    assert_eq!(regression_mean(&[1.0, 1.0], &broken), Err(NotFinite));
-    assert_eq!(regression_mean(&[f64::INFINITY], &Moments::Diagonal(vec![1.0])), Err(NotFinite));
-    assert_eq!(regression_mean(&[5.0], &Moments::Diagonal(vec![0.0])), Ok(vec![0.0]));
+    let exact = |sum: &[f64], moments: &Moments| regression_mean(sum, moments, 0.0);
+    assert_eq!(exact(&[1.0, 1.0], &broken), Err(NotFinite));
+    assert_eq!(exact(&[f64::INFINITY], &Moments::Diagonal(vec![1.0])), Err(NotFinite));
+    assert_eq!(exact(&[5.0], &Moments::Diagonal(vec![0.0])), Ok(vec![0.0]));
+}
+
+/// Five inputs of eight numbers leave three directions unseen. What f32 makes of these is no direction: without a cut-off
+/// that knows of f32 the merged weights are thousands, with it they are what the exact matrix gives.
+#[test]
+fn what_f32_leaves_of_unseen_directions_is_cut_off() {
+    let precision = f64::from(f32::EPSILON);
+    let travelled = |moments: &Moments| match moments {
+        Moments::Full(matrix) => {
+            let packed = matrix.packed().iter().map(|value| f64::from(*value as f32)).collect();
+            Moments::Full(Symmetric::from_packed(matrix.order(), packed).unwrap())
+        }
+        Moments::Diagonal(diagonal) => {
+            Moments::Diagonal(diagonal.iter().map(|value| f64::from(*value as f32)).collect())
+        }
+    };
+    // Two clients of one subspace: a third input is the sum of two others.
+    let mut inputs = wave(40, 1.0);
+    for row in inputs.chunks_mut(8) {
+        (5..8).for_each(|at| row[at] = row[at - 5] + 0.5 * row[at - 3]);
+    }
+    let clients =
+        [(wave(16, 0.0), gram(&inputs[..24], 8)), (wave(16, 2.0), gram(&inputs[16..], 8))];
+    let exact = mean(&clients);
+    let sent = clients.clone().map(|(weights, moments)| (weights, travelled(&moments)));
+    let (sum, total) = merged(&sent);
+    let rounding = total.rounding(precision);
+    let found = regression_mean(&sum, &total, rounding).unwrap();
+    assert!(near(&found, &exact, 1e-4), "{found:?} {exact:?}");
+    let blind = regression_mean(&sum, &total, 0.0).unwrap();
+    assert!(blind.iter().zip(&exact).any(|(a, b)| (a - b).abs() > 1.0), "{blind:?}");
+    let Moments::Full(matrix) = &total else { panic!("all of it") };
+    assert_eq!(rounding, precision * matrix.trace());
+
+    // The same behind a common A of eight rows, through which no more is seen.
+    let a = wave(64, 0.7);
+    let behind = |of: &[(Vec<f64>, Moments)]| {
+        merged(&of.iter().map(|(w, g)| (w.clone(), g.through(&a))).collect::<Vec<_>>())
+    };
+    let (sum, through) = behind(&sent);
+    let cut = total.rounding_through(&a, precision);
+    let found = regression_mean(&sum, &through, cut).unwrap();
+    let (sum, through) = behind(&clients);
+    let wanted = regression_mean(&sum, &through, 0.0).unwrap();
+    assert!(near(&found, &wanted, 1e-3), "{found:?} {wanted:?}");
+    let one = Moments::Full(Symmetric::from_packed(2, vec![4.0, 0.0, 9.0]).unwrap());
+    assert_eq!(one.rounding_through(&[1.0, -2.0, 0.5, 0.0], 0.5), 0.5 * (64.0 + 1.0));
+
+    // A diagonal that was rounded is a diagonal: however little an input sees, its weight is a mean.
+    let small = Moments::Diagonal(vec![1.0, 1e-12]);
+    assert_eq!(small.rounding(precision), 0.0);
+    assert!(near(&regression_mean(&[2.0, 3e-12], &small, 0.0).unwrap(), &[2.0, 3.0], 1e-12));
 }

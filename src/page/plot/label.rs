@@ -9,6 +9,8 @@ pub enum Label {
     Count,
     /// A share of one, written in per cent without the sign.
     Percent,
+    /// A difference of shares, written in percentage points.
+    Points,
     /// Bytes, in powers of a thousand.
     Bytes,
     /// Seconds.
@@ -20,7 +22,7 @@ impl Label {
     pub fn write(self, value: f64) -> String {
         match self {
             Label::Number | Label::Count | Label::Seconds => plain(value),
-            Label::Percent => plain(100.0 * value),
+            Label::Percent | Label::Points => plain(100.0 * value),
             Label::Bytes => bytes(value),
         }
     }
@@ -28,7 +30,7 @@ impl Label {
     /// For a table: as many digits as are of use to somebody who compares.
     pub fn exact(self, value: f64) -> String {
         match self {
-            Label::Percent => format!("{:.2}", 100.0 * value),
+            Label::Percent | Label::Points => format!("{:.2}", 100.0 * value),
             Label::Seconds => format!("{value:.3}"),
             Label::Number if value.fract() == 0.0 => format!("{value}"),
             Label::Number | Label::Count => plain(value),
@@ -41,6 +43,7 @@ impl Label {
         match self {
             Label::Number | Label::Count | Label::Bytes => None,
             Label::Percent => Some("%"),
+            Label::Points => Some("points"),
             Label::Seconds => Some("s"),
         }
     }
@@ -91,5 +94,7 @@ mod tests {
         assert_eq!(of(Label::Bytes, 2e9), "2 GB");
         assert_eq!(Label::Percent.exact(0.44042947), "44.04");
         assert_eq!(Label::Percent.titled("FAA"), "FAA (%)");
+        assert_eq!(Label::Points.titled("forgetting"), "forgetting (points)");
+        assert_eq!(of(Label::Points, -0.0312), "-3.12");
     }
 }

@@ -7,7 +7,7 @@ use maud::html;
 use super::metrics::label;
 use crate::page::Section;
 use crate::page::content::Content;
-use crate::page::html::{Figure, Table, slug, with_spread};
+use crate::page::html::{Figure, Mark, Table, slug, with_spread};
 use crate::page::plot::{Axis, Bar, Label, Look, Panel, Point, Series, bars, chart};
 use crate::report::words::CONTROL;
 use crate::results::{Better, Metric, Spread};
@@ -59,6 +59,7 @@ fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
                       fields and tensor tables."
             .to_owned(),
         drawing: bars("bytes", Label::Bytes, &rows),
+        mark: Mark::Field,
         legend: used.into_iter().map(|kind| (kind, kinds[kind].clone())).collect(),
         numbers,
     })
@@ -139,6 +140,7 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
             spreads.len()
         ),
         drawing: chart(&[panel]),
+        mark: Mark::Line,
         legend,
         numbers,
     })

@@ -4,7 +4,7 @@ use maud::html;
 
 use crate::page::Section;
 use crate::page::content::Content;
-use crate::page::html::{Figure, Table, with_spread};
+use crate::page::html::{Figure, Mark, Table, with_spread};
 use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{CurvePoint, thinned};
 use crate::study::Plot;
@@ -59,6 +59,7 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
             if timed { " and virtual time" } else { "" }
         ),
         drawing: chart(&panels),
+        mark: Mark::Line,
         legend: curves.iter().map(series).collect(),
         numbers: numbers(content, &curves, timed),
     })

@@ -4,7 +4,7 @@ use maud::html;
 
 use crate::page::Section;
 use crate::page::content::Content;
-use crate::page::html::{Figure, Table, slug, with_spread};
+use crate::page::html::{Figure, Mark, Table, slug, with_spread};
 use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{Metric, Unit};
 use crate::study::Plot;
@@ -34,7 +34,8 @@ pub fn section(content: &Content) -> Option<Section> {
 /// The label of a metric's values, which stay in base units.
 pub(super) fn label(metric: &Metric) -> Label {
     match metric.unit() {
-        Unit::Share | Unit::Points => Label::Percent,
+        Unit::Share => Label::Percent,
+        Unit::Points => Label::Points,
         Unit::Bytes => Label::Bytes,
         Unit::Seconds => Label::Seconds,
         Unit::Megabytes | Unit::Count | Unit::Number => Label::Number,
@@ -92,6 +93,7 @@ fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize
         },
         description,
         drawing: chart(&[panel]),
+        mark: Mark::Line,
         legend,
         numbers,
     }

@@ -6,7 +6,7 @@ use maud::html;
 
 use crate::page::Section;
 use crate::page::content::Content;
-use crate::page::html::{Figure, Table};
+use crate::page::html::{Figure, Mark, Table};
 use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 
 /// Bins of a histogram at most.
@@ -56,6 +56,7 @@ fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Opti
                       clients."
             .to_owned(),
         drawing: chart(&[panel]),
+        mark: Mark::Line,
         legend: legend(content, arms),
         numbers: numbers(content, &binned, "rounds", "clients", width == 1, Label::Count),
     })
@@ -101,6 +102,7 @@ fn frames(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
         title: format!("Sizes of frames{}", at(name)),
         description: "Frames of all runs by their size on a logarithmic axis; the higher a step, the more frames.".to_owned(),
         drawing: chart(&panels),
+        mark: Mark::Line,
         legend: legend(content, arms),
         numbers: table,
     })

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use crate::page::content::Content;
+use crate::quantity::WallSeconds;
 use crate::results::{Metric, RunRecord};
 
 /// Versions, machines, seeds, wall time, cells.
@@ -56,7 +57,7 @@ pub fn summary(content: &Content) -> Markup {
                 "; partition " (numbers(|run| run.manifest.seeds.partition))
                 "; class order " (numbers(|run| run.manifest.seeds.class_order))
             }
-            dt { "Wall time" } dd { (duration(wall)) " of all runs together" }
+            dt { "Wall time" } dd { (WallSeconds(wall)) " of all runs together" }
             @if let Some((first, last)) = dates(content) { dt { "Computed" } dd { (first) " to " (last) } }
             @if memory > 0.0 { dt { "Peak memory" } dd { (format!("{memory:.0} MB")) " of one run at most" } }
             dt { "Version" } dd { "fedcast " (of(&version)) }
@@ -71,25 +72,4 @@ fn dates(content: &Content) -> Option<(&String, &String)> {
     // Of one form, so that the order of texts is that of times.
     let first = costs().filter_map(|cost| cost.started.as_ref()).min()?;
     Some((first, costs().filter_map(|cost| cost.ended.as_ref()).max()?))
-}
-
-/// `1 h 12 min`, `4 min 3 s`, `12.3 s`.
-fn duration(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    match whole {
-        3600.. => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{seconds:.1} s"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration;
-
-    #[test]
-    fn durations_have_two_units_at_most() {
-        let said = [3.21, 243.0, 4_320.0].map(duration);
-        assert_eq!(said, ["3.2 s", "4 min 3 s", "1 h 12 min"]);
-    }
 }

@@ -4,7 +4,7 @@ use maud::html;
 
 use crate::page::Section;
 use crate::page::content::Content;
-use crate::page::html::{Figure, Table};
+use crate::page::html::{Figure, Mark, Table};
 use crate::page::plot::{Bar, Label, bars};
 use crate::results::Spread;
 
@@ -48,6 +48,7 @@ pub fn section(content: &Content) -> Option<Section> {
                       the runs and of what else ran there."
             .to_owned(),
         drawing: bars("seconds", Label::Seconds, &rows),
+        mark: Mark::Field,
         legend: PARTS.iter().enumerate().map(|(n, (_, part))| (n, (*part).to_owned())).collect(),
         numbers,
     };

@@ -55,6 +55,8 @@ const TAG: usize = 1;
 struct Frozen {
     features: Arc<dyn Predictor>,
     asset: Arc<Asset>,
+    /// The first server as it was then, from which another process freezes the same features.
+    server: Arc<Body>,
 }
 
 impl Staged {
@@ -68,13 +70,16 @@ impl Staged {
         Staged { rounds, ..self }
     }
 
-    fn freeze(&self, network: Arc<dyn Predictor>) -> Frozen {
+    /// Freezes the features of the first method's server as they stand.
+    fn freeze(&self, first: &dyn Server, lab: &Lab) -> Result<Frozen, PolicyError> {
+        let network = first.predictor(lab)?;
         let asset = Asset::new(FEATURES, 0, Kind::Weights, network.feature_state());
         let features = Arc::new(FrozenFeatures::new(network, asset.digest()));
-        let frozen = Frozen { features, asset: Arc::new(asset) };
+        let (asset, server) = (Arc::new(asset), Arc::new(first.save()));
+        let frozen = Frozen { features, asset, server };
         let mut all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(frozen.asset.digest(), frozen.clone());
-        frozen
+        Ok(frozen)
     }
 
     /// How many phases the first method has in the first task; it may not depend on how many
@@ -270,9 +275,16 @@ impl Method for Staged {
         self.method_of(second).work(view, phase, samples, plan)
     }
 
-    fn seat_work(&self, seat: &Seat, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        let (second, phase) = self.stage(&seat.view, phase);
-        self.method_of(second).seat_work(seat, phase, samples, plan)
+    fn seat_work(
+        &self,
+        seat: &Seat,
+        round: &RoundContext,
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let (second, phase) = self.stage(&seat.view, round.phase);
+        let round = RoundContext { phase, ..round.clone() };
+        self.method_of(second).seat_work(seat, &round, samples, plan)
     }
 
     fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
@@ -287,6 +299,12 @@ impl Method for Staged {
     fn kept_bytes(&self, state: &Body) -> u64 {
         both(state)
             .map_or(0, |(first, then)| self.first.kept_bytes(&first) + self.then.kept_bytes(&then))
+    }
+
+    fn check_state(&self, state: &Body) -> Result<(), WireError> {
+        let (first, then) = both(state)?;
+        self.first.check_state(&first)?;
+        self.then.check_state(&then)
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -306,6 +324,16 @@ impl Method for Staged {
                 trained.unwrap_or_else(|error| Failure::of_all(members, error))
             })
             .collect()
+    }
+
+    fn background(&self, down: &Message) -> Option<Arc<Body>> {
+        Some(self.named(down).ok()??.server)
+    }
+
+    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
+        let mut first = self.first.server(lab, init)?;
+        first.load(background)?;
+        self.freeze(&*first, lab).map(drop)
     }
 
     fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {

@@ -44,7 +44,7 @@ impl StagedServer {
 
     /// Freezes the first method's features as they stand, with a second server upon them.
     fn freeze(&self) -> Result<Second, PolicyError> {
-        let frozen = self.method.freeze(self.first.predictor(&self.lab)?);
+        let frozen = self.method.freeze(&*self.first, &self.lab)?;
         let (found, announced) = (frozen.asset.body.sketch(), self.method.first.feature_sketch());
         if found.sections != announced.sections {
             return Err(PolicyError::Unsupported(format!(

@@ -109,7 +109,7 @@ impl TableFiles {
         disk.create_folder(folder).map_err(at(""))?;
         let open = |name: &str| disk.create(&folder.join(name)).map_err(at(name));
         let tensorboard = record.tensorboard.then(|| -> Box<dyn EventSink> {
-            Box::new(Tensorboard::new(folder.join(names::TENSORBOARD)))
+            Box::new(Tensorboard::new(disk.clone(), folder.join(names::TENSORBOARD)))
         });
         let mut tables: Vec<Box<dyn EventSink>> = vec![
             Box::new(

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::experiment::{DirectoryError, Holding, names, write_atomically};
+use crate::experiment::{DirectoryError, Holding, RunDirectory, names, write_atomically};
 use crate::report::column::{CLIENT, Column, TASK, int};
 use crate::report::csv::Csv;
 
@@ -43,12 +43,12 @@ pub fn partition_csv(holdings: &[Holding]) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Writes it into a folder.
-pub fn write_partition(folder: &Path, holdings: &[Holding]) -> Result<(), DirectoryError> {
-    let path = folder.join(names::PARTITION);
+/// Writes it into the directory of a run.
+pub fn write_partition(run: &RunDirectory, holdings: &[Holding]) -> Result<(), DirectoryError> {
+    let path = run.path().join(names::PARTITION);
     let text = partition_csv(holdings);
-    let text = text.map_err(|source| DirectoryError::Write { path: path.clone(), source })?;
-    write_atomically(&path, &text)
+    let text = text.map_err(|source| DirectoryError::Write { path, source })?;
+    run.write(names::PARTITION, &text)
 }
 
 /// Copies the tables of a run that are not derived from its journal to those that are written again.

@@ -5,53 +5,51 @@
 
 mod record;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::accuracy::Accuracy;
+use super::accuracy::Scores;
 use super::tables::{loss, micro_accuracy};
 use super::words::Traffic;
-use crate::federation::{
-    Direction, Entry, EvaluationPoint, Event, EventSink, SinkError, TaskScore,
-};
+use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::files::{Disk, DiskFile};
 use record::{Scalar, scalars, version};
 
 /// The only file of its folder. TensorBoard reads every file whose name has `tfevents` in it.
 pub(super) const FILE: &str = "events.out.tfevents.0.fedcast";
 
 /// Writes the file, from its first scalar on.
-pub struct Tensorboard<W = File> {
+pub struct Tensorboard<W = DiskFile> {
     target: Target<W>,
     all: Traffic,
     round: Traffic,
     losses: Vec<f64>,
     failed: u32,
-    scores: Vec<Vec<TaskScore>>,
+    scores: Scores,
 }
 
 enum Target<W> {
     /// Not created yet.
-    Folder(PathBuf),
+    Folder(Disk, PathBuf),
     Open(W),
 }
 
-impl Tensorboard<File> {
+impl Tensorboard {
     /// Into this folder, which is made when there is something to write.
-    pub fn new(folder: PathBuf) -> Tensorboard<File> {
-        Tensorboard::into_target(Target::Folder(folder))
+    pub fn new(disk: Disk, folder: PathBuf) -> Tensorboard {
+        Tensorboard::into_target(Target::Folder(disk, folder))
     }
 
-    fn open(&mut self) -> io::Result<&mut File> {
-        if let Target::Folder(folder) = &self.target {
-            std::fs::create_dir_all(folder)?;
-            let mut file = File::create(folder.join(FILE))?;
+    fn open(&mut self) -> io::Result<&mut DiskFile> {
+        if let Target::Folder(disk, folder) = &self.target {
+            disk.create_folder(folder)?;
+            let mut file = disk.create(&folder.join(FILE))?;
             file.write_all(&version())?;
             self.target = Target::Open(file);
         }
         match &mut self.target {
             Target::Open(file) => Ok(file),
-            Target::Folder(_) => Err(io::Error::other("it was opened just now")),
+            Target::Folder(..) => Err(io::Error::other("it was opened just now")),
         }
     }
 }
@@ -64,7 +62,7 @@ impl<W> Tensorboard<W> {
             round: Traffic::default(),
             losses: Vec::new(),
             failed: 0,
-            scores: Vec::new(),
+            scores: Scores::default(),
         }
     }
 
@@ -92,8 +90,9 @@ impl<W> Tensorboard<W> {
                 return Ok(Some((i64::from(round.0) + 1, scalar.into_iter().collect())));
             }
             Event::Evaluated { task, point: EvaluationPoint::Task, .. } => {
-                let scores = entry.numbers.iter().flat_map(|numbers| &numbers.tasks).copied();
-                self.scores.push(scores.collect());
+                if let Some(numbers) = &entry.numbers {
+                    self.scores.push(&numbers.tasks)?;
+                }
                 return Ok(Some((i64::from(task.0) + 1, self.of_task(entry.at.as_seconds()))));
             }
             _ => {}
@@ -118,7 +117,7 @@ impl<W> Tensorboard<W> {
     }
 
     fn of_task(&self, virtual_s: f64) -> Vec<Scalar> {
-        let accuracy = Accuracy::of(&self.scores);
+        let accuracy = self.scores.accuracy();
         let last = accuracy.matrix.last().into_iter().flatten().zip(1..);
         let tasks = last.map(|(share, task): (&f64, u32)| Scalar {
             tag: format!("task/accuracy_of_{task:02}"),
@@ -143,7 +142,7 @@ fn scalar(tag: &str, value: f64) -> Scalar {
     Scalar { tag: tag.to_string(), value: value as f32 }
 }
 
-impl EventSink for Tensorboard<File> {
+impl EventSink for Tensorboard {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         if let Some((step, values)) = self.take(entry)?.filter(|(_, values)| !values.is_empty()) {
             let frame = scalars(entry.at.as_seconds(), step, &values);

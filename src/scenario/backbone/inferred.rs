@@ -57,7 +57,7 @@ fn told(path: &Path, name: &Path) -> Result<InferredVit, WeightsError> {
             advice: "set `backbone.kind` to what it is, or name another file".to_owned(),
         });
     }
-    InferredVit::of(&origin, &map.shapes(), |ours| map.name_in_file(ours))
+    InferredVit::of(&origin, &map)
 }
 
 fn unreadable(error: WeightsError) -> Unknown {

@@ -52,6 +52,7 @@ mod node;
 mod param;
 mod readable;
 mod report;
+mod shared_forms;
 mod slips;
 mod suggest;
 mod table;
@@ -62,6 +63,7 @@ pub use explore::{Catalogue, KnownKey, TableDoc, explore};
 pub use json_schema::{json_schema, table_schema};
 pub use param::{KeyDoc, Param};
 pub use readable::{Fault, Readable};
+pub use shared_forms::with_shared_forms;
 pub use suggest::nearest;
 pub use table::TableReader;
 

@@ -1,30 +1,21 @@
 //! Reading one table, key by key.
 
+mod rest;
+mod short;
+mod unknown;
+
 use std::cell::RefCell;
 
 use super::explore::TableDoc;
-use super::node::{Entry, Node, Table, Value};
+use super::node::{Node, Table, Value};
 use super::param::{KeyDoc, Param};
 use super::readable::{Fault, Readable};
 use super::report::Report;
 use super::suggest::{alternatives, nearest};
+use short::leading_key;
 
 /// Keys that say of which kind a table is, and so which others it has.
 pub(in crate::scenario) const DECIDES: [&str; 4] = ["kind", "name", "source", "dist"];
-
-/// Keys that a table may be written for in short, the first that takes the value.
-const LEADING: [&str; 7] = ["kind", "name", "source", "dist", "preset", "run", "count"];
-
-/// The key of a table that somebody means who writes this value in its place.
-fn leading_key(node: &Node, keys: &[KeyDoc]) -> Option<&'static str> {
-    let takes = |kind: &str| match node.value {
-        Value::String(_) => ["a word", "a string"].contains(&kind),
-        Value::Integer(_) => kind == "an integer",
-        _ => false,
-    };
-    let has = |name: &&str| keys.iter().any(|doc| doc.key == **name && takes(doc.kind));
-    LEADING.into_iter().find(|name| has(name))
-}
 
 /// Reads the keys of one table. What is wrong is reported and read as its default, so that one
 /// reading finds every error; a key that nobody asked for is an error, too.
@@ -368,71 +359,31 @@ impl<'a> TableReader<'a> {
         });
     }
 
+    /// As [`reject`](Self::reject), with the caret under one item of the list `name`.
+    pub fn reject_item(
+        &mut self,
+        name: &str,
+        index: usize,
+        message: &str,
+        label: &str,
+        help: &str,
+    ) {
+        let written = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node);
+        let item = written.and_then(|list| match &list.value {
+            Value::Array(items) => items.get(index),
+            _ => None,
+        });
+        match item {
+            Some(item) => {
+                self.report.fault(Fault::new(item, message, label).help(help));
+            }
+            None => self.reject(name, message, label, help),
+        }
+    }
+
     /// As [`reject`](Self::reject), at a dotted path below this table, or the nearest table around it.
     pub fn reject_at(&mut self, path: &str, message: &str, label: &str, help: &str) {
         self.report.fault(Fault::new(self.node.nearest(path), message, label).help(help));
-    }
-
-    /// Takes every key that was not asked for as it is, unchecked.
-    pub fn accept_rest(&mut self) {
-        self.open = true;
-        let Some(table) = self.entries() else { return };
-        for (key, entry) in table {
-            if let (false, Some(value)) = (self.known.contains(&key.as_str()), entry.node.to_toml())
-            {
-                self.read.effective.insert(key.clone(), value);
-            }
-        }
-    }
-
-    /// Every key that was not asked for, in the order in which they are written, as values of one type. For tables
-    /// whose keys are names that the writer of the file invents.
-    pub fn rest<T: Readable>(&mut self) -> Vec<(String, T)> {
-        self.open = true;
-        self.read.open = true;
-        let mut read = Vec::new();
-        for (name, node) in self.in_order() {
-            match T::read(node) {
-                Ok(value) => read.push((name, value)),
-                Err(mut fault) => {
-                    let path = format!("`{}`", self.path_of(&name));
-                    fault.message = fault.message.replace("{key}", &path);
-                    self.report.fault(fault);
-                }
-            }
-        }
-        read
-    }
-
-    /// Every key that was not asked for, in the order in which they are written, as tables.
-    pub fn rest_of_tables<C>(
-        &mut self,
-        mut read: impl FnMut(&str, &mut TableReader<'_>) -> C,
-    ) -> Vec<C> {
-        self.open = true;
-        self.read.open = true;
-        let mut tables = Vec::new();
-        for (name, node) in self.in_order() {
-            let path = self.path_of(&name);
-            if node.as_table().is_none() {
-                let mut fault = Fault::wrong_type(node, "a table");
-                fault.message = format!("`{path}` must be a table");
-                self.report.fault(fault.help(format!("write `[{path}]` and its keys below it")));
-                continue;
-            }
-            let place = (self.document, path);
-            tables.push(TableReader::nested(node, place, self.report, |t| read(&name, t)).0);
-        }
-        tables
-    }
-
-    /// Keys that were not asked for and their values, in the order in which they are written.
-    fn in_order(&self) -> Vec<(String, &'a Node)> {
-        let Some(table) = self.entries() else { return Vec::new() };
-        let unknown = |name: &str| !self.known.contains(&name);
-        let mut entries: Vec<_> = table.iter().filter(|(name, _)| unknown(name)).collect();
-        entries.sort_by_key(|(_, entry)| entry.key);
-        entries.into_iter().map(|(name, entry)| (name.clone(), &entry.node)).collect()
     }
 
     /// Keys of the table as written, in alphabetical order.
@@ -461,65 +412,5 @@ impl<'a> TableReader<'a> {
             true => self.document.to_owned(),
             false => format!("[{}]", self.path),
         }
-    }
-
-    fn refuse_unknown(&mut self) {
-        let Some(table) = self.entries().filter(|_| !self.open) else { return };
-        for (key, entry) in table.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
-            let replace = self.replacement(table, entry);
-            if let Some((_, beside)) = self.foreign.iter().find(|(name, _)| name == key) {
-                let help = replace.unwrap_or_else(|| format!("remove it, or change `{beside}`"));
-                self.report.fault(Fault {
-                    span: entry.key,
-                    message: format!("`{}` has no meaning with `{beside}`", self.path_of(key)),
-                    label: "no effect here".into(),
-                    help: Some(help),
-                });
-                continue;
-            }
-            let all = self.known.iter().chain(self.foreign.iter().map(|(name, _)| name)).copied();
-            let within = self.read.keys.iter().map(|doc| &*doc.key);
-            let mut within =
-                within.filter(|path| path.rsplit_once('.').is_some_and(|(_, k)| k == key));
-            let placed = replace.is_some();
-            let help = match nearest(key, all) {
-                _ if replace.is_some() => replace.unwrap_or_default(),
-                Some(word) => format!("did you mean `{word}`?"),
-                None if let Some(path) = within.next() => {
-                    format!("did you mean `{}`?", self.path_of(path))
-                }
-                None if self.known.is_empty() => "there are no keys here".to_owned(),
-                None => {
-                    let mut known = self.known.clone();
-                    known.sort_unstable();
-                    known.dedup();
-                    format!("possible keys are {}", alternatives(known))
-                }
-            };
-            let fault = Fault {
-                span: entry.key,
-                message: format!("unknown key `{key}` in {}", self.title()),
-                label: "no such key".into(),
-                help: Some(help),
-            };
-            match placed {
-                true => self.report.fault(fault),
-                false => self.report.stray(fault, key),
-            }
-        }
-    }
-
-    /// What to write where an override changed of which kind this table is and left a key of the other kind in it.
-    fn replacement(&self, table: &Table, left: &Entry) -> Option<String> {
-        let changed = |key: &&&str| {
-            let kind = table.get(**key).filter(|kind| self.report.is_override(kind.node.span));
-            kind.is_some() && !self.report.is_override(left.key)
-        };
-        let key = DECIDES.iter().find(changed)?;
-        let value = table.get(*key)?.node.to_toml()?;
-        let path = &self.path;
-        Some(format!(
-            "it belongs to another `{path}.{key}`; replace the whole table: --set '{path}={{{key}={value}}}'"
-        ))
     }
 }

@@ -132,8 +132,8 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
             "22:22",
             "`fedavg`",
         ),
-        ("\"faa\", ", "\"fa\", ", "23:11", "did you mean `faa`?"),
-        ("values = [4, 6]", "values = [4, 4]", "7:50", "stands twice"),
+        ("\"faa\", ", "\"fa\", ", "23:12", "did you mean `faa`?"),
+        ("values = [4, 6]", "values = [4, 4]", "7:54", "stands twice"),
         ("values = [4, 6]", "value = [4, 6]", "7:41", "did you mean `values`?"),
         (
             "hgp = { method.prompt_len = 8, client.epochs = 2 }",

@@ -7,6 +7,7 @@ pub static FAMILY: Family = Family {
     network: Network::Bert,
     anchor: "embeddings.word_embeddings.weight",
     rules: &RULES,
+    words: &[],
     kept: &["embeddings.*", "encoder.*"],
     passed: &[
         "pooler.*",

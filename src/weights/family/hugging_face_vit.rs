@@ -1,7 +1,8 @@
 //! Vision transformers in the names of Hugging Face's `transformers`: ViT, DeiT and DINO, with a model's word (`vit.`)
-//! before them or not. Queries, keys and values are three projections there.
+//! before them or not. Queries, keys and values are three projections there. DINOv2 has other names for some, and
+//! LayerScale.
 
-use super::{Family, Network, Rule, laid, same};
+use super::{Family, Network, Rule, laid, same, scaled};
 use crate::weights::Layout;
 
 pub static FAMILY: Family = Family {
@@ -9,6 +10,7 @@ pub static FAMILY: Family = Family {
     network: Network::Vit,
     anchor: "embeddings.patch_embeddings.projection.weight",
     rules: &RULES,
+    words: &[],
     kept: &[],
     // A pooler is a layer of its own behind the token of the class.
     passed: &[
@@ -21,7 +23,7 @@ pub static FAMILY: Family = Family {
     ],
 };
 
-static RULES: [Rule; 18] = [
+static RULES: [Rule; 26] = [
     same(&["embeddings.cls_token"], "cls_token"),
     same(&["embeddings.position_embeddings"], "pos_embed"),
     same(&["embeddings.patch_embeddings.projection.weight"], "patch_embed.proj.weight"),
@@ -46,14 +48,39 @@ static RULES: [Rule; 18] = [
         "blocks.{}.attn.qkv.bias",
         Layout::Joined,
     ),
-    same(&["encoder.layer.{}.attention.output.dense.weight"], "blocks.{}.attn.proj.weight"),
-    same(&["encoder.layer.{}.attention.output.dense.bias"], "blocks.{}.attn.proj.bias"),
+    scaled(
+        &["encoder.layer.{}.attention.output.dense.weight"],
+        "blocks.{}.attn.proj.weight",
+        "encoder.layer.{}.layer_scale1.lambda1",
+    ),
+    scaled(
+        &["encoder.layer.{}.attention.output.dense.bias"],
+        "blocks.{}.attn.proj.bias",
+        "encoder.layer.{}.layer_scale1.lambda1",
+    ),
     same(&["encoder.layer.{}.layernorm_after.weight"], "blocks.{}.norm2.weight"),
     same(&["encoder.layer.{}.layernorm_after.bias"], "blocks.{}.norm2.bias"),
     same(&["encoder.layer.{}.intermediate.dense.weight"], "blocks.{}.mlp.fc1.weight"),
     same(&["encoder.layer.{}.intermediate.dense.bias"], "blocks.{}.mlp.fc1.bias"),
     same(&["encoder.layer.{}.output.dense.weight"], "blocks.{}.mlp.fc2.weight"),
     same(&["encoder.layer.{}.output.dense.bias"], "blocks.{}.mlp.fc2.bias"),
+    // Of DINOv2.
+    same(&["encoder.layer.{}.norm1.weight"], "blocks.{}.norm1.weight"),
+    same(&["encoder.layer.{}.norm1.bias"], "blocks.{}.norm1.bias"),
+    same(&["encoder.layer.{}.norm2.weight"], "blocks.{}.norm2.weight"),
+    same(&["encoder.layer.{}.norm2.bias"], "blocks.{}.norm2.bias"),
+    same(&["encoder.layer.{}.mlp.fc1.weight"], "blocks.{}.mlp.fc1.weight"),
+    same(&["encoder.layer.{}.mlp.fc1.bias"], "blocks.{}.mlp.fc1.bias"),
+    scaled(
+        &["encoder.layer.{}.mlp.fc2.weight"],
+        "blocks.{}.mlp.fc2.weight",
+        "encoder.layer.{}.layer_scale2.lambda1",
+    ),
+    scaled(
+        &["encoder.layer.{}.mlp.fc2.bias"],
+        "blocks.{}.mlp.fc2.bias",
+        "encoder.layer.{}.layer_scale2.lambda1",
+    ),
     same(&["layernorm.weight"], "norm.weight"),
     same(&["layernorm.bias"], "norm.bias"),
 ];

@@ -9,6 +9,7 @@ pub static FAMILY: Family = Family {
     network: Network::Vit,
     anchor: "embedding/kernel",
     rules: &RULES,
+    words: &[],
     kept: &[],
     passed: &["head/*", "pre_logits/*"],
 };

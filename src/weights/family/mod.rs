@@ -1,6 +1,7 @@
 //! In whose names a checkpoint is: one table of rules per family, each in a file of its own.
 
 mod bert;
+mod hugging_face_resnet;
 mod hugging_face_vit;
 mod jax_vit;
 mod resnet;
@@ -20,7 +21,10 @@ pub struct Family {
     pub anchor: &'static str,
     /// From its names to ours.
     pub rules: &'static [Rule],
-    /// Patterns of tensors whose names are ours already, where no rule is about them.
+    /// Parts of its names that are other words for parts of ours, first theirs; where no rule is about them. One that
+    /// begins with a dot stands anywhere, any other one at the beginning.
+    pub words: &'static [(&'static str, &'static str)],
+    /// Patterns of tensors whose names, with other words, are ours already; where no rule is about them.
     pub kept: &'static [&'static str],
     /// Patterns of tensors that are passed over without being asked for: they stand behind the features (a
     /// classifier, a pooler), or were used in training only.
@@ -58,30 +62,59 @@ pub struct Rule {
     pub from: &'static [&'static str],
     /// What is done to them.
     pub layout: Layout,
+    /// A vector by whose numbers the rows are multiplied afterwards, in files that have it: LayerScale, which is folded
+    /// into the linear layer before it.
+    pub scale: Option<&'static str>,
 }
 
 /// A tensor that stays as it is.
 const fn same(from: &'static [&'static str; 1], to: &'static str) -> Rule {
-    Rule { to, from, layout: Layout::Same }
+    Rule { to, from, layout: Layout::Same, scale: None }
+}
+
+/// One that stays as it is where there is no LayerScale behind it.
+const fn scaled(from: &'static [&'static str; 1], to: &'static str, scale: &'static str) -> Rule {
+    Rule { to, from, layout: Layout::Same, scale: Some(scale) }
 }
 
 /// One with another layout.
 const fn laid(from: &'static [&'static str], to: &'static str, layout: Layout) -> Rule {
-    Rule { to, from, layout }
+    Rule { to, from, layout, scale: None }
+}
+
+impl Family {
+    /// A name of this family with our words in it.
+    pub(super) fn our_words(&self, theirs: &str) -> String {
+        self.words.iter().fold(theirs.to_owned(), |name, (their, our)| reworded(name, their, our))
+    }
+
+    /// A name of ours with the words of this family.
+    pub(super) fn their_words(&self, ours: &str) -> String {
+        self.words.iter().fold(ours.to_owned(), |name, (their, our)| reworded(name, our, their))
+    }
+}
+
+fn reworded(name: String, from: &str, to: &str) -> String {
+    match (from.starts_with('.'), name.strip_prefix(from)) {
+        (true, _) => name.replace(from, to),
+        (false, Some(rest)) => format!("{to}{rest}"),
+        (false, None) => name,
+    }
 }
 
 /// All that are known, in the order in which they are tried.
-pub static FAMILIES: [&Family; 6] = [
+pub static FAMILIES: [&Family; 7] = [
     &timm_vit::FAMILY,
     &hugging_face_vit::FAMILY,
     &torchvision_vit::FAMILY,
     &jax_vit::FAMILY,
     &resnet::FAMILY,
+    &hugging_face_resnet::FAMILY,
     &bert::FAMILY,
 ];
 
 /// Words that programs put before all names of a network.
-pub(super) const PREFIXES: [&str; 16] = [
+pub(super) const PREFIXES: [&str; 17] = [
     "module.",
     "model.",
     "backbone.",
@@ -94,6 +127,7 @@ pub(super) const PREFIXES: [&str; 16] = [
     "vit.",
     "deit.",
     "dinov2.",
+    "dinov2_with_registers.",
     "vision_model.",
     "bert.",
     "resnet.",
@@ -118,7 +152,8 @@ mod tests {
                     assert!(!family.passed.iter().any(|pattern| matches(pattern, from)), "{from}");
                 }
             }
-            let kept = family.kept.iter().any(|pattern| matches(pattern, family.anchor));
+            let anchor = family.our_words(family.anchor);
+            let kept = family.kept.iter().any(|pattern| matches(pattern, &anchor));
             assert!(kept || used.contains(&family.anchor), "{}: its anchor is unused", family.name);
         }
     }

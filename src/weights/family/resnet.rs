@@ -7,6 +7,7 @@ pub static FAMILY: Family = Family {
     network: Network::ResNet,
     anchor: "layer1.0.conv1.weight",
     rules: &[],
+    words: &[],
     kept: &["conv1.*", "bn1.*", "layer*"],
     passed: &["fc.*", "classifier.*"],
 };

@@ -1,12 +1,14 @@
-//! Vision transformers in timm's names, which are ours; DINO, DeiT and MAE of their authors have them as well.
+//! Vision transformers in timm's names, which are ours; DINO, DINOv2, DeiT and MAE of their authors have them
+//! as well.
 
-use super::{Family, Network, Rule, same};
+use super::{Family, Network, Rule, same, scaled};
 
 pub static FAMILY: Family = Family {
     name: "timm ViT",
     network: Network::Vit,
     anchor: "patch_embed.proj.weight",
     rules: &RULES,
+    words: &[],
     kept: &[],
     // `head.mlp` and its like are the projection heads of DINO; `mask_token` stands for hidden patches in training.
     passed: &[
@@ -33,14 +35,14 @@ static RULES: [Rule; 18] = [
     same(&["blocks.{}.norm1.bias"], "blocks.{}.norm1.bias"),
     same(&["blocks.{}.attn.qkv.weight"], "blocks.{}.attn.qkv.weight"),
     same(&["blocks.{}.attn.qkv.bias"], "blocks.{}.attn.qkv.bias"),
-    same(&["blocks.{}.attn.proj.weight"], "blocks.{}.attn.proj.weight"),
-    same(&["blocks.{}.attn.proj.bias"], "blocks.{}.attn.proj.bias"),
+    scaled(&["blocks.{}.attn.proj.weight"], "blocks.{}.attn.proj.weight", "blocks.{}.ls1.gamma"),
+    scaled(&["blocks.{}.attn.proj.bias"], "blocks.{}.attn.proj.bias", "blocks.{}.ls1.gamma"),
     same(&["blocks.{}.norm2.weight"], "blocks.{}.norm2.weight"),
     same(&["blocks.{}.norm2.bias"], "blocks.{}.norm2.bias"),
     same(&["blocks.{}.mlp.fc1.weight"], "blocks.{}.mlp.fc1.weight"),
     same(&["blocks.{}.mlp.fc1.bias"], "blocks.{}.mlp.fc1.bias"),
-    same(&["blocks.{}.mlp.fc2.weight"], "blocks.{}.mlp.fc2.weight"),
-    same(&["blocks.{}.mlp.fc2.bias"], "blocks.{}.mlp.fc2.bias"),
+    scaled(&["blocks.{}.mlp.fc2.weight"], "blocks.{}.mlp.fc2.weight", "blocks.{}.ls2.gamma"),
+    scaled(&["blocks.{}.mlp.fc2.bias"], "blocks.{}.mlp.fc2.bias", "blocks.{}.ls2.gamma"),
     same(&["norm.weight"], "norm.weight"),
     same(&["norm.bias"], "norm.bias"),
 ];

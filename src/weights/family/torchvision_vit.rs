@@ -8,6 +8,7 @@ pub static FAMILY: Family = Family {
     network: Network::Vit,
     anchor: "conv_proj.weight",
     rules: &RULES,
+    words: &[],
     kept: &[],
     passed: &["heads.*", "head.*"],
 };

@@ -13,8 +13,8 @@ use zip::ZipArchive;
 
 use super::advice::convert_torch;
 use super::file::widened;
-use super::{Listed, Listing, Values, WeightsError};
-use state::Stored;
+use super::{Listed, Listing, Values, WeightsError, named};
+use state::{Found, Stored};
 
 const FORMAT: &str = "PyTorch file";
 
@@ -72,10 +72,16 @@ impl TorchFile {
             reason: format!("its list of tensors cannot be read: {reason}"),
             advice: convert_torch(origin),
         })?;
-        let Some((part, tensors)) = state::found(object) else {
+        let Some(Found { part, tensors, strange }) = state::found(object) else {
             let what = "holds no named tensors: a whole model, or something else";
             return Err(foreign(what, convert_torch(origin)));
         };
+        if !strange.is_empty() {
+            let what = format!("holds what is no dense tensor: {}", named(&strange, 4));
+            let advice = "save it again with dense tensors: `tensor.to_dense()` of sparse ones, `.dequantize()` of \
+                          quantised ones, `torch.as_tensor(array)` of arrays";
+            return Err(foreign(&what, advice.to_owned()));
+        }
         let listed =
             |stored: &Stored| Listed { shape: stored.shape.clone(), kind: stored.kind.clone() };
         let listing = tensors.iter().map(|(name, stored)| (name.clone(), listed(stored))).collect();

@@ -35,20 +35,38 @@ pub(super) struct Stored {
     pub storage: String,
 }
 
-/// The named tensors of a pickle and the keys that lead to them; `None` where there are none.
-pub(super) fn found(object: Object) -> Option<(Option<String>, BTreeMap<String, Stored>)> {
+/// What a pickle names.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The keys that lead to its tensors.
+    pub part: Option<String>,
+    pub tensors: BTreeMap<String, Stored>,
+    /// Names of tensors and arrays that are kept in another way than dense tensors are, and how.
+    pub strange: Vec<String>,
+}
+
+/// The named tensors of a pickle; `None` where there are none.
+pub(super) fn found(object: Object) -> Option<Found> {
     let mut object = object;
     let mut path = Vec::new();
     for _ in 0..=WITHIN {
         let Object::Dict(pairs) = object else { return None };
         let nested = KEYS.iter().find(|key| pairs.iter().any(|pair| holds_tensors(key, pair)));
         let Some(key) = nested else {
-            let tensors: BTreeMap<String, Stored> = pairs
-                .into_iter()
-                .filter_map(|(name, value)| Some((name.unicode().ok()?, stored(value)?)))
-                .collect();
             let part = (!path.is_empty()).then(|| path.join("."));
-            return (!tensors.is_empty()).then_some((part, tensors));
+            let mut found = Found { part, tensors: BTreeMap::new(), strange: Vec::new() };
+            for (name, value) in pairs {
+                let Ok(name) = name.unicode() else { continue };
+                let maker = maker(&value);
+                match (stored(value), maker) {
+                    (Some(tensor), _) => drop(found.tensors.insert(name, tensor)),
+                    (None, Some(maker)) => found.strange.push(format!("{name} ({maker})")),
+                    // A number, a text: what training programs keep beside tensors.
+                    (None, None) => {}
+                }
+            }
+            let empty = found.tensors.is_empty() && found.strange.is_empty();
+            return (!empty).then_some(found);
         };
         path.push(*key);
         object = pairs.into_iter().find(|pair| holds_tensors(key, pair))?.1;
@@ -59,6 +77,19 @@ pub(super) fn found(object: Object) -> Option<(Option<String>, BTreeMap<String, 
 /// Whether this is the dictionary of a key.
 fn holds_tensors(key: &str, (name, value): &(Object, Object)) -> bool {
     matches!((name, value), (Object::Unicode(name), Object::Dict(pairs)) if name == key && !pairs.is_empty())
+}
+
+/// The function that would make a tensor or an array of this, where it is one.
+fn maker(object: &Object) -> Option<String> {
+    let callable = match object {
+        Object::Reduce { callable, .. } => callable,
+        // Of what is made first, and what it is filled with.
+        Object::Build { callable, .. } => return maker(callable),
+        _ => return None,
+    };
+    let Object::Class { module_name, class_name } = &**callable else { return None };
+    let makes = class_name.starts_with("_rebuild") || class_name.starts_with("_reconstruct");
+    makes.then(|| format!("{module_name}.{class_name}"))
 }
 
 /// A tensor, where this is one.

@@ -125,6 +125,24 @@ fn parameters_and_tensors_of_classes_are_tensors() {
 }
 
 #[test]
+fn tensors_of_other_kinds_do_not_vanish() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.pth");
+    let sparse = b"ctorch._utils\n_rebuild_sparse_tensor\n)R".to_vec();
+    let array = b"cnumpy.core.multiarray\n_reconstruct\n)R)b".to_vec();
+    let dense = ("a", tensor("0", 0, &[1], &[1]));
+    let told = |pairs: &[(&str, Vec<u8>)]| {
+        save(&path, &dictionary(pairs), &[("0", &SIX)]);
+        WeightsFile::open(&path).err().map(|error| error.to_string())
+    };
+    assert_eq!(told(&[dense.clone(), ("epoch", b"K\x07".to_vec())]), None);
+    let error = told(&[dense, ("s", sparse), ("n", array)]).unwrap();
+    assert!(error.contains("`s (torch._utils._rebuild_sparse_tensor)`"), "{error}");
+    assert!(error.contains("`n (numpy.core.multiarray._reconstruct)`"), "{error}");
+    assert!(error.contains("to_dense"), "{error}");
+}
+
+#[test]
 fn what_is_missing_or_too_short_is_told_by_the_tensor() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.pth");

@@ -17,8 +17,8 @@
 //!
 //! Whoever means to change a result records the table anew and says in the commit which rows moved, and why.
 
-mod cases;
-mod outcome;
+pub mod cases;
+pub mod outcome;
 mod table;
 
 use std::collections::BTreeSet;
@@ -134,7 +134,8 @@ fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>
     assert!(failed.is_empty(), "not recorded:\n{}", failed.join("\n"));
 }
 
-fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
+/// Compares what was found with the table.
+pub fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
     let table = Table::read();
     let same_class = table.class == class_here();
     if !same_class {

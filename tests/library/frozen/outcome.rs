@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fedcast::experiment::assemble::{assemble, blueprint};
+use fedcast::experiment::assemble::{assemble_by, blueprint};
 use fedcast::experiment::plan::{Faults, Total, plan};
+use fedcast::experiment::ranks::{Crew, Ranks};
 use fedcast::federation::{Direction, Entry, Event, EventSink, Interrupt, Memory, simulate};
 use fedcast::methods::Registry;
 use fedcast::policy::UpSize;
@@ -43,15 +44,24 @@ pub struct Figures {
 /// # Errors
 /// What ended a run that had begun.
 pub fn of(case: &Case) -> Result<Outcome, String> {
-    catch_unwind(AssertUnwindSafe(|| run(case))).unwrap_or_else(|_| Err("it panicked".into()))
+    by(case, None)
 }
 
-fn run(case: &Case) -> Result<Outcome, String> {
+/// Runs a case with other ranks, where there are some.
+///
+/// # Errors
+/// What ended a run that had begun.
+pub fn by(case: &Case, ranks: Option<Ranks>) -> Result<Outcome, String> {
+    let run = AssertUnwindSafe(|| run(case, &Crew { workers: None, ranks }));
+    catch_unwind(run).unwrap_or_else(|_| Err("it panicked".into()))
+}
+
+fn run(case: &Case, crew: &Crew) -> Result<Outcome, String> {
     let overrides: Vec<Override> = case.overrides.iter().map(|set| Override::new(*set)).collect();
     let methods = Registry::builtin();
     let read = Scenario::from_toml(BASE, "frozen", Path::new("."), &overrides, &methods);
     let Ok(loaded) = read else { return Ok(Outcome::Refused) };
-    let Ok(assembly) = assemble(&loaded.scenario, &methods, None) else {
+    let Ok(assembly) = assemble_by(&loaded.scenario, &methods, crew) else {
         return Ok(Outcome::Refused);
     };
     let memory = Memory::default();
@@ -79,7 +89,11 @@ fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<
     let planned = blueprint(scenario, &Registry::builtin()).and_then(|b| plan(&b, Faults::On));
     let planned = planned.map_err(|error| format!("it ran and has no plan: {error}"))?;
     let failed = entries.iter().any(|entry| matches!(entry.event, Event::ClientFailed { .. }));
-    let exact = !failed && planned.phases.iter().all(|phase| phase.up_size != UpSize::FromValues);
+    let exact = !failed
+        && planned
+            .phases
+            .iter()
+            .all(|phase| phase.up_size != UpSize::FromValues && !phase.down_at_most);
     let bytes = |direction| ran.total(direction).bytes.0;
     let mut ends = entries.iter().filter_map(|entry| match entry.event {
         Event::RoundClosed { .. } => Some(entry.at.as_seconds()),

@@ -7,6 +7,7 @@
 
 mod archives;
 mod damage;
+mod datasets;
 mod frames;
 mod recordings;
 mod scenarios;

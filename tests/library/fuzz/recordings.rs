@@ -1,5 +1,6 @@
-//! Journals that were written by hand: every line canonical, every seal right, and the meaning anything.
+//! Journals that were written by hand: every line canonical, every seal right, and the meaning anything. Checkpoints.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -8,7 +9,9 @@ use tempfile::TempDir;
 
 use super::cases;
 use super::damage::damaged;
-use fedcast::experiment::{JournalReader, JournalWriter, Run, RunOptions, names, replay, what_if};
+use fedcast::experiment::{
+    JournalReader, JournalWriter, Run, RunOptions, names, replay, resume, what_if,
+};
 use fedcast::federation::{Entry, EventSink, Interrupt};
 use fedcast::methods::Registry;
 use fedcast::report::{Summary, final_table};
@@ -24,7 +27,7 @@ method = { name = "fedavg" }
 federation = { clients = 2, rounds = 1 }
 client = { epochs = 1, batch = 16 }
 time = { preset = "mobile" }
-record = { checkpoint = { every = "never" } }
+record = { checkpoint = { every = "round", share = 1.0, keep = 1 } }
 "#;
 
 /// A whole run.
@@ -41,6 +44,15 @@ static RUN: LazyLock<TempDir> = LazyLock::new(|| {
 
 fn journal() -> Vec<u8> {
     std::fs::read(RUN.path().join(names::EVENTS)).unwrap()
+}
+
+fn checkpoint_name() -> OsString {
+    let mut kept = std::fs::read_dir(RUN.path().join(names::CHECKPOINTS)).unwrap();
+    kept.next().unwrap().unwrap().file_name()
+}
+
+fn checkpoint() -> Vec<u8> {
+    std::fs::read(RUN.path().join(names::CHECKPOINTS).join(checkpoint_name())).unwrap()
 }
 
 /// The lines that are entries, sealed anew; their order and numbers are mended.
@@ -86,6 +98,15 @@ fn the_corpus_is_valid() {
 
 proptest! {
     #![proptest_config(cases(60))]
+
+    #[test]
+    fn any_checkpoint_is_taken_up_or_passed_over(bytes in damaged(vec![checkpoint()])) {
+        let folder = run_with(&journal());
+        let kept = folder.path().join(names::CHECKPOINTS);
+        std::fs::create_dir(&kept).unwrap();
+        std::fs::write(kept.join(checkpoint_name()), bytes).unwrap();
+        let _ = resume(folder.path(), &Registry::builtin(), Some(1), false);
+    }
 
     #[test]
     fn any_journal_is_replayed_or_refused(bytes in damaged(vec![journal()])) {

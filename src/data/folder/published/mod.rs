@@ -28,6 +28,7 @@ pub(super) fn recognised(root: &Path, clients: bool) -> Result<Option<Division>,
     if cub::is_at(root) {
         return cub::read(root).map(Some);
     }
+    refuse_cars(root)?;
     refuse_matlab(root)?;
     match root.join("train").is_dir() {
         true => Ok(None),
@@ -35,7 +36,25 @@ pub(super) fn recognised(root: &Path, clients: bool) -> Result<Option<Division>,
     }
 }
 
-/// Labels that only Matlab's files have, such as those of Stanford Cars and Flowers-102.
+/// Writes the labels of Stanford Cars, which lie in Matlab's files, as a list that is read.
+const CARS: &str = r#"python -c 'import json, scipy.io as m; n = m.loadmat("devkit/cars_meta.mat", squeeze_me=True)["class_names"]; part = lambda d, f: [[d + "/" + str(a["fname"]), int(a["class"]) - 1, str(n[int(a["class"]) - 1])] for a in m.loadmat(f, squeeze_me=True)["annotations"]]; json.dump({"train": part("cars_train", "devkit/cars_train_annos.mat"), "test": part("cars_test", "cars_test_annos_withlabels.mat")}, open("cars.json", "w"))'"#;
+
+/// Stanford Cars as it was published.
+fn refuse_cars(root: &Path) -> Result<(), DataError> {
+    let annotations = root.join("devkit/cars_train_annos.mat");
+    if !(annotations.is_file() && root.join("cars_train").is_dir()) {
+        return Ok(());
+    }
+    Err(DataError::Unfit {
+        what: format!("{}: Matlab's files are not read", annotations.display()),
+        advice: format!(
+            "write them as a list, in this folder and where SciPy is, and name it: data.split = {{ list = \"cars.json\" }} (a \
+             path from the scenario)\n  {CARS}"
+        ),
+    })
+}
+
+/// Labels that only Matlab's files have, such as those of Flowers-102.
 fn refuse_matlab(root: &Path) -> Result<(), DataError> {
     const FILES: [&str; 5] = [
         "cars_annos.mat",

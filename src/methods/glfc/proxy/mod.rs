@@ -11,30 +11,33 @@
 //! Whoever is sent gradients of single images can see them: what protects clients is the perturbation alone. Images are seen
 //! unnormalised, at the size that the network reads, and what is found is cut to bytes.
 //!
-//! The release's two best models are one here: `best_2` of the tasks before is what clients use all through a task, first
-//! under that name and then as `best_1`. Its best score is kept for ever, so that an early task may keep the old model for
-//! all later ones; here it is reset with every task unless `proxy_best = "kept"`.
+//! The releases' two best models are one here: `best_2` of the tasks before is what clients use all through a task, first
+//! under that name and then as `best_1`. That of GLFC keeps its best score for ever, that of LGA from the second task on, so
+//! that one task may keep the old model for all later ones; here it is reset with every task unless `proxy_best` says so.
 
 mod prototype;
 mod score;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 
 pub(super) use self::prototype::gradients;
+use self::score::Spread;
 pub use self::score::{Augment, Scale};
 pub(super) use self::score::{TRACED, TRACES, trace};
 use crate::data::{DataError, Split};
 use crate::learning::gradient_matching::{LeNet, Matching, Search};
 use crate::methods::averaged::{Closing, Memory};
+use crate::methods::herded::choosing_work;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
     Asset, Lab, ModelFacts, PolicyError, parameter_sections, parameters_of, vector_section,
     vectors_of,
 };
-use crate::quantity::TaskId;
+use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::{Choice, Param, TableReader};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
@@ -48,11 +51,24 @@ pub(super) const OLD: &str = "old";
 pub enum BestScore {
     /// Until the task ends.
     Task,
+    /// Until the first task ends, and then for all of the run.
+    SecondTask,
     /// For all of the run.
     Kept,
 }
 
 impl Choice for BestScore {}
+
+impl BestScore {
+    /// Whether it is forgotten as a task ends.
+    fn ends_with(self, task: TaskId) -> bool {
+        match self {
+            BestScore::Task => true,
+            BestScore::SecondTask => task.0 == 0,
+            BestScore::Kept => false,
+        }
+    }
+}
 
 /// How the proxy server works.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +106,7 @@ impl Proxy {
         Proxy {
             search,
             perturbation: table.get(&steps.at_most(1e5)),
-            best: table.get(&best.source("kept in the release")),
+            best: table.get(&best.source("kept in GLFC's release, second-task in LGA's")),
             wait: 0,
             augment: None,
             seed: table.get(&seed),
@@ -113,7 +129,7 @@ impl Proxy {
         let Closing { model, folded, round, lab, .. } = closing;
         let mut sent = Vec::new();
         for kept in &folded.kept {
-            seen.take_traces(&kept.update)?;
+            seen.take_traces(kept.meta.seat.client, &kept.update)?;
             if let Some(gradients) = kept.update.find(Kind::Statistics, GRADIENTS) {
                 let length = gradients.shape().last().copied().unwrap_or(0).max(1);
                 let numbers = gradients.numbers();
@@ -181,7 +197,7 @@ impl Proxy {
         let (best, known) = seen.newest.clone().unwrap_or_else(|| (theta.clone(), rows));
         let best = if cut { with_rows(&best, rows)? } else { best };
         seen.old = Some(asset(task, &best, known));
-        if self.best == BestScore::Task {
+        if self.best.ends_with(task) {
             seen.best = 0.0;
         }
         if let (0, Some(augment)) = (task.0, &self.augment) {
@@ -190,16 +206,32 @@ impl Proxy {
         Ok(())
     }
 
-    /// Sample passes of looking for so many images, for virtual time.
-    pub(super) fn work(&self, model: &ModelFacts, images: usize) -> f64 {
-        let [_, rows, columns] = model.backbone.input();
-        // A gradient by parameters and two by pixels, of three forward passes each; every weight of a convolution
-        // meets every place of its output.
-        let places = (rows.div_ceil(2) * columns.div_ceil(2)) as f64;
-        let length = LeNet::length_of(model.backbone.input(), model.classes) as f64;
+    /// Sample passes of a round with gradients of so many images, for virtual time: looking for them, in a task's first
+    /// round, and a forward pass of those that are kept, in each that scores a model.
+    pub(super) fn work(&self, model: &ModelFacts, round: u32, images: usize) -> f64 {
+        let images = images as f64;
+        // A gradient by parameters and two by pixels, of three forward passes each.
         let iterations = (self.search.calls * Search::ITERATIONS) as f64;
-        model.passes(images as f64 * iterations * 9.0 * (1e4 * places / 2.0 + length))
+        let looking = match round {
+            0 => model.passes(images * iterations * 9.0 * lenet(model)),
+            _ => 0.0,
+        };
+        let scored = if round < self.wait { 0.0 } else { images * self.search.kept as f64 };
+        looking + scored / 3.0
     }
+
+    /// Sample passes of a signalled client with samples of so many classes: a forward pass, the distances to their means,
+    /// and for each class the steps that move an image and the gradient at it.
+    pub(super) fn client_work(&self, model: &ModelFacts, samples: usize, classes: usize) -> f64 {
+        let nearest = choosing_work(model, samples, (classes, classes), classes);
+        let moving = classes as f64 * f64::from(self.perturbation);
+        nearest + moving + model.passes(classes as f64 * 3.0 * lenet(model))
+    }
+}
+
+/// Multiplications of a forward pass of the network whose gradients are sent.
+fn lenet(model: &ModelFacts) -> f64 {
+    LeNet::multiplications_of(model.backbone.input(), model.classes) as f64
 }
 
 /// The head cut to its first rows.
@@ -248,8 +280,8 @@ pub struct Seen {
     pub(super) old: Option<Arc<Asset>>,
     /// How far copies of features lie around them, where that was found out; 0 before.
     radius: f64,
-    /// By class: the mean trace of clients' covariances, and their samples.
-    traces: Vec<(u32, f64, f64)>,
+    /// What clients of the first task said last of their features.
+    traces: BTreeMap<ClientId, Vec<Spread>>,
 }
 
 impl Seen {
@@ -268,7 +300,11 @@ impl Memory for Seen {
             (u64::from(old.version) + 1, old_in(old).map_or(0, |(_, rows)| rows))
         });
         let mut numbers = vec![self.best, self.radius, *rows as f64, old.0 as f64, old.1 as f64];
-        numbers.extend(self.traces.iter().flat_map(|(row, sum, n)| [f64::from(*row), *sum, *n]));
+        for (client, spreads) in &self.traces {
+            numbers.extend(spreads.iter().flat_map(|Spread { row, trace, samples }| {
+                [f64::from(client.0), f64::from(*row), *trace, f64::from(*samples)]
+            }));
+        }
         let count = numbers.len();
         let numbers = NamedTensor::f64(NUMBERS, [count], numbers).expect("a list fills its length");
         body.sections.push(Section::new(Kind::Settings, vec![numbers]));
@@ -294,12 +330,17 @@ impl Memory for Seen {
         }
         let numbers = saved.tensor(Kind::Settings, NUMBERS)?.as_f64()?;
         let cut = || WireError::Malformed("a saved proxy server is cut short".to_owned());
-        let (first, traces) = numbers.split_at_checked(5).ok_or_else(cut)?;
+        let (first, spreads) = numbers.split_at_checked(5).ok_or_else(cut)?;
         let [best, radius, rows, task, old_rows] = first else { return Err(cut()) };
         let images = saved.tensor(Kind::SyntheticData, "images")?;
         let [_, channels, height, width] = images.shape()[..] else { return Err(cut()) };
         let old = vectors_of(&saved.sections, OLD)?;
         let old = (*task > 0.0).then(|| asset(TaskId(*task as u16 - 1), &old, *old_rows as usize));
+        let mut traces: BTreeMap<ClientId, Vec<Spread>> = BTreeMap::new();
+        for said in spreads.chunks_exact(4) {
+            let spread = Spread { row: said[1] as u32, trace: said[2], samples: said[3] as u32 };
+            traces.entry(ClientId(said[0] as u32)).or_default().push(spread);
+        }
         let seen = Seen {
             images: images.numbers().into_iter().map(|byte| byte as u8).collect(),
             shape: [channels, height, width],
@@ -308,7 +349,7 @@ impl Memory for Seen {
             newest: Some((vectors_of(&saved.sections, "newest")?, *rows as usize)),
             old,
             radius: *radius,
-            traces: traces.chunks_exact(3).map(|t| (t[0] as u32, t[1], t[2])).collect(),
+            traces,
         };
         Ok((seen, theta))
     }
@@ -323,4 +364,25 @@ pub(super) fn pixels_of(
     let normalise = lab.statistics_transform.normalise.clone();
     let transform = crate::data::Transform { steps: Vec::new(), normalise, channels: None };
     Ok(split.input(&transform, samples, &lab.device)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::glfc::Glfc;
+
+    #[test]
+    fn a_best_score_counts_until_the_key_says() {
+        let after = |best, task| {
+            let proxy = Proxy { best, ..Glfc::default_lga().proxy };
+            let mut seen = Seen { best: 0.7, ..Seen::default() };
+            let ended = (TaskId(task), 2);
+            proxy.end_task(&mut seen, &ParameterSet::new(), ended, false).unwrap();
+            seen.best
+        };
+        let of = |best| [0, 1, 2].map(|task| after(best, task));
+        assert_eq!(of(BestScore::Task), [0.0; 3]);
+        assert_eq!(of(BestScore::SecondTask), [0.0, 0.7, 0.7]);
+        assert_eq!(of(BestScore::Kept), [0.7; 3]);
+    }
 }

@@ -8,6 +8,8 @@
 //! `s` are the deviations of a class's features (in the release the squares of their variances, by what looks like a slip:
 //! then noise is far too small). A deviation can make every draw too long: after a hundred draws the last one is shortened.
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 
 use super::Seen;
@@ -19,6 +21,7 @@ use crate::model::ParameterSet;
 use crate::numerics::distributions::standard_normal;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, Message, PolicyError};
+use crate::quantity::ClientId;
 use crate::scenario::reader::Choice;
 use crate::wire::{Kind, WireError};
 
@@ -177,16 +180,34 @@ pub fn trace(
     Ok(classes.into_iter().map(of).collect())
 }
 
+/// How far the features of a class spread at a client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Head row of the class.
+    pub row: u32,
+    /// Trace of the covariance, divided by the width of a feature.
+    pub trace: f64,
+    /// Samples behind it.
+    pub samples: u32,
+}
+
 impl Seen {
-    /// What an upload says of the spread of its features: the newest of every round counts with the others of that round.
-    pub(super) fn take_traces(&mut self, update: &Message) -> Result<(), WireError> {
+    /// What a client's upload says of the spread of its features, in place of what it said in earlier rounds: what counts
+    /// is the model that the first task ends with.
+    pub(super) fn take_traces(
+        &mut self,
+        client: ClientId,
+        update: &Message,
+    ) -> Result<(), WireError> {
         let Some(traces) = update.find(Kind::Statistics, TRACES) else { return Ok(()) };
         let counts = update.tensor(Kind::Statistics, TRACED)?.shaped(&[2, traces.shape()[0]])?;
-        let counts = counts.as_u32()?;
-        let (rows, counts) = counts.split_at(counts.len() / 2);
-        for ((row, count), trace) in rows.iter().zip(counts).zip(traces.numbers()) {
-            self.traces.push((*row, trace * f64::from(*count), f64::from(*count)));
-        }
+        let (rows, samples) = counts.as_u32()?.split_at(traces.shape()[0]);
+        let each = rows.iter().zip(samples).zip(traces.numbers());
+        let spreads = each.map(|((row, samples), trace)| {
+            let (row, samples) = (*row, *samples);
+            Spread { row, trace, samples }
+        });
+        self.traces.insert(client, spreads.collect());
         Ok(())
     }
 
@@ -196,10 +217,10 @@ impl Seen {
         if !augment.from_clients || traces.is_empty() {
             return;
         }
-        let mut classes: std::collections::BTreeMap<u32, (f64, f64)> = Default::default();
-        for (row, sum, count) in traces {
-            let class = classes.entry(row).or_default();
-            *class = (class.0 + sum, class.1 + count);
+        let mut classes: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for Spread { row, trace, samples } in traces.into_values().flatten() {
+            let (samples, class) = (f64::from(samples), classes.entry(row).or_default());
+            *class = (class.0 + trace * samples, class.1 + samples);
         }
         let means = classes.values().map(|(sum, count)| sum / count.max(1.0));
         self.radius = (means.sum::<f64>() / classes.len() as f64).sqrt();
@@ -210,6 +231,7 @@ impl Seen {
 mod tests {
     use super::*;
     use crate::numerics::streams::Domain;
+    use crate::wire::{NamedTensor, Section};
 
     /// LGA card, section 6: noise is never longer than a tenth of its scales; without a radius a copy is the feature.
     #[test]
@@ -247,11 +269,33 @@ mod tests {
     #[test]
     fn a_radius_is_the_root_of_the_mean_trace() {
         let augment = Augment { radius: 0.15, from_clients: true, scale: Scale::Deviation };
-        let mut seen =
-            Seen { traces: vec![(0, 4.0, 2.0), (0, 2.0, 1.0), (3, 6.0, 1.0)], ..Seen::default() };
+        let mut seen = Seen::default();
+        let mut told = |client, said: &[(u32, f64, u32)]| {
+            let (mut traces, mut rows, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+            for (row, trace, count) in said {
+                traces.push(*trace);
+                rows.push(*row);
+                samples.push(*count);
+            }
+            let traces = NamedTensor::f64(TRACES, [said.len()], traces).unwrap();
+            let traced = [rows, samples].concat();
+            let traced = NamedTensor::u32(TRACED, [2, said.len()], traced).unwrap();
+            let extra = vec![Section::new(Kind::Statistics, vec![traces, traced])];
+            let update = Message { extra, ..Message::default() };
+            seen.take_traces(ClientId(client), &update).unwrap();
+        };
+        // A model that was hardly trained; its traces do not count once there are newer ones.
+        told(5, &[(0, 900.0, 2), (3, 900.0, 1)]);
+        told(2, &[(0, 2.0, 1)]);
+        told(5, &[(0, 5.0, 3), (3, 3.75, 1)]);
         seen.end_first_task(&augment);
-        // (6 / 3 + 6 / 1) / 2 = 4
+        // (2 * 1 + 5 * 3) / 4 = 4.25 and 3.75, whose mean is 4.
         assert_eq!(augment.at(seen.radius).radius, 2.0);
         assert!(seen.traces.is_empty());
+        let deaf = Augment { from_clients: false, ..augment };
+        let mut seen = Seen::default();
+        seen.traces.insert(ClientId(0), vec![Spread { row: 0, trace: 4.0, samples: 1 }]);
+        seen.end_first_task(&deaf);
+        assert_eq!((deaf.at(seen.radius).radius, seen.traces.len()), (0.15, 0));
     }
 }

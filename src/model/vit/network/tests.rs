@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::Prefix;
+use crate::model::ops::Precision;
 use crate::numerics::streams::{Domain, StreamKey};
 use candle_core::{Device, Var};
 
@@ -78,19 +79,28 @@ fn difference(a: &Tensor, b: &Tensor) -> f32 {
     largest(&(a - b).unwrap()) / largest(b)
 }
 
+/// Tensors of `bf16`, as on a GPU, and products of `bf16`, as on a CPU.
+fn halves() -> [Place; 2] {
+    [
+        Place { compute: DType::BF16, ..Place::cpu() },
+        Place { products: Precision::Bf16, ..Place::cpu() },
+    ]
+}
+
 #[test]
 fn half_precision_inside_gives_full_precision_features_nearby() -> Result<(), ModelError> {
     let (config, set) = small();
-    let place = Place { compute: DType::BF16, ..Place::cpu() };
     let full = Vit::from_parameters(config, &set)?;
     let none = Adaptation::none();
     let expected = full.features(&images(), &none)?;
-    for half in [full.at(&place)?, Vit::trainable_at(config, &set, &place)?] {
-        let features = half.features(&images(), &none)?;
-        assert_eq!(features.dtype(), DType::F32);
-        let off = difference(&features, &expected);
-        assert!(off > 0.0 && off < 0.05, "{off}");
-        assert_eq!(half.tokens(&images(), &none)?.dtype(), DType::F32);
+    for place in halves() {
+        for half in [full.at(&place)?, Vit::trainable_at(config, &set, &place)?] {
+            let features = half.features(&images(), &none)?;
+            assert_eq!(features.dtype(), DType::F32);
+            let off = difference(&features, &expected);
+            assert!(off > 0.0 && off < 0.05, "{off}");
+            assert_eq!(half.tokens(&images(), &none)?.dtype(), DType::F32);
+        }
     }
     Ok(())
 }
@@ -98,7 +108,6 @@ fn half_precision_inside_gives_full_precision_features_nearby() -> Result<(), Mo
 #[test]
 fn trainables_stay_wide_and_train_through_half_precision() -> Result<(), ModelError> {
     let (config, set) = small();
-    let place = Place { compute: DType::BF16, ..Place::cpu() };
     let gradients = |place: &Place| -> Result<Vec<Tensor>, ModelError> {
         let vit = Vit::trainable_at(config, &set, place)?;
         let prompt = Var::ones((4, config.dim), DType::F32, &Device::Cpu)?;
@@ -109,10 +118,12 @@ fn trainables_stay_wide_and_train_through_half_precision() -> Result<(), ModelEr
         let of = |v: &Var| grads.get(v).expect("every trainable trains").clone();
         Ok(variables.map(of).collect())
     };
-    for (got, expected) in gradients(&place)?.iter().zip(gradients(&Place::cpu())?) {
-        assert_eq!(got.dtype(), DType::F32);
-        let off = difference(got, &expected);
-        assert!(off < 0.1, "{off} of {:?}", got.shape());
+    for place in halves() {
+        for (got, expected) in gradients(&place)?.iter().zip(gradients(&Place::cpu())?) {
+            assert_eq!(got.dtype(), DType::F32);
+            let off = difference(got, &expected);
+            assert!(off > 0.0 && off < 0.1, "{off} of {:?}", got.shape());
+        }
     }
     Ok(())
 }

@@ -11,22 +11,39 @@ use tar::{Archive, Entry, EntryType, PaxExtensions};
 /// Most bytes of the name of a member.
 const NAME: u64 = 1 << 16;
 
-/// Most bytes of all members together.
-const WHOLE: u64 = 4 << 30;
+/// How much an archive may be.
+#[derive(Clone, Copy, Debug)]
+pub struct TarLimits {
+    /// Bytes of the whole stream.
+    pub bytes: u64,
+    /// Members of any kind, names that stand before them as well.
+    pub members: u64,
+}
 
-/// Hands every regular file of a plain tar stream to `each`, with its name. What is behind the last one is for [`finish`].
-pub(super) fn members<R: Read>(
+/// Hands every regular file of a plain tar stream to `each`, with its name. What is behind the last one is for
+/// [`finish_tar`].
+///
+/// # Errors
+/// Whatever reading or `each` says, and [`ErrorKind::FileTooLarge`] for more than the limits.
+pub fn tar_members<R: Read>(
     stream: R,
+    limits: TarLimits,
     mut each: impl FnMut(PathBuf, &mut Entry<'_, Take<R>>) -> Result<()>,
 ) -> Result<Take<R>> {
-    let mut archive = Archive::new(stream.take(WHOLE));
+    let mut archive = Archive::new(stream.take(limits.bytes));
     let mut long = None;
+    let mut members = 0;
     // Raw: the library would read names of any length.
     for entry in archive.entries()?.raw(true) {
+        members += 1;
+        if members > limits.members {
+            let text = format!("it has more than {} members", limits.members);
+            return Err(Error::new(ErrorKind::FileTooLarge, text));
+        }
         let mut entry = entry?;
         match entry.header().entry_type() {
-            EntryType::GNULongName => long = Some(gnu_name(&bounded(&mut entry, NAME)?)),
-            EntryType::XHeader => long = pax_name(&bounded(&mut entry, NAME)?)?.or(long),
+            EntryType::GNULongName => long = Some(gnu_name(&tar_bytes(&mut entry, NAME)?)),
+            EntryType::XHeader => long = pax_name(&tar_bytes(&mut entry, NAME)?)?.or(long),
             kind => {
                 let name = long.take().unwrap_or(entry.path()?.into_owned());
                 if kind.is_file() {
@@ -39,27 +56,30 @@ pub(super) fn members<R: Read>(
 }
 
 /// Reads what is left of a stream: only at its end has gzip compared its checksum.
-pub(super) fn finish<R: Read>(mut rest: Take<R>) -> Result<()> {
+///
+/// # Errors
+/// What reading says, and [`ErrorKind::FileTooLarge`] where it goes on behind the limit.
+pub fn finish_tar<R: Read>(mut rest: Take<R>) -> Result<()> {
     std::io::copy(&mut rest, &mut std::io::sink())?;
-    if rest.limit() == 0 {
-        return Err(too_much("the archive", WHOLE));
+    match rest.limit() {
+        0 => Err(Error::new(ErrorKind::FileTooLarge, "the archive unpacks to more than it may")),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// The bytes of a member that has at most so many.
-pub(super) fn bounded<R: Read>(entry: &mut Entry<'_, R>, limit: u64) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// [`ErrorKind::FileTooLarge`] before anything is read, or what reading says.
+pub fn tar_bytes<R: Read>(entry: &mut Entry<'_, R>, limit: u64) -> Result<Vec<u8>> {
     let size = entry.size();
     if size > limit {
-        return Err(too_much("a member", limit));
+        let text = format!("a member has more than {limit} bytes");
+        return Err(Error::new(ErrorKind::FileTooLarge, text));
     }
     let mut bytes = Vec::with_capacity(size as usize);
     entry.take(limit).read_to_end(&mut bytes)?;
     if (bytes.len() as u64) < size { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
-}
-
-fn too_much(what: &str, limit: u64) -> Error {
-    Error::new(ErrorKind::FileTooLarge, format!("{what} has more than {limit} bytes"))
 }
 
 fn gnu_name(bytes: &[u8]) -> PathBuf {
@@ -81,13 +101,15 @@ fn pax_name(bytes: &[u8]) -> Result<Option<PathBuf>> {
 mod tests {
     use super::*;
 
+    const LIMITS: TarLimits = TarLimits { bytes: 1 << 20, members: 8 };
+
     fn read(tar: &[u8], limit: u64) -> Result<Vec<(String, usize)>> {
         let mut found = Vec::new();
-        members(tar, |name, entry| {
-            found.push((name.display().to_string(), bounded(entry, limit)?.len()));
+        tar_members(tar, LIMITS, |name, entry| {
+            found.push((name.display().to_string(), tar_bytes(entry, limit)?.len()));
             Ok(())
         })
-        .and_then(finish)?;
+        .and_then(finish_tar)?;
         Ok(found)
     }
 
@@ -118,9 +140,18 @@ mod tests {
             header.set_size(8 << 30);
             header.set_cksum();
             let endless = header.as_bytes().chain(std::io::repeat(b'a'));
-            let error = members(endless, |_, _| Ok(())).err().unwrap();
+            let error = tar_members(endless, LIMITS, |_, _| Ok(())).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn more_members_or_bytes_than_there_may_be_are_refused() {
+        assert_eq!(read(&archive(&["x.bin"; 8]), 5).unwrap().len(), 8);
+        let error = read(&archive(&["x.bin"; 9]), 5).unwrap_err().to_string();
+        assert!(error.contains("more than 8 members"), "{error}");
+        let endless = [&archive(&["x.bin"])[..], &vec![0; 2 << 20][..]].concat();
+        assert_eq!(read(&endless, 5).unwrap_err().kind(), ErrorKind::FileTooLarge);
     }
 
     #[test]

@@ -1,0 +1,37 @@
+//! The shape of a transformer whose file is at hand, as the file tells it.
+
+use std::path::Path;
+
+use crate::cli::failure::CliError;
+use crate::cli::weights::architecture;
+use crate::fetch::Settings;
+use crate::model::VitConfig;
+use crate::weights::{InferredVit, NameMap, Network, WeightsFile, heads_of_width};
+
+/// What `backbone.architecture` is of these weights; nothing where they are not here.
+pub(super) fn told(weights: &Path) -> Result<Option<String>, CliError> {
+    let Some(path) = Settings::from_env().weights_at(weights).ok().filter(|path| path.is_file())
+    else {
+        return Ok(None);
+    };
+    let file = weights.display().to_string();
+    let of = || {
+        let map = NameMap::of(&file, &WeightsFile::index(&path, &file)?)?;
+        let vit = (map.family.network == Network::Vit).then(|| InferredVit::of(&file, &map));
+        vit.transpose()
+    };
+    let Some(vit) = of().map_err(|error| CliError::Usage(error.to_string()))? else {
+        return Err(CliError::Usage(format!(
+            "{file} holds no vision transformer; `fedcast weights {file}` shows the [backbone] for it"
+        )));
+    };
+    let InferredVit { image, patch, channels, dim, depth, mlp } = vit;
+    let Some(heads) = heads_of_width(dim) else {
+        return Err(CliError::Usage(format!(
+            "nobody can see in {file} how many heads its width of {dim} has; say it: --architecture '{{ image = {image}, \
+             patch = {patch}, channels = {channels}, dim = {dim}, depth = {depth}, heads = ..., mlp = {mlp} }}'"
+        )));
+    };
+    let vit = VitConfig { image, patch, channels, dim, depth, heads, mlp, ..VitConfig::default() };
+    Ok(Some(architecture(&vit)))
+}

@@ -1,0 +1,123 @@
+//! `--mpi`: one run by several processes, and what becomes of those that do not have the run.
+
+use clap::Args;
+
+use super::Exit;
+use super::failure::CliError;
+use crate::experiment::ranks::Ranks;
+use crate::study::LEASH;
+
+/// Whether other processes compute as well.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct RankArgs {
+    /// Compute with all processes that mpirun or srun started, on one machine or many (needs a build with MPI)
+    #[arg(long)]
+    pub mpi: bool,
+    /// Go on although the machines round otherwise: numbers then agree within a tolerance only (level T)
+    #[arg(long, requires = "mpi")]
+    pub mixed: bool,
+}
+
+impl RankArgs {
+    /// Does `conduct` as rank 0, with the other ranks where there are some; or works for it as another rank, with so many
+    /// workers.
+    ///
+    /// # Errors
+    /// Those of `conduct`; MPI that is not there, or several processes without `--mpi`, which would be as many runs.
+    pub fn with_ranks(
+        self,
+        workers: Option<u32>,
+        conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
+    ) -> Result<Exit, CliError> {
+        match self.mpi {
+            true => joined(self, workers, conduct),
+            false => match several(|name| std::env::var(name).ok()) {
+                Some(count) => Err(CliError::Usage(format!(
+                    "this is one of {count} processes, and each would be a run of its own; add --mpi to let them \
+                     compute one run together, or start one"
+                ))),
+                None => conduct(None),
+            },
+        }
+    }
+}
+
+/// How many processes a launcher of MPI programs started this one with, where it is more than one. (`srun` starts programs
+/// of all kinds, perhaps a run with another seed each; cells of a study are runs of their own.)
+fn several(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    if variable(LEASH).is_some() {
+        return None;
+    }
+    let count = variable("OMPI_COMM_WORLD_SIZE").or_else(|| variable("MPI_LOCALNRANKS"))?;
+    count.parse().ok().filter(|count| *count > 1)
+}
+
+#[cfg(not(feature = "mpi"))]
+fn joined(
+    _: RankArgs,
+    _: Option<u32>,
+    _: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
+) -> Result<Exit, CliError> {
+    Err(CliError::Usage(
+        "this fedcast was built without MPI; build it where `mpicc` and libclang are: \
+         cargo build --release --features mpi"
+            .into(),
+    ))
+}
+
+#[cfg(feature = "mpi")]
+fn joined(
+    args: RankArgs,
+    workers: Option<u32>,
+    conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
+) -> Result<Exit, CliError> {
+    use super::interrupt::leave_to_rank_zero;
+    use super::tell::tell;
+    use crate::experiment::ExperimentError;
+    use crate::experiment::ranks::{mpi, work};
+    use crate::federation::fleet::Rank;
+    use crate::methods::Registry;
+
+    let mpi::Joined { rank, size, line, carrying } = mpi::join().map_err(ExperimentError::from)?;
+    if rank == Rank::ZERO {
+        let ranks = Ranks::new(line, size - 1, args.mixed).telling(tell);
+        let ended = conduct(Some(ranks));
+        if carrying.wait() {
+            return ended;
+        }
+        let exit = ended.unwrap_or_else(|error| {
+            error.print();
+            error.exit()
+        });
+        mpi::leave(exit.code());
+    }
+    leave_to_rank_zero();
+    let ended = work(rank, &line, &Registry::builtin(), workers);
+    drop(line);
+    if let Err(error) = ended {
+        tell(&format!("{rank}: {error}"));
+        carrying.abort();
+        return Ok(Exit::Device);
+    }
+    match carrying.wait() {
+        true => Ok(Exit::Done),
+        false => mpi::leave(Exit::Done.code()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launcher_is_seen_where_it_started_more_than_one() {
+        let set = |name: &'static str, value: &'static str| {
+            several(move |asked| (asked == name).then(|| value.to_owned()))
+        };
+        assert_eq!(set("OMPI_COMM_WORLD_SIZE", "3"), Some(3));
+        assert_eq!(set("MPI_LOCALNRANKS", "2"), Some(2));
+        assert_eq!(set("OMPI_COMM_WORLD_SIZE", "1"), None);
+        assert_eq!(set("SLURM_NTASKS", "3"), None);
+        assert_eq!(several(|_| Some("3".to_owned())), None, "a cell of a study");
+    }
+}

@@ -1,0 +1,18 @@
+//! Who computes a run, as the command line asks for it.
+
+use super::Ranks;
+
+/// Workers of this process, and other ranks.
+#[derive(Clone, Debug, Default)]
+pub struct Crew {
+    /// Worker threads (on GPUs: of each); the scenario's by default.
+    pub workers: Option<u32>,
+    /// The other ranks, where there are any. They work for one run.
+    pub ranks: Option<Ranks>,
+}
+
+impl From<Option<u32>> for Crew {
+    fn from(workers: Option<u32>) -> Crew {
+        Crew { workers, ranks: None }
+    }
+}

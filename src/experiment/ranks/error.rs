@@ -1,0 +1,39 @@
+//! Why ranks cannot compute together.
+
+use thiserror::Error;
+
+use crate::federation::fleet::Rank;
+
+/// Why ranks cannot compute together.
+#[derive(Debug, Error)]
+pub enum RanksError {
+    /// They would compute something else, or to other bits.
+    #[error("the ranks do not agree\n{table}\n  help: {help}")]
+    Differ {
+        /// A row per rank, a column for everything in which they differ.
+        table: String,
+        help: String,
+    },
+    /// A rank could not put the run together.
+    #[error("{rank} cannot take part: {why}")]
+    Unable {
+        rank: Rank,
+        /// In its own words.
+        why: String,
+    },
+    /// A rank was lost before it began.
+    #[error("{rank} was lost before the run began: {why}")]
+    Lost { rank: Rank, why: String },
+    /// What came over the line is not what ranks say to each other.
+    #[error("{rank} said something else than expected ({why}); are all ranks the same fedcast?")]
+    Garbled { rank: Rank, why: String },
+    /// Ranks work for one run.
+    #[error("the other ranks work for another run already")]
+    Busy,
+    /// MPI cannot be used.
+    #[error("MPI: {0}")]
+    Mpi(String),
+    /// Threads that are needed beside the workers.
+    #[error("a thread could not be started: {0}")]
+    Threads(#[from] std::io::Error),
+}

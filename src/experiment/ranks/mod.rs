@@ -1,0 +1,52 @@
+//! One federation on several machines: the processes ("ranks") that compute a run together.
+//!
+//! Rank 0 has the scenario, the run directory and the conductor, and works as well; the others assemble the same run from
+//! the scenario that rank 0 sends them, and work. Before the first job all say what their bits depend on, and where that
+//! differs the run does not begin ([`RanksError::Differ`]). From then on it is the [fleet](crate::federation::fleet)'s.
+//!
+//! ```
+//! use fedcast::experiment::ranks::{Crew, Ranks};
+//! use fedcast::experiment::assemble::assemble_by;
+//! use fedcast::federation::fleet::Mischief;
+//! use fedcast::federation::{Interrupt, Memory, simulate};
+//! use fedcast::methods::Registry;
+//! use fedcast::scenario::Scenario;
+//!
+//! let text = r#"
+//!     schema = 1
+//!     data = { source = "digits", subset = 6 }
+//!     tasks = { sizes = [5, 5] }
+//!     partition = { kind = "iid" }
+//!     method = { name = "hgp", prompt_len = 4 }
+//!     federation = { clients = 3, rounds = 1 }
+//!     client = { epochs = 1 }
+//! "#;
+//! let methods = Registry::builtin();
+//! let read = Scenario::from_toml(text, "small.toml", ".".as_ref(), &[], &methods)?;
+//! let digests = |ranks: Option<Ranks>| -> Result<_, Box<dyn std::error::Error>> {
+//!     let assembly = assemble_by(&read.scenario, &methods, &Crew { workers: None, ranks })?;
+//!     let journal = Memory::default();
+//!     simulate(assembly.setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
+//!     Ok(journal.digests())
+//! };
+//! // Two threads of this process stand for two more processes.
+//! let ranks = Ranks::loopback(2, Mischief::Nothing)?;
+//! assert_eq!(digests(Some(ranks))?, digests(None)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod c_library;
+mod canary;
+mod credentials;
+mod crew;
+mod error;
+#[cfg(feature = "mpi")]
+pub mod mpi;
+mod muster;
+mod roll;
+
+pub use canary::canary;
+pub use credentials::Credentials;
+pub use crew::Crew;
+pub use error::RanksError;
+pub use muster::{Company, LostRank, RankEntry, Ranks, work};

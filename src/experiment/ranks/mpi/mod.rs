@@ -1,0 +1,94 @@
+//! MPI as what carries parcels.
+//!
+//! One thread of a process does all of MPI. It asks whether something has arrived, and naps while nothing happens, up to a
+//! millisecond: waiting as MPI does it takes a whole core. A request has one other side, so a request that fails says
+//! whose rank is lost. Where the launcher ends a run that loses a rank (all but Open MPI 5 with `--with-ft ulfm`), nothing
+//! is ever told, and `resume` goes on.
+
+mod pump;
+mod raw;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::bounded;
+
+use self::pump::{Ending, Pump};
+use self::raw::Universe;
+use super::RanksError;
+use crate::federation::fleet::{Line, Rank};
+
+/// This process among those that a launcher started.
+pub struct Joined {
+    pub rank: Rank,
+    /// How many there are.
+    pub size: u32,
+    /// To rank 0, or to all others.
+    pub line: Line,
+    pub carrying: Carrying,
+}
+
+/// The thread of MPI. It ends when rank 0 has dropped its line.
+pub struct Carrying {
+    thread: JoinHandle<Ending>,
+    abort: Arc<AtomicBool>,
+}
+
+/// What an aborted MPI job answers, unless its launcher knows better.
+const ABORTED: i32 = 17;
+
+/// Joins the processes of this MPI job.
+///
+/// # Errors
+/// MPI that does not begin.
+pub fn join() -> Result<Joined, RanksError> {
+    let (line, carrier) = Line::new();
+    let (told, place) = bounded(1);
+    let abort = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&abort);
+    let carry = move || {
+        let begun = Universe::begin().and_then(|mpi| Ok((mpi.place()?, mpi)));
+        let ((rank, size), universe) = match begun {
+            Ok(begun) => begun,
+            Err(why) => {
+                let _ = told.send(Err(RanksError::Mpi(why)));
+                return Ending::Lame;
+            }
+        };
+        let _ = told.send(Ok((Rank(rank), size)));
+        let ending = Pump::new(&universe, (rank, size), carrier, &asked).run();
+        match ending {
+            Ending::Whole => universe.finalize(),
+            Ending::Lame => {}
+            Ending::Aborted => universe.abort(ABORTED),
+        }
+        ending
+    };
+    let thread = std::thread::Builder::new().name("mpi".into()).spawn(carry)?;
+    let place = place.recv().unwrap_or_else(|_| Err(RanksError::Mpi("its thread ended".into())));
+    let (rank, size) = place?;
+    Ok(Joined { rank, size, line, carrying: Carrying { thread, abort } })
+}
+
+impl Carrying {
+    /// Waits until all that was said is said. Where a rank was lost the answer is `false`: the process must [`leave`], for
+    /// MPI would wait for that rank when it ends.
+    pub fn wait(self) -> bool {
+        matches!(self.thread.join(), Ok(Ending::Whole))
+    }
+
+    /// Ends all processes of the job.
+    pub fn abort(self) {
+        self.abort.store(true, Ordering::SeqCst);
+        let _ = self.thread.join();
+    }
+}
+
+/// Ends this process at once, after what was printed.
+pub fn leave(code: u8) -> ! {
+    let _ = std::io::stdout().flush();
+    let _ = std::io::stderr().flush();
+    raw::leave(code)
+}

@@ -1,0 +1,83 @@
+//! Ranks that agree, and ranks that do not.
+
+use super::*;
+use crate::experiment::assemble::assemble_by;
+use crate::experiment::ranks::Crew;
+
+const TEXT: &str = r#"
+    schema = 1
+    data = { source = "digits", subset = 4 }
+    tasks = { sizes = [5, 5] }
+    partition = { kind = "iid" }
+    method = { name = "fedavg", train = "head" }
+    federation = { clients = 2, rounds = 1 }
+    client = { epochs = 1 }
+    devices = { workers = 1 }
+"#;
+
+/// What rank 0 finds where the second of two other ranks hears another text, or says something else of itself.
+fn found(
+    mixed: bool,
+    hears: fn(String) -> String,
+    says: fn(&mut Credentials),
+) -> Result<Assembly, ExperimentError> {
+    let methods = Registry::builtin();
+    let line = loopback(2, Mischief::Nothing, move |rank, line| {
+        let methods = Registry::builtin();
+        if rank == Rank(1) {
+            return work(rank, &line, &methods, None).expect("rank 0 lives");
+        }
+        let Ok(Some(Call::Muster { scenario })) = hear(&line) else { return };
+        let reply = match put_together(rank, &hears(scenario), &methods, None) {
+            Ok((mut credentials, _)) => {
+                says(&mut credentials);
+                Reply::Present(Box::new(credentials))
+            }
+            Err(error) => Reply::Unable(error.to_string()),
+        };
+        line.send(Rank::ZERO, say(&reply));
+        while let Ok(Some(_)) = hear(&line) {}
+    });
+    let ranks = Some(Ranks::new(line.expect("threads start"), 2, mixed));
+    let read = Scenario::from_toml(TEXT, "text", Path::new("."), &[], &methods);
+    assemble_by(&read.expect("is valid").scenario, &methods, &Crew { workers: None, ranks })
+}
+
+fn refused(ended: Result<Assembly, ExperimentError>) -> String {
+    ended.err().expect("is refused").to_string()
+}
+
+#[test]
+fn ranks_that_agree_begin_and_the_pack_is_the_least() {
+    let assembly = found(false, |text| text, |c| c.pack = 3).expect("all agree");
+    let company = assembly.company.expect("three ranks");
+    assert!(company.alike && company.lost().is_empty());
+    assert_eq!(company.ranks.iter().map(|rank| rank.rank.0).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(assembly.setup.rules.pack, 1, "one on a CPU, whatever others could");
+    assert_eq!(assembly.setup.fleet.map(|fleet| fleet.mates.len()), Some(2));
+}
+
+#[test]
+fn another_scenario_is_refused_whatever_is_asked() {
+    let other = |text: String| text.replace("clients = 2", "clients = 3");
+    for mixed in [false, true] {
+        let told = refused(found(mixed, other, |_| {}));
+        assert!(told.contains("scenario") && told.contains("\n  2 "), "{told}");
+        assert!(!told.contains("kernels") && !told.contains("--mixed"), "{told}");
+    }
+}
+
+#[test]
+fn other_arithmetic_is_refused_unless_it_may_be_mixed() {
+    let says = |c: &mut Credentials| c.canary = "cuckoo".into();
+    let told = refused(found(false, |text| text, says));
+    assert!(told.contains("cuckoo") && told.contains("--mixed"), "{told}");
+    let mixed = found(true, |text| text, says).expect("goes on");
+    assert!(!mixed.company.expect("three ranks").alike);
+}
+
+#[test]
+fn a_rank_that_lacks_something_says_what() {
+    let told = refused(found(false, |text| text.replace("\"fedavg\"", "\"fedavgg\""), |_| {}));
+    assert!(told.starts_with("rank 2 cannot take part: ") && told.contains("fedavg"), "{told}");
+}

@@ -1,0 +1,56 @@
+//! The end of a task that nobody kept is computed again, as a run that was killed goes on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::error::ExperimentError;
+use super::resume::Intact;
+use crate::federation::{
+    Cadence, Entry, EventSink, Interrupt, Setup, SinkError, Snapshot, SnapshotPlace, simulate,
+};
+use crate::quantity::TaskId;
+
+/// Goes on from a checkpoint, or from the beginning, until a task ends; nothing where somebody stopped it before.
+pub(super) fn recompute(
+    mut setup: Setup,
+    from: Option<Intact>,
+    task: TaskId,
+    asked: Interrupt,
+) -> Result<Option<Snapshot>, ExperimentError> {
+    setup.past = from.map(|intact| Arc::new(intact.past));
+    (setup.rules.snapshots, setup.rules.models) = (Cadence::Tasks, false);
+    setup.rules.confusion = false;
+    let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
+    let waiting = Waiting { task, found: Arc::clone(&found), stop: stop.clone(), asked };
+    simulate(setup, Box::new(waiting), Box::new(()), stop)?;
+    Ok(found.lock().unwrap_or_else(PoisonError::into_inner).take())
+}
+
+/// Takes one snapshot and ends the run.
+struct Waiting {
+    task: TaskId,
+    found: Arc<Mutex<Option<Snapshot>>>,
+    stop: Interrupt,
+    /// Somebody pressed Ctrl-C.
+    asked: Interrupt,
+}
+
+impl EventSink for Waiting {
+    fn record(&mut self, _entry: &Entry) -> Result<(), SinkError> {
+        if self.asked.is_requested() {
+            self.stop.request();
+        }
+        Ok(())
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        true
+    }
+
+    fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
+        if snapshot.place == SnapshotPlace::Task(self.task) {
+            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.clone());
+            self.stop.request();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! What ranks are asked and what they answer.
+
+use serde::{Deserialize, Serialize};
+
+use super::sent::Packing;
+use super::testing_errand::{Counted, TestOrder};
+use super::training_errand::{TrainOrder, Trained};
+use crate::policy::Lab;
+use crate::quantity::ClientId;
+use crate::wire::Body;
+
+/// A job that another rank may do as well.
+pub(crate) trait Errand: Send {
+    /// Does it here.
+    fn run(self: Box<Self>, lab: &Lab);
+
+    /// What a rank is asked; nothing where only this process can do it.
+    fn order(&self, packing: &mut Packing<'_>) -> Option<Order>;
+
+    /// Takes what a rank answered, on a worker of this process; gives the errand back where it is no answer to it.
+    fn land(self: Box<Self>, answer: Answer, bodies: Vec<Body>) -> Result<(), Box<dyn Errand>>;
+
+    /// Whose data it is about: a rank that knows them has their features already.
+    fn client(&self) -> Option<ClientId> {
+        None
+    }
+}
+
+/// The index of a parcel to a rank.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// Told back with the answer.
+    pub ticket: u64,
+    /// What the rank need not keep any more.
+    pub forget: Vec<u64>,
+    pub order: Order,
+}
+
+/// What is to be done.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Order {
+    Train(TrainOrder),
+    Test(TestOrder),
+}
+
+/// The index of a parcel from a rank.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub ticket: u64,
+    pub answer: Answer,
+}
+
+/// What came of it.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// One per member, in order.
+    Trained(Vec<Trained>),
+    Tested(Counted),
+    /// It could not be done here, with the reason; rank 0 does it.
+    Refused(String),
+}

@@ -1,0 +1,173 @@
+//! What a rank does that has no conductor: the jobs it is sent, until it is let go.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::Sender;
+
+use super::errand::{Answer, Answered, Asked, Order};
+use super::line::{Arrival, Line, Rank};
+use super::parcel;
+use super::shelf::Shelf;
+use super::testing_errand::TestOrder;
+use super::training_errand::Pack;
+use crate::federation::devices::{Devices, Work, guard};
+use crate::federation::error::FederationError;
+use crate::federation::evaluation;
+use crate::federation::sink::JobKind;
+use crate::federation::world::{Setup, World};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{Lab, PolicyError, Predictor};
+use crate::wire::Body;
+
+/// Works for rank 0 until it hangs up.
+///
+/// `setup` must be made from the same scenario, data and weights as rank 0's; whoever calls this has compared them.
+///
+/// # Errors
+/// [`FederationError::Conductor`] when rank 0 is lost; workers that cannot be started.
+pub fn serve(setup: Setup, line: &Line) -> Result<(), FederationError> {
+    let init = StreamKey::new(setup.rules.seed, Domain::Init);
+    let labs = setup.workers.labs(&setup.lab)?;
+    let mut devices = Devices::start(labs, setup.shaker, Box::new(()), None)?;
+    let world = World::first(&setup)?;
+    let hand = Arc::new(Hand { world, init, acquired: Mutex::default(), model: Mutex::default() });
+    let mut shelf = Shelf::default();
+    let lost = loop {
+        let bytes = match line.incoming().recv() {
+            Ok(Arrival::Parcel { from: Rank::ZERO, bytes }) => bytes,
+            Ok(Arrival::Parcel { .. } | Arrival::Lost { rank: Rank(1..), .. }) => continue,
+            Ok(Arrival::Lost { why, .. }) => break Some(why),
+            Err(_) => break None,
+        };
+        let read = parcel::open(bytes).and_then(|(asked, frames)| Ok((asked, frames.read()?)));
+        let (asked, bodies): (Asked, _) = match read {
+            Ok(read) => read,
+            Err(why) => break Some(format!("it sent a parcel that is none: {why}")),
+        };
+        let reply = Reply { outgoing: line.outgoing(), ticket: asked.ticket };
+        shelf.forget(&asked.forget);
+        let task = match asked.order {
+            Order::Train(order) => order.unpack(&hand.world, &mut shelf, &bodies).map(Task::Train),
+            Order::Test(order) => {
+                shelf.body(order.server, &bodies).map(|server| Task::Test(order, server))
+            }
+        };
+        match task {
+            Ok(task) => {
+                let hand = Arc::clone(&hand);
+                devices.post(task.kind(), reply.after(move |lab| hand.work(task, lab)));
+            }
+            Err(why) => reply.send(Answer::Refused(why), &[]),
+        }
+        devices.hand_over();
+    };
+    // What is still computed is wanted by nobody.
+    devices.abandon();
+    lost.map_or(Ok(()), |why| Err(FederationError::Conductor(why)))
+}
+
+/// What a worker is to do.
+enum Task {
+    Train(Pack),
+    /// With the server's state.
+    Test(TestOrder, Body),
+}
+
+impl Task {
+    fn kind(&self) -> JobKind {
+        match self {
+            Task::Train(_) => JobKind::Train,
+            Task::Test(..) => JobKind::Evaluate,
+        }
+    }
+}
+
+/// The way back of one answer.
+struct Reply {
+    outgoing: Sender<(Rank, Vec<u8>)>,
+    ticket: u64,
+}
+
+type Done = Result<(Answer, Vec<Body>), String>;
+
+impl Reply {
+    /// A job whose result is sent; one that fails is refused.
+    fn after(self, job: impl FnOnce(&Lab) -> Done + Send + 'static) -> Work {
+        Work::Here(Box::new(move |lab| match guard(|| job(lab)).and_then(|done| done) {
+            Ok((answer, bodies)) => self.send(answer, &bodies),
+            Err(why) => self.send(Answer::Refused(why), &[]),
+        }))
+    }
+
+    fn send(self, answer: Answer, bodies: &[Body]) {
+        let ticket = self.ticket;
+        let sealed = parcel::seal(&Answered { ticket, answer }, bodies).or_else(|error| {
+            parcel::seal(&Answered { ticket, answer: Answer::Refused(error.to_string()) }, &[])
+        });
+        if let Ok(bytes) = sealed {
+            // Nobody listens any more where the line is gone.
+            let _ = self.outgoing.send((Rank::ZERO, bytes));
+        }
+    }
+}
+
+/// What the jobs of a rank share.
+struct Hand {
+    world: Arc<World>,
+    /// Where the server's initial draws are.
+    init: StreamKey,
+    /// What the method has taken in.
+    acquired: Mutex<BTreeSet<u64>>,
+    /// The model that is tested.
+    model: Mutex<Option<(u64, Arc<dyn Predictor>)>>,
+}
+
+impl Hand {
+    fn work(&self, task: Task, lab: &Lab) -> Done {
+        match task {
+            Task::Train(pack) => self.train(pack, lab),
+            Task::Test(order, server) => self.test(&order, &server, lab),
+        }
+    }
+
+    fn train(&self, pack: Pack, lab: &Lab) -> Done {
+        for (id, background) in pack.background() {
+            // Whoever needs it as well waits until it is there.
+            let mut acquired = self.acquired.lock().unwrap_or_else(PoisonError::into_inner);
+            if !acquired.contains(id) {
+                let method = &self.world.method;
+                method.acquire(background, lab, self.init).map_err(|e| e.to_string())?;
+                acquired.insert(*id);
+            }
+        }
+        Ok(pack.learn(&self.world, lab))
+    }
+
+    fn test(&self, order: &TestOrder, server: &Body, lab: &Lab) -> Done {
+        let predictor = self.predictor(order.server.id, server, lab).map_err(|e| e.to_string())?;
+        let blocks = evaluation::blocks(&self.world, order.seen);
+        let block = blocks.get(order.block).ok_or("there is no such block of test samples")?;
+        let tally = evaluation::score(&self.world, lab, &*predictor, block, order.seen);
+        let tally = tally.map_err(|error| error.to_string())?;
+        Ok((Answer::Tested(tally.into()), Vec::new()))
+    }
+
+    /// The model of a server's state, made once.
+    fn predictor(
+        &self,
+        id: u64,
+        saved: &Body,
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, predictor)) = model.as_ref().filter(|(known, _)| *known == id) {
+            return Ok(Arc::clone(predictor));
+        }
+        let mut server = self.world.method.server(lab, self.init)?;
+        server.load(saved)?;
+        let predictor = server.predictor(lab)?;
+        *model = Some((id, Arc::clone(&predictor)));
+        Ok(predictor)
+    }
+}

@@ -1,0 +1,97 @@
+//! Which files a data set of the hub has, written down before they are fetched: a folder of images looks the same when
+//! half of them are there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::FetchError;
+use crate::files::{self, Disk, Kind};
+
+/// All files of a data set at one commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct HubList {
+    files: BTreeSet<String>,
+}
+
+/// How much of a data set is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Nothing.
+    Absent,
+    /// All files of its list, in this folder.
+    Whole(PathBuf),
+    /// Some, in this folder; why that is not known to be all, as a sentence goes on.
+    Part(PathBuf, String),
+}
+
+impl HubList {
+    pub fn new(files: &[String]) -> HubList {
+        HubList { files: files.iter().cloned().collect() }
+    }
+
+    /// Where the list of a commit lies: in the repository's folder of the cache, beside that of its files, which has
+    /// nothing else in it.
+    fn place(repository: &Path, commit: &str) -> PathBuf {
+        repository.join("fedcast").join(format!("{commit}.json"))
+    }
+
+    /// Writes it down.
+    pub fn keep(&self, repository: &Path, commit: &str) -> Result<(), FetchError> {
+        let path = HubList::place(repository, commit);
+        let folder = path.parent().unwrap_or(repository);
+        std::fs::create_dir_all(folder).map_err(FetchError::disk(folder))?;
+        let mut text = serde_json::to_vec_pretty(self).expect("a list of texts");
+        text.push(b'\n');
+        Disk::default().replace(&path, &text).map_err(FetchError::disk(&path))
+    }
+
+    /// Compares the folder of a commit with its list.
+    pub fn extent(repository: &Path, commit: &str, folder: PathBuf) -> Extent {
+        if !folder.is_dir() {
+            return Extent::Absent;
+        }
+        let text = files::read_text(&HubList::place(repository, commit), Kind::Table);
+        let list = text.ok().and_then(|text| serde_json::from_str::<HubList>(&text).ok());
+        let Some(HubList { files }) = list else {
+            let why = "no list says which files it has (another program has fetched them)";
+            return Extent::Part(folder, why.to_owned());
+        };
+        let mut missing = files.iter().filter(|file| !folder.join(file).is_file());
+        match missing.next() {
+            None => Extent::Whole(folder),
+            Some(first) => {
+                let count = 1 + missing.count();
+                let why =
+                    format!("{count} of its {} files are missing, {first} first", files.len());
+                Extent::Part(folder, why)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_whole_with_all_files_of_its_list_only() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let folder = root.join("snapshots/c0ffee");
+        let extent = || HubList::extent(root, "c0ffee", folder.clone());
+        assert_eq!(extent(), Extent::Absent);
+        std::fs::create_dir_all(folder.join("train")).unwrap();
+        std::fs::write(folder.join("train/1.png"), "1").unwrap();
+        assert!(matches!(extent(), Extent::Part(_, why) if why.contains("no list")));
+        let list = HubList::new(&["train/1.png".to_owned(), "train/2.png".to_owned()]);
+        list.keep(root, "c0ffee").unwrap();
+        let Extent::Part(_, why) = extent() else { panic!("a part") };
+        assert_eq!(why, "1 of its 2 files are missing, train/2.png first");
+        std::fs::write(folder.join("train/2.png"), "2").unwrap();
+        assert_eq!(extent(), Extent::Whole(folder.clone()));
+        // The list of another commit says nothing of this one.
+        assert!(matches!(HubList::extent(root, "beef", folder.clone()), Extent::Part(..)));
+    }
+}

@@ -1,0 +1,81 @@
+//! What tells a client that a new task has begun.
+
+use clap::ValueEnum;
+
+use super::config::Glfc;
+use super::state::Learned;
+use crate::data::Shard;
+use crate::learning::Classifier;
+use crate::methods::averaged::Client;
+use crate::policy::{Lab, PolicyError};
+use crate::scenario::reader::Choice;
+
+/// What tells a client that a new task has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Signal {
+    /// The task itself.
+    Task,
+    /// A jump of the mean entropy of the received model's answers on the client's data.
+    ///
+    /// Of the clients that are drawn; the release asks all.
+    Entropy,
+}
+
+impl Choice for Signal {}
+
+impl Glfc {
+    /// Whether the received model, or the task, says that a new one has begun.
+    pub(super) fn is_signalled(
+        &self,
+        state: &mut Learned,
+        member: &Client<'_, Learned>,
+        received: &Classifier,
+        lab: &Lab,
+    ) -> Result<bool, PolicyError> {
+        let view = &member.seat.view;
+        match self.signal {
+            Signal::Task => Ok(state.task != Some(view.task)),
+            // Nothing answers on nothing: the entropy stays that of the last round with samples.
+            Signal::Entropy if member.shard.is_empty() => Ok(false),
+            Signal::Entropy => {
+                let before = state.entropy;
+                state.entropy = entropy(member.shard, received, view.seen(), lab)?;
+                Ok(state.entropy - before > self.threshold)
+            }
+        }
+    }
+}
+
+/// The mean entropy of a model's answers on a shard, over the softmax of the outputs seen, in nats.
+fn entropy(shard: &Shard, model: &Classifier, seen: usize, lab: &Lab) -> Result<f64, PolicyError> {
+    let loader = lab.frozen(lab.statistics_loader(shard), model.frozen_part())?;
+    let mut total = 0.0;
+    for batch in loader.in_order(lab.evaluation_batch) {
+        let logits = model.logits(&model.batch_features(&batch?, &lab.device)?)?;
+        let logits = logits.narrow(1, 0, seen)?.contiguous()?.to_vec2::<f32>()?;
+        total += logits.iter().map(|row| entropy_of(row)).sum::<f64>();
+    }
+    Ok(total / shard.len().max(1) as f64)
+}
+
+fn entropy_of(logits: &[f32]) -> f64 {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let shifted = || logits.iter().map(|z| f64::from(*z) - f64::from(top));
+    let sum: f64 = shifted().map(libm::exp).sum();
+    libm::log(sum) - shifted().map(|z| libm::exp(z) * z).sum::<f64>() / sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// GLFC card, invariant 6 of the signal: uniform answers have `ln K`, certain ones nothing.
+    #[test]
+    fn uniform_answers_have_the_entropy_of_their_number() {
+        assert!((entropy_of(&[0.7; 10]) - libm::log(10.0)).abs() < 1e-12);
+        assert!(entropy_of(&[900.0, 0.0, -5.0]).abs() < 1e-12);
+        // p = (3/4, 1/4)
+        let wanted = 0.75 * libm::log(4.0 / 3.0) + 0.25 * libm::log(4.0);
+        assert!((entropy_of(&[libm::logf(3.0), 0.0]) - wanted).abs() < 1e-7);
+    }
+}

@@ -1,0 +1,202 @@
+//! Mean cosines between what many samples attend to.
+//!
+//! With a hundred clients some hundred thousand pairs of classes are compared, each over the components of hundreds of
+//! slots. So lengths are taken once for all that were scored against the same slots, and a vector is multiplied with
+//! several at once. Every sum runs over components in their order, as if pairs were taken one by one.
+
+use std::collections::BTreeMap;
+
+use super::similarity::Attention;
+
+/// What is compared: what samples of one class of a slot attend to, or those of all its classes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seen<'a> {
+    /// Of one class.
+    Class(&'a Attention, usize),
+    /// Of all.
+    Whole(&'a Attention),
+}
+
+impl<'a> Seen<'a> {
+    /// The slots whose components were scored.
+    fn over(self) -> &'a [u32] {
+        let (Seen::Class(attention, _) | Seen::Whole(attention)) = self;
+        &attention.over
+    }
+
+    /// Scores, `(blocks, slots, components)`.
+    fn scores(self) -> Vec<f64> {
+        match self {
+            Seen::Class(attention, class) => attention.class(class),
+            Seen::Whole(attention) => attention.all(),
+        }
+    }
+}
+
+/// The mean cosine over blocks of each of `ours` with each of `theirs`, over the slots that both were scored against; in
+/// a block in which either is zero it counts as 0.
+pub(super) fn mean_cosines(
+    ours: &[Seen<'_>],
+    theirs: &[Seen<'_>],
+    (blocks, components): (usize, usize),
+) -> Vec<Vec<f64>> {
+    let mut found = vec![vec![0.0; theirs.len()]; ours.len()];
+    let their_groups = by_over(theirs);
+    for (over, own) in by_over(ours) {
+        for (their_over, others) in &their_groups {
+            let common = common(over, their_over);
+            let (here, there): (Vec<usize>, Vec<usize>) = common.into_iter().unzip();
+            let scores = |seen: &Seen<'_>, places: &[usize]| {
+                let (scores, slots) = (seen.scores(), seen.over().len());
+                let block = |block| chosen(&scores, (block * slots, components), places);
+                (0..blocks).map(block).collect::<Vec<Vec<f64>>>()
+            };
+            let vectors: Vec<_> =
+                own.iter().map(|at| Vector::of(scores(&ours[*at], &here))).collect();
+            for lanes in others.chunks(LANES) {
+                let side_by_side = lanes.iter().map(|at| scores(&theirs[*at], &there));
+                let panel = Panel::of(&side_by_side.collect::<Vec<_>>());
+                for (at, vector) in own.iter().zip(&vectors) {
+                    let means = panel.mean_cosines(vector);
+                    lanes.iter().zip(means).for_each(|(other, mean)| found[*at][*other] = mean);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Who was scored against the same slots, by place.
+fn by_over<'a>(all: &[Seen<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
+    let mut groups = BTreeMap::<_, Vec<usize>>::new();
+    for (at, seen) in all.iter().enumerate() {
+        groups.entry(seen.over()).or_default().push(at);
+    }
+    groups
+}
+
+/// The places in both of slots that are in both; both rise.
+fn common(ours: &[u32], theirs: &[u32]) -> Vec<(usize, usize)> {
+    let place = |(slot, at): (&u32, usize)| Some((at, theirs.binary_search(slot).ok()?));
+    ours.iter().zip(0..).filter_map(place).collect()
+}
+
+/// The scores of slots at these places behind the first ones, each of so many components.
+fn chosen(scores: &[f64], (first, components): (usize, usize), places: &[usize]) -> Vec<f64> {
+    let slot = |place: &usize| &scores[(first + place) * components..][..components];
+    places.iter().flat_map(slot).copied().collect()
+}
+
+/// Scores by block, each with the sum of its squares.
+struct Vector(Vec<(Vec<f64>, f64)>);
+
+impl Vector {
+    fn of(blocks: Vec<Vec<f64>>) -> Vector {
+        let with_square = |scores: Vec<f64>| {
+            let square = scores.iter().map(|score| score * score).sum();
+            (scores, square)
+        };
+        Vector(blocks.into_iter().map(with_square).collect())
+    }
+}
+
+/// Vectors that are multiplied at once.
+const LANES: usize = 16;
+
+/// Scores of several vectors side by side, by block, each with the sums of its squares; zeros where there are fewer.
+struct Panel(Vec<(Vec<[f64; LANES]>, [f64; LANES])>);
+
+impl Panel {
+    fn of(vectors: &[Vec<Vec<f64>>]) -> Panel {
+        let block = |block: usize| {
+            let width = vectors.first().map_or(0, |vector| vector[block].len());
+            let (mut rows, mut squares) = (vec![[0.0; LANES]; width], [0.0; LANES]);
+            for (lane, vector) in vectors.iter().enumerate() {
+                rows.iter_mut().zip(&vector[block]).for_each(|(row, score)| row[lane] = *score);
+            }
+            for row in &rows {
+                squares.iter_mut().zip(row).for_each(|(square, score)| *square += score * score);
+            }
+            (rows, squares)
+        };
+        Panel((0..vectors.first().map_or(0, Vec::len)).map(block).collect())
+    }
+
+    fn mean_cosines(&self, vector: &Vector) -> [f64; LANES] {
+        let mut sums = [0.0; LANES];
+        for ((ours, square), (theirs, squares)) in vector.0.iter().zip(&self.0) {
+            let mut products = [0.0; LANES];
+            for (score, row) in ours.iter().zip(theirs) {
+                products.iter_mut().zip(row).for_each(|(product, other)| *product += score * other);
+            }
+            for ((sum, product), other) in sums.iter_mut().zip(products).zip(squares) {
+                let norm = (square * other).sqrt();
+                *sum += if norm > 0.0 { product / norm } else { 0.0 };
+            }
+        }
+        sums.map(|sum| sum / self.0.len().max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scores that say where they stand: of block, slot and component.
+    fn attention(over: &[u32], classes: usize, seed: f32) -> Attention {
+        let (blocks, components) = SIZES;
+        let width = blocks * over.len() * components;
+        let mean = |at: usize| {
+            let (class, within) = (at / width, at % width);
+            let slot = over[within / components % over.len()];
+            ((seed + class as f32) * (1.0 + slot as f32) + within as f32 * 0.7).sin()
+        };
+        let means = (0..classes * width).map(mean).collect();
+        Attention { over: over.into(), means, counts: vec![1; classes] }
+    }
+
+    const SIZES: (usize, usize) = (2, 3);
+
+    /// Pair by pair, number by number, to the bit.
+    fn one_by_one(a: Seen<'_>, b: Seen<'_>) -> f64 {
+        let ((blocks, components), (x, y)) = (SIZES, (a.scores(), b.scores()));
+        let mut sum = 0.0;
+        for block in 0..blocks {
+            let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+            for (at, slot) in a.over().iter().enumerate() {
+                let Some(there) = b.over().iter().position(|other| other == slot) else { continue };
+                for component in 0..components {
+                    let x = x[(block * a.over().len() + at) * components + component];
+                    let y = y[(block * b.over().len() + there) * components + component];
+                    (xy, xx, yy) = (xy + x * y, xx + x * x, yy + y * y);
+                }
+            }
+            let norm = f64::sqrt(xx * yy);
+            sum += if norm > 0.0 { xy / norm } else { 0.0 };
+        }
+        sum / blocks as f64
+    }
+
+    #[test]
+    fn many_at_once_are_each_of_them_to_the_bit() {
+        let of = [
+            attention(&[0, 1, 4], 3, 0.3),
+            attention(&[1, 4, 7, 9], 9, 1.7),
+            attention(&[0, 1, 4], 10, 2.2),
+            attention(&[2], 2, 0.1),
+        ];
+        let classes = of.iter().flat_map(|own| (0..own.counts.len()).map(|c| Seen::Class(own, c)));
+        let all: Vec<Seen<'_>> = classes.chain(of.iter().map(Seen::Whole)).collect();
+        assert!(all.len() > LANES);
+        let found = mean_cosines(&all[..14], &all, SIZES);
+        for (ours, row) in all.iter().zip(&found) {
+            for (theirs, cosine) in all.iter().zip(row) {
+                assert_eq!(cosine.to_bits(), one_by_one(*ours, *theirs).to_bits());
+            }
+        }
+        assert!(found[0].iter().any(|cosine| cosine.abs() > 0.01));
+        // Nobody was scored against what the last one was.
+        assert_eq!((found.len(), found[0][all.len() - 1]), (14, 0.0));
+        assert!(mean_cosines(&[], &all, SIZES).is_empty());
+    }
+}

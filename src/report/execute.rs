@@ -1,0 +1,86 @@
+//! Executes a run with all that the program writes beside its journal: tables, wall times, summary, histograms.
+
+use std::time::Instant;
+
+use super::parquet::write_parquet;
+use super::tables::{TableFiles, write_partition};
+use super::{Both, ConfusionTable, Profile, Shared, Summary, TaskClock, WallTable};
+use crate::experiment::{DirectoryError, ExperimentError, Finished, Run, RunDirectory, names};
+use crate::federation::histograms::Histograms;
+use crate::federation::{EventSink, Interrupt};
+use crate::scenario::Scenario;
+
+/// A run that ended, with what is in its `summary.json`.
+pub struct Executed {
+    /// How it ended.
+    pub finished: Finished,
+    /// Where it is.
+    pub directory: RunDirectory,
+    /// What it came to.
+    pub summary: Summary,
+}
+
+/// Simulates to the end and writes every file of the run. `more` see the journal's entries, too; the first `told` of them
+/// were computed by an earlier process.
+///
+/// # Errors
+/// What ended the run early; its manifest then says `failed`.
+pub fn execute(
+    run: Run,
+    scenario: &Scenario,
+    told: u64,
+    more: Vec<Box<dyn EventSink>>,
+    interrupt: Interrupt,
+) -> Result<Executed, ExperimentError> {
+    let summary = Shared::new(Summary::about(scenario));
+    let histograms = Shared::new(Histograms::default());
+    let clock = Shared::new(TaskClock::default());
+    let profile = Shared::new(Profile::create(run.directory())?);
+    let wall = Shared::new(WallTable::create(run.directory(), told)?);
+    let mut readers = tables(&run, scenario, told)?;
+    readers.push(Box::new(wall.clone()));
+    readers.push(Box::new(summary.clone()));
+    readers.push(Box::new(histograms.clone()));
+    readers.push(Box::new(clock.clone()));
+    readers.extend(more);
+    let spans = Both(Both(profile.clone(), histograms.clone()), wall);
+    let cache = run.cache();
+    let began = Instant::now();
+    let figures = |directory: &RunDirectory, finished: &Finished| {
+        let mut summary = summary.lock();
+        summary.digests = Some(finished.digests.clone());
+        summary.wall = Some(profile.lock().times(began.elapsed(), &clock.lock(), cache.figures()));
+        directory.write(names::SUMMARY, summary.to_json().as_bytes())?;
+        if scenario.record.parquet {
+            write_parquet(directory.disk(), directory.path())?;
+        }
+        if scenario.record.histograms {
+            for (name, text) in histograms.lock().files() {
+                directory.write(&format!("{}/{name}", names::HISTOGRAMS), text.as_bytes())?;
+            }
+        }
+        Ok(())
+    };
+    let (finished, directory) = run.execute(readers, Box::new(spans), interrupt, figures)?;
+    let summary = summary.lock().clone();
+    Ok(Executed { finished, directory, summary })
+}
+
+/// The tables that grow with the run; the one of who holds what is whole before it.
+fn tables(
+    run: &Run,
+    scenario: &Scenario,
+    told: u64,
+) -> Result<Vec<Box<dyn EventSink>>, DirectoryError> {
+    let directory = run.directory();
+    if let Some(holdings) = run.holdings() {
+        write_partition(directory, &holdings)?;
+    }
+    let (disk, path) = (directory.disk(), directory.path());
+    let mut tables: Vec<Box<dyn EventSink>> =
+        vec![Box::new(TableFiles::create_on(disk, path, &scenario.record)?)];
+    if scenario.record.confusion {
+        tables.push(Box::new(ConfusionTable::create(directory, told)?));
+    }
+    Ok(tables)
+}

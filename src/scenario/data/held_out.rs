@@ -1,0 +1,53 @@
+//! `data.validation` and `data.evaluate`: what is held out of training, and what accuracies are measured on.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::reader::Choice;
+
+/// What accuracies are measured on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evaluated {
+    /// The test set.
+    #[default]
+    Test,
+    /// What `data.validation` holds out of the training data; the test set is not looked at.
+    Validation,
+}
+
+/// What is held out of the training samples of every class, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// Of every class.
+    pub share: f64,
+    /// What accuracies are measured on.
+    pub evaluate: Evaluated,
+}
+
+impl fmt::Display for HeldOut {
+    /// One line for readers of tables.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = self.share;
+        match self.evaluate {
+            Evaluated::Validation => write!(
+                f,
+                "VALIDATION: accuracies are of held-out training samples ({share} of every class), not of the test set"
+            ),
+            Evaluated::Test => write!(
+                f,
+                "held out: {share} of every class's training samples, unused; accuracies are of the test set"
+            ),
+        }
+    }
+}
+
+impl Evaluated {
+    pub(super) fn is_test(&self) -> bool {
+        *self == Evaluated::Test
+    }
+}
+
+impl Choice for Evaluated {}

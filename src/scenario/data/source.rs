@@ -1,0 +1,44 @@
+//! `data.source`: data sets and layouts.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::scenario::reader::Choice;
+
+/// A data set or a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataSource {
+    /// The embedded handwritten digits: 10 classes, 8x8 grey pixels.
+    Digits,
+    /// CIFAR-10 in the official binary or Python layout, folder or .tar.gz.
+    Cifar10,
+    /// CIFAR-100 in the official binary or Python layout, folder or .tar.gz.
+    Cifar100,
+    /// Image files: `train/CLASS/*` and `test/CLASS/*`, Tiny-ImageNet, CUB, DomainNet, or undivided.
+    Folder,
+    /// The IDX files of MNIST and its family, gzipped or not: 28x28 grey pixels.
+    Idx,
+    /// Parquet files of images, as on the Hugging Face hub.
+    Parquet,
+    /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv.
+    Table,
+    /// LEAF's JSON files of users and their images (FEMNIST): 28x28 grey pixels.
+    Leaf,
+    /// A play as plain text, speakers' lines under their names.
+    Play,
+}
+
+impl Choice for DataSource {}
+
+impl DataSource {
+    /// What lies at its path.
+    pub(super) fn place(self) -> &'static str {
+        match self {
+            DataSource::Play => "the text",
+            DataSource::Cifar10 | DataSource::Cifar100 => "the folder or the .tar.gz",
+            DataSource::Table => "the file, or the folder of train and test files",
+            _ => "the folder",
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Keys that nobody asked for: what they were probably meant to be.
+
+use super::{DECIDES, TableReader};
+use crate::scenario::reader::node::{Entry, Table};
+use crate::scenario::reader::readable::Fault;
+use crate::scenario::reader::suggest::{alternatives, nearest};
+
+impl TableReader<'_> {
+    /// Reports every key that nobody asked for.
+    pub(super) fn refuse_unknown(&mut self) {
+        let Some(table) = self.entries().filter(|_| !self.open) else { return };
+        for (key, entry) in table.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
+            let replace = self.replacement(table, entry);
+            if let Some((_, beside)) = self.foreign.iter().find(|(name, _)| name == key) {
+                let help = replace.unwrap_or_else(|| format!("remove it, or change `{beside}`"));
+                self.report.fault(Fault {
+                    span: entry.key,
+                    message: format!("`{}` has no meaning with `{beside}`", self.path_of(key)),
+                    label: "no effect here".into(),
+                    help: Some(help),
+                });
+                continue;
+            }
+            let all = self.known.iter().chain(self.foreign.iter().map(|(name, _)| name)).copied();
+            let within = self.read.keys.iter().map(|doc| &*doc.key);
+            let mut within =
+                within.filter(|path| path.rsplit_once('.').is_some_and(|(_, k)| k == key));
+            let placed = replace.is_some();
+            let help = match nearest(key, all) {
+                _ if replace.is_some() => replace.unwrap_or_default(),
+                Some(word) => format!("did you mean `{word}`?"),
+                None if let Some(path) = within.next() => {
+                    format!("did you mean `{}`?", self.path_of(path))
+                }
+                None if self.known.is_empty() => "there are no keys here".to_owned(),
+                None => {
+                    let mut known = self.known.clone();
+                    known.sort_unstable();
+                    known.dedup();
+                    format!("possible keys are {}", alternatives(known))
+                }
+            };
+            let fault = Fault {
+                span: entry.key,
+                message: format!("unknown key `{key}` in {}", self.title()),
+                label: "no such key".into(),
+                help: Some(help),
+            };
+            match placed {
+                true => self.report.fault(fault),
+                false => self.report.stray(fault, key),
+            }
+        }
+    }
+
+    /// What to write where an override changed of which kind this table is and left a key of the other kind in it.
+    fn replacement(&self, table: &Table, left: &Entry) -> Option<String> {
+        let changed = |key: &&&str| {
+            let kind = table.get(**key).filter(|kind| self.report.is_override(kind.node.span));
+            kind.is_some() && !self.report.is_override(left.key)
+        };
+        let key = DECIDES.iter().find(changed)?;
+        let value = table.get(*key)?.node.to_toml()?;
+        let path = &self.path;
+        Some(format!(
+            "it belongs to another `{path}.{key}`; replace the whole table: --set '{path}={{{key}={value}}}'"
+        ))
+    }
+}

@@ -1,0 +1,216 @@
+//! What seats and servers compute, for virtual time: counted from dimensions, number by number.
+
+use std::sync::Arc;
+
+use fedcast::learning::TrainingPlan;
+use fedcast::learning::gradient_matching::LeNet;
+use fedcast::methods::averaged::Reset;
+use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::glfc::{Glfc, OldModel, Proxy, Signal};
+use fedcast::methods::gradma::{GradMa, Project};
+use fedcast::methods::icarl::{Icarl, Keeps};
+use fedcast::methods::lorm::Lorm;
+use fedcast::methods::regmean::RegMean;
+use fedcast::policy::{Method, Period, RoundContext, one_seat_each};
+use fedcast::quantity::{ClientId, Round};
+
+use crate::toys::facts;
+use crate::{built, engine};
+
+/// Width, tokens, hidden width and blocks of the tiny transformer, head rows, and classes of a task.
+const DIM: usize = 16;
+const TOKENS: usize = 5;
+const MLP: usize = 32;
+const DEPTH: usize = 2;
+
+/// A round of a task in a phase.
+fn round(method: &Arc<dyn Method>, task: usize, phase: usize, round_in_phase: u32) -> RoundContext {
+    RoundContext {
+        round: Round(10 * task as u32 + round_in_phase),
+        period: Period::of(engine(Arc::clone(method), 3).view(task), 3),
+        phase,
+        phase_name: "",
+        round_in_phase,
+        rounds_in_phase: 3,
+        run_seed: 0,
+    }
+}
+
+/// Two epochs in batches of eight.
+fn plan() -> TrainingPlan {
+    TrainingPlan { epochs: 2, batch: 8, ..TrainingPlan::default() }
+}
+
+/// Passes of a client with so many samples.
+fn client(method: &Arc<dyn Method>, round: &RoundContext, samples: usize) -> f64 {
+    let seat = one_seat_each(&round.period, &[ClientId(0)]).remove(0);
+    method.seat_work(&seat, round, samples, &plan())
+}
+
+/// So many multiplications in sample passes.
+fn passes(multiplications: usize) -> f64 {
+    let block = TOKENS * (4 * DIM * DIM + 2 * DIM * MLP) + 2 * TOKENS * TOKENS * DIM;
+    let forward = 4 * 16 * DIM + DEPTH * block + DIM * facts().classes;
+    multiplications as f64 / (3 * forward) as f64
+}
+
+fn near(found: f64, wanted: f64) {
+    assert!((found - wanted).abs() <= 1e-9 * wanted.abs(), "{found} instead of {wanted}");
+}
+
+#[test]
+fn icarl_trains_on_exemplars_herds_and_describes() {
+    let classes = facts().classes / 3;
+    let icarl = |change: fn(&mut Icarl)| {
+        let mut method = Icarl { budget: 60, ..Icarl::default() };
+        change(&mut method);
+        built(method, &facts())
+    };
+    let method = icarl(|_| ());
+    let trained = |task| client(&method, &round(&method, task, 0, 1), 40);
+    // Nobody teaches in the first task; later there are 40 exemplars, then as many as the budget has room for.
+    near(trained(0), 2.0 * 40.0);
+    near(trained(1), 2.0 * 80.0 * 4.0 / 3.0);
+    near(trained(2), 2.0 * 100.0 * 4.0 / 3.0);
+    // A third of a pass of each sample, and of each exemplar and its mirror image; distances of 40 samples for each choice.
+    let reported = |method: &Arc<dyn Method>, task| client(method, &round(method, task, 1, 0), 40);
+    let each = (60 / (2 * classes)).min(40 / classes);
+    near(reported(&method, 1), 40.0 / 3.0 + passes(40 * each * DIM) + 2.0 * 60.0 / 3.0);
+    let plain = icarl(|method| (method.keep, method.flips) = (Keeps::Everything, false));
+    near(reported(&plain, 1), 80.0 / 3.0);
+}
+
+#[test]
+fn gradma_solves_programs_on_both_sides() {
+    let gradma = |change: fn(&mut GradMa)| {
+        let fedavg = FedAvg { train: Train::Head, ..FedAvg::default() };
+        let mut method = GradMa { fedavg, memory: 3, ..GradMa::default() };
+        change(&mut method);
+        let facts = fedcast::policy::ModelFacts { clients: 20, ..facts() };
+        built(method, &facts)
+    };
+    let numbers = facts().classes * (DIM + 1);
+    let method = gradma(|_| ());
+    // Three gradients of every sample; ten steps, and in nine of them four lengths, nine inner products, three rows.
+    near(client(&method, &round(&method, 0, 0, 0), 40), 240.0 + passes(9 * 16 * numbers));
+    let server = |method: &Arc<dyn Method>, at: u32, updates| {
+        method.server_work(&round(method, 1, 0, at), updates)
+    };
+    // Two who answered: three lengths, five inner products, two rows, the momentum and what is left of two updates.
+    let of =
+        |rows: usize| passes((1 + rows + rows * (rows + 1) / 2 + rows + rows + 1 + rows) * numbers);
+    let forgets = gradma(|method| method.reset = Reset::Task);
+    near(server(&forgets, 0, 2), of(2));
+    near(of(2), passes((3 + 5 + 2 + 1 + 2) * numbers));
+    near(server(&forgets, 1, 2), of(3));
+    let keeps = gradma(|method| method.reset = Reset::Keep);
+    near(server(&keeps, 0, 1), of(3));
+    let clients = gradma(|method| method.project = Project::Clients);
+    assert_eq!(server(&clients, 2, 2), 0.0);
+    let at_server = gradma(|method| method.project = Project::Server);
+    near(client(&at_server, &round(&at_server, 0, 0, 0), 40), 80.0);
+}
+
+/// Width of the inputs and of the outputs of the four layers of a block.
+const LAYERS: [(usize, usize); 4] = [(DIM, 3 * DIM), (DIM, DIM), (DIM, MLP), (MLP, DIM)];
+
+#[test]
+fn regmean_measures_moments_multiplies_each_update_and_inverts() {
+    let classes = facts().classes;
+    for (gamma, power) in [(0.5, 2), (0.0, 1)] {
+        let mut method = RegMean::default();
+        method.fedavg.train = Train::All;
+        (method.statistics.gamma_backbone, method.statistics.gamma_head) = (gamma, gamma);
+        let method = built(method, &facts());
+        let blocks = |of: &dyn Fn((usize, usize)) -> usize| {
+            DEPTH * LAYERS.into_iter().map(of).sum::<usize>()
+        };
+        let moments = blocks(&|(inputs, _)| TOKENS * inputs.pow(power)) + DIM.pow(power);
+        let trained = 40.0 * (2.0 + 1.0 / 3.0);
+        near(client(&method, &round(&method, 1, 0, 0), 40), trained + passes(40 * moments));
+        let merge = |(inputs, outputs): (usize, usize)| {
+            let inverse = if power == 2 { 10 * inputs.pow(3) } else { 0 };
+            (3 + 1) * outputs * inputs.pow(power) + inverse
+        };
+        let server = method.server_work(&round(&method, 1, 0, 0), 3);
+        near(server, passes(blocks(&merge) + merge((DIM, classes))));
+    }
+}
+
+#[test]
+fn lorm_inverts_what_the_factor_of_the_round_needs() {
+    let (rank, classes) = (4, facts().classes);
+    let mut method = Lorm { rank: rank as u32, ..Lorm::default() };
+    (method.statistics.gamma_backbone, method.statistics.gamma_head) = (0.5, 0.0);
+    let method = built(method, &facts());
+    let blocks =
+        |of: &dyn Fn((usize, usize)) -> usize| DEPTH * LAYERS.into_iter().map(of).sum::<usize>();
+    let moments = blocks(&|(inputs, _)| TOKENS * inputs * inputs);
+    let trained = client(&method, &round(&method, 1, 0, 0), 40);
+    near(trained, 40.0 * (2.0 + 1.0 / 3.0) + passes(40 * (moments + DIM)));
+    let reported = client(&method, &round(&method, 1, 1, 0), 40);
+    near(reported, 40.0 / 3.0 + passes(40 * moments));
+
+    let server = |task, phase, at| method.server_work(&round(&method, task, phase, at), 3);
+    let head = 4 * classes * DIM;
+    let a = |(inputs, _): (usize, usize)| 4 * rank * inputs * inputs + 10 * inputs.pow(3);
+    near(server(1, 0, 1), passes(blocks(&a) + head));
+    let b = |(inputs, outputs): (usize, usize)| {
+        let through = rank * inputs * inputs + rank * rank * inputs;
+        4 * (through + outputs * rank * rank) + 10 * rank.pow(3)
+    };
+    near(server(1, 0, 0), passes(blocks(&b) + head));
+    // As a task ends: products of its A, and A of every task anew, where there are several.
+    let product = |(inputs, _): (usize, usize)| rank * inputs * inputs;
+    near(server(0, 1, 0), passes(blocks(&product)));
+    let merged = |(inputs, _): (usize, usize)| {
+        rank * inputs * inputs + 3 * (rank * inputs * inputs + 10 * inputs.pow(3))
+    };
+    near(server(2, 1, 0), passes(blocks(&merged)));
+}
+
+#[test]
+fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
+    let classes = facts().classes / 3;
+    let glfc = |change: fn(&mut Glfc)| {
+        let mut method = Glfc { budget: 60, ..Glfc::default() };
+        change(&mut method);
+        built(method, &facts())
+    };
+    let method = glfc(|_| ());
+    let of = |method: &Arc<dyn Method>, task, at| client(method, &round(method, task, 0, at), 40);
+    near(of(&method, 0, 0), 80.0);
+    near(of(&method, 1, 1), 2.0 * 80.0 * 4.0 / 3.0);
+    let each = (60 / classes).min(40 / classes);
+    let chosen = 40.0 / 3.0 + passes(40 * each * DIM);
+    near(of(&method, 1, 0), 2.0 * 80.0 * 4.0 / 3.0 + chosen);
+    let entropy = glfc(|method| method.signal = Signal::Entropy);
+    near(of(&entropy, 1, 1), 2.0 * 80.0 * 4.0 / 3.0 + 40.0 / 3.0);
+    assert_eq!(method.server_work(&round(&method, 1, 0, 0), 3), 0.0);
+
+    let proxy = |method: &mut Glfc| {
+        method.old_model = OldModel::Proxy;
+        method.proxy.search.calls = 7;
+        method.proxy.search.kept = 5;
+        method.proxy = Proxy { perturbation: 6, wait: 0, ..method.proxy };
+    };
+    let with_proxy = glfc(proxy);
+    // 12 channels behind each convolution of 25 numbers, of 4 x 4, 2 x 2 and 2 x 2 places.
+    let lenet = 12 * 25 * 16 + 2 * 12 * 12 * 25 * 4 + facts().classes * 12 * 4;
+    assert_eq!(LeNet::multiplications_of([1, 8, 8], facts().classes), lenet);
+    let nearest = 40.0 / 3.0 + passes(40 * DIM);
+    let said = nearest + (classes * 6) as f64 + passes(classes * 3 * lenet);
+    near(of(&with_proxy, 0, 0), 80.0 + said);
+    near(of(&with_proxy, 0, 1), 80.0);
+    let server = |at| with_proxy.server_work(&round(&with_proxy, 1, 0, at), 3);
+    let images = 3 * classes;
+    let scored = (images * 5) as f64 / 3.0;
+    near(server(1), scored);
+    near(server(0), scored + passes(images * 7 * 20 * 9 * lenet));
+    let waits = glfc(|method| {
+        method.old_model = OldModel::Proxy;
+        method.proxy.wait = 2;
+    });
+    let server = |at| waits.server_work(&round(&waits, 1, 0, at), 3);
+    assert!(server(1) == 0.0 && server(2) > 0.0);
+}
