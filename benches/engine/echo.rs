@@ -1,6 +1,7 @@
 //! A method that learns nothing, and federations of it: what is left is the engine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, digits};
@@ -21,24 +22,45 @@ pub struct Federation {
     /// Clients that are registered beside them and never asked.
     pub idle: u32,
     pub rounds: u32,
+    /// How long a client's worker sleeps over its job.
+    pub nap: Duration,
+    /// Whether every client is sent floats of its own.
+    pub apart: bool,
 }
+
+/// A thousand clients, a tenth of them asked in each of ten rounds.
+pub const THOUSAND: Federation = Federation {
+    floats: 8_000,
+    clients: 1_000,
+    asked: 100,
+    idle: 0,
+    rounds: 10,
+    nap: Duration::ZERO,
+    apart: false,
+};
 
 /// The one parameter.
 const ECHO: &str = "echo";
 
-/// Sends the same floats down and up, and the server folds nothing.
+/// Sends floats down and the same ones up, and the server folds nothing.
 #[derive(Clone)]
-pub struct Echo(Arc<[f32]>);
+pub struct Echo {
+    floats: usize,
+    /// What everybody is sent who is not sent floats of its own.
+    same: Message,
+    nap: Duration,
+    apart: bool,
+}
 
 impl Echo {
     fn layout(&self) -> Layout {
-        Layout::of(vec![Place::parameter(ECHO, &[self.0.len()])])
+        Layout::of(vec![Place::parameter(ECHO, &[self.floats])])
     }
+}
 
-    fn message(&self) -> Message {
-        let floats = Parameter { shape: vec![self.0.len()], values: Arc::clone(&self.0) };
-        Message::of([(ECHO, floats)].into_iter().collect())
-    }
+fn message(floats: usize, value: f32) -> Message {
+    let floats = Parameter { shape: vec![floats], values: vec![value; floats].into() };
+    Message::of([(ECHO, floats)].into_iter().collect())
 }
 
 struct Nothing;
@@ -63,6 +85,9 @@ impl Method for Echo {
         self.layout()
     }
     fn train(&self, members: &mut [Member], _: &Lab) -> Vec<Result<Outcome, Failure>> {
+        if !self.nap.is_zero() {
+            std::thread::sleep(self.nap);
+        }
         let answer = |member: &Member| Outcome { up: (*member.down).clone(), metrics: vec![] };
         members.iter().map(|member| Ok(answer(member))).collect()
     }
@@ -75,7 +100,11 @@ impl Server for Echo {
         seats: &[Seat],
         _: &Lab,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        Ok(shared(self.message(), seats))
+        if !self.apart {
+            return Ok(shared(self.same.clone(), seats));
+        }
+        let own = |seat: &Seat| Arc::new(message(self.floats, seat.client.0 as f32));
+        Ok(seats.iter().map(own).collect())
     }
     fn end_round(
         &mut self,
@@ -89,7 +118,7 @@ impl Server for Echo {
         Ok(Arc::new(Nothing))
     }
     fn save(&self) -> Body {
-        self.message().body()
+        self.same.body()
     }
     fn load(&mut self, _: &Body) -> Result<(), WireError> {
         Ok(())
@@ -117,7 +146,8 @@ impl Federation {
             curve: Curve::Never,
             ..Rules::default()
         };
-        let method = Arc::new(Echo(vec![0.5; self.floats].into()));
+        let Federation { floats, nap, apart, .. } = *self;
+        let method = Arc::new(Echo { floats, same: message(floats, 0.5), nap, apart });
         Setup::new("echo", method, lab, vec![vec![shard; self.clients as usize]], rules)
     }
 }

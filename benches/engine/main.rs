@@ -18,13 +18,9 @@ mod figures;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use echo::Federation;
+use echo::{Federation, THOUSAND};
 use fedcast::federation::{Interrupt, simulate};
 use figures::{Asked, Records, Times};
-
-/// The clients of every case but one.
-const THOUSAND: Federation =
-    Federation { floats: 8_000, clients: 1_000, asked: 100, idle: 0, rounds: 10 };
 
 /// Wall time of a run, and its entries.
 fn run(case: &Federation) -> (Duration, u64) {

@@ -8,6 +8,7 @@
 
 mod memory;
 mod noise;
+mod processor;
 mod records;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use fedcast::experiment::keep_freed_memory;
 pub use memory::{forget_peak, peak};
 pub use noise::noise;
+pub use processor::processor_time;
 pub use records::Records;
 
 /// What is asked of a figure.
@@ -45,6 +47,11 @@ impl Times {
         let taken: Vec<Duration> = (0..times).map(|_| work()).collect();
         self.0.extend(taken.iter().map(Duration::as_secs_f64));
         taken.iter().sum()
+    }
+
+    /// Notes a figure that was taken elsewhere.
+    pub fn note(&mut self, figure: f64) {
+        self.0.push(figure);
     }
 
     /// The middle one.

@@ -10,7 +10,7 @@ mod echo;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use echo::Federation;
+use echo::{Federation, THOUSAND};
 use fedcast::federation::{Entry, Event, EventSink, Interrupt, SinkError, simulate};
 
 /// Set in the process that runs one test only.
@@ -67,8 +67,7 @@ fn watched(federation: &Federation) -> Vec<f64> {
 #[test]
 fn a_thousand_rounds_leak_nothing() {
     alone("a_thousand_rounds_leak_nothing", || {
-        let federation =
-            Federation { floats: 4_000, clients: 1_000, asked: 20, idle: 0, rounds: 1_000 };
+        let federation = Federation { floats: 4_000, asked: 20, rounds: 1_000, ..THOUSAND };
         let seen = watched(&federation);
         let (Some(early), Some(late)) = (seen.get(1), seen.get(9)) else { return };
         let grown = format!("{early} MB after 200 rounds, {late} MB after 1,000: {seen:?}");
@@ -80,7 +79,7 @@ fn a_thousand_rounds_leak_nothing() {
 #[test]
 fn ten_thousand_clients_fit_into_bounded_memory() {
     alone("ten_thousand_clients_fit_into_bounded_memory", || {
-        let few = Federation { floats: 1_000, clients: 100, asked: 100, idle: 0, rounds: 100 };
+        let few = Federation { floats: 1_000, clients: 100, rounds: 100, ..THOUSAND };
         let many = Federation { clients: 10_000, idle: 10_000, ..few };
         let [before, after] = [few, many].map(|federation| watched(&federation).pop());
         let (Some(before), Some(after)) = (before, after) else { return };

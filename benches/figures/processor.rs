@@ -1,0 +1,11 @@
+//! What this process has taken of its processors.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// In user and in kernel mode, of all threads.
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}

@@ -1,0 +1,123 @@
+//! What it costs to let other processes compute: a method that learns nothing, under `mpirun`.
+//!
+//! * a job of 6.5 MB there and back: jobs per second over four ranks, and what each takes of rank 0's processor beyond
+//!   what it takes when rank 0 does it itself; asked: 50, and 8 ms;
+//! * a round of 100 clients whose jobs last 200 ms: how much sooner it is over with four workers, in as many processes,
+//!   than with one; asked: 3.5 times.
+//!
+//! ```text
+//! cargo bench --features mpi --bench ranks
+//! ```
+//! It starts itself with `mpirun`, on this machine; a worker sleeps over a job, so that two cores do for five processes.
+
+#[path = "../engine/echo.rs"]
+mod echo;
+#[path = "../figures/mod.rs"]
+mod figures;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use echo::{Federation, THOUSAND};
+use fedcast::experiment::ranks::mpi::{self, Joined};
+use fedcast::federation::fleet::{Fleet, Mate, Rank, serve};
+use fedcast::federation::{Interrupt, simulate};
+use figures::{Asked, Records, Times};
+
+/// A round of jobs that come and go with 6.5 MB each.
+const CROSSING: Federation = Federation {
+    floats: 1_625_000,
+    clients: 100,
+    rounds: 3,
+    nap: Duration::from_millis(20),
+    apart: true,
+    ..THOUSAND
+};
+
+/// A round of jobs that take their time.
+const LASTING: Federation =
+    Federation { rounds: 1, nap: Duration::from_millis(200), apart: false, ..CROSSING };
+
+/// Names the case to a process that `mpirun` started.
+const CASE: &str = "FEDCAST_BENCH_CASE";
+
+/// What rank 0 tells of a run.
+struct Told {
+    seconds: f64,
+    /// Of rank 0's process.
+    processor_seconds: f64,
+    /// Jobs that other ranks did.
+    crossed: f64,
+}
+
+fn main() {
+    figures::begin();
+    match std::env::var(CASE).as_deref() {
+        Ok("crossing") => take_part(&CROSSING),
+        Ok(_) => take_part(&LASTING),
+        Err(_) => measure(),
+    }
+}
+
+/// Starts the runs, and prints the figures.
+fn measure() {
+    let (mut rates, mut costs, mut ratios) = <(Times, Times, Times)>::default();
+    for _ in 0..5 {
+        let (alone, five) = (launch("crossing", 1), launch("crossing", 5));
+        rates.note(five.crossed / five.seconds);
+        let more = five.processor_seconds - alone.processor_seconds;
+        costs.note(more / five.crossed * 1e3);
+    }
+    for _ in 0..3 {
+        ratios.note(launch("lasting", 1).seconds / launch("lasting", 4).seconds);
+    }
+    let same = |figure: f64| figure;
+    rates.print("6.5 MB to a rank and back", "jobs/s", Asked::AtLeast(50.0), same);
+    costs.print("of rank 0's processor, for each", "ms", Asked::AtMost(8.0), same);
+    ratios.print("four workers against one", "times", Asked::AtLeast(3.5), same);
+}
+
+fn launch(case: &str, ranks: u32) -> Told {
+    let mut command = Command::new("mpirun");
+    command
+        .args(["-n", &ranks.to_string(), "--bind-to", "none"])
+        .arg(std::env::current_exe().expect("this program"))
+        .env(CASE, case)
+        // More processes than cores, perhaps as root: Open MPI 4, then 5. MPICH allows both.
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+        .env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    let ended = command.output().expect("mpirun is needed for this bench");
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let why = || format!("{text}{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{}", why());
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let &[seconds, processor_seconds, crossed] = numbers.as_slice() else { panic!("{}", why()) };
+    Told { seconds, processor_seconds, crossed }
+}
+
+/// One of the ranks of a run, with one worker.
+fn take_part(case: &Federation) {
+    let Joined { rank, size, line, carrying } = mpi::join().expect("MPI begins");
+    let mut setup = case.setup();
+    setup.workers = 1.into();
+    if rank != Rank::ZERO {
+        serve(setup, &line).expect("rank 0 lets it go");
+        drop(line);
+        carrying.wait();
+        return;
+    }
+    let mate = |rank| Mate { rank: Rank(rank), workers: 1, done: Arc::default() };
+    let mates: Vec<Mate> = (1..size).map(mate).collect();
+    let done: Vec<Arc<AtomicU64>> = mates.iter().map(|mate| Arc::clone(&mate.done)).collect();
+    setup.fleet = Some(Fleet { line, mates, on_loss: Box::new(|loss| panic!("{loss:?}")) });
+    let (begun, worked) = (Instant::now(), figures::processor_time());
+    simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
+    let (seconds, worked) = (begun.elapsed(), figures::processor_time() - worked);
+    let crossed: u64 = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
+    carrying.wait();
+    println!("{} {} {crossed}", seconds.as_secs_f64(), worked.as_secs_f64());
+}
