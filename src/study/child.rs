@@ -6,22 +6,24 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::directory::{Failure, LEARNT_NOTHING, StudyDirectory};
 use super::prepare::Prepared;
-use crate::experiment::{DirectoryError, write_atomically};
+use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
+use crate::files::Disk;
 
 /// The variable that tells a process to end, as on Ctrl-C, when its standard input closes.
 pub const LEASH: &str = "FEDCAST_LEASH";
 
-/// How often a child is looked at.
-const LOOK: Duration = Duration::from_millis(10);
+/// A child is looked at after each hundredth of the time it has had already, within these bounds: so little is lost
+/// on short runs, and little is done beside long ones.
+const LOOKS: (u32, Duration, Duration) = (100, Duration::from_millis(1), Duration::from_millis(50));
 
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub(super) fn run(
     let anew = directory.is_over(cell);
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
-    write_atomically(&scenario, prepared.scenario.to_effective_toml().as_bytes())?;
+    write(&scenario, &prepared.scenario.to_effective_toml())?;
     let workers = workers.map(|workers| workers.to_string());
     let how = OsStr::new(if anew { "--force" } else { "--resume" });
     let mut arguments: Vec<&OsStr> = vec!["run".as_ref(), scenario.as_os_str(), how];
@@ -110,9 +112,19 @@ fn start(arguments: &[&OsStr], log: &Path) -> io::Result<(Child, u64)> {
     Ok((command.spawn()?, said))
 }
 
+/// The file is written whenever its cell begins or goes on, so it need not outlive a power cut: to make sure of that would
+/// take longer than all else that is done for a cell.
+fn write(scenario: &Path, text: &str) -> Result<(), DirectoryError> {
+    let written =
+        Disk::default().create(scenario).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| DirectoryError::Write { path: scenario.to_path_buf(), source })
+}
+
 /// Waits for the end; lets go of the leash when asked to.
 fn watch(child: &mut Child, halt: &Interrupt) -> io::Result<ExitStatus> {
     let mut leash = child.stdin.take();
+    let began = Instant::now();
+    let (part, least, most) = LOOKS;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
@@ -120,7 +132,7 @@ fn watch(child: &mut Child, halt: &Interrupt) -> io::Result<ExitStatus> {
         if halt.is_requested() {
             leash = None;
         }
-        thread::sleep(LOOK);
+        thread::sleep((began.elapsed() / part).clamp(least, most));
         let _held = &leash;
     }
 }
