@@ -32,7 +32,7 @@ pub enum DataError {
         advice: String,
     },
     /// A file is there but its content is not what its format says.
-    #[error("{}: expected {expected}, found {found}. {advice}", path.display())]
+    #[error("{}: expected {expected}, found {}. {advice}", path.display(), shortened(found))]
     Corrupt {
         /// The file (for an archive: archive/member).
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum DataError {
         advice: String,
     },
     /// A request that this data set cannot meet.
-    #[error("{what}; {advice}")]
+    #[error("{}; {advice}", shortened(what))]
     Unfit {
         /// What does not fit.
         what: String,
@@ -72,6 +72,16 @@ pub enum DataError {
     /// A batch could not be put on the device.
     #[error("a batch could not be moved to the device: {0}")]
     Device(#[from] candle_core::Error),
+}
+
+/// So many characters of what was found are shown: names in a stranger's file may have any length.
+const SHOWN: usize = 1_000;
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 const AGAIN: &str = "Fetch or unpack the data set again";
@@ -110,5 +120,24 @@ impl DataError {
 
     pub(crate) fn unfit(what: impl Into<String>, advice: impl Into<String>) -> DataError {
         DataError::Unfit { what: what.into(), advice: advice.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by a net: a user of LEAF's files whose name has thousands of letters.
+    #[test]
+    fn what_was_found_is_told_with_an_end() {
+        let told = |letters: usize| {
+            let user = "é".repeat(letters);
+            let corrupt = DataError::corrupt(Path::new("all.json"), "users", user.as_str());
+            [corrupt.to_string(), DataError::unfit(user, "rename it").to_string()]
+        };
+        let [corrupt, unfit] = told(5_000);
+        assert!(corrupt.contains(&format!("found {}.... Fetch", "é".repeat(1_000))), "{corrupt}");
+        assert_eq!(unfit, format!("{}...; rename it", "é".repeat(1_000)));
+        assert!(told(1_000).iter().all(|told| !told.contains("...")));
     }
 }
