@@ -112,7 +112,7 @@ pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
         |cell: &Cell| only.has(&study, cell) && shard.is_none_or(|shard| shard.has(cell));
     let wanted: Vec<bool> = cells.iter().map(|prepared| is_wanted(&prepared.cell)).collect();
     invalid.retain(|invalid| is_wanted(&invalid.cell));
-    let outcomes = Outcomes::read(&cells, &directory);
+    let outcomes = Outcomes::read(&study, &cells, &directory);
     let crew = crew(args, &study, &cells);
     let session = Session { args, study, directory, cells, wanted, outcomes, crew, methods };
     if args.plan {
@@ -220,6 +220,10 @@ impl Session<'_> {
         let mut trouble = None;
         let halt = self.crew.execute(&queue.cells, directory, |news| {
             progress.tell(news);
+            // Read while other cells run, so that little is left to do at the end.
+            if let News::Ended(prepared, ..) = news {
+                outcomes.refresh_one(&prepared.cell, directory);
+            }
             if matches!(news, News::Ended(..)) && written.elapsed() >= REWRITE && trouble.is_none()
             {
                 outcomes.refresh(directory);
@@ -326,10 +330,12 @@ impl Session<'_> {
             CellState::Failed(failure) => Some(&failure.error),
             _ => None,
         };
-        let figures = self.study.compare.metrics.iter().map(|metric| {
-            let figure = outcome.run.as_ref().and_then(|run| run.figure(metric));
-            (metric.name().to_owned(), json!(figure))
-        });
+        let figures = self
+            .study
+            .compare
+            .metrics
+            .iter()
+            .map(|metric| (metric.name().to_owned(), json!(outcome.figure(metric))));
         json!({
             "label": self.study.label(&outcome.cell.point),
             "seed": outcome.cell.replicate.label,

@@ -1,5 +1,6 @@
 //! One run directory, read.
 
+use std::cell::OnceCell;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -106,11 +107,17 @@ impl RunRecord {
 
     /// The figure; `None` where the run does not have it (yet).
     pub fn figure(&self, metric: &Metric) -> Option<f64> {
-        // A sum of nothing is -0, and so is what is turned around: 0 is 0.
-        Some(self.value(metric)? + 0.0)
+        self.figures(std::slice::from_ref(metric)).pop().flatten()
     }
 
-    fn value(&self, metric: &Metric) -> Option<f64> {
+    /// Several figures; each table they stand in is read once.
+    pub fn figures(&self, metrics: &[Metric]) -> Vec<Option<f64>> {
+        let tables = Tables { run: self, rounds: OnceCell::new(), clients: OnceCell::new() };
+        // A sum of nothing is -0, and so is what is turned around: 0 is 0.
+        metrics.iter().map(|metric| Some(self.value(metric, &tables)? + 0.0)).collect()
+    }
+
+    fn value(&self, metric: &Metric, tables: &Tables<'_>) -> Option<f64> {
         match &metric.source {
             Source::Summary(pointer) => self.number(pointer),
             Source::Frames(Some(way), field) => self.frames(way, field),
@@ -119,20 +126,20 @@ impl RunRecord {
             }
             Source::Kind(way, kind) if kind == CONTROL => self.frames(way, "control"),
             Source::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
-            Source::Rounds(column) => self.sheet(names::ROUNDS).ok()??.sum(column),
-            Source::Clients(column) => self.sheet(names::CLIENTS).ok()??.sum(column),
+            Source::Rounds(column) => tables.rounds()?.sum(column),
+            Source::Clients(column) => tables.clients()?.sum(column),
             Source::Wasted => self.wasted(),
             Source::Silent => {
-                let rounds = self.sheet(names::ROUNDS).ok()??;
+                let rounds = tables.rounds()?;
                 let share = rounds.sum("aggregated")? / rounds.sum("seats")?;
                 share.is_finite().then_some(1.0 - share)
             }
             Source::Figure(name) => self.of_rounds(name),
-            Source::ClientsSampled => self.clients_sampled(),
+            Source::ClientsSampled => clients_sampled(tables.clients()?),
             Source::Passes => *self.passes.get_or_init(|| self.planned_passes()),
             Source::Wall => self.manifest.cost.wall_s.or_else(|| self.number("/wall/total_s")),
             Source::Memory => self.manifest.cost.peak_memory_mb,
-            Source::Until(cost, accuracy) => self.until(*cost, *accuracy),
+            Source::Until(cost, accuracy) => until(tables.rounds()?, *cost, *accuracy),
         }
     }
 
@@ -177,34 +184,49 @@ impl RunRecord {
         Spread::of(&said.collect::<Vec<_>>()).map(|spread| spread.mean)
     }
 
-    fn clients_sampled(&self) -> Option<f64> {
-        let clients = self.sheet(names::CLIENTS).ok()??;
-        let (kind, asked) = (clients.column("kind")?, clients.column("rounds_sampled")?);
-        let sampled = clients.rows.iter().filter(|row| row[kind] == "client" && row[asked] != "0");
-        Some(sampled.count() as f64)
-    }
-
-    fn until(&self, cost: Cost, accuracy: f64) -> Option<f64> {
-        let rounds = self.sheet(names::ROUNDS).ok()??;
-        let seen = rounds.numbers("accuracy_seen")?;
-        let row = seen.iter().position(|seen| seen.is_some_and(|seen| seen >= accuracy))?;
-        match cost {
-            Cost::Rounds => rounds.numbers("round")?[row],
-            Cost::VirtualSeconds => rounds.numbers("closed_s")?[row],
-            Cost::Bytes => {
-                let spent =
-                    |name| Some(rounds.numbers(name)?[..=row].iter().flatten().sum::<f64>());
-                Some(spent("bytes_down")? + spent("bytes_up")?)
-            }
-        }
-    }
-
     fn planned_passes(&self) -> Option<f64> {
         let methods = Registry::builtin();
         let name = &self.manifest.scenario.name;
         let loaded = Scenario::from_toml(&self.scenario_text, name, &self.path, &[], &methods);
         let scenario = loaded.ok()?.scenario;
         Some(plan(&blueprint(&scenario, &methods).ok()?, Faults::Off).ok()?.total.sample_passes)
+    }
+}
+
+/// The tables of a run, each read when first asked for.
+struct Tables<'a> {
+    run: &'a RunRecord,
+    rounds: OnceCell<Option<Sheet>>,
+    clients: OnceCell<Option<Sheet>>,
+}
+
+impl Tables<'_> {
+    fn rounds(&self) -> Option<&Sheet> {
+        self.rounds.get_or_init(|| self.run.sheet(names::ROUNDS).ok().flatten()).as_ref()
+    }
+
+    fn clients(&self) -> Option<&Sheet> {
+        self.clients.get_or_init(|| self.run.sheet(names::CLIENTS).ok().flatten()).as_ref()
+    }
+}
+
+fn clients_sampled(clients: &Sheet) -> Option<f64> {
+    let (kind, asked) = (clients.column("kind")?, clients.column("rounds_sampled")?);
+    let sampled = clients.rows.iter().filter(|row| row[kind] == "client" && row[asked] != "0");
+    Some(sampled.count() as f64)
+}
+
+/// What it cost until an accuracy was reached.
+fn until(rounds: &Sheet, cost: Cost, accuracy: f64) -> Option<f64> {
+    let seen = rounds.numbers("accuracy_seen")?;
+    let row = seen.iter().position(|seen| seen.is_some_and(|seen| seen >= accuracy))?;
+    match cost {
+        Cost::Rounds => rounds.numbers("round")?[row],
+        Cost::VirtualSeconds => rounds.numbers("closed_s")?[row],
+        Cost::Bytes => {
+            let spent = |name| Some(rounds.numbers(name)?[..=row].iter().flatten().sum::<f64>());
+            Some(spent("bytes_down")? + spent("bytes_up")?)
+        }
     }
 }
 

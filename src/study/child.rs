@@ -9,8 +9,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::directory::{Failure, LEARNT_NOTHING, StudyDirectory};
 use super::prepare::Prepared;
@@ -21,9 +22,8 @@ use crate::files::Disk;
 /// The variable that tells a process to end, as on Ctrl-C, when its standard input closes.
 pub const LEASH: &str = "FEDCAST_LEASH";
 
-/// A child is looked at after each hundredth of the time it has had already, within these bounds: so little is lost
-/// on short runs, and little is done beside long ones.
-const LOOKS: (u32, Duration, Duration) = (100, Duration::from_millis(1), Duration::from_millis(50));
+/// How often a process that waits for a child looks whether it was asked to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,14 +63,14 @@ pub(super) fn run(
     }
     let started = start(&arguments, &log);
     let failed = |exit, error| Ended::Failed(Failure { hash: prepared.hash.clone(), exit, error });
-    let (mut child, said) = match started {
+    let (child, said) = match started {
         Ok(started) => started,
         Err(error) => {
             let ended = failed(None, format!("cannot start a process: {error}"));
             return settle(directory, prepared, ended);
         }
     };
-    let ended = match watch(&mut child, halt) {
+    let ended = match watch(child, halt) {
         Err(error) => failed(None, format!("cannot wait for the process: {error}")),
         Ok(status) => match status.code() {
             Some(0) => Ended::Done,
@@ -121,18 +121,18 @@ fn write(scenario: &Path, text: &str) -> Result<(), DirectoryError> {
 }
 
 /// Waits for the end; lets go of the leash when asked to.
-fn watch(child: &mut Child, halt: &Interrupt) -> io::Result<ExitStatus> {
+fn watch(mut child: Child, halt: &Interrupt) -> io::Result<ExitStatus> {
     let mut leash = child.stdin.take();
-    let began = Instant::now();
-    let (part, least, most) = LOOKS;
+    let (send, ended) = mpsc::channel();
+    // A thread that only waits knows of the end at once.
+    thread::spawn(move || drop(send.send(child.wait())));
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+        match ended.recv_timeout(LOOK) {
+            Ok(status) => return status,
+            Err(RecvTimeoutError::Timeout) if halt.is_requested() => leash = None,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("nobody waits")),
         }
-        if halt.is_requested() {
-            leash = None;
-        }
-        thread::sleep((began.elapsed() / part).clamp(least, most));
         let _held = &leash;
     }
 }

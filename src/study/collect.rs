@@ -1,5 +1,7 @@
 //! What all cells left behind, read once each.
 
+use std::collections::BTreeMap;
+
 use super::directory::{CellState, Failure, StudyDirectory};
 use super::prepare::Prepared;
 use super::{Cell, Pace, Point, Study};
@@ -14,43 +16,76 @@ pub struct Outcome {
     pub state: CellState,
     /// Its run, once that is done.
     pub run: Option<RunRecord>,
+    /// Its figures in the study's tables, by the names of metrics.
+    pub(super) figures: BTreeMap<String, Option<f64>>,
+}
+
+impl Outcome {
+    /// A figure of the run, if there is one that has it.
+    pub fn figure(&self, metric: &Metric) -> Option<f64> {
+        match self.figures.get(metric.name()) {
+            Some(known) => *known,
+            None => self.run.as_ref()?.figure(metric),
+        }
+    }
+
+    /// Looks again, unless it is known to be done.
+    fn refresh(&mut self, directory: &StudyDirectory, metrics: &[Metric]) {
+        if self.run.is_some() {
+            return;
+        }
+        self.state = directory.state(&self.cell, &self.hash);
+        if self.state != CellState::Done {
+            return;
+        }
+        match RunRecord::read(&directory.run(&self.cell)) {
+            Ok(run) => {
+                let names = metrics.iter().map(|metric| metric.name().to_owned());
+                self.figures = names.zip(run.figures(metrics)).collect();
+                self.run = Some(run);
+            }
+            // One damaged run must not take the tables of all others with it.
+            Err(error) => {
+                let (hash, error) = (self.hash.clone(), error.to_string());
+                self.state = CellState::Failed(Failure { hash, exit: None, error });
+            }
+        }
+    }
 }
 
 /// The outcomes of a study, in the order of its cells. What is done is read once.
 #[derive(Clone, Debug)]
 pub struct Outcomes {
     pub all: Vec<Outcome>,
+    pub(super) metrics: Vec<Metric>,
 }
 
 impl Outcomes {
-    /// Of these cells, as the directory has them.
-    pub fn read(cells: &[Prepared], directory: &StudyDirectory) -> Outcomes {
+    /// Of these cells of a study, as the directory has them.
+    pub fn read(study: &Study, cells: &[Prepared], directory: &StudyDirectory) -> Outcomes {
         let unknown = |prepared: &Prepared| Outcome {
             cell: prepared.cell.clone(),
             hash: prepared.hash.clone(),
             state: CellState::Waiting,
             run: None,
+            figures: BTreeMap::new(),
         };
-        let mut outcomes = Outcomes { all: cells.iter().map(unknown).collect() };
+        let all = cells.iter().map(unknown).collect();
+        let mut outcomes = Outcomes { all, metrics: study.metrics() };
         outcomes.refresh(directory);
         outcomes
     }
 
     /// Looks again at every cell that was not done.
     pub fn refresh(&mut self, directory: &StudyDirectory) {
-        for outcome in self.all.iter_mut().filter(|outcome| outcome.run.is_none()) {
-            outcome.state = directory.state(&outcome.cell, &outcome.hash);
-            if outcome.state != CellState::Done {
-                continue;
-            }
-            match RunRecord::read(&directory.run(&outcome.cell)) {
-                Ok(run) => outcome.run = Some(run),
-                // One damaged run must not take the tables of all others with it.
-                Err(error) => {
-                    let (hash, error) = (outcome.hash.clone(), error.to_string());
-                    outcome.state = CellState::Failed(Failure { hash, exit: None, error });
-                }
-            }
+        self.all.iter_mut().for_each(|outcome| outcome.refresh(directory, &self.metrics));
+    }
+
+    /// Looks again at one cell, while others still run.
+    pub fn refresh_one(&mut self, cell: &Cell, directory: &StudyDirectory) {
+        if let Some(outcome) = self.all.iter_mut().find(|outcome| outcome.cell.index == cell.index)
+        {
+            outcome.refresh(directory, &self.metrics);
         }
     }
 
@@ -61,9 +96,8 @@ impl Outcomes {
 
     /// A figure of the done runs of a point, with their seeds.
     pub fn figures(&self, point: &Point, metric: &Metric) -> Vec<(u64, f64)> {
-        let figure = |outcome: &Outcome| {
-            Some((outcome.cell.replicate.label, outcome.run.as_ref()?.figure(metric)?))
-        };
+        let figure =
+            |outcome: &Outcome| Some((outcome.cell.replicate.label, outcome.figure(metric)?));
         self.of(point).filter_map(figure).collect()
     }
 
@@ -76,8 +110,10 @@ impl Outcomes {
     pub fn pace(&self) -> Pace {
         let mut pace = Pace::default();
         let (passes, wall) = (metric("sample_passes"), metric("wall_s"));
-        for run in self.all.iter().filter_map(|outcome| outcome.run.as_ref()) {
-            if let (Some(passes), Some(wall)) = (run.figure(&passes), run.figure(&wall)) {
+        for outcome in &self.all {
+            if let (Some(run), Some(passes), Some(wall)) =
+                (&outcome.run, outcome.figure(&passes), outcome.figure(&wall))
+            {
                 pace.learn(&run.manifest.method, passes, wall);
             }
         }

@@ -1,21 +1,32 @@
 //! Which cells are left, in which order they run, and how long they will take.
 
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
 use super::outlook::total;
 use super::prepare::Prepared;
 use super::{CellState, Order, Outcomes, Pace};
 use crate::methods::Registry;
 
 /// Cells to run, in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Queue {
     /// In the order in which they are begun.
-    pub cells: Vec<Prepared>,
-    /// Planned sample passes of each; none where a cell cannot be planned.
-    passes: Vec<Option<f64>>,
+    pub cells: Arc<[Prepared]>,
+    passes: Arc<OnceLock<Passes>>,
 }
+
+/// Planned sample passes by the index of a cell; none where it cannot be planned.
+type Passes = BTreeMap<usize, Option<f64>>;
 
 impl Queue {
     /// Of those cells that are `wanted`, cell by cell, and that are left. Failed ones are when they are tried again.
+    ///
+    /// What they take is planned aside, unless their order hangs on it: a plan of many large cells takes a while, and
+    /// runs need not wait for it.
     pub fn of(
         cells: &[Prepared],
         outcomes: &Outcomes,
@@ -28,15 +39,16 @@ impl Queue {
             cells.iter().zip(&outcomes.all).zip(wanted).filter_map(|((cell, outcome), wanted)| {
                 (*wanted && is_left(&outcome.state, retry_failed)).then_some(cell)
             });
-        let passes =
-            |prepared: &Prepared| Some(total(&prepared.scenario, methods).ok()?.sample_passes);
-        let mut cells: Vec<(Prepared, Option<f64>)> =
-            left.map(|prepared| (prepared.clone(), passes(prepared))).collect();
+        let mut cells: Vec<Prepared> = left.cloned().collect();
         if order == Order::CheapFirst {
-            cheap_first(&mut cells);
+            let passes = planned(&cells, methods);
+            cheap_first(&mut cells, &passes);
+            return Queue { cells: cells.into(), passes: Arc::new(OnceLock::from(passes)) };
         }
-        let (cells, passes) = cells.into_iter().unzip();
-        Queue { cells, passes }
+        let queue = Queue { cells: cells.into(), passes: Arc::default() };
+        let (aside, methods) = (queue.clone(), methods.clone());
+        thread::spawn(move || aside.passes.set(planned(&aside.cells, &methods)));
+        queue
     }
 
     /// Seconds until all of those that `left` names are over, so many at once; none while one is unknown.
@@ -46,26 +58,45 @@ impl Queue {
         jobs: usize,
         left: impl Fn(&Prepared) -> bool,
     ) -> Option<f64> {
-        let left = self.cells.iter().zip(&self.passes).filter(|(prepared, _)| left(prepared));
-        let seconds =
-            left.map(|(prepared, passes)| pace.seconds(&prepared.scenario.method.name, (*passes)?));
+        let left = self.cells.iter().filter(|prepared| left(prepared));
+        let seconds = left
+            .map(|prepared| pace.seconds(&prepared.scenario.method.name, self.passes(prepared)?));
         let seconds: Option<Vec<f64>> = seconds.collect();
         Some(seconds?.iter().sum::<f64>() / jobs.max(1) as f64)
     }
 
-    /// Planned sample passes of a cell.
+    /// Planned sample passes of a cell; none before it is planned.
     pub fn passes(&self, prepared: &Prepared) -> Option<f64> {
-        let at = self.cells.iter().position(|other| other.cell == prepared.cell)?;
-        self.passes[at]
+        *self.passes.get()?.get(&prepared.cell.index)?
     }
 }
 
+/// What these cells take, planned on all cores.
+fn planned(cells: &[Prepared], methods: &Registry) -> Passes {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let mut planned = Passes::new();
+        while let Some(prepared) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let total = total(&prepared.scenario, methods).ok();
+            planned.insert(prepared.cell.index, total.map(|total| total.sample_passes));
+        }
+        planned
+    };
+    thread::scope(|scope| {
+        let parts: Vec<_> = (0..cores.min(cells.len())).map(|_| scope.spawn(some)).collect();
+        let parts = parts.into_iter().map(|part| part.join());
+        parts.flat_map(|part| part.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
 /// Puts cells in the order in which they shall run: cheap ones first, those of unknown cost last.
-fn cheap_first(cells: &mut [(Prepared, Option<f64>)]) {
+fn cheap_first(cells: &mut [Prepared], passes: &Passes) {
+    let cost = |prepared: &Prepared| {
+        passes.get(&prepared.cell.index).copied().flatten().unwrap_or(f64::INFINITY)
+    };
     // Stable: cells of one cost stay as they are written.
-    cells.sort_by(|(_, one), (_, other)| {
-        one.unwrap_or(f64::INFINITY).total_cmp(&other.unwrap_or(f64::INFINITY))
-    });
+    cells.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
 }
 
 /// Whether a cell is left to run: failed ones only when they are tried again.

@@ -57,7 +57,7 @@ fn by_kind(outcomes: &Outcomes) -> Vec<Metric> {
 }
 
 fn row(study: &Study, metrics: &[Metric], outcome: &Outcome) -> Vec<Cell> {
-    let Outcome { cell, hash, state, run } = outcome;
+    let Outcome { cell, hash, state, run, .. } = outcome;
     let seeds = &cell.replicate;
     let mut row = point_cells(study, &cell.point);
     for seed in [seeds.label, seeds.run, seeds.partition, seeds.class_order] {
@@ -67,7 +67,7 @@ fn row(study: &Study, metrics: &[Metric], outcome: &Outcome) -> Vec<Cell> {
     row.push(state.word().into());
     row.push(run.as_ref().map_or(Cell::Empty, |run| run.manifest.method.as_str().into()));
     for metric in metrics {
-        row.push(run.as_ref().and_then(|run| run.figure(metric)).into());
+        row.push(outcome.figure(metric).into());
     }
     let digests = run.as_ref().and_then(|run| run.manifest.digests.as_ref());
     row.push(digests.map_or(Cell::Empty, |both| both.events.to_string().as_str().into()));

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -84,11 +85,11 @@ fn outcomes(study: &Study, root: &Path) -> Outcomes {
         let failure = Failure { hash: "00".into(), exit: Some(3), error };
         let run = figures.map(|(faa, up, failed)| run(&root.join(&cell.path), faa, up, failed));
         let state = if run.is_some() { CellState::Done } else { CellState::Failed(failure) };
-        Outcome { cell, hash: "00".into(), state, run }
+        Outcome { cell, hash: "00".into(), state, run, figures: BTreeMap::new() }
     };
     let cells = study.cells();
     assert_eq!(cells.len(), FIGURES.len());
-    Outcomes { all: cells.into_iter().zip(FIGURES).map(outcome).collect() }
+    Outcomes { all: cells.into_iter().zip(FIGURES).map(outcome).collect(), metrics: Vec::new() }
 }
 
 fn study() -> Study {
@@ -160,9 +161,16 @@ fn a_point_without_a_run_has_no_note() {
         let figures = figures(method.unwrap_or_default());
         let run =
             figures.map(|(faa, up, failed)| run(&root.path().join(&cell.path), faa, up, failed));
-        Outcome { cell, hash: "00".into(), state: CellState::Waiting, run }
+        Outcome {
+            cell,
+            hash: "00".into(),
+            state: CellState::Waiting,
+            run,
+            figures: BTreeMap::new(),
+        }
     };
-    let outcomes = Outcomes { all: study.cells().into_iter().map(outcome).collect() };
+    let all = study.cells().into_iter().map(outcome).collect();
+    let outcomes = Outcomes { all, metrics: Vec::new() };
     let markdown = MainTable::of(&study, &outcomes).to_markdown();
     assert!(
         markdown.contains("| 1 | a_b [1] |") && markdown.contains("| 1 | hgp [1] |"),
